@@ -1,0 +1,56 @@
+"""bigcat: probability over very many classes.
+
+Public names are imported when they are first used, so that ``import bigcat`` costs a few
+milliseconds and brings in neither numba nor scikit-learn nor matplotlib.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bigcat._version import __version__
+
+if TYPE_CHECKING:
+    from bigcat import bounds, data, metrics, noise, samplers, solvers
+    from bigcat.estimators import CategoricalDistribution, LinearClassifier
+    from bigcat.combinations import Method, methods
+    from bigcat.store import load_model, save_model
+
+_HOME = {
+    "LinearClassifier": "bigcat.estimators",
+    "CategoricalDistribution": "bigcat.estimators",
+    "Method": "bigcat.combinations",
+    "methods": "bigcat.combinations",
+    "load_model": "bigcat.store",
+    "save_model": "bigcat.store",
+}
+_SUBMODULES = {"bounds", "data", "metrics", "noise", "samplers", "solvers"}
+
+__all__ = [
+    "CategoricalDistribution",
+    "LinearClassifier",
+    "Method",
+    "__version__",
+    "bounds",
+    "data",
+    "load_model",
+    "methods",
+    "metrics",
+    "noise",
+    "samplers",
+    "save_model",
+    "solvers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return import_module(f"bigcat.{name}")
+    raise AttributeError(f"module 'bigcat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
