@@ -1,0 +1,303 @@
+"""How good are the probabilities? Log-likelihood, accuracy, hits among the first k, calibration.
+
+Every function takes a fitted model and streams over row chunks: memory grows with the number of
+rows, never with rows times classes. A model is anything with ``classes_`` (sorted),
+``predict_top_k(X, k)`` and ``log_proba_of(X, y)``.
+
+Rows whose class the model does not know have no probability. They are dropped everywhere in this
+module, as in the published tables, and :func:`evaluate` says how many there were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = [
+    "accuracy",
+    "by_frequency",
+    "calibration",
+    "class_frequency_baseline",
+    "evaluate",
+    "hit_at_k",
+    "log_likelihood",
+]
+
+CHUNK_ROWS = 8192
+
+
+class Model(Protocol):
+    """What a model has to offer to be measured."""
+
+    classes_: np.ndarray
+
+    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def log_proba_of(self, X: Any, y: Any) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What the measures need of each row of a known class."""
+
+    position: np.ndarray  # of the row's class in ``classes_``
+    log_proba: np.ndarray  # of the row's class
+    rank: np.ndarray  # place of the row's class among the first k, from 0; k when not among them
+    top_log_proba: np.ndarray  # of the most probable class
+    dropped: int
+
+    @property
+    def count(self) -> int:
+        return len(self.position)
+
+
+def evaluate(model: Model, X: Any, y: Any, k: int = 5) -> dict[str, float]:
+    """Measure a fitted model on held-out rows.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X : array or CSR matrix of shape (n, D)
+    y : array of shape (n,)
+        Labels; rows whose label is not in ``model.classes_`` are dropped and counted.
+    k : int
+        How many of the most probable classes count for ``hit_at_k``.
+
+    Returns
+    -------
+    dict
+        ``log_likelihood`` (mean a row, nats), ``accuracy``, ``hit_at_<k>``, ``rows`` (measured),
+        ``rows_dropped_unseen``, ``seconds``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Coin:
+    ...     classes_ = np.array(["heads", "tails"])
+    ...     def predict_top_k(self, X, k=5):
+    ...         return np.tile(self.classes_, (len(X), 1)), np.log(np.tile([0.6, 0.4], (len(X), 1)))
+    ...     def log_proba_of(self, X, y):
+    ...         return np.log(np.where(y == "heads", 0.6, 0.4))
+    >>> report = evaluate(Coin(), np.zeros((4, 1)), ["heads", "tails", "heads", "edge"])
+    >>> round(report["accuracy"], 3), report["rows"], report["rows_dropped_unseen"]
+    (0.667, 3, 1)
+    """
+    start = time.perf_counter()
+    rows = _measure(model, X, y, k)
+    return {
+        "log_likelihood": float(rows.log_proba.mean()),
+        "accuracy": float((rows.rank == 0).mean()),
+        f"hit_at_{k}": float((rows.rank < k).mean()),
+        "rows": rows.count,
+        "rows_dropped_unseen": rows.dropped,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def log_likelihood(model: Model, X: Any, y: Any) -> float:
+    """Mean log-probability of the observed classes, in nats a row (larger is better)."""
+    total, count = 0.0, 0
+    for X_chunk, y_chunk, _ in _known_chunks(model, X, y)[0]:
+        total += float(np.sum(model.log_proba_of(X_chunk, y_chunk), dtype=np.float64))
+        count += len(y_chunk)
+    return total / count
+
+
+def accuracy(model: Model, X: Any, y: Any) -> float:
+    """Share of rows whose most probable class is the observed one."""
+    return hit_at_k(model, X, y, k=1)
+
+
+def hit_at_k(model: Model, X: Any, y: Any, k: int = 5) -> float:
+    """Share of rows whose observed class is among the k most probable ones."""
+    k = _checked_k(model, k)
+    hits, count = 0, 0
+    for X_chunk, y_chunk, _ in _known_chunks(model, X, y)[0]:
+        top, _log_proba = model.predict_top_k(X_chunk, k)
+        hits += int((top == y_chunk[:, None]).any(axis=1).sum())
+        count += len(y_chunk)
+    return hits / count
+
+
+def class_frequency_baseline(y_train: Any, y_test: Any) -> float:
+    """Mean log-likelihood of predicting the training frequencies whatever the row holds.
+
+    Class k has probability (n_k + 1) / (N + K), for N training rows of K classes; test rows of
+    other classes are dropped, as everywhere in this module.
+
+    Examples
+    --------
+    >>> round(class_frequency_baseline([0, 0, 0, 1], [0, 0, 1]), 4)
+    -0.6365
+    """
+    classes, counts = np.unique(np.asarray(y_train), return_counts=True)
+    if not len(classes):
+        raise ValueError("y_train is empty; the baseline needs the training labels")
+    position, known = _positions(classes, np.asarray(y_test))
+    if not known.any():
+        raise ValueError(_nothing_known(len(known)))
+    log_proba = np.log((counts + 1.0) / (counts.sum() + len(classes)))
+    return float(log_proba[position[known]].mean())
+
+
+def by_frequency(
+    model: Model,
+    X: Any,
+    y: Any,
+    counts: Any,
+    *,
+    edges: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000),
+    k: int = 5,
+) -> list[dict[str, float]]:
+    """Measure rows apart by how often their class occurs in the training data.
+
+    Parameters
+    ----------
+    model, X, y, k :
+        As in :func:`evaluate`.
+    counts : array of shape (K,)
+        Training rows of each class, in the order of ``model.classes_``.
+    edges : increasing ints
+        A bin holds the classes with ``edges[i] <= count < edges[i + 1]``; the last one is open.
+
+    Returns
+    -------
+    list of dict
+        One a bin that holds test rows: ``at_least``, ``below`` (inf for the last), ``classes``,
+        ``rows``, ``log_likelihood``, ``accuracy``, ``hit_at_<k>``.
+    """
+    counts = np.asarray(counts)
+    n_classes = len(model.classes_)
+    if counts.shape != (n_classes,):
+        raise ValueError(
+            f"counts has shape {counts.shape}, the model has {n_classes} classes; "
+            "give one count a class, in the order of classes_"
+        )
+    edge_array = np.asarray(edges)
+    if np.any(np.diff(edge_array) <= 0):
+        raise ValueError(f"edges must increase, got {list(edges)}")
+    rows = _measure(model, X, y, k)
+    bin_of_class = np.searchsorted(edge_array, counts, side="right")
+    bin_of_row = bin_of_class[rows.position]
+    table = []
+    for b in np.unique(bin_of_row):
+        inside = bin_of_row == b
+        table.append(
+            {
+                "at_least": int(edge_array[b - 1]) if b else 0,
+                "below": int(edge_array[b]) if b < len(edge_array) else float("inf"),
+                "classes": int((bin_of_class == b).sum()),
+                "rows": int(inside.sum()),
+                "log_likelihood": float(rows.log_proba[inside].mean()),
+                "accuracy": float((rows.rank[inside] == 0).mean()),
+                f"hit_at_{k}": float((rows.rank[inside] < k).mean()),
+            }
+        )
+    return table
+
+
+def calibration(model: Model, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
+    """Compare the probability of the predicted class with how often it is right.
+
+    Rows are grouped into ``n_bins`` bins of equal width by the probability of their most probable
+    class.
+
+    Returns
+    -------
+    dict
+        Arrays of length ``n_bins``: ``confidence`` (mean probability in the bin), ``accuracy``,
+        ``count`` (rows); an empty bin holds NaN. ``ece``, the expected calibration error: the mean
+        over rows of |accuracy - confidence| of their bin.
+    """
+    if n_bins < 1:
+        raise ValueError(f"n_bins is {n_bins}; it has to be at least 1")
+    rows = _measure(model, X, y, 1)
+    confidence = np.exp(rows.top_log_proba)
+    right = rows.rank == 0
+    bin_of_row = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
+    count = np.bincount(bin_of_row, minlength=n_bins)
+    sum_confidence = np.bincount(bin_of_row, weights=confidence, minlength=n_bins)
+    sum_right = np.bincount(bin_of_row, weights=right, minlength=n_bins)
+    filled = np.where(count == 0, np.nan, count)
+    return {
+        "confidence": sum_confidence / filled,
+        "accuracy": sum_right / filled,
+        "count": count,
+        "ece": float(np.abs(sum_right - sum_confidence).sum() / count.sum()),
+    }
+
+
+def _measure(model: Model, X: Any, y: Any, k: int) -> _Rows:
+    """One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it."""
+    k_found = _checked_k(model, k)
+    chunks, dropped = _known_chunks(model, X, y)
+    parts: list[tuple[np.ndarray, ...]] = []
+    for X_chunk, y_chunk, position in chunks:
+        top, top_log_proba = model.predict_top_k(X_chunk, k_found)
+        match = top == y_chunk[:, None]
+        found = match.any(axis=1)
+        rank = np.where(found, match.argmax(axis=1), k)
+        log_proba = np.asarray(top_log_proba, dtype=np.float64)[
+            np.arange(len(y_chunk)), np.minimum(rank, k_found - 1)
+        ]
+        if not found.all():
+            missed = np.flatnonzero(~found)
+            log_proba[missed] = model.log_proba_of(X_chunk[missed], y_chunk[missed])
+        parts.append((position, log_proba, rank, np.asarray(top_log_proba[:, 0], np.float64)))
+    position, log_proba, rank, top_log_proba = map(np.concatenate, zip(*parts))
+    return _Rows(position, log_proba, rank, top_log_proba, dropped)
+
+
+def _known_chunks(
+    model: Model, X: Any, y: Any
+) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray]], int]:
+    """Chunks of (X, y, positions in ``classes_``) without the rows of unknown classes."""
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    y = np.asarray(y)
+    if y.ndim != 1 or X.shape[0] != len(y):
+        raise ValueError(f"X has {X.shape[0]} rows and y has shape {y.shape}; give one label a row")
+    if not len(y):
+        raise ValueError("there are no rows to measure; X and y are empty")
+    position, known = _positions(np.asarray(model.classes_), y)
+    if not known.any():
+        raise ValueError(_nothing_known(len(y)))
+
+    def chunks() -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+        for start in range(0, len(y), CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            keep = known[part]
+            if keep.all():
+                yield X[part], y[part], position[part]
+            elif keep.any():
+                rows = start + np.flatnonzero(keep)
+                yield X[rows], y[rows], position[rows]
+
+    return chunks(), int(len(y) - known.sum())
+
+
+def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each label stands in the sorted classes, and whether it is there at all."""
+    if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
+        raise ValueError(
+            f"the labels are of type {y.dtype}, the classes of the model of type {classes.dtype}; "
+            "give labels of the kind that the model was fitted with"
+        )
+    position = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return position, classes[position] == y
+
+
+def _checked_k(model: Model, k: int) -> int:
+    if k < 1:
+        raise ValueError(f"k is {k}; it has to be at least 1")
+    return min(k, len(model.classes_))
+
+
+def _nothing_known(n_rows: int) -> str:
+    return (
+        f"none of the {n_rows} rows has a class of the training data; "
+        "check that both parts use the same labels"
+    )
