@@ -1,0 +1,372 @@
+"""Model files: what goes in comes out, and nothing is ever half-written."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfVectorizer,
+)
+
+from bigcat import store
+from bigcat.estimators import History, LinearClassifier
+from bigcat.store import ModelFileError, load_model, read_header, save_model
+
+
+def make_model(classes=None, K=6, D=4, order="C", **params):
+    """A model with known weights; storing does not care how they were found."""
+    rng = np.random.default_rng(1)
+    model = LinearClassifier(**params)
+    coef = rng.normal(size=(K, D)).astype(np.float32)
+    model.coef_ = np.asfortranarray(coef) if order == "F" else coef
+    model.intercept_ = rng.normal(size=K).astype(np.float32)
+    model.classes_ = np.arange(K) * 7 if classes is None else classes
+    model.n_features_in_ = D
+    model.n_iter_ = 2
+    model.history_ = History(
+        [
+            {
+                "epoch": epoch,
+                "seconds": 0.5 * epoch,
+                "compile_seconds": 1.25,
+                "bound": -2.0 / epoch,
+                "validation_log_likelihood": float("nan"),
+            }
+            for epoch in (1, 2)
+        ]
+    )
+    return model
+
+
+X = np.random.default_rng(2).normal(size=(50, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.arange(6) * 7,
+        np.arange(6, dtype=np.int32) - 3,
+        np.array([0.5, 1.5, 2.0, 3.0, 4.0, 9.0]),
+        np.array(["", "apple", "pear tree", "zoo", "Ångström", "日本語"]),
+        np.array(["a", "b", "c", "d\n", "e\t", "f"], dtype=object),
+    ],
+    ids=["int64", "int32", "float", "str", "object"],
+)
+def test_round_trip(tmp_path, classes, order):
+    model = make_model(classes, order=order, l2=0.5, random_state=3, max_epochs=2)
+    path = save_model(model, tmp_path / "model.safetensors")
+    loaded = load_model(path)
+
+    assert type(loaded) is type(model)
+    assert loaded.get_params() == model.get_params()
+    for name in ("coef_", "intercept_", "classes_"):
+        found, expected = getattr(loaded, name), getattr(model, name)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+        assert found.flags.writeable
+    assert loaded.coef_.flags.f_contiguous == (order == "F")
+    assert (loaded.n_features_in_, loaded.n_iter_) == (4, 2)
+    assert type(loaded.history_) is History
+    np.testing.assert_array_equal(loaded.history_["bound"], [-2.0, -1.0])
+    assert np.isnan(loaded.history_["validation_log_likelihood"]).all()
+    for found, expected in zip(loaded.predict_top_k(X, 3), model.predict_top_k(X, 3)):
+        np.testing.assert_array_equal(found, expected)
+    assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def test_weights_that_are_in_no_order_are_stored_right(tmp_path):
+    model = make_model()
+    model.coef_ = np.repeat(np.repeat(model.coef_, 2, axis=0), 2, axis=1)[::2, ::2]
+    assert not model.coef_.flags.forc
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.coef_, model.coef_)
+
+
+def test_the_file_is_plain_safetensors_with_a_strict_json_header(tmp_path):
+    path = save_model(make_model(order="F"), tmp_path / "m.safetensors")
+    tensors = safetensors.numpy.load_file(path)
+    assert tensors["coef"].shape == (4, 6)
+    with safetensors.safe_open(path, "numpy") as file:
+        text = file.metadata()["bigcat"]
+    header = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the header"))
+    assert header["format"] == "bigcat-model"
+    assert header["coef_layout"] == "feature-major"
+    assert header["noise"] == {"name": "gumbel", "custom": False}
+    assert header == read_header(path)
+    with open(path, "rb") as file:
+        assert int.from_bytes(file.read(8), "little") % 8 == 0, "tensors would not be aligned"
+
+
+def test_a_million_labels(tmp_path):
+    classes = np.char.add("label-", np.arange(1_000_000).astype(str))
+    model = make_model(classes, K=1_000_000, D=1)
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.classes_, classes)
+
+
+def test_parameters_come_back_as_they_were(tmp_path):
+    weights = {0: 1.0, 7: 2.5, 14: np.float32(0.5)}
+    model = make_model(class_weight=weights, tol=np.float64(-np.inf), n_negatives=np.int64(3))
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    assert loaded.class_weight == weights
+    assert loaded.tol == -np.inf
+    assert loaded.n_negatives == 3
+
+
+def test_parameters_without_json_form_are_left_out_and_noted(tmp_path):
+    model = make_model(callbacks=[print], random_state=np.random.RandomState(0), l2=2.0)
+    path = save_model(model, tmp_path / "m")
+    assert set(read_header(path)["parameters_left_out"]) == {"callbacks", "random_state"}
+    loaded = load_model(path)
+    assert (loaded.callbacks, loaded.random_state, loaded.l2) == (None, None, 2.0)
+
+
+def test_extra_comes_back(tmp_path):
+    extra = {"trained on": "a file", "shape": (2, 3), "nested": {"x": [1, None, True]}, "nan": 0.5}
+    path = save_model(make_model(), tmp_path / "m", extra=extra)
+    assert load_model(path, with_extra=True)[1] == extra
+    with pytest.raises(
+        TypeError, match=r"extra can hold only what JSON can hold: a value of type builtin_function"
+    ):
+        save_model(make_model(), tmp_path / "other", extra={"f": os.listdir})
+    assert os.listdir(tmp_path) == ["m"]
+
+
+TEXTS = ["the cat sat", "a dog ran far", "the dog sat", "über den Wolken", "cat cat cat", "far far"]
+
+
+@pytest.mark.parametrize(
+    "vectorizer",
+    [
+        TfidfVectorizer(dtype=np.float32),
+        TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), norm="l1", stop_words=["the"]),
+        TfidfVectorizer(use_idf=False, analyzer="char_wb", ngram_range=(2, 3)),
+        CountVectorizer(binary=True, max_features=5),
+        HashingVectorizer(n_features=64),
+    ],
+    ids=["tfidf", "tfidf-bigrams", "tf-characters", "counts", "hashing"],
+)
+def test_vectorizer_round_trip(tmp_path, vectorizer):
+    expected = vectorizer.fit_transform(TEXTS)
+    path = save_model(make_model(), tmp_path / "m", extra={"vectorizer": vectorizer, "form": "t"})
+    _model, extra = load_model(path, with_extra=True)
+    found = extra["vectorizer"].transform(TEXTS)
+    assert extra["form"] == "t"
+    assert type(extra["vectorizer"]) is type(vectorizer)
+    assert found.dtype == expected.dtype
+    assert (found != expected).nnz == 0
+    if hasattr(vectorizer, "vocabulary_"):
+        names = extra["vectorizer"].get_feature_names_out()
+        assert list(names) == list(vectorizer.get_feature_names_out())
+
+
+def test_vectorizer_with_a_function_is_refused(tmp_path):
+    vectorizer = CountVectorizer(tokenizer=str.split, token_pattern=None).fit(TEXTS)
+    with pytest.raises(TypeError, match=r"the vectoriser's tokenizer is .*holds no functions"):
+        save_model(make_model(), tmp_path / "m", extra={"vectorizer": vectorizer})
+    assert os.listdir(tmp_path) == []
+
+
+def test_custom_noise_is_asked_for(tmp_path):
+    from bigcat.noise import CustomNoise, Gaussian
+
+    def zero(t):
+        return 0.0
+
+    noise = CustomNoise("student-t", zero, zero, zero, zero)
+    path = save_model(make_model(noise=noise), tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"custom noise 'student-t'.*load_model\(path, noise="):
+        load_model(path)
+    with pytest.raises(ModelFileError, match="fitted with the noise 'student-t', not 'gaussian'"):
+        load_model(path, noise=Gaussian())
+    assert load_model(path, noise=noise).noise is noise
+
+
+def test_a_noise_object_is_stored_by_name(tmp_path):
+    from bigcat.noise import Gaussian
+
+    path = save_model(make_model(noise=Gaussian()), tmp_path / "m")
+    assert load_model(path).noise == "gaussian"
+
+
+# --- damaged files ------------------------------------------------------------------------------
+
+
+def rewrite(path, change, drop=()):
+    """Write the file again with a changed header or without some tensors."""
+    with safetensors.safe_open(path, "numpy") as file:
+        header = json.loads(file.metadata()["bigcat"])
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name not in drop}  # noqa: SIM118
+    change(header)
+    safetensors.numpy.save_file(tensors, path, metadata={"bigcat": json.dumps(header)})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]), "cut off, damaged"),
+        (lambda p: p.write_bytes(p.read_bytes()[:-1]), "cut off, damaged"),
+        (lambda p: p.write_bytes(b""), "cut off, damaged"),
+        (lambda p: p.write_bytes(b"label\tsome text\n" * 99), "no safetensors file"),
+        (
+            lambda p: safetensors.numpy.save_file({"coef": X}, p, metadata={"format": "pt"}),
+            "not one of bigcat; give a file that bigcat.save_model",
+        ),
+        (lambda p: rewrite(p, lambda h: None, drop=["intercept"]), "lacks the tensors intercept"),
+        (
+            lambda p: rewrite(p, lambda h: h.update(format_version=99)),
+            r"version 99, this bigcat \(.*\) reads version 1; load it with bigcat",
+        ),
+        (
+            lambda p: rewrite(p, lambda h: h["shapes"].update(coef=[6, 5])),
+            r"tensor coef has shape \[6, 4\], the header says \[6, 5\]",
+        ),
+        (lambda p: rewrite(p, lambda h: h.update(n_features_in=5)), "6 classes and 5 features"),
+        (lambda p: rewrite(p, lambda h: h.pop("parameters")), "do not fit together"),
+        (
+            lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)),
+            "unexpected keyword argument 'flux'; load it with the version that wrote it",
+        ),
+        (lambda p: rewrite(p, lambda h: h.update(classes="strings")), "damaged"),
+    ],
+    ids=[
+        "half",
+        "last byte",
+        "empty",
+        "text",
+        "foreign",
+        "missing tensor",
+        "version",
+        "shape",
+        "features",
+        "header",
+        "parameter",
+        "labels",
+    ],
+)
+def test_damaged_files(tmp_path, damage, message):
+    path = tmp_path / "model.safetensors"
+    save_model(make_model(), path)
+    damage(path)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+    assert ";" in str(caught.value), "no remedy"
+
+
+def test_every_cut_is_noticed(tmp_path):
+    path = tmp_path / "m"
+    save_model(make_model(), path)
+    content = path.read_bytes()
+    for size in range(0, len(content), 97):
+        path.write_bytes(content[:size])
+        with pytest.raises(ModelFileError):
+            load_model(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"there is no model file .*nothing; check the name"
+    ):
+        load_model(tmp_path / "nothing")
+
+
+# --- interrupted saves --------------------------------------------------------------------------
+
+
+def fail_with(error):
+    def fsync(descriptor):
+        raise error
+
+    return fsync
+
+
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()], ids=["disk", "ctrl-c"]
+)
+def test_a_failed_save_changes_nothing(tmp_path, monkeypatch, existing, error):
+    path = tmp_path / "model.safetensors"
+    if existing:
+        save_model(make_model(), path)
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    monkeypatch.setattr(store.os, "fsync", fail_with(error))
+    with pytest.raises(type(error)) as caught:
+        save_model(make_model(K=60, D=40), path)
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+    if isinstance(error, OSError):
+        assert caught.value.errno == errno.ENOSPC
+        assert "could not save the model" in str(caught.value)
+        assert "No space left on device" in str(caught.value)
+        assert "free some space or choose another folder" in str(caught.value)
+    monkeypatch.undo()
+    if existing:
+        assert load_model(path).coef_.shape == (6, 4)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
+def test_a_disk_that_takes_no_more(tmp_path):
+    """The real thing: the operating system refuses to write past a limit."""
+    path = tmp_path / "model.safetensors"
+    save_model(make_model(), path)
+    before = path.read_bytes()
+    script = """
+        import resource, signal, sys
+        import numpy as np
+        from bigcat.store import load_model, save_model
+        path = sys.argv[1]
+        model = load_model(path)
+        model.coef_ = np.ones((6, 400_000), np.float32)
+        model.n_features_in_ = 400_000
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+        try:
+            save_model(model, path)
+        except OSError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "could not save the model" in done.stdout
+    assert "File too large; it takes 9,6" in done.stdout
+    assert os.listdir(tmp_path) == ["model.safetensors"]
+    assert path.read_bytes() == before
+
+
+def test_bad_destinations_are_refused_before_any_work(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*no does not exist; create it first"):
+        save_model(make_model(), tmp_path / "no" / "model")
+    with pytest.raises(IsADirectoryError, match="is a folder; give the name of a file"):
+        save_model(make_model(), tmp_path)
+    with pytest.raises(ValueError, match=r"the model is not fitted.*call fit first"):
+        save_model(LinearClassifier(), tmp_path / "model")
+    with pytest.raises(TypeError, match="holds a LinearClassifier, got CountVectorizer"):
+        save_model(CountVectorizer(), tmp_path / "model")
+    model = make_model(np.array([(1,), (2,)] * 3 + [None], dtype=object)[:6])
+    with pytest.raises(TypeError, match=r"classes holds \(1,\) of type tuple.*convert the labels"):
+        save_model(model, tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_is_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    target = tmp_path / "real" / "model"
+    save_model(make_model(), target)
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    save_model(make_model(l2=3.0), link)
+    assert link.is_symlink()
+    assert load_model(target).l2 == 3.0
