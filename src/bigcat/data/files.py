@@ -1,0 +1,166 @@
+"""One entry point for every file form."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from bigcat.data.arrays import read_csv, read_npz
+from bigcat.data.dataset import DataError, Dataset
+from bigcat.data.sparse_text import read_svmlight, read_xc
+from bigcat.data.text import read_tsv
+
+FORMS: dict[str, Callable[..., Dataset]] = {
+    "xc": read_xc,
+    "svmlight": read_svmlight,
+    "tsv": read_tsv,
+    "npz": read_npz,
+    "csv": read_csv,
+}
+_SUFFIXES = {
+    ".xc": "xc",
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".tsv": "tsv",
+    ".npz": "npz",
+    ".csv": "csv",
+}
+# What a first line looks like, where the file's name says nothing.
+_FIRST_LINES = {
+    "xc": re.compile(rb"\s*\d+\s+\d+\s+\d+\s*"),
+    "svmlight": re.compile(rb"\s*[+-]?\d+(,[+-]?\d+)*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?"),
+    "tsv": re.compile(rb"[^\t]+\t.+"),
+    "npz": re.compile(rb"PK\x03\x04.*", re.DOTALL),
+    "csv": re.compile(rb"[^\t:]+,[^\t:]*"),
+}
+_GZIP_MAGIC = b"\x1f\x8b"
+# Options that belong to some forms only.
+_OPTIONS = {
+    "label": ("xc", "svmlight"),
+    "zero_based": ("svmlight",),
+    "vectorizer": ("tsv",),
+    "label_column": ("csv",),
+}
+
+
+def read(
+    path: str | PathLike[str],
+    form: str | None = None,
+    *,
+    label: Literal["first", "single"] = "first",
+    n_features: int | None = None,
+    vectorizer: Any = None,
+    zero_based: bool | Literal["auto"] = "auto",
+    label_column: str | int | None = None,
+) -> Dataset:
+    r"""Read a labelled data file, plain or gzipped.
+
+    Parameters
+    ----------
+    path : path
+        The file. Gzip is recognised by its first bytes.
+    form : {"xc", "svmlight", "tsv", "npz", "csv"}, optional
+        Guessed from the name, then from the first line, unless given.
+    label : {"first", "single"}
+        xc and svmlight rows with several labels: take the first one, or drop such rows.
+        Either way the report counts them.
+    n_features : int, optional
+        How many columns the file must have. svmlight does not say how many there are, so that a
+        test file needs the training file's number here.
+    vectorizer : scikit-learn vectoriser, optional
+        tsv: a fitted one is used as it is (for a test file: ``train.vectorizer``), one that is
+        not fitted is copied and fitted. Default: tf-idf of lower-case words ``\w+`` that occur in
+        at least two rows, rows of unit length.
+    zero_based : bool or "auto"
+        svmlight: whether indices count from 0. "auto" takes a file without any index 0 to count
+        from 1.
+    label_column : str or int, optional
+        csv: the column that holds the labels, by default the one named ``label``.
+
+    Returns
+    -------
+    Dataset
+        Rows without a label are dropped and counted in ``report``.
+
+    Raises
+    ------
+    DataError
+        A ValueError with file, line, and what was expected against what was found.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from bigcat.data import read
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.txt"
+    >>> _ = path.write_text("3 4 2\n1 0:1 3:0.5\n0,1 2:1\n 1:1\n")
+    >>> pets = read(path)
+    >>> pets
+    Dataset(2 rows, 4 features (1.5 a row), 2 classes)
+    >>> pets.report["multi_label_rows"], pets.report["rows_without_label"]
+    (1, 1)
+    """
+    path = Path(path)
+    if form is not None and form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+    raw = read_bytes(path)
+    form = form or guess_form(path, raw)
+    options = {
+        "label": (label, "first"),
+        "vectorizer": (vectorizer, None),
+        "zero_based": (zero_based, "auto"),
+        "label_column": (label_column, None),
+    }
+    used: dict[str, Any] = {"n_features": n_features}
+    for name, (value, default) in options.items():
+        if form in _OPTIONS[name]:
+            used[name] = value
+        elif value is not default and value != default:
+            raise ValueError(
+                f"{name}= is an option of {' and '.join(_OPTIONS[name])}, "
+                f"and {path} was read as {form}; form= says otherwise"
+            )
+    dataset = FORMS[form](path, raw, **used)
+    if not len(dataset):
+        raise DataError(f"{path}: expected labelled rows, found none")
+    dataset.report["file"] = str(path)
+    return dataset
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's bytes, unzipped; never empty."""
+    raw = path.read_bytes()
+    if path.suffix == ".gz" or raw.startswith(_GZIP_MAGIC):
+        try:
+            raw = gzip.decompress(raw)
+        except EOFError as error:
+            raise DataError(
+                f"{path}: the gzip stream is cut off before its end; fetch the file again"
+            ) from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{path}: expected a gzip file, found damage: {error}") from error
+    if not raw.strip():
+        raise DataError(f"{path}: the file is empty")
+    return raw
+
+
+def guess_form(path: Path, raw: bytes) -> str:
+    """The form that the file's name states, else the one that its first line fits."""
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    first = raw[:100_000].lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
+    fitting = [form for form, pattern in _FIRST_LINES.items() if pattern.fullmatch(first)]
+    if len(fitting) == 1:
+        return fitting[0]
+    could_be = " or ".join(fitting) if fitting else "no known form"
+    shown = first[:40].decode("utf-8", "backslashreplace")
+    raise DataError(
+        f"{path}: cannot tell its form: the name does not say and the first line {shown!r} "
+        f"fits {could_be}; pass form= (one of {', '.join(FORMS)})"
+    )
