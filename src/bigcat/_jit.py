@@ -1,0 +1,171 @@
+"""The one place that talks to numba: kernels, the seam for parts, and two intrinsics.
+
+Three decorators:
+
+``kernel``
+    An entry point called from Python.  Compiled on first use, the GIL released, cached on disk
+    under a key that covers the source of the *whole* package: stock numba keys on the file of
+    the entry point alone and runs old code after a callee in another file was edited.
+``device``
+    A scalar function called from kernels only, always inlined.
+``generic`` / ``implement``
+    A function dispatched on the type of its first argument, a NamedTuple *tag* such as
+    ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
+    jitclasses, closures or function arguments the result can be cached.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import caching, cgutils
+from numba.extending import intrinsic, overload
+
+# No "nnan", "ninf" or "arcp": checks for NaN must survive, and rounding stays IEEE.
+_FAST = {"reassoc", "contract", "nsz"}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": _FAST}
+
+
+@functools.cache
+def source_hash() -> str:
+    """Hash of every source file of the package: the version of all compiled code."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+# numba offers no public way to change what its cache is keyed on.  These are its own locators
+# (folder from NUMBA_CACHE_DIR, beside the source, in the user's cache folder: the first that is
+# writable) with the package's hash as their stamp.  A test starts a second process and asserts
+# cache hits, so that a change inside numba is seen.
+class _PackageStamp:
+    def get_source_stamp(self) -> str:
+        return source_hash()
+
+
+class _FromEnvironment(_PackageStamp, caching.UserProvidedCacheLocator):
+    pass
+
+
+class _BesideSource(_PackageStamp, caching.InTreeCacheLocator):
+    pass
+
+
+class _UserWide(_PackageStamp, caching.UserWideCacheLocator):
+    pass
+
+
+class _CacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = (_FromEnvironment, _BesideSource, _UserWide)
+
+
+class _PackageCache(caching.FunctionCache):
+    _impl_class = _CacheImpl
+
+
+def kernel(function: Callable) -> Callable:
+    """Compile an entry point; cached on disk where some folder is writable, in memory elsewhere."""
+    dispatcher = njit(nogil=True, **_OPTIONS)(function)
+    if hasattr(dispatcher, "py_func"):  # not with NUMBA_DISABLE_JIT=1
+        try:
+            dispatcher._cache = _PackageCache(function)
+        except RuntimeError:  # numba's way of saying that no folder is writable
+            pass
+    return dispatcher
+
+
+def device(function: Callable) -> Callable:
+    """Compile a scalar function that kernels inline."""
+    return njit(forceinline=True, **_OPTIONS)(function)
+
+
+def generic(template: Callable) -> Callable:
+    """Make a function that is dispatched on the type of its first argument.
+
+    Parameters
+    ----------
+    template : function
+        Its name and docstring are kept; implementations take the same arguments.
+    """
+    implementations: dict[type, Callable] = {}
+
+    @functools.wraps(template)
+    def dispatch(tag, *args):
+        return implementations[type(tag)](tag, *args)
+
+    def choose(tag, *args):
+        return implementations.get(getattr(tag, "instance_class", None))
+
+    overload(dispatch, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
+    dispatch.implementations = implementations  # type: ignore[attr-defined]
+    return dispatch
+
+
+def implement(function: Callable, tag: type) -> Callable[[Callable], Callable]:
+    """Register the implementation of a generic `function` for one `tag` type."""
+
+    def register(implementation: Callable) -> Callable:
+        function.implementations[tag] = implementation  # type: ignore[attr-defined]
+        return implementation
+
+    return register
+
+
+_SCALAR_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+
+
+def call_address(address, x):
+    """Call the C function double -> double that lives at `address`."""
+    return _SCALAR_FUNCTION(address)(x)
+
+
+@intrinsic
+def _call_address(typingctx, address, x):
+    def codegen(context, builder, signature, args):
+        double = ir.DoubleType()
+        pointer = builder.inttoptr(args[0], ir.FunctionType(double, [double]).as_pointer())
+        return builder.call(pointer, [args[1]])
+
+    return types.float64(types.int64, types.float64), codegen
+
+
+@overload(call_address, jit_options={"forceinline": True, **_OPTIONS})
+def _overload_call_address(address, x):
+    return lambda address, x: _call_address(address, x)
+
+
+def prefetch(array, index):
+    """Ask the processor to bring ``array.flat[index]`` near; no effect on results."""
+
+
+@intrinsic
+def _prefetch(typingctx, array, index):
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+        int32 = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, int32, int32, int32]),
+            "llvm.prefetch.p0",
+        )
+        # read, keep in all cache levels, data
+        builder.call(function, [address, int32(0), int32(3), int32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+@overload(prefetch, jit_options={"forceinline": True, **_OPTIONS})
+def _overload_prefetch(array, index):
+    return lambda array, index: _prefetch(array, index)

@@ -1,0 +1,229 @@
+"""Rows and weights: the only code that knows how either lies in memory.
+
+Dense rows go with *class-major* weights (n_classes, n_features): a class's weights are one
+contiguous run, as long as the row.  Sparse rows go with *feature-major* weights (n_features,
+n_classes): a non-zero's weights for all classes are one contiguous run, so the few classes that
+a step looks at share pages, and a pass over all classes runs at vector speed.  The first axis of
+the weights is called *major*, the second *minor*.
+
+Kernels see a row through the verbs below, which have one implementation for each kind of rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from bigcat._jit import device, generic, implement, prefetch
+from bigcat._seam import move
+
+
+class DenseRows(NamedTuple):
+    """Rows of a C-ordered array; weights are class-major."""
+
+    values: np.ndarray
+
+
+class SparseRows(NamedTuple):
+    """Rows in CSR form, no index twice in a row; weights are feature-major."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+
+Rows = DenseRows | SparseRows
+
+
+def as_rows(X: np.ndarray | scipy.sparse.csr_array, dtype: np.dtype) -> Rows:
+    """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits."""
+    if scipy.sparse.issparse(X):
+        return SparseRows(X.indptr, X.indices, X.data.astype(dtype, copy=False))
+    return DenseRows(np.ascontiguousarray(X, dtype=dtype))
+
+
+def is_sparse(rows: Rows) -> bool:
+    return isinstance(rows, SparseRows)
+
+
+def weights_shape(rows: Rows, n_features: int, n_classes: int) -> tuple[int, int]:
+    """Shape of the weights that go with these rows."""
+    return (n_features, n_classes) if is_sparse(rows) else (n_classes, n_features)
+
+
+def class_major(weights: np.ndarray, rows: Rows) -> np.ndarray:
+    """View of the weights as (n_classes, n_features), whatever the layout."""
+    return weights.T if is_sparse(rows) else weights
+
+
+@generic
+def scores(rows, i, weights, intercepts, classes, n, out):
+    """out[c] = w_k . x_i + b_k for the first `n` entries k of `classes`."""
+
+
+@implement(scores, DenseRows)
+def _(rows, i, weights, intercepts, classes, n, out):
+    x = rows.values[i]
+    for c in range(n):
+        k = classes[c]
+        w = weights[k]
+        total = intercepts[k]
+        for j in range(x.shape[0]):
+            total += x[j] * w[j]
+        out[c] = total
+
+
+@implement(scores, SparseRows)
+def _(rows, i, weights, intercepts, classes, n, out):
+    for c in range(n):
+        out[c] = intercepts[classes[c]]
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        w = weights[rows.indices[p]]
+        x = rows.values[p]
+        for c in range(n):
+            out[c] += x * w[classes[c]]
+
+
+@generic
+def prefetch_scores(rows, i, weights, classes, n):
+    """Start to fetch the weights that `scores` will read for row `i`."""
+
+
+@implement(prefetch_scores, DenseRows)
+def _(rows, i, weights, classes, n):
+    width = weights.shape[1]
+    line = 64 // weights.itemsize
+    for c in range(n):
+        start = classes[c] * width
+        for j in range(0, min(width, 4 * line), line):
+            prefetch(weights, start + j)
+
+
+@implement(prefetch_scores, SparseRows)
+def _(rows, i, weights, classes, n):
+    width = weights.shape[1]
+    for p in range(rows.indptr[i], min(rows.indptr[i + 1], rows.indptr[i] + 8)):
+        start = rows.indices[p] * width
+        for c in range(n):
+            prefetch(weights, start + classes[c])
+
+
+@generic
+def update(rows, i, weights, state, classes, slopes, n, solver, rate):
+    """Move the weights of row i's classes at once, by gradient slope_c * x_j a coordinate."""
+
+
+@implement(update, DenseRows)
+def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+    x = rows.values[i]
+    for c in range(n):
+        w, s, slope = weights[classes[c]], state[classes[c]], slopes[c]
+        if slope != 0.0:
+            for j in range(x.shape[0]):
+                move(solver, rate, w, s, j, slope * x[j])
+
+
+@implement(update, SparseRows)
+def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        w, s, x = weights[rows.indices[p]], state[rows.indices[p]], rows.values[p]
+        for c in range(n):
+            move(solver, rate, w, s, classes[c], slopes[c] * x)
+
+
+# A mini-batch's gradient, where the solver is not linear in it and so needs the batch's sum: one
+# row ("slot") for each major coordinate that the batch touches, however large the weights are.
+
+
+@device
+def _slot(major, slot_of, touched, n_touched):
+    """Slot of a major coordinate, a new one on its first appearance in the batch."""
+    slot = slot_of[major]
+    if slot < 0:
+        slot = n_touched[0]
+        slot_of[major] = slot
+        touched[slot] = major
+        n_touched[0] += 1
+    return slot
+
+
+@generic
+def accumulate(rows, i, gradient, slot_of, touched, n_touched, classes, slopes, n):
+    """Add row i's gradient to the batch's."""
+
+
+@implement(accumulate, DenseRows)
+def _(rows, i, gradient, slot_of, touched, n_touched, classes, slopes, n):
+    x = rows.values[i]
+    for c in range(n):
+        g, slope = gradient[_slot(classes[c], slot_of, touched, n_touched)], slopes[c]
+        if slope != 0.0:
+            for j in range(x.shape[0]):
+                g[j] += slope * x[j]
+
+
+@implement(accumulate, SparseRows)
+def _(rows, i, gradient, slot_of, touched, n_touched, classes, slopes, n):
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        g, x = gradient[_slot(rows.indices[p], slot_of, touched, n_touched)], rows.values[p]
+        for c in range(n):
+            g[classes[c]] += slopes[c] * x
+
+
+@generic
+def batch_coordinates(rows, order, start, stop, n_per_row):
+    """How many (row, feature, class) triples a batch holds: the cost of visiting just those."""
+
+
+@implement(batch_coordinates, DenseRows)
+def _(rows, order, start, stop, n_per_row):
+    return (stop - start) * n_per_row * rows.values.shape[1]
+
+
+@implement(batch_coordinates, SparseRows)
+def _(rows, order, start, stop, n_per_row):
+    total = 0
+    for r in range(start, stop):
+        total += rows.indptr[order[r] + 1] - rows.indptr[order[r]]
+    return total * n_per_row
+
+
+@generic
+def update_touched(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
+    """Move row i's coordinates by the batch's gradient, each once: what is used is cleared."""
+
+
+@implement(update_touched, DenseRows)
+def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
+    for c in range(n):
+        g = gradient[slot_of[classes[c]]]
+        w, s = weights[classes[c]], state[classes[c]]
+        for j in range(g.shape[0]):
+            if g[j] != 0.0:
+                move(solver, rate, w, s, j, g[j])
+                g[j] = 0.0
+
+
+@implement(update_touched, SparseRows)
+def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        feature = rows.indices[p]
+        g, w, s = gradient[slot_of[feature]], weights[feature], state[feature]
+        for c in range(n):
+            k = classes[c]
+            if g[k] != 0.0:
+                move(solver, rate, w, s, k, g[k])
+                g[k] = 0.0
+
+
+@device
+def update_slots(weights, state, gradient, touched, n, solver, rate):
+    """Move every coordinate of the `n` touched majors; vectorises, but visits all minors."""
+    for slot in range(n):
+        g, w, s = gradient[slot], weights[touched[slot]], state[touched[slot]]
+        for j in range(g.shape[0]):
+            if g[j] != 0.0:
+                move(solver, rate, w, s, j, g[j])
+                g[j] = 0.0

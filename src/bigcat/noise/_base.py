@@ -1,0 +1,84 @@
+"""What every noise offers to people; the compiled side is `bigcat._seam`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bigcat._jit import kernel
+from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Additive noise of the utilities: ``y = argmax_k score_k + noise_k``.
+
+    Notes
+    -----
+    Conventions: ``docs/conventions.md``.  A member is a frozen dataclass whose `lower` gives the
+    tag that kernels dispatch on.
+    """
+
+    name: ClassVar[str]
+    #: Family of the variational distribution that augment-and-reduce uses with this noise.
+    variational: ClassVar[str] = "gaussian"
+
+    def lower(self) -> Any:
+        """Tag of this noise below the seam."""
+        raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.noise")
+
+    def log_cdf(self, t: ArrayLike) -> np.ndarray:
+        """Log of the distribution function, elementwise.
+
+        Examples
+        --------
+        >>> from bigcat.noise import Logistic
+        >>> float(Logistic().log_cdf(0.0).round(4))
+        -0.6931
+        """
+        return self._map(_map_log_cdf, t)
+
+    def log_cdf_grad(self, t: ArrayLike) -> np.ndarray:
+        """Derivative of `log_cdf`, elementwise."""
+        return self._map(_map_log_cdf_grad, t)
+
+    def log_pdf(self, t: ArrayLike) -> np.ndarray:
+        """Log of the density, elementwise."""
+        return self._map(_map_log_pdf, t)
+
+    def log_pdf_grad(self, t: ArrayLike) -> np.ndarray:
+        """Derivative of `log_pdf`, elementwise."""
+        return self._map(_map_log_pdf_grad, t)
+
+    def _map(self, function: Any, t: ArrayLike) -> np.ndarray:
+        t = np.asarray(t, dtype=np.float64)
+        out = np.empty(t.size)
+        function(self.lower(), np.ascontiguousarray(t).reshape(-1), out)
+        return out.reshape(t.shape)
+
+
+@kernel
+def _map_log_cdf(noise, t, out):
+    for i in range(t.shape[0]):
+        out[i] = log_cdf(noise, t[i])
+
+
+@kernel
+def _map_log_cdf_grad(noise, t, out):
+    for i in range(t.shape[0]):
+        out[i] = log_cdf_grad(noise, t[i])
+
+
+@kernel
+def _map_log_pdf(noise, t, out):
+    for i in range(t.shape[0]):
+        out[i] = log_pdf(noise, t[i])
+
+
+@kernel
+def _map_log_pdf_grad(noise, t, out):
+    for i in range(t.shape[0]):
+        out[i] = log_pdf_grad(noise, t[i])

@@ -1,0 +1,126 @@
+"""A user's own noise, from four plain Python functions that numba can compile."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bigcat._jit import call_address, implement
+from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat.noise._base import Noise
+
+
+class CustomTag(NamedTuple):
+    """Addresses of the compiled functions: every custom noise shares one cached kernel."""
+
+    log_cdf: int
+    log_cdf_grad: int
+    log_pdf: int
+    log_pdf_grad: int
+
+
+ScalarFunction = Callable[[float], float]
+_PROBES = np.array([-3.0, -0.7, 0.0, 0.4, 2.5])
+
+
+@dataclass(frozen=True, init=False)
+class CustomNoise(Noise):
+    """Noise given by plain Python functions of one number.
+
+    They run inside the compiled kernels, so they may use arithmetic, ``if`` and the `math`
+    module; see `docs/extending/noise.md` for a Student-t.
+
+    Parameters
+    ----------
+    name : str
+        For messages and model files.
+    log_cdf, log_cdf_grad : callable
+        Log of the distribution function and its derivative.
+    log_pdf, log_pdf_grad : callable
+        Log of the density and its derivative.
+
+    Examples
+    --------
+    >>> import math
+    >>> from bigcat.noise import CustomNoise
+    >>> cauchy = CustomNoise(
+    ...     "cauchy",
+    ...     lambda t: math.log(math.atan2(1.0, -t) / math.pi),
+    ...     lambda t: 1.0 / ((1.0 + t * t) * math.atan2(1.0, -t)),
+    ...     lambda t: -math.log(math.pi * (1.0 + t * t)),
+    ...     lambda t: -2.0 * t / (1.0 + t * t),
+    ... )
+    >>> float(cauchy.log_cdf(0.0).round(4))
+    -0.6931
+    """
+
+    name: str  # type: ignore[misc]
+    functions: tuple[ScalarFunction, ScalarFunction, ScalarFunction, ScalarFunction]
+
+    def __init__(
+        self,
+        name: str,
+        log_cdf: ScalarFunction,
+        log_cdf_grad: ScalarFunction,
+        log_pdf: ScalarFunction,
+        log_pdf_grad: ScalarFunction,
+    ) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "functions", (log_cdf, log_cdf_grad, log_pdf, log_pdf_grad))
+
+    def lower(self) -> CustomTag:
+        pairs = zip(self.functions, CustomTag._fields)
+        return CustomTag(*(_compiled(function, field).address for function, field in pairs))
+
+    def check(self) -> None:
+        """Raise if a function is not finite or a derivative does not belong to its function."""
+        h = 1e-5
+        for field in ("log_cdf", "log_pdf"):
+            function = getattr(self, field)
+            stated = getattr(self, f"{field}_grad")(_PROBES)
+            measured = (function(_PROBES + h) - function(_PROBES - h)) / (2 * h)
+            bad = ~(np.abs(stated - measured) <= 1e-4 * (1 + np.abs(measured)))
+            if bad.any():
+                i = int(np.flatnonzero(bad)[0])
+                raise ValueError(
+                    f"noise {self.name!r}: {field}_grad({_PROBES[i]}) is {stated[i]:.6g}, but the "
+                    f"finite difference of {field} there is {measured[i]:.6g}; "
+                    "correct one of the two functions"
+                )
+
+
+@functools.cache
+def _compiled(function: ScalarFunction, field: str):
+    import numba
+
+    try:
+        return numba.cfunc("float64(float64)", error_model="numpy")(function)
+    except numba.core.errors.NumbaError as error:
+        raise ValueError(
+            f"the noise's {field} cannot be compiled: {error}. "
+            "Use arithmetic, if and the math module on one float"
+        ) from error
+
+
+@implement(log_cdf, CustomTag)
+def _(noise, t):
+    return call_address(noise.log_cdf, t)
+
+
+@implement(log_cdf_grad, CustomTag)
+def _(noise, t):
+    return call_address(noise.log_cdf_grad, t)
+
+
+@implement(log_pdf, CustomTag)
+def _(noise, t):
+    return call_address(noise.log_pdf, t)
+
+
+@implement(log_pdf_grad, CustomTag)
+def _(noise, t):
+    return call_address(noise.log_pdf_grad, t)

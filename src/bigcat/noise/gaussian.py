@@ -1,0 +1,50 @@
+"""Gaussian noise: the multinomial probit model."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat._jit import implement
+from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat._special import LOG_SQRT_2PI, log_ndtr, log_ndtr_grad
+from bigcat.noise._base import Noise
+
+
+class GaussianTag(NamedTuple):
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class Gaussian(Noise):
+    """Standard Gaussian noise, which makes the model the multinomial probit.
+
+    Examples
+    --------
+    >>> from bigcat.noise import Gaussian
+    >>> float(Gaussian().log_cdf_grad(-1e9))  # the inverse Mills ratio, far out
+    1000000000.0
+    """
+
+    name: ClassVar[str] = "gaussian"
+
+    def lower(self) -> GaussianTag:
+        return GaussianTag()
+
+
+@implement(log_cdf, GaussianTag)
+def _(noise, t):
+    return log_ndtr(t)
+
+
+@implement(log_cdf_grad, GaussianTag)
+def _(noise, t):
+    return log_ndtr_grad(t)
+
+
+@implement(log_pdf, GaussianTag)
+def _(noise, t):
+    return -0.5 * t * t - LOG_SQRT_2PI
+
+
+@implement(log_pdf_grad, GaussianTag)
+def _(noise, t):
+    return -t

@@ -1,0 +1,51 @@
+"""Gumbel noise: the softmax model."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat._jit import implement
+from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat.noise._base import Noise
+
+
+class GumbelTag(NamedTuple):
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class Gumbel(Noise):
+    """Standard Gumbel noise, which makes the model the softmax.
+
+    Examples
+    --------
+    >>> from bigcat.noise import Gumbel
+    >>> float(Gumbel().log_cdf(0.0))
+    -1.0
+    """
+
+    name: ClassVar[str] = "gumbel"
+
+    def lower(self) -> GumbelTag:
+        return GumbelTag()
+
+
+# exp(-t) overflows to inf below -709; the values are then beyond what a float64 holds.
+@implement(log_cdf, GumbelTag)
+def _(noise, t):
+    return -math.exp(min(-t, 709.0))
+
+
+@implement(log_cdf_grad, GumbelTag)
+def _(noise, t):
+    return math.exp(min(-t, 709.0))
+
+
+@implement(log_pdf, GumbelTag)
+def _(noise, t):
+    return -t - math.exp(min(-t, 709.0))
+
+
+@implement(log_pdf_grad, GumbelTag)
+def _(noise, t):
+    return math.exp(min(-t, 709.0)) - 1.0

@@ -1,0 +1,336 @@
+"""Class probabilities of the additive-noise model, from scores.
+
+With h = phi / Phi and S(t) = sum_j log Phi(t - psi_j),
+
+    p(y = k) = integral of h(t - psi_k) exp(S(t)) dt            (A&R equation 5, t = e + psi_k)
+
+so all classes share the nodes t and S(t), and because the integrands add up to the derivative of
+exp(S(t)), the probabilities add up to one: a check on the quadrature that costs nothing.  The
+integrands are smooth, and a trapezoid rule converges exponentially for them.  Its nodes are
+
+    t(v) = centre + width (v + TAIL sinh v),   v = 0, +-STEP, +-2 STEP, ...
+
+evenly spaced up to v = 45, further than noise with exponential tails reaches, and exponentially
+growing beyond, so that noises with heavy tails (a user's Student-t) need few nodes too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bigcat._jit import device, kernel
+from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat.noise import Gumbel, Noise
+
+STEP = 0.25
+TAIL = 2.6e-18  # TAIL sinh(45) = 45
+MAX_NODES = 1024  # both directions together; light-tailed noise needs about 100
+_NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
+_UNDERFLOW = 700.0
+
+
+# One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
+
+
+@device
+def log_joint(noise, e, label_score, others, counts, n):
+    """A&R equation 6 with the other classes weighted by `counts`."""
+    total = log_pdf(noise, e)
+    for c in range(n):
+        total += counts[c] * log_cdf(noise, e + label_score - others[c])
+    return total
+
+
+@device
+def log_joint_grad(noise, e, label_score, others, counts, n):
+    """Derivative of `log_joint` with respect to e."""
+    total = log_pdf_grad(noise, e)
+    for c in range(n):
+        total += counts[c] * log_cdf_grad(noise, e + label_score - others[c])
+    return total
+
+
+@device
+def joint_mode(noise, label_score, others, counts, n):
+    """The e where `log_joint` is highest: its gradient falls, so bracket and bisect."""
+    low, high, reach = 0.0, 0.0, 1.0
+    if log_joint_grad(noise, 0.0, label_score, others, counts, n) > 0.0:
+        high = reach
+        while log_joint_grad(noise, high, label_score, others, counts, n) > 0.0 and reach < 1e30:
+            low = high
+            reach *= 2.0
+            high = reach
+    else:
+        low = -reach
+        while log_joint_grad(noise, low, label_score, others, counts, n) < 0.0 and reach < 1e30:
+            high = low
+            reach *= 2.0
+            low = -reach
+    # The trapezoid rule does not need the mode to more than a fraction of the peak's width,
+    # which is at least about 1e-3 for any number of classes that fits in memory.
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if high - low < 1e-3 or middle in (low, high):
+            break
+        if log_joint_grad(noise, middle, label_score, others, counts, n) > 0.0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+@device
+def joint_width(noise, mode, label_score, others, counts, n):
+    """Scale of the peak of `log_joint`, from its curvature there; at most 1."""
+    d = 1e-2 + 1e-9 * abs(mode)
+    rise = log_joint_grad(noise, mode - d, label_score, others, counts, n)
+    fall = log_joint_grad(noise, mode + d, label_score, others, counts, n)
+    curvature = (rise - fall) / (2.0 * d)
+    return 1.0 / math.sqrt(max(curvature, 1.0))
+
+
+@device
+def log_prob_of_label(noise, label_score, others, counts, n, slopes, want_slopes):
+    """Log-probability of the label, accurate however small; its slopes where wanted."""
+    mode = joint_mode(noise, label_score, others, counts, n)
+    width = joint_width(noise, mode, label_score, others, counts, n)
+    peak = log_joint(noise, mode, label_score, others, counts, n)
+    if want_slopes:
+        for c in range(n):
+            slopes[c] = 0.0
+    total = 0.0
+    for direction in (1.0, -1.0):
+        v = 0.0 if direction > 0.0 else -STEP
+        for _ in range(MAX_NODES // 2):
+            e = mode + width * (v + TAIL * math.sinh(v))
+            height = log_joint(noise, e, label_score, others, counts, n) - peak
+            jacobian = 1.0 + TAIL * math.cosh(v)
+            mass = jacobian * math.exp(min(height, _UNDERFLOW))
+            total += mass
+            if want_slopes:
+                for c in range(n):
+                    shift = e + label_score - others[c]
+                    slopes[c] -= mass * counts[c] * log_cdf_grad(noise, shift)
+            if height + math.log(jacobian) < -_NEGLIGIBLE:
+                break
+            v += direction * STEP
+    if want_slopes:
+        for c in range(n):
+            slopes[c] /= total
+    return peak + math.log(total * width * STEP)
+
+
+# All classes at once: shared nodes.
+
+
+@device
+def _log_cdf_of_max(noise, t, scores):
+    """S(t): log of the probability that no utility exceeds t."""
+    total = 0.0
+    for k in range(scores.shape[0]):
+        total += log_cdf(noise, t - scores[k])
+    return total
+
+
+@device
+def _centre_of_max(noise, scores):
+    """Where S = -1, and the scale 1 / S' there; for Gumbel-like maxima that is the mode."""
+    low = high = scores.max()
+    reach = 1.0
+    while _log_cdf_of_max(noise, high, scores) < -1.0:
+        low = high
+        high += reach
+        reach *= 2.0
+    reach = 1.0
+    while _log_cdf_of_max(noise, low, scores) > -1.0:
+        high = low
+        low -= reach
+        reach *= 2.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        if high - low < 1e-2:
+            break
+        if _log_cdf_of_max(noise, middle, scores) < -1.0:
+            low = middle
+        else:
+            high = middle
+    t = 0.5 * (low + high)
+    slope = 0.0
+    for k in range(scores.shape[0]):
+        slope += log_cdf_grad(noise, t - scores[k])
+    return t, 1.0 / slope
+
+
+@device
+def _shared_nodes(noise, scores, nodes, masses):
+    """Fill nodes t_q and masses exp(S(t_q)) dt; returns their number."""
+    centre, width = _centre_of_max(noise, scores)
+    # A class of low score peaks between its score and the best one; nothing lies below that.
+    lowest = 0.5 * (scores.min() + scores.max()) - 10.0
+    n = 0
+    for direction in (1.0, -1.0):
+        v = 0.0 if direction > 0.0 else -STEP
+        for _ in range(nodes.shape[0] // 2):
+            t = centre + width * (v + TAIL * math.sinh(v))
+            log_f = _log_cdf_of_max(noise, t, scores)
+            jacobian = 1.0 + TAIL * math.cosh(v)
+            nodes[n] = t
+            masses[n] = math.exp(log_f) * width * STEP * jacobian
+            n += 1
+            if direction > 0.0 and -log_f < 1e-17:  # all mass above t: 1 - exp(S)
+                break
+            if direction < 0.0 and log_f < (-_NEGLIGIBLE if t < lowest else -_UNDERFLOW):
+                break
+            v += direction * STEP
+    return n
+
+
+@kernel
+def all_log_probs(noise, scores, out):
+    """Log-probabilities of all classes, a row each; `scores` and `out` may be one array."""
+    n_classes = scores.shape[1]
+    nodes, masses = np.empty(MAX_NODES), np.empty(MAX_NODES)
+    psi = np.empty(n_classes)
+    others, ones = np.empty(n_classes), np.ones(n_classes)
+    unused = np.empty(0)
+    for i in range(scores.shape[0]):
+        psi[:] = scores[i]
+        psi -= psi.max()  # only differences matter, and nodes near zero are exact
+        n = _shared_nodes(noise, psi, nodes, masses)
+        for k in range(n_classes):
+            p = 0.0
+            for q in range(n):
+                p += masses[q] * log_cdf_grad(noise, nodes[q] - psi[k])
+            if p > 1e-280:
+                out[i, k] = math.log(p)
+            else:  # underflow: this class alone, in log space
+                for j in range(n_classes):
+                    others[j] = psi[j]
+                others[k] = psi[n_classes - 1]
+                out[i, k] = log_prob_of_label(
+                    noise, psi[k], others, ones, n_classes - 1, unused, False
+                )
+
+
+@kernel
+def label_log_probs(noise, scores, labels, out):
+    """Log-probability of one class a row, accurate however small it is."""
+    n_others = scores.shape[1] - 1
+    others, ones, unused = np.empty(n_others), np.ones(n_others), np.empty(0)
+    for i in range(scores.shape[0]):
+        y = labels[i]
+        for k in range(y):
+            others[k] = scores[i, k]
+        for k in range(y, n_others):
+            others[k] = scores[i, k + 1]
+        out[i] = log_prob_of_label(noise, scores[i, y], others, ones, n_others, unused, False)
+
+
+@kernel
+def importance_log_probs(noise, scores, labels, samples, log_weights, out):
+    """The papers' estimate: mean over samples e of phi(e) prod Phi(e + psi_y - psi_k) / q(e)."""
+    n_others = scores.shape[1] - 1
+    others, ones = np.empty(n_others), np.ones(n_others)
+    terms = np.empty(samples.shape[0])
+    for i in range(scores.shape[0]):
+        y = labels[i]
+        for k in range(y):
+            others[k] = scores[i, k]
+        for k in range(y, n_others):
+            others[k] = scores[i, k + 1]
+        for s in range(samples.shape[0]):
+            terms[s] = log_weights[s] + log_joint(
+                noise, samples[s], scores[i, y], others, ones, n_others
+            )
+        high = terms.max()
+        out[i] = high + math.log(np.exp(terms - high).mean())
+
+
+def importance_proposal(n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The papers' proposal N(5, 5^2): samples and minus their log-density."""
+    z = np.random.RandomState(seed).standard_normal(n_samples)
+    return 5.0 + 5.0 * z, 0.5 * z * z + math.log(5.0 * math.sqrt(2.0 * math.pi))
+
+
+# What the estimators call.
+
+
+def log_probabilities(
+    noise: Noise,
+    scores: np.ndarray,
+    *,
+    how: str = "quadrature",
+    n_samples: int = 1000,
+    seed: int = 0,
+) -> np.ndarray:
+    """Log-probabilities of all classes from scores, in place where the dtype is float64.
+
+    Parameters
+    ----------
+    noise : Noise
+    scores : array of shape (n, n_classes)
+    how : {"quadrature", "importance"}
+        Exact to rounding, or the papers' importance sampler (whose rows do not add up to one).
+    n_samples, seed : int
+        For the importance sampler.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bigcat.noise import Gaussian
+    >>> from bigcat.probabilities import log_probabilities
+    >>> np.exp(log_probabilities(Gaussian(), np.array([[1.0, 0.0, -1.0]]))).round(4)
+    array([[0.7061, 0.2327, 0.0612]])
+    """
+    if how == "importance":
+        samples, log_weights = importance_proposal(n_samples, seed)
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        out = np.empty_like(scores)
+        for k in range(scores.shape[1]):
+            labels = np.full(len(scores), k, dtype=np.int64)
+            column = np.empty(len(scores))
+            importance_log_probs(noise.lower(), scores, labels, samples, log_weights, column)
+            out[:, k] = column
+        return out
+    if isinstance(noise, Gumbel):
+        scores = np.asarray(scores)
+        if scores.dtype.kind != "f":
+            scores = scores.astype(np.float64)
+        scores = scores - scores.max(axis=1, keepdims=True)
+        # float64 in the reduction only: float32 scores keep float32 storage.
+        totals = np.exp(scores).sum(axis=1, keepdims=True, dtype=np.float64)
+        scores -= np.log(totals).astype(scores.dtype)
+        return scores
+    out = np.array(scores, dtype=np.float64, order="C")
+    all_log_probs(noise.lower(), out, out)
+    return out
+
+
+def log_probabilities_of(
+    noise: Noise,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    *,
+    how: str = "quadrature",
+    n_samples: int = 1000,
+    seed: int = 0,
+) -> np.ndarray:
+    """Log-probability of one class a row; `labels` are columns of `scores`."""
+    labels = np.asarray(labels, dtype=np.int64)
+    out = np.empty(len(labels))
+    if how == "importance":
+        samples, log_weights = importance_proposal(n_samples, seed)
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        importance_log_probs(noise.lower(), scores, labels, samples, log_weights, out)
+    elif isinstance(noise, Gumbel):
+        rows = np.arange(len(labels))
+        shifted = scores - scores[rows, labels][:, None]
+        high = shifted.max(axis=1, initial=0.0)
+        shifted -= high[:, None]
+        out = -(high + np.log(np.exp(shifted).sum(axis=1, dtype=np.float64)))
+    else:
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        label_log_probs(noise.lower(), scores, labels, out)
+    return out

@@ -1,0 +1,57 @@
+"""No sampling: every other class, every time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bigcat._jit import implement
+from bigcat._seam import draw
+from bigcat.samplers._base import Sampler
+
+
+class EverythingTag(NamedTuple):
+    n_classes: int
+    head: np.ndarray  # visited first
+
+
+@dataclass(frozen=True)
+class Everything(Sampler):
+    """All other classes: what the exact method needs, at a cost that grows with their number.
+
+    Examples
+    --------
+    >>> from bigcat.samplers import Everything
+    >>> Everything().sample(n_classes=4, label=2)[0].tolist()
+    [0, 1, 3]
+    """
+
+    name: ClassVar[str] = "everything"
+    promise: ClassVar[str] = "all other classes; cost grows with their number"
+
+    def lower(self, n_classes: int, head: np.ndarray | None = None) -> EverythingTag:
+        return EverythingTag(n_classes, np.asarray([] if head is None else head, dtype=np.int64))
+
+    def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        return n_classes - 1
+
+
+@implement(draw, EverythingTag)
+def _(sampler, rng, label, classes, counts):
+    n = 0
+    for k in sampler.head:
+        if k != label:
+            classes[n] = k
+            n += 1
+    n_head = n
+    for k in range(sampler.n_classes):
+        inside = k == label
+        for c in range(n_head):
+            inside = inside or classes[c] == k
+        if not inside:
+            classes[n] = k
+            n += 1
+    counts[:n] = 1.0
+    return n

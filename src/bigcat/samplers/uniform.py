@@ -1,0 +1,136 @@
+"""Uniform sampling of the other classes, without replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bigcat import _random
+from bigcat._jit import device, implement
+from bigcat._seam import draw
+from bigcat.samplers._base import Sampler
+
+_FREE = np.int64(-1)
+
+
+class UniformTag(NamedTuple):
+    n_classes: int
+    n_drawn: int
+    table: np.ndarray  # scratch: hash set of what the current row has drawn
+    pool: np.ndarray  # scratch: permutation, used where most classes are drawn
+
+
+class HeadAndUniformTag(NamedTuple):
+    head: np.ndarray  # classes that are always in
+    rest: np.ndarray  # all others
+    place: np.ndarray  # a class's place in `rest`, -1 for those in the head
+    n_drawn: int
+    table: np.ndarray
+    pool: np.ndarray
+
+
+@dataclass(frozen=True)
+class Uniform(Sampler):
+    """`n_negatives` of the other classes, each set of them equally likely.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Classes drawn a row; all of them where there are no more.
+
+    Examples
+    --------
+    >>> from bigcat.samplers import Uniform
+    >>> classes, counts = Uniform(n_negatives=3).sample(n_classes=10, label=4, seed=0)
+    >>> len(set(classes)), 4 in classes, float(counts[0])
+    (3, False, 3.0)
+    """
+
+    name: ClassVar[str] = "uniform"
+    promise: ClassVar[str] = "uniform over the other classes, without replacement"
+    n_negatives: int = 1
+
+    def lower(self, n_classes: int, head: np.ndarray | None = None) -> UniformTag:
+        if head is not None and len(head):
+            return self._lower_with_head(n_classes, np.asarray(head, dtype=np.int64))
+        n_drawn = min(self.n_negatives, n_classes - 1)
+        return UniformTag(n_classes, n_drawn, *_scratch(n_drawn, n_classes - 1))
+
+    def _lower_with_head(self, n_classes: int, head: np.ndarray) -> HeadAndUniformTag:
+        rest = np.setdiff1d(np.arange(n_classes, dtype=np.int64), head)
+        place = np.full(n_classes, -1, dtype=np.int64)
+        place[rest] = np.arange(len(rest))
+        n_drawn = min(self.n_negatives, len(rest))
+        return HeadAndUniformTag(head, rest, place, n_drawn, *_scratch(n_drawn, len(rest)))
+
+    def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        n_head = 0 if head is None else len(head)
+        return n_head + min(self.n_negatives, n_classes - 1)
+
+
+def _scratch(n_drawn: int, n_others: int) -> tuple[np.ndarray, np.ndarray]:
+    size = 1 << int(np.ceil(np.log2(4 * max(n_drawn, 1))))
+    most = 2 * n_drawn > n_others
+    return np.full(size, _FREE), np.arange(n_others if most else 0, dtype=np.int64)
+
+
+@device
+def _distinct(rng, n, n_others, table, pool, out, start):
+    """Write `n` distinct numbers of 0..n_others-1 to out[start:], uniformly."""
+    if n >= n_others:
+        for c in range(n_others):
+            out[start + c] = c
+    elif 2 * n > n_others:  # shuffle the front of a permutation: any state of it will do
+        for c in range(n):
+            other = c + _random.below(rng, n_others - c)
+            chosen = pool[other]
+            pool[other] = pool[c]
+            pool[c] = chosen
+            out[start + c] = chosen
+    else:  # draw again what is in the hash set already
+        table[:] = _FREE
+        mask = table.shape[0] - 1
+        for c in range(n):
+            while True:
+                chosen = _random.below(rng, n_others)
+                spot = (chosen * 0x9E3779B1) & mask
+                while table[spot] != _FREE and table[spot] != chosen:
+                    spot = (spot + 1) & mask
+                if table[spot] == _FREE:
+                    break
+            table[spot] = chosen
+            out[start + c] = chosen
+
+
+@implement(draw, UniformTag)
+def _(sampler, rng, label, classes, counts):
+    n, n_others = sampler.n_drawn, sampler.n_classes - 1
+    _distinct(rng, n, n_others, sampler.table, sampler.pool, classes, 0)
+    for c in range(n):
+        if classes[c] >= label:  # skip the label
+            classes[c] += 1
+        counts[c] = n_others / n
+    return n
+
+
+@implement(draw, HeadAndUniformTag)
+def _(sampler, rng, label, classes, counts):
+    n = 0
+    for k in sampler.head:
+        if k != label:
+            classes[n] = k
+            counts[n] = 1.0
+            n += 1
+    place = sampler.place[label]
+    n_others = sampler.rest.shape[0] - (1 if place >= 0 else 0)
+    n_drawn = min(sampler.n_drawn, n_others)
+    _distinct(rng, n_drawn, n_others, sampler.table, sampler.pool, classes, n)
+    for c in range(n, n + n_drawn):
+        chosen = classes[c]
+        if place >= 0 and chosen >= place:
+            chosen += 1
+        classes[c] = sampler.rest[chosen]
+        counts[c] = n_others / n_drawn
+    return n + n_drawn
