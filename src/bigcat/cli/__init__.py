@@ -1,0 +1,109 @@
+"""The command ``bigcat``; `docs/command-line.md` shows it at work.
+
+A command is one module with ``add_to(commands)``, which describes it, and ``run(arguments)``.
+What is slow to import is imported inside ``run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from bigcat._version import __version__
+from bigcat.cli import demo, evaluate, fit, methods, predict
+
+__all__ = ["main"]
+
+BAD_INPUT = 2
+UNEXPECTED = 1
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after ``bigcat``; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit code: 0, or 2 for bad input, 1 for a defect of bigcat, 130 when interrupted.
+
+    Examples
+    --------
+    >>> from bigcat.cli import main
+    >>> main(["fit", "nowhere.txt"])  # writes what is wrong to stderr
+    2
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            arguments = _parser().parse_args(words)
+            return int(arguments.run(arguments) or 0)
+        except SystemExit as stop:  # argparse: --help, --version or a wrong option
+            return int(stop.code or 0)
+        except BrokenPipeError:  # `bigcat predict ... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except KeyboardInterrupt:
+            return _say("interrupted; nothing was left half-written", INTERRUPTED)
+        except (ValueError, OSError, ImportError, MemoryError) as error:
+            if debug:
+                raise
+            return _say(_message(error), BAD_INPUT)
+        except Exception as error:
+            if debug:
+                raise
+            text = f"unexpected {type(error).__name__}: {_message(error)}"
+            return _say(f"{text} (--debug shows where)", UNEXPECTED)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="bigcat",
+        description="Probability over very many classes: fit, predict, evaluate.",
+        epilog="`bigcat COMMAND --help` says more; `bigcat demo` is the place to start.",
+    )
+    parser.add_argument("--version", action="version", version=f"bigcat {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (demo, fit, predict, evaluate, methods):
+        added = command.add_to(commands)
+        added.set_defaults(run=command.run)
+        added.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong option like any other wrong input: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_say(f"{message} (`{self.prog} --help` lists what is possible)", BAD_INPUT))
+
+
+def _say(message: str, code: int) -> int:
+    print(f"bigcat: error: {message}", file=sys.stderr)
+    return code
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return f"not enough memory ({error})"
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:  # without "[Errno 28]"
+        text = error.strerror
+        if error.filename is not None:
+            text = f"{error.filename}: {text}"
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    print(f"bigcat: warning: {' '.join(str(message).split())}", file=sys.stderr)

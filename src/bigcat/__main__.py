@@ -1,0 +1,7 @@
+"""``python -m bigcat``: the same as the command ``bigcat``."""
+
+import sys
+
+from bigcat.cli import main
+
+sys.exit(main())

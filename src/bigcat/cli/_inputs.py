@@ -1,0 +1,232 @@
+"""Data and models that the user names on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import gzip
+import io
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bigcat.data import Dataset
+
+FORMS = ("xc", "svmlight", "tsv", "npz", "csv")
+CATALOGUE = "data:"
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--form",
+        choices=FORMS,
+        help="form of the data files; by default told from their names or first lines",
+    )
+    parser.add_argument(
+        "--label-column", metavar="NAME", help="csv: the column with the labels (default: label)"
+    )
+    parser.add_argument(
+        "--data-home",
+        metavar="DIR",
+        help="folder of the sets named data:NAME (default: the environment variable BIGCAT_DATA)",
+    )
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model from a file, with what is needed to read data for it."""
+
+    estimator: Any
+    extra: dict[str, Any]
+
+    @classmethod
+    def load(cls, path: str) -> StoredModel:
+        from bigcat.store import load_model
+
+        return cls(*load_model(path, with_extra=True))
+
+    def read(self, name: str, arguments: argparse.Namespace, labels: bool = True) -> Dataset:
+        """Data with the model's columns; `labels=False` for files that have none."""
+        form = arguments.form or ("tsv" if self.extra.get("vectorizer") is not None else None)
+        if labels:
+            dataset = read(name, arguments, part="test", form=form, like=self.extra)
+        else:
+            dataset = read_unlabelled(name, form or self.extra.get("form"), arguments, self.extra)
+        X = with_columns(name, dataset.X, self.estimator.n_features_in_)
+        y = like_classes(dataset.y, self.estimator.classes_)
+        return type(dataset)(X, y, dataset.report, dataset.vectorizer)
+
+
+def read(
+    name: str,
+    arguments: argparse.Namespace,
+    *,
+    part: str,
+    form: str | None = None,
+    like: dict[str, Any] | None = None,
+    vectorizer: Any = None,
+    n_features: int | None = None,
+) -> Dataset:
+    """The file `name`, or a part of a set of the catalogue: ``data:NAME`` or ``data:NAME:PART``.
+
+    `like` is what the model file says of the training data: its vectoriser, and whether indices
+    count from 0.
+    """
+    from bigcat import data
+
+    if name.startswith(CATALOGUE):
+        set_name, _, chosen = name.removeprefix(CATALOGUE).partition(":")
+        chosen = chosen or part
+        if chosen not in ("train", "test", "validation"):
+            raise ValueError(
+                f"{name}: a set has the parts train, test and sometimes validation, not {chosen!r}"
+            )
+        if like and like.get("vectorizer") is not None:
+            vectorizer = like["vectorizer"]
+        split = data.load(
+            set_name, data_home=arguments.data_home, unseen="keep", vectorizer=vectorizer
+        )
+        dataset = getattr(split, chosen)
+        if dataset is None:
+            raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
+        return dataset
+    like = like or {}
+    path = existing(name)
+    form = form or arguments.form or form_of(path)
+    options: dict[str, Any] = {"n_features": n_features}
+    if form == "tsv":
+        if like and like.get("vectorizer") is None:
+            raise ValueError(
+                f"{name} holds text, but the model was fitted on numbers ({like.get('form')}); "
+                "give a file of that form"
+            )
+        options["vectorizer"] = like.get("vectorizer", vectorizer)
+    elif like.get("vectorizer") is not None:
+        raise ValueError(f"the model was fitted on text, but {name} is {form}; give label<TAB>text")
+    if form == "svmlight" and "zero_based" in like:
+        options["zero_based"] = like["zero_based"]
+    if form == "csv":
+        options["label_column"] = arguments.label_column
+    return data.read(path, form, **options)
+
+
+def read_unlabelled(
+    name: str, form: str | None, arguments: argparse.Namespace, like: dict[str, Any]
+) -> Dataset:
+    """A file without labels: each row gets the label 0, so that the usual reader takes it."""
+    from bigcat.data import files
+
+    if name.startswith(CATALOGUE):
+        raise ValueError(f"{name} has labels; leave out --no-labels")
+    path = existing(name)
+    if form not in files.FORMS:
+        raise ValueError(f"--no-labels: the form of {name} is unknown; give --form")
+    raw = files.read_bytes(path)
+    options: dict[str, Any] = {}
+    if form == "npz":
+        raw = _npz_with_labels(path, raw)
+    else:
+        raw = _text_with_labels(raw, form)
+    if form == "tsv":
+        options["vectorizer"] = like.get("vectorizer")
+    if form == "svmlight" and "zero_based" in like:
+        options["zero_based"] = like["zero_based"]
+    if form == "tsv" and options["vectorizer"] is None:
+        raise ValueError(f"{name} holds text, but the model was fitted on numbers")
+    return files.FORMS[form](path, raw, **options)
+
+
+def _text_with_labels(raw: bytes, form: str) -> bytes:
+    lines = raw.rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
+    if form == "tsv":
+        return b"\n".join(b"0\t" + line for line in lines)
+    if form == "csv":
+        table = [line + b",0" if line.strip() else line for line in lines[1:]]
+        return b"\n".join([lines[0] + b",label", *table])
+    head = 1 if form == "xc" else 0
+    return b"\n".join([*lines[:head], *(_sparse_with_label(line) for line in lines[head:])])
+
+
+def _sparse_with_label(line: bytes) -> bytes:
+    has_label = line[:1].strip() and b":" not in line.split(None, 1)[0]
+    return line if has_label else b"0 " + line
+
+
+def _npz_with_labels(path: Path, raw: bytes) -> bytes:
+    import numpy as np
+
+    with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+        parts = {name: archive[name] for name in archive.files}
+    rows = len(parts["X"]) if "X" in parts else int(parts["shape"][0]) if "shape" in parts else 0
+    parts["y"] = np.zeros(rows, np.int64)
+    buffer = io.BytesIO()
+    np.savez(buffer, **parts)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def existing(name: str) -> Path:
+    path = Path(name)
+    if not path.exists():
+        raise FileNotFoundError(errno.ENOENT, "there is no such file; check the name", name)
+    if path.is_dir():
+        raise IsADirectoryError(
+            errno.EISDIR, "is a folder; give a file, or data:NAME of the catalogue", name
+        )
+    return path
+
+
+def form_of(path: Path) -> str | None:
+    """The form that name or first line tell; None for a damaged file, which its reader reports."""
+    from bigcat.data.files import guess_form
+
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    try:
+        with gzip.open(path) if zipped else open(path, "rb") as file:
+            return guess_form(path, file.read(100_000))
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return None
+
+
+def with_columns(name: str, X: Any, n_features: int) -> Any:
+    """X with the model's number of columns: a sparse one may have fewer, or empty ones more."""
+    if X.shape[1] == n_features:
+        return X
+    import scipy.sparse as sp
+
+    if not sp.issparse(X):
+        raise ValueError(
+            f"{name} has {X.shape[1]} features, the model was fitted on {n_features}; "
+            "give a file with the same columns"
+        )
+    largest = int(X.indices.max()) if X.nnz else -1
+    if largest >= n_features:
+        entry = int((X.indices >= n_features).argmax())
+        row = int((X.indptr[1:] > entry).argmax())
+        raise ValueError(
+            f"{name} has feature {X.indices[entry]} in row {row} (both counted from 0), but the "
+            f"model was fitted on {n_features} features; give a file with the same columns"
+        )
+    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], n_features))
+
+
+def like_classes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Labels of the classes' kind: a file whose labels all look like numbers was read as numbers.
+
+    A label that cannot be one of the classes becomes a value that none of them has.
+    """
+    import numpy as np
+
+    if (y.dtype.kind in "biuf") == (classes.dtype.kind in "biuf"):
+        return y
+    if y.dtype.kind in "biuf":
+        return y.astype(str)
+    spelled = classes.astype(str)
+    order = np.argsort(spelled)
+    position = np.minimum(np.searchsorted(spelled, y, sorter=order), len(classes) - 1)
+    found = spelled[order[position]] == y
+    return np.where(found, classes[order[position]], classes.max() + 1)

@@ -1,0 +1,88 @@
+"""What a person reads, and what a program reads."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def console() -> Console:
+    """Colours and the terminal's width on a terminal; else plain text in long lines."""
+    from rich.console import Console
+
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=160)
+
+
+def facts(rows: Iterable[tuple[str, str, str]]) -> Text:
+    """Lines of (name, value, remark), the values one below the other."""
+    from rich.text import Text
+
+    rows = list(rows)
+    name_width = max(len(name) for name, _, _ in rows)
+    value_width = max(len(value) for _, value, _ in rows)
+    lines = []
+    for name, value, remark in rows:
+        line = Text(f"{name:<{name_width}}  ").append(f"{value:>{value_width}}", style="bold")
+        lines.append(line.append(f"  {remark}", style="dim") if remark else line)
+    return Text("\n").join(lines)
+
+
+def evaluation_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """The lines that `fit --test`, `evaluate` and `demo` show of an evaluation."""
+    dropped = report["rows_dropped_unseen"]
+    remark = f"{dropped:,} more dropped: their class is unknown to the model" if dropped else ""
+    return [
+        ("log-likelihood", f"{report['log_likelihood']:.4f}", "nats a row"),
+        ("accuracy", f"{report['accuracy']:.4f}", ""),
+        ("hit@5", f"{report['hit_at_5']:.4f}", "the class is among the five most probable"),
+        ("rows", f"{report['rows']:,}", remark),
+        ("seconds", f"{report['seconds']:.2f}", ""),
+    ]
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout; NaN becomes null."""
+    print(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+def write_json(value: Any, path: Path) -> None:
+    """The same, to a file."""
+    path.write_text(json.dumps(plain(value), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def plain(value: Any) -> Any:
+    """Python's own types of NumPy's, for JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value)
+
+
+def size(n_bytes: float) -> str:
+    """Bytes in words.
+
+    >>> size(1234567)
+    '1.2 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "bytes" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} TB"

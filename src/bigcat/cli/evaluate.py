@@ -1,0 +1,34 @@
+"""``bigcat evaluate``: how good a model is on data with labels."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from bigcat.cli import _inputs, _output
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "evaluate",
+        help="measure a model on held-out data",
+        description="Measure a model on data with labels.",
+    )
+    parser.add_argument("model", metavar="FILE", help="a model file")
+    parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
+    _inputs.add_data_options(parser)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bigcat import metrics
+
+    model = _inputs.StoredModel.load(arguments.model)
+    dataset = model.read(arguments.data, arguments)
+    report = metrics.evaluate(model.estimator, dataset.X, dataset.y)
+    if arguments.json:
+        _output.print_json(report)
+    else:
+        _output.console().print(_output.facts(_output.evaluation_rows(report)))
+    return 0

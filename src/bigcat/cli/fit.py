@@ -1,0 +1,232 @@
+"""``bigcat fit``: from a file to a model file."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from bigcat.cli import _inputs, _output
+
+if TYPE_CHECKING:
+    from bigcat.data import Dataset
+
+# Options of the command line that are parameters of the estimator, and their names there.
+# Those that are not given are left to the estimator's own defaults.
+PARAMETERS = {
+    "noise": "noise",
+    "method": "method",
+    "solver": "solver",
+    "sampler": "sampler",
+    "expectation": "expectation",
+    "negatives": "n_negatives",
+    "exact_classes": "exact_classes",
+    "batch_size": "batch_size",
+    "epochs": "max_epochs",
+    "learning_rate": "learning_rate",
+    "l2": "l2",
+    "early_stopping": "early_stopping",
+    "validation_fraction": "validation_fraction",
+    "seed": "random_state",
+}
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "fit",
+        help="fit a model to a data file",
+        description="Fit a model to a data file and save it.",
+        epilog="TRAIN and TEST are files (xc, svmlight, label<TAB>text, npz or csv; gzipped or "
+        "not) or data:NAME, a set of the folder BIGCAT_DATA.",
+    )
+    parser.add_argument("train", metavar="TRAIN", help="the training data")
+    parser.add_argument("--model", metavar="FILE", required=True, help="the model file to write")
+    parser.add_argument("--test", metavar="TEST", help="evaluate the model on these data")
+    _inputs.add_data_options(parser)
+    parser.add_argument(
+        "--features",
+        type=int,
+        metavar="N",
+        help="svmlight: how many features there are, where the training file lacks the last ones",
+    )
+
+    text = parser.add_argument_group("text (label<TAB>text)")
+    text.add_argument(
+        "--analyzer", choices=("word", "char", "char_wb"), help="features: words or characters"
+    )
+    text.add_argument("--ngrams", type=_range, metavar="LOW-HIGH", help="such as 1-2")
+    text.add_argument("--min-df", type=int, metavar="N", help="rows a feature has to occur in")
+
+    model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
+    model.add_argument("--noise", help="gumbel (softmax), gaussian (probit) or logistic")
+    model.add_argument("--method", help="such as augment-reduce, one-vs-each, exact")
+    model.add_argument("--solver", help="how the weights move")
+    model.add_argument("--sampler", help="how other classes are drawn")
+    model.add_argument("--expectation", help="quadrature or sample")
+    model.add_argument("--negatives", type=int, metavar="N", help="classes drawn a row")
+    model.add_argument(
+        "--exact-classes", type=int, metavar="N", help="frequent classes that are always in"
+    )
+    model.add_argument("--l2", type=float, metavar="X", help="ridge penalty")
+
+    training = parser.add_argument_group("training")
+    training.add_argument("--epochs", type=int, metavar="N", help="passes over the data, at most")
+    training.add_argument("--batch-size", type=int, metavar="N", help="rows a step")
+    training.add_argument("--learning-rate", type=_rate, metavar="X", help="a number, or auto")
+    training.add_argument(
+        "--early-stopping",
+        action="store_true",
+        default=None,
+        help="stop when the log-likelihood of held-back rows no longer rises",
+    )
+    training.add_argument(
+        "--validation-fraction", type=float, metavar="X", help="share of rows to hold back"
+    )
+    training.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")
+
+    parser.add_argument("--plot", metavar="PNG", help="draw the learning curve")
+    parser.add_argument("--json", action="store_true", help="print a JSON report instead")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bigcat import metrics, store
+    from bigcat.estimators import LinearClassifier
+
+    # Whatever can fail for a reason that is known by now fails before the long work.
+    store.check_destination(arguments.model)
+    if arguments.plot:
+        from bigcat import plots
+
+        plots.require_matplotlib()
+        store.check_destination(arguments.plot)
+    given = {name: getattr(arguments, option) for option, name in PARAMETERS.items()}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    if arguments.json:
+        parameters["progress"] = False
+    estimator = LinearClassifier(**parameters)
+    train = _inputs.read(
+        arguments.train,
+        arguments,
+        part="train",
+        vectorizer=_vectorizer(arguments),
+        n_features=arguments.features,
+    )
+    extra = _description(arguments.train, train)
+    test = None
+    if arguments.test:
+        test = _read_test(arguments, train, extra)
+
+    n_classes = train.report["classes"]
+    memory = estimator.memory_forecast(*train.X.shape, n_classes)
+    console = _output.console()
+    if not arguments.json:
+        console.print(_output.facts(_data_rows(train, memory)))
+    estimator.fit(train.X, train.y)
+    path = store.save_model(estimator, arguments.model, extra=extra)
+
+    last = estimator.history_[-1]
+    report: dict[str, Any] = {
+        "data": train.report,
+        "memory_bytes": memory,
+        "epochs": len(estimator.history_),
+        "seconds": last["seconds"],
+        "compile_seconds": last["compile_seconds"],
+        "bound": last["bound"],
+        "validation_log_likelihood": last["validation_log_likelihood"],
+        "model": str(path),
+        "model_bytes": path.stat().st_size,
+    }
+    if not arguments.json:
+        console.print(_output.facts(_fit_rows(report)))
+    baseline = None
+    if test is not None:
+        report["test"] = metrics.evaluate(estimator, test.X, test.y)
+        baseline = metrics.class_frequency_baseline(train.y, test.y)
+        report["test"]["class_frequency_baseline"] = baseline
+        if not arguments.json:
+            console.print(f"\n[bold]{arguments.test}[/bold]")
+            console.print(_output.facts(_output.evaluation_rows(report["test"])))
+            console.print(f"Class frequencies alone: {baseline:.4f} nats a row.", style="dim")
+    if arguments.plot:
+        plots.learning_curve(estimator.history_, arguments.plot, baseline=baseline)
+        report["plot"] = arguments.plot
+    if arguments.json:
+        _output.print_json(report)
+    return 0
+
+
+def _read_test(arguments: argparse.Namespace, train: Dataset, extra: dict[str, Any]) -> Dataset:
+    test = _inputs.read(arguments.test, arguments, part="test", like=extra)
+    X = _inputs.with_columns(arguments.test, test.X, train.X.shape[1])
+    y = _inputs.like_classes(test.y, train.y)
+    return type(test)(X, y, test.report, test.vectorizer)
+
+
+def _description(name: str, train: Dataset) -> dict[str, Any]:
+    """What the model file has to know to read more data of this kind."""
+    extra = {"trained_on": name, "form": train.report["form"], "rows": len(train)}
+    if "zero_based" in train.report:
+        extra["zero_based"] = train.report["zero_based"]
+    if train.vectorizer is not None:
+        extra["vectorizer"] = train.vectorizer
+    return extra
+
+
+def _vectorizer(arguments: argparse.Namespace) -> Any:
+    options = {
+        "analyzer": arguments.analyzer,
+        "ngram_range": arguments.ngrams,
+        "min_df": arguments.min_df,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    if not options:
+        return None
+    from bigcat.data.text import default_vectorizer
+
+    return default_vectorizer(**options)
+
+
+def _data_rows(train: Dataset, memory: int) -> list[tuple[str, str, str]]:
+    report = train.report
+    remarks = []
+    if report["multi_label_rows"]:
+        remarks.append(f"{report['multi_label_rows']:,} with several labels: the first is used")
+    if report["rows_without_label"]:
+        remarks.append(f"{report['rows_without_label']:,} more dropped: they have no label")
+    return [
+        ("rows", f"{len(train):,}", "; ".join(remarks)),
+        ("features", f"{train.X.shape[1]:,}", ""),
+        ("classes", f"{report['classes']:,}", ""),
+        ("memory", _output.size(memory), "the fit needs about that much besides the data"),
+    ]
+
+
+def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
+    compiled = report["compile_seconds"]
+    remark = f"and {compiled:.1f} to compile" if compiled >= 0.05 else ""
+    rows = [
+        ("epochs", f"{report['epochs']:,}", ""),
+        ("seconds", f"{report['seconds']:.2f}", remark),
+        ("bound", f"{report['bound']:.4f}", "nats a row, over the last epoch"),
+    ]
+    validation = report["validation_log_likelihood"]
+    if validation == validation:
+        rows.append(("validation", f"{validation:.4f}", "log-likelihood of held-back rows, nats"))
+    rows.append(("model", _output.size(report["model_bytes"]), report["model"]))
+    return rows
+
+
+def _range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not low.isdigit() or not (high or low).isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
+    return int(low), int(high or low)
+
+
+def _rate(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None

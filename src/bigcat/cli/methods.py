@@ -1,0 +1,50 @@
+"""``bigcat methods``: which methods there are, what they need and promise."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from bigcat.cli import _output
+
+COLUMNS = ("name", "bound", "solver", "sampler", "noises", "is_bound", "unbiased", "needs")
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "methods",
+        help="list the methods",
+        description="List the methods: what each consists of, needs and promises.",
+    )
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from rich.table import Table
+
+    import bigcat
+
+    rows = bigcat.methods()
+    if arguments.json:
+        _output.print_json(list(rows))
+        return 0
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in COLUMNS:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in COLUMNS))
+    console = _output.console()
+    console.print(table)
+    console.print("\nWhere they come from", style="bold")
+    for row in rows:
+        console.print(f"  {row['name']}: {row['citation']}", markup=False)
+    return 0
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)

@@ -1,0 +1,90 @@
+"""``bigcat predict``: the most probable classes of each row."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from bigcat.cli import _inputs, _output
+
+CHUNK_ROWS = 8192
+
+
+def add_to(commands: Any) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "predict",
+        help="print the most probable classes of each row",
+        description="Print the most probable classes of each row and their probabilities: a line "
+        "a row, class<TAB>probability<TAB>class<TAB>probability..., the best first.",
+    )
+    parser.add_argument("model", metavar="FILE", help="a model file")
+    parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
+    parser.add_argument("--top-k", type=int, default=5, metavar="K", help="classes a row (5)")
+    parser.add_argument(
+        "--no-labels",
+        action="store_true",
+        help="DATA has no labels: lines of text alone, of index:value pairs alone, a table "
+        "without label column, an archive without y",
+    )
+    _inputs.add_data_options(parser)
+    parser.add_argument("--output", metavar="OUT", help="write there instead of to the terminal")
+    parser.add_argument("--json", action="store_true", help="a JSON object a line")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import numpy as np
+
+    if arguments.top_k < 1:
+        raise ValueError(f"--top-k is {arguments.top_k}; it has to be at least 1")
+    model = _inputs.StoredModel.load(arguments.model)
+    dataset = model.read(arguments.data, arguments, labels=not arguments.no_labels)
+    missing = dataset.report["rows_without_label"]
+    if missing:
+        raise ValueError(
+            f"{arguments.data}: {missing} rows have no label and would be missing from the output; "
+            "take the labels out and give --no-labels"
+        )
+    k = min(arguments.top_k, len(model.estimator.classes_))
+    line = _json_line if arguments.json else _text_line
+    with _destination(arguments.output) as out:
+        for start in range(0, len(dataset), CHUNK_ROWS):
+            X = dataset.X[start : start + CHUNK_ROWS]
+            classes, log_proba = model.estimator.predict_top_k(X, k)
+            rows = zip(classes.tolist(), np.exp(log_proba).tolist())
+            out.writelines(line(*row) for row in rows)
+    return 0
+
+
+def _text_line(classes: list[Any], probabilities: list[float]) -> str:
+    pairs = (f"{name}\t{value:.6g}" for name, value in zip(classes, probabilities))
+    return "\t".join(pairs) + "\n"
+
+
+def _json_line(classes: list[Any], probabilities: list[float]) -> str:
+    row = {"classes": classes, "probabilities": probabilities}
+    return json.dumps(_output.plain(row), ensure_ascii=False) + "\n"
+
+
+@contextmanager
+def _destination(path: str | None) -> Iterator[IO[str]]:
+    """Stdout, or a file that appears under its name when it is complete."""
+    if path is None:
+        yield sys.stdout
+        return
+    from bigcat.store import check_destination
+
+    target = check_destination(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "x", encoding="utf-8") as file:
+            yield file
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
