@@ -67,7 +67,7 @@ def integrate(log_f: Callable, low: float, high: float, hints: np.ndarray):
 
     top = log_g(np.zeros(1))[0]
     hints = np.append(np.arcsinh((hints - mode) / width), 0.0)
-    hints = hints[log_g(hints) > top - DROP]
+    hints = hints[log_g(hints) >= top - DROP]
     steps = np.arange(1, 400) * 0.25
     v_high = hints.max() + steps[np.argmax(log_g(hints.max() + steps) < top - DROP)]
     v_low = hints.min() - steps[np.argmax(log_g(hints.min() - steps) < top - DROP)]
@@ -121,7 +121,8 @@ def log_prob_of(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, np.ndarra
         d log p(y) / d psi_k = -E[h(t - psi_k)],  k != y,
 
     and the derivative in psi_y is minus their sum, because adding a constant to all scores changes
-    nothing.
+    nothing. A noise that is not log-concave has a mode near each score; those of y and of the
+    largest other score are looked for, and resolved up to gaps of some thousands.
     """
     psi = np.asarray(psi, float)
     others = np.delete(psi, y)
