@@ -109,7 +109,7 @@ def read(
         raise ValueError(f"the model was fitted on text, but {name} is {form}; give label<TAB>text")
     if form == "svmlight" and "zero_based" in like:
         options["zero_based"] = like["zero_based"]
-    if form == "csv":
+    if arguments.label_column is not None:
         options["label_column"] = arguments.label_column
     return data.read(path, form, **options)
 
@@ -180,16 +180,17 @@ def existing(name: str) -> Path:
 
 
 def form_of(path: Path) -> str | None:
-    """The form that name or first line tell; None for a damaged file, which its reader reports."""
+    """The form that name or first line tell; None for a file that no reader takes, and says so."""
     from bigcat.data.files import guess_form
 
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     try:
         with gzip.open(path) if zipped else open(path, "rb") as file:
-            return guess_form(path, file.read(100_000))
+            head = file.read(100_000)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         return None
+    return guess_form(path, head) if head.strip() else None
 
 
 def with_columns(name: str, X: Any, n_features: int) -> Any:

@@ -106,10 +106,10 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(_output.facts(_result_rows(results)))
     console.print(f"\n[bold]{EXAMPLES} held-out rows, drawn at random[/bold]")
     console.print(_examples(corpus, estimator, arguments.seed))
-    console.print(f"\nThe curve is in {curve}, the figures are in {folder / 'results.json'}.")
+    console.print(f"\nThe curve: {curve}\nThe figures: {folder / 'results.json'}", soft_wrap=True)
     console.print("\n[bold]Try next[/bold]")
     for command, remark in _next_commands(folder, arguments.save_model):
-        console.print(f"  [cyan]{command}[/cyan]")
+        console.print(f"  [cyan]{command}[/cyan]", soft_wrap=True)
         console.print(f"      {remark}", style="dim", markup=False)
     return 0
 

@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
         "model_bytes": path.stat().st_size,
     }
     if not arguments.json:
-        console.print(_output.facts(_fit_rows(report)))
+        console.print(_output.facts(_fit_rows(report)), soft_wrap=True)
     baseline = None
     if test is not None:
         report["test"] = metrics.evaluate(estimator, test.X, test.y)

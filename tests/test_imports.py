@@ -1,0 +1,73 @@
+"""Starting up is quick, because nothing heavy is imported before it is used."""
+
+import json
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+LIMIT_SECONDS = 0.3
+HEAVY = ("numba", "matplotlib", "sklearn", "scipy", "pandas")
+
+SCRIPT = """
+import time
+start = time.perf_counter()
+{work}
+seconds = time.perf_counter() - start
+import json, sys
+print(json.dumps([seconds, sorted(sys.modules)]))
+"""
+IMPORT = "import bigcat"
+HELP = """
+import contextlib, io
+from bigcat.cli import main
+with contextlib.redirect_stdout(io.StringIO()) as out:
+    assert main(["--help"]) == 0
+assert "demo" in out.getvalue()
+"""
+
+
+def run(work):
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(work=work)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("work", [IMPORT, HELP], ids=["import bigcat", "bigcat --help"])
+def test_start_is_quick_and_light(work):
+    best = min(run(work)[0] for _ in range(4))
+    modules = run(work)[1]
+    assert best < LIMIT_SECONDS
+    assert "bigcat" in modules
+    assert not [name for name in HEAVY if name in modules]
+
+
+def test_the_whole_command_is_quick():
+    """Interpreter and script included, against a bare interpreter."""
+    script = Path(sysconfig.get_path("scripts")) / "bigcat"
+    command = [str(script)] if script.exists() else [sys.executable, "-m", "bigcat"]
+
+    def best(words):
+        import time
+
+        found = []
+        for _ in range(4):
+            start = time.perf_counter()
+            subprocess.run(words, capture_output=True, check=True)
+            found.append(time.perf_counter() - start)
+        return min(found)
+
+    assert best([*command, "--help"]) - best([sys.executable, "-c", "pass"]) < LIMIT_SECONDS
+
+
+def test_public_names_are_listed_and_found():
+    import bigcat
+
+    assert set(bigcat.__all__) == set(dir(bigcat))
+    for name in bigcat.__all__:
+        assert getattr(bigcat, name) is not None
+    with pytest.raises(AttributeError, match="module 'bigcat' has no attribute 'nothing'"):
+        bigcat.nothing
