@@ -16,7 +16,7 @@ _LETTER_E, _LETTER_e = 69, 101
 _QUERY = (113, 105, 100, 58)  # "qid:"
 
 _DIGITS_KEPT = 10**17  # a mantissa below this takes one more digit without leaving int64
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
+_FLOAT32_END = 2.0**128 - 2.0**103  # from here on a float32 rounds to infinity
 _EXACT_POWERS = 10.0 ** np.arange(23)  # 10**22 is the largest power of ten a double holds exactly
 
 
@@ -176,7 +176,7 @@ def scan_features(text, i, svmlight, n_features, entry, indices, values):
         if index >= n_features:
             return entry, i, ascending, INDEX_TOO_LARGE
         value, end = scan_float(text, after + 1)
-        if end < 0 or abs(value) > _FLOAT32_MAX or not ends_token(text[end], svmlight):
+        if end < 0 or abs(value) >= _FLOAT32_END or not ends_token(text[end], svmlight):
             return entry, i, ascending, BAD_VALUE
         indices[entry] = index
         values[entry] = value

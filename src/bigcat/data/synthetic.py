@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-_CHUNK_CELLS = 2**22  # utilities held at once
+_CHUNK_CELLS = 2**22  # utilities or random numbers held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +144,17 @@ def linear_utilities(
         entries = n_features
     else:
         entries = max(1, round(density * n_features))
-        columns = np.argsort(rng.random((n, n_features), dtype=np.float32), axis=1)[:, :entries]
-        X = _csr(np.sort(columns, axis=1), rng.normal(size=(n, entries)), n_features)
+        columns = np.empty((n, entries), np.int32)
+        for rows in _chunks(n, n_features):
+            order = np.argsort(rng.random((len(columns[rows]), n_features)), axis=1)
+            columns[rows] = np.sort(order[:, :entries], axis=1)
+        X = _csr(columns, rng.normal(size=(n, entries)), n_features)
     # A row's `entries` standard normal values and the intercept share the variance equally.
     sd = scale / np.sqrt(entries + 1)
     coef = (sd * rng.normal(size=(n_classes, n_features))).astype(np.float32)
     intercept = (sd * rng.normal(size=n_classes)).astype(np.float32)
     y = np.empty(n, np.int64)
-    step = max(1, _CHUNK_CELLS // n_classes)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
+    for rows in _chunks(n, n_classes):
         utilities = X[rows] @ coef.T + intercept
         y[rows] = np.argmax(utilities + draw[noise](size=utilities.shape), axis=1)
     return LinearUtilities(X, y, coef, intercept)
@@ -207,9 +208,14 @@ def _draw(rng: np.random.Generator, p: np.ndarray, n: int) -> np.ndarray:
     return np.searchsorted(cumulative, rng.random(n), side="right").astype(np.int64)
 
 
+def _chunks(n: int, n_columns: int) -> list[slice]:
+    step = max(1, _CHUNK_CELLS // n_columns)
+    return [slice(start, start + step) for start in range(0, n, step)]
+
+
 def _csr(columns: np.ndarray, values: np.ndarray, n_features: int) -> Any:
     n, entries = columns.shape
-    indptr = np.arange(0, n * entries + 1, entries, dtype=np.int32)
+    indptr = np.arange(0, n * entries + 1, entries)
     data = values.astype(np.float32).ravel()
     return sp.csr_matrix((data, columns.astype(np.int32).ravel(), indptr), shape=(n, n_features))
 

@@ -1,0 +1,162 @@
+"""The catalogue: errors and splits everywhere, real sizes where BIGCAT_DATA is set."""
+
+import gzip
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bigcat.data import DataError, available, load
+
+needs_data = pytest.mark.skipif(
+    not os.environ.get("BIGCAT_DATA"), reason="BIGCAT_DATA names no folder of real data sets"
+)
+LARGE = ("20newsgroups", "ptb", "yso", "geonames")
+SIZES = {row["name"]: row for row in available()}
+
+
+def test_available():
+    assert list(SIZES) == [
+        *("bibtex", "delicious", "mnist", "omniglot", "20newsgroups", "glass", "frogs"),
+        *("detergent", "ptb", "wordnet", "yso", "beauty", "yelp", "geonames"),
+    ]
+    assert set(SIZES["ptb"]) == {"name", "form", "rows_train", "rows_test", "features", "classes"}
+
+
+def test_no_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("BIGCAT_DATA", raising=False)
+    with pytest.raises(
+        DataError, match="pass data_home=, or set the environment variable BIGCAT_DATA"
+    ):
+        load("bibtex")
+    with pytest.raises(DataError, match="holds no folder 'bibtex'; is it the data folder"):
+        load("bibtex", tmp_path)
+    monkeypatch.setenv("BIGCAT_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="holds no folder 'glass'"):
+        load("glass")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("bibtecks", {}, "unknown data set 'bibtecks'; available: bibtex, delicious"),
+        ("glass", {"unseen": "hide"}, "unseen must be 'drop' or 'keep', got 'hide'"),
+        ("glass", {"n_train": 0}, "n_train must be at least 1, got 0"),
+        ("glass", {"n_previous": 3}, "n_previous= does not apply to 'glass'"),
+        ("mnist", {"vectorizer": object()}, "vectorizer= does not apply to 'mnist'"),
+    ],
+)
+def test_bad_options(tmp_path, name, options, message):
+    with pytest.raises(ValueError, match=message):
+        load(name, tmp_path, **options)
+
+
+def pack(folder, **files):
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+
+
+def test_unseen_classes(tmp_path):
+    pack(
+        tmp_path / "bibtex",
+        **{"train.txt": "2 2 9\n1 0:1\n2 1:1\n", "test.txt": "2 2 9\n5 0:1\n2 1:1\n"},
+    )
+    test = load("bibtex", tmp_path).test
+    assert test.y.tolist() == [2]
+    assert test.X.toarray().tolist() == [[0, 1]]
+    assert test.report["rows_of_unseen_classes"] == 1
+    assert (test.report["rows"], test.report["classes"]) == (1, 1)
+    assert load("bibtex", tmp_path, unseen="keep").test.y.tolist() == [5, 2]
+
+
+def test_test_texts_use_the_training_words(tmp_path):
+    pack(
+        tmp_path / "wordnet",
+        **{"train.tsv": "a\tx y\nb\tx y\na\tx z\n", "test.tsv": "a\ty new z\n"},
+    )
+    split = load("wordnet", tmp_path)
+    assert split.train.vectorizer is split.test.vectorizer
+    assert split.test.X.toarray().tolist() == [[0, 1]]
+    assert len(load("wordnet", tmp_path, n_train=2).train) == 2
+
+
+def test_next_word(tmp_path):
+    pack(tmp_path / "ptb", **{"train.txt": " a b\n a\n", "test.txt": "b a\n", "valid.txt": "a\n"})
+    split = load("ptb", tmp_path)
+    vocabulary = ["<eos>", "a", "b"]
+    assert split.train.y.tolist() == ["a", "b", "<eos>", "a", "<eos>"]
+
+    def words(part):
+        columns = part.X.indices.reshape(-1, 2)
+        return [[vocabulary[j % 3] for j in row] for row in columns], (columns // 3).tolist()
+
+    before, blocks = words(split.train)
+    assert before == [
+        ["<eos>", "<eos>"],
+        ["a", "<eos>"],
+        ["b", "a"],
+        ["<eos>", "b"],
+        ["a", "<eos>"],
+    ]
+    assert blocks == [[0, 1]] * 5
+    np.testing.assert_allclose(split.train.X.data, 0.5**0.5)
+    assert split.test.y.tolist() == ["b", "a", "<eos>"]
+    assert split.validation.y.tolist() == ["a", "<eos>"]
+    assert load("ptb", tmp_path, n_previous=3, n_train=2).train.X.shape == (2, 9)
+
+
+def test_table_split_takes_every_fifth_row_of_each_class(tmp_path):
+    folder = tmp_path / "glass"
+    folder.mkdir()
+    labels = ["p", "q"] * 6
+    rows = "".join(f"{i},{label}\n" for i, label in enumerate(labels))
+    (folder / "glass.csv").write_text("x,label\n" + rows)
+    split = load("glass", tmp_path)
+    assert split.test.X.ravel().tolist() == [8, 9]
+    assert split.train.X.ravel().tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11]
+    assert split.test.y.tolist() == ["p", "q"]
+
+
+def check(split, row):
+    train, test = split.train, split.test
+    for part in (train, test):
+        assert part.X.dtype == np.float32
+        assert part.X.shape[0] == len(part.y)
+        assert part.y.dtype == np.int64 or part.y.dtype.kind == "U"
+        if sp.issparse(part.X):
+            assert part.X.has_canonical_format
+    assert train.X.shape[1] == test.X.shape[1]
+    assert len(train) + train.report["rows_without_label"] == row["rows_train"]
+    dropped = test.report["rows_without_label"] + test.report["rows_of_unseen_classes"]
+    assert len(test) + dropped == row["rows_test"]
+    assert train.report["classes"] == row["classes"]
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.parametrize("name", [name for name in SIZES if name not in LARGE])
+def test_sizes(name):
+    check(load(name), SIZES[name])
+
+
+@needs_data
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_sizes_of_large_sets(name):
+    check(load(name), SIZES[name])
+
+
+@needs_data
+@pytest.mark.data
+def test_pixels_and_labels():
+    mnist = load("mnist", n_train=100, n_test=50)
+    assert (mnist.train.X.min(), mnist.train.X.max()) == (0, 1)
+    assert mnist.test.X.shape == (50, 784)
+    delicious = load("delicious")
+    without = (
+        delicious.train.report["rows_without_label"] + delicious.test.report["rows_without_label"]
+    )
+    assert without == 14

@@ -1,0 +1,455 @@
+"""Readers: what is written is read back, and every bad file gets its own message."""
+# ruff: noqa: E501  (a bad file and its message stand on one line)
+
+import gzip
+import io
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bigcat.data import DataError, Dataset, read
+
+# ---------------------------------------------------------------- round trips
+
+
+def write(path, content):
+    raw = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+def npz(**arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+XC = "4 5 3\n2,0 0:1 4:-2.5\n1 3:1e-3\n 2:7\n0\n"
+SVMLIGHT = "# made by hand\n-1 1:0.5 3:2 # note: 9:9\n\n+1 qid:7 2:1.25\n"
+TSV = "red\tone two\nblue\ttwo three\tfour\nred\ttwo one\n"
+CSV = 'a,label,b\n1,cat,2.5\n-3e2,"dog, big",4\n'
+
+
+@pytest.mark.parametrize("gz", ["", ".gz"])
+class TestForms:
+    def test_xc(self, tmp_path, gz):
+        data = read(write(tmp_path / f"train.txt{gz}", XC))
+        assert data.y.tolist() == [2, 1, 0]
+        assert data.y.dtype == np.int64
+        assert data.X.dtype == np.float32
+        assert data.X.has_canonical_format
+        np.testing.assert_array_equal(
+            data.X.toarray(),
+            np.array([[1, 0, 0, 0, -2.5], [0, 0, 0, 1e-3, 0], [0] * 5], np.float32),
+        )
+        assert data.report["form"] == "xc"
+        assert data.report["multi_label_rows"] == 1
+        assert data.report["rows_without_label"] == 1
+        assert (data.report["rows"], data.report["features"], data.report["classes"]) == (3, 5, 3)
+
+    def test_svmlight(self, tmp_path, gz):
+        data = read(write(tmp_path / f"train.svm{gz}", SVMLIGHT))
+        assert data.y.tolist() == [-1, 1]
+        np.testing.assert_array_equal(data.X.toarray(), [[0.5, 0, 2], [0, 1.25, 0]])
+        assert data.report["zero_based"] is False
+
+    def test_tsv(self, tmp_path, gz):
+        data = read(write(tmp_path / f"train.tsv{gz}", TSV))
+        assert data.y.tolist() == ["red", "blue", "red"]
+        assert data.vectorizer.get_feature_names_out().tolist() == ["one", "two"]
+        assert data.X.dtype == np.float32
+        np.testing.assert_allclose(np.sqrt(data.X.multiply(data.X).sum(1)), 1, rtol=1e-6)
+        test = read(
+            write(tmp_path / f"test.tsv{gz}", "green\ttwo new\n"), vectorizer=data.vectorizer
+        )
+        np.testing.assert_array_equal(test.X.toarray(), [[0, 1]])
+        assert test.vectorizer is data.vectorizer
+
+    def test_npz_dense_images(self, tmp_path, gz):
+        X = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+        data = read(write(tmp_path / f"a.npz{gz}", npz(X=X, y=np.array(["u", "v"]))))
+        assert data.X.dtype == np.float32
+        assert data.X.flags.c_contiguous
+        np.testing.assert_array_equal(data.X, X.reshape(2, 12))
+        assert data.y.tolist() == ["u", "v"]
+
+    def test_npz_csr(self, tmp_path, gz):
+        X = sp.random(6, 9, 0.3, "csr", random_state=0)
+        parts = {name: getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
+        raw = npz(y=np.arange(6, dtype=np.uint8), format=b"csr", **parts)
+        data = read(write(tmp_path / f"a.npz{gz}", raw))
+        np.testing.assert_allclose(data.X.toarray(), X.toarray().astype(np.float32))
+        assert data.y.dtype == np.int64
+
+    def test_csv(self, tmp_path, gz):
+        data = read(write(tmp_path / f"a.csv{gz}", CSV))
+        assert data.y.tolist() == ["cat", "dog, big"]
+        assert data.X.dtype == np.float32
+        np.testing.assert_array_equal(data.X, [[1, 2.5], [-300, 4]])
+
+
+def test_windows_line_ends_and_missing_last_newline(tmp_path):
+    data = read(write(tmp_path / "a.txt", XC.replace("\n", "\r\n").rstrip()))
+    assert data.y.tolist() == [2, 1, 0]
+    data = read(write(tmp_path / "a.tsv", TSV.replace("\n", "\r\n").rstrip()))
+    assert data.y.tolist() == ["red", "blue", "red"]
+
+
+def test_blank_lines_at_the_end_of_xc_are_no_rows_but_inside_they_are(tmp_path):
+    data = read(write(tmp_path / "a.txt", "3 2 2\n0 0:1\n\n1 1:1\n\n\n"))
+    assert data.y.tolist() == [0, 1]
+    assert data.report["rows_without_label"] == 1
+
+
+def test_label_single_drops_and_counts(tmp_path):
+    data = read(write(tmp_path / "a.txt", XC), label="single")
+    assert data.y.tolist() == [1, 0]
+    assert data.X.nnz == 1
+    assert data.report["multi_label_rows"] == 1
+    with pytest.raises(ValueError, match=r"label must be 'first'.*or 'single'.*got 'last'"):
+        read(tmp_path / "a.txt", label="last")
+
+
+def test_unsorted_indices_are_sorted(tmp_path):
+    data = read(write(tmp_path / "a.svm", "1 5:5 1:1 3:3\n0 2:2\n"))
+    assert data.X.indices.tolist() == [0, 2, 4, 1]
+    assert data.X.data.tolist() == [1, 3, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("zero_based", "columns"), [("auto", [0, 1]), (False, [0, 1]), (True, [1, 2])]
+)
+def test_zero_based(tmp_path, zero_based, columns):
+    data = read(write(tmp_path / "a.svm", "1 1:1\n0 2:1\n"), zero_based=zero_based, n_features=4)
+    assert data.X.indices.tolist() == columns
+    assert data.X.shape == (2, 4)
+
+
+def test_zero_based_auto_sees_a_zero(tmp_path):
+    data = read(write(tmp_path / "a.svm", "1 1:1\n0 0:1\n"))
+    assert data.X.indices.tolist() == [1, 0]
+    assert data.report["zero_based"] is True
+
+
+def test_label_column(tmp_path):
+    path = write(tmp_path / "a.csv", "kind,a\n7,1\n8,2\n")
+    for column in ("kind", 0, -2):
+        data = read(path, label_column=column)
+        assert data.y.tolist() == [7, 8]
+        assert data.y.dtype == np.int64
+        assert data.X.tolist() == [[1], [2]]
+
+
+def test_labels_that_only_look_like_integers_stay_strings(tmp_path):
+    assert read(write(tmp_path / "a.csv", "a,label\n1,007\n2,7\n")).y.tolist() == ["007", "7"]
+    huge = "9" * 30
+    assert read(write(tmp_path / "b.csv", f"a,label\n1,{huge}\n")).y.tolist() == [huge]
+
+
+def test_rows_without_label_are_dropped_in_tsv_and_csv(tmp_path):
+    data = read(write(tmp_path / "a.tsv", "a\tx y\n\ty\nb\tx y\n"))
+    assert data.y.tolist() == ["a", "b"]
+    assert data.X.shape == (2, 2)
+    assert data.report["rows_without_label"] == 1
+    data = read(write(tmp_path / "a.csv", "a,label\n1,\n2,x\n"))
+    assert data.X.tolist() == [[2]]
+    assert data.report["rows_without_label"] == 1
+
+
+def test_unfitted_vectorizer_is_copied(tmp_path):
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    mine = CountVectorizer(binary=True)
+    data = read(write(tmp_path / "a.tsv", TSV), vectorizer=mine)
+    assert not hasattr(mine, "vocabulary_")
+    assert sorted(data.vectorizer.vocabulary_) == ["four", "one", "three", "two"]
+
+
+def test_default_words(tmp_path):
+    """One letter is a word, case does not count, and a word of one row alone is left out."""
+    data = read(write(tmp_path / "a.tsv", "1\tA Élan once\n2\ta élan\n"))
+    assert data.vectorizer.get_feature_names_out().tolist() == ["a", "élan"]
+
+
+# ---------------------------------------------------------------- random files
+
+values = st.floats(allow_nan=False, allow_infinity=False, width=32, allow_subnormal=False)
+rows = st.lists(
+    st.tuples(
+        st.lists(st.integers(0, 19), max_size=3),
+        st.dictionaries(st.integers(0, 29), values, max_size=6),
+    ),
+    min_size=1,
+    max_size=8,
+)
+spellings = st.sampled_from([repr, "{:.9g}".format, "{:e}".format, "{:+.17E}".format])
+any_path = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def dense(kept, spell):
+    X = np.zeros((len(kept), 30))
+    for i, (_, features) in enumerate(kept):
+        for j, v in features.items():
+            X[i, j] = float(spell(v))
+    return X
+
+
+@any_path
+@given(rows=rows, spell=spellings, final=st.booleans())
+def test_random_xc(tmp_path, rows, spell, final):
+    lines = [f"{len(rows)} 30 20"] + [
+        " ".join([",".join(map(str, labels)), *(f"{j}:{spell(v)}" for j, v in features.items())])
+        for labels, features in rows
+    ]
+    path = write(tmp_path / "a.txt", "\n".join(lines) + "\n" * (final or lines[-1] == ""))
+    kept = [row for row in rows if row[0]]
+    if not kept:
+        with pytest.raises(DataError, match="expected labelled rows, found none"):
+            read(path, "xc")
+        return
+    data = read(path, "xc")
+    assert data.y.tolist() == [labels[0] for labels, _ in kept]
+    assert data.X.has_sorted_indices
+    np.testing.assert_allclose(data.X.toarray(), dense(kept, spell), rtol=1e-7, atol=1e-44)
+    assert data.report["rows_without_label"] == len(rows) - len(kept)
+    assert data.report["multi_label_rows"] == sum(len(labels) > 1 for labels, _ in rows)
+
+
+@any_path
+@given(rows=rows, spell=spellings, base=st.sampled_from([0, 1]))
+def test_random_svmlight(tmp_path, rows, spell, base):
+    kept = [([labels[0] if labels else -3], features) for labels, features in rows]
+    lines = [
+        f"{labels[0]} " + " ".join(f"{j + base}:{spell(v)}" for j, v in features.items())
+        for labels, features in kept
+    ]
+    path = write(tmp_path / "a.svm", "\n".join(lines))
+    data = read(path, n_features=30, zero_based=base == 0)
+    assert data.y.tolist() == [labels[0] for labels, _ in kept]
+    np.testing.assert_allclose(data.X.toarray(), dense(kept, spell), rtol=1e-7, atol=1e-44)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0.1", ".5", "5.", "-0", "123456789012345678901234567890", "0.000000000000000000000000000012",
+     "1e38", "1E-38", "1e-60", "1e-99999", "0e99999", "00001.50", "3.4028235e38", "1e-45",
+     "0.1234567890123456789e10", "99999999999999999999e-20", "1e0000000000000000000002"],
+)  # fmt: skip
+def test_numbers_as_python_reads_them(tmp_path, text):
+    value = read(write(tmp_path / "a.svm", f"1 1:{text}")).X[0, 0]
+    np.testing.assert_allclose(value, np.float32(float(text)), rtol=1e-7)
+
+
+def test_interpreted_scanner_agrees(tmp_path):
+    """The kernel is plain Python too: it reads the same with compilation switched off."""
+    path = write(tmp_path / "a.svm", "3,4 7:1.5e3 2:-0.25 # c\n-2 qid:1 1:12345.678\n")
+    code = (
+        "import sys; from bigcat.data import read; d = read(sys.argv[1]);"
+        "print(d.y.tolist(), d.X.toarray().tolist())"
+    )
+    out = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(path)],
+        env={"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    data = read(path)
+    assert out.stdout.strip() == f"{data.y.tolist()} {data.X.toarray().tolist()}", out.stderr
+
+
+# ---------------------------------------------------------------- guessing the form
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [(XC, "xc"), ("1 2:3\n", "svmlight"), ("3,1 2:3\n", "svmlight"), (TSV, "tsv"), (CSV, "csv")],
+)
+def test_form_from_first_line(tmp_path, content, form):
+    assert read(write(tmp_path / "rows.txt.gz", content)).report["form"] == form
+    assert read(write(tmp_path / "no_suffix", content)).report["form"] == form
+
+
+def test_npz_is_known_without_its_name(tmp_path):
+    raw = npz(X=np.eye(2), y=np.arange(2))
+    assert read(write(tmp_path / "rows.dat", raw)).report["form"] == "npz"
+
+
+@pytest.mark.parametrize(
+    ("content", "fits"),
+    [("1\t2:3\n", "svmlight or tsv"), ("hello world\n", "no known form")],
+)
+def test_unclear_form(tmp_path, content, fits):
+    path = write(tmp_path / "rows.txt", content)
+    with pytest.raises(
+        DataError, match=rf"rows.txt: cannot tell its form.*fits {fits}; pass form="
+    ):
+        read(path)
+
+
+def test_form_is_checked_before_the_file(tmp_path):
+    with pytest.raises(
+        ValueError, match="form must be one of xc, svmlight, tsv, npz, csv, got 'x'"
+    ):
+        read(tmp_path / "absent", "x")
+
+
+def test_option_of_another_form(tmp_path):
+    path = write(tmp_path / "a.txt", XC)
+    with pytest.raises(ValueError, match=r"label_column= is an option of csv, and .* read as xc"):
+        read(path, label_column="kind")
+    with pytest.raises(ValueError, match="zero_based must be True, False or 'auto', got 'yes'"):
+        read(write(tmp_path / "a.svm", SVMLIGHT), zero_based="yes")
+
+
+# ---------------------------------------------------------------- bad files
+
+ERRORS = [
+    ("a.txt", "", "a.txt: the file is empty"),
+    ("a.csv", "\n\n", "a.csv: the file is empty"),
+    ("a.xc", "4 5\n", "a.xc, line 1: expected the header 'N D K' (rows, features, labels), found '4 5'"),
+    ("a.xc", "2 5 3\n1 0:1\n", "a.xc: the header (line 1) announces 2 rows, found 1; is the file cut off"),
+    ("a.xc", "1 5 3\n1 0:1\n2 0:1\n", "announces 1 rows, found 2"),
+    ("a.xc", "1 5 3\n1 0:1 5:1\n", "a.xc, line 2: expected a feature index below 5, found '5:1'"),
+    ("a.xc", "1 5 3\n1 0:1 99999999999999999999:1\n", "expected a feature index below 5"),
+    ("a.xc", "2 5 3\n1 0:1\n1 -1:1\n", "line 3: expected index:value with an integer index from 0 up, found '-1:1'"),
+    ("a.xc", "1 5 3\n3 0:1\n", "line 2: expected a label below 3, found '3'"),
+    ("a.xc", "1 5 3\n0,7 0:1\n", "line 2: expected a label below 3, found '7'"),
+    ("a.xc", "1 5 3\ncat 0:1\n", "line 2: expected integer labels, separated by commas, found 'cat'"),
+    ("a.xc", "1 5 3\n1.5 0:1\n", "expected integer labels, separated by commas, found '1.5'"),
+    ("a.xc", "1 5 3\n-1 0:1\n", "expected integer labels, separated by commas, found '-1'"),
+    ("a.xc", "1 5 3\n0, 0:1\n", "line 2: expected integer labels, separated by commas, found '0:1'"),
+    ("a.xc", "1 5 3\n0 0:nan\n", "line 2: expected index:value with a finite number that fits a float32, found '0:nan'"),
+    ("a.xc", "1 5 3\n0 0:-inf\n", "finite number that fits a float32, found '0:-inf'"),
+    ("a.xc", "1 5 3\n0 0:1e39\n", "finite number that fits a float32, found '0:1e39'"),
+    ("a.xc", "1 5 3\n0 0:1e400\n", "finite number that fits a float32, found '0:1e400'"),
+    ("a.xc", "1 5 3\n0 0:\n", "finite number that fits a float32, found '0:'"),
+    ("a.xc", "1 5 3\n0 0:1e\n", "finite number that fits a float32, found '0:1e'"),
+    ("a.xc", "1 5 3\n0 0:1.2.3\n", "finite number that fits a float32, found '0:1.2.3'"),
+    ("a.xc", "1 5 3\n0 1\n", "line 2: expected index:value with an integer index from 0 up, found '1'"),
+    ("a.xc", "1 5 3\n0 0:1 # no\n", "line 2: expected index:value with an integer index from 0 up, found '#'"),
+    ("a.xc", "2 5 3\n0 0:1\n0 3:1 1:2 3:4\n", "line 3: expected each feature at most once, found 3 twice"),
+    ("a.xc", b"1 5 3\n0 \xff:1\n", r"line 2: expected index:value with an integer index from 0 up, found '\\xff:1'"),
+    ("a.xc", "1 5 3\n 0:1\n", "a.xc: expected labelled rows, found none"),
+    ("a.svm", "# c\n\n1 2:1 2:1\n", "a.svm, line 3: expected each feature at most once, found 2 twice"),
+    ("a.svm", "one 1:1\n", "a.svm, line 1: expected integer labels, separated by commas, found 'one'"),
+    ("a.svm", "1 qid:x 1:1\n", "a.svm, line 1: expected index:value with an integer index from 0 up, found 'qid:x'"),
+    ("a.svm", "1 q\n", "expected index:value with an integer index from 0 up, found 'q'"),
+    ("a.svm", "1 9999999999:1\n", "expected a feature index below 2147483647, found '9999999999:1'"),
+    ("a.tsv", "a\tb\nno tab here\n", "a.tsv, line 2: expected label<TAB>text, found no tab in 'no tab here'"),
+    ("a.tsv", b"a\tb\nc\t\xe9t\xe9\n", "a.tsv, line 2: expected UTF-8 text, found byte 0xe9"),
+    ("a.tsv", "a\tonce\nb\ttwice\n", "a.tsv: the vectoriser found nothing to work with in 2 rows"),
+    ("a.csv", "x,label\n1,a\n1,2,a\n", "a.csv, line 3: expected 2 fields, found 3"),
+    ("a.csv", "x,label\n1\n", "a.csv, line 2: expected 2 fields, found 1"),
+    ("a.csv", "x,y,label\n1,2,a\n1,two,b\n", "a.csv, line 3: expected a number in column 'y', found 'two'"),
+    ("a.csv", "x,label\n,a\n", "a.csv, line 2: expected a number in column 'x', found ''"),
+    ("a.csv", "x,label\n1,a\n\nnan,b\n", "a.csv, line 4: expected a finite number that fits a float32 in column 'x', found nan"),
+    ("a.csv", "x,label\n1e39,b\n", "a.csv, line 2: expected a finite number that fits a float32 in column 'x', found inf"),
+    ("a.csv", "x,y\n1,2\n", "a.csv, line 1: expected one column 'label' (label_column= names another), found the header x, y"),
+    ("a.csv", "label,label\n1,2\n", "expected one column 'label'"),
+    ("a.csv", 'x,label\n1,"a\n', "a.csv, line 2: expected comma-separated fields, found unexpected end of data"),
+    ("a.csv", b"x,label\n1,\xff\n", "a.csv, line 2: expected UTF-8 text, found byte 0xff"),
+    ("a.csv", "x,label\n", "a.csv: expected labelled rows, found none"),
+    ("a.npz", npz(y=np.arange(2)), "a.npz: expected arrays X and y (or data, indices, indptr, shape and y), found y"),
+    ("a.npz", npz(X=np.eye(2)), "found X"),
+    ("a.npz", npz(X=np.eye(2), y=np.arange(3)), "a.npz: expected a label for each of 2 rows, found 3"),
+    ("a.npz", npz(X=np.ones(2), y=np.arange(2)), "found shape (2,) of float64"),
+    ("a.npz", npz(X=np.array([[1.0], [np.nan]]), y=np.arange(2)), "NaN, infinity or a value beyond float32 in row 1"),
+    ("a.npz", npz(X=np.array([[1e300]]), y=np.arange(1)), "beyond float32 in row 0"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([0.5, 1])), "expected y with one integer or string a row, found shape (2,) of float64"),
+    ("a.npz", npz(X=np.eye(2), y=np.eye(2)), "expected y with one integer or string a row, found shape (2, 2)"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([{}, {}])), "a.npz: expected a .npz archive of plain arrays"),
+    ("a.npz", npz(X=np.eye(90), y=np.arange(90))[:-900], "a.npz: expected a .npz archive of plain arrays"),
+    ("a.npz", "no archive", "a.npz: expected a .npz archive of plain arrays"),
+    ("a.npz", npz(data=[1.0], indices=[4], indptr=[0, 1], shape=[1, 3], y=[1]), "expected the parts of a CSR matrix"),
+    ("a.npz", npz(data=[1.0, 2], indices=[1, 1], indptr=[0, 2], shape=[1, 3], y=[1]), "expected each feature at most once a row, found 1 twice"),
+    ("a.npz", npz(data=[1.0, np.inf], indices=[1, 1], indptr=[0, 1, 2], shape=[2, 3], y=[1, 1]), "in row 1"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1], format=b"csc"), "expected a matrix in format 'csr', found 'csc'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "message"), ERRORS)
+def test_error(tmp_path, name, content, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        read(write(tmp_path / name, content))
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.tsv.gz", "a.npz.gz", "renamed.txt"])
+@pytest.mark.parametrize("cut", [5, 40, -1])
+def test_truncated_gzip(tmp_path, name, cut):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(XC.encode() * 50)[:cut])
+    with pytest.raises(DataError, match=f"{name}: the gzip stream is cut off before its end"):
+        read(path)
+
+
+def test_damaged_gzip(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(b"plain text")
+    with pytest.raises(DataError, match=r"a\.txt\.gz: expected a gzip file, found damage"):
+        read(path)
+    raw = bytearray(gzip.compress(XC.encode() * 50))
+    raw[25] ^= 0xFF
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="expected a gzip file, found damage"):
+        read(path)
+
+
+def test_number_of_columns(tmp_path):
+    path = write(tmp_path / "a.svm", "1 1:1\n0 2:1 7:1\n")
+    with pytest.raises(
+        DataError,
+        match="line 2: expected indices for n_features=6 columns, counted from 1, found 7",
+    ):
+        read(path, n_features=6)
+    with pytest.raises(
+        DataError, match=r"line 1: expected indices from 1 \(zero_based=False\), found 0"
+    ):
+        read(write(tmp_path / "b.svm", "1 0:1\n"), zero_based=False)
+    for name, content in (("a.txt", XC), ("a.csv", CSV), ("a.tsv", TSV)):
+        with pytest.raises(DataError, match=f"{name}: expected n_features=9 columns, found"):
+            read(write(tmp_path / name, content), n_features=9)
+
+
+def test_missing_file_is_the_usual_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "absent.txt")
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def test_import_is_light():
+    code = (
+        "import sys, bigcat.data as d; d.read, d.Dataset, d.load, d.stdlib_corpus, d.synthetic;"
+        "print(sorted({'numba', 'sklearn', 'matplotlib'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_repr():
+    X = sp.csr_matrix(np.eye(3, dtype=np.float32))
+    assert repr(Dataset(X, np.arange(3))) == "Dataset(3 rows, 3 features (1.0 a row), 3 classes)"
+
+
+def test_speed_of_numeric_text(tmp_path):
+    """The promise is 20 MB/s; it runs at some 150, so that a busy machine does not matter."""
+    from time import perf_counter
+
+    rng = np.random.default_rng(0)
+    row = " ".join(f"{j}:{v:.7g}" for j, v in enumerate(rng.normal(size=1000)))
+    path = write(tmp_path / "a.txt", "400 1000 7\n" + f"3 {row}\n" * 400)
+    read(path)  # compiles
+    start = perf_counter()
+    data = read(path)
+    speed = path.stat().st_size / 1e6 / (perf_counter() - start)
+    assert data.X.nnz == 400_000
+    assert speed > 20, f"{speed:.0f} MB/s"
