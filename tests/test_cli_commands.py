@@ -527,6 +527,20 @@ def test_interruption_and_defects_have_their_own_exit_codes(files, capsys, monke
         assert contents(tmp_path) == before
 
 
+def test_too_little_memory_is_bad_input(files, capsys, monkeypatch):
+    train, _test, model = files()
+    for error, text in (
+        (MemoryError("a GiB more"), "a GiB more"),
+        (MemoryError(), "not enough mem"),
+    ):
+
+        def fail(*args, error=error, **kwargs):
+            raise error
+
+        monkeypatch.setattr(bigcat.LinearClassifier, "fit", fail)
+        assert text in error_of(capsys, ["fit", train, "--model", model])
+
+
 def test_catalogue_names(capsys, monkeypatch, tmp_path):
     monkeypatch.delenv("BIGCAT_DATA", raising=False)
     model = ["--model", str(tmp_path / "m")]

@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`bigcat COMMAND --help` says more; `bigcat demo` is the place to start.",
     )
     parser.add_argument("--version", action="version", version=f"bigcat {__version__}")
+    parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (demo, fit, predict, evaluate, methods):
         added = command.add_to(commands)
@@ -95,13 +96,13 @@ def _say(message: str, code: int) -> int:
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return f"not enough memory ({error})"
     text = str(error)
     if isinstance(error, OSError) and error.strerror:  # without "[Errno 28]"
         text = error.strerror
         if error.filename is not None:
             text = f"{error.filename}: {text}"
+    if isinstance(error, MemoryError) and not text:
+        text = "not enough memory"
     return " ".join(text.split()) or type(error).__name__
 
 

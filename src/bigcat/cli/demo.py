@@ -219,7 +219,7 @@ def _examples(corpus: Split, estimator: Any, seed: int) -> Table:
         guesses = Text()
         for name, probability in zip(classes[i], np.exp(log_proba[i])):
             guesses.append(f"{name}", style="bold green" if name == truth else "")
-            guesses.append(f" {probability:.2f}  ", style="dim")
+            guesses.append(f":{probability:.2f}  ", style="dim")  # no space: a pair stays together
         table.add_row(Text(_context(corpus, X[i])), Text(str(truth), style="bold"), guesses)
     return table
 
@@ -227,7 +227,8 @@ def _examples(corpus: Split, estimator: Any, seed: int) -> Table:
 def _context(corpus: Split, row: Any) -> str:
     """The tokens of a row in the order of the text."""
     names = (corpus.report["feature_names"][column] for column in row.indices)
-    return " ".join(token for _position, token in sorted(names, reverse=True))
+    tokens = (token for _position, token in sorted(names, reverse=True))
+    return " ".join("\\n" if token == "<newline>" else token for token in tokens)
 
 
 def _next_commands(folder: Path, saved: bool) -> list[tuple[str, str]]:
