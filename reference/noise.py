@@ -16,7 +16,12 @@ Function = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Noise:
-    """A noise distribution; ``family`` names the q that augment-and-reduce pairs with it."""
+    """A noise distribution; ``family`` names the q that augment-and-reduce pairs with it.
+
+    The pairs are the paper's (A&R, section 3.2), and the Gaussian where it has none. They need not
+    be the best: ``dataclasses.replace(LOGISTIC, family="gumbel")`` is all but tight with many
+    classes, because the largest of many logistic variables is nearly Gumbel.
+    """
 
     name: str
     log_cdf: Function

@@ -117,7 +117,7 @@ def test_extreme_scores_stay_finite(noise, size):
         assert np.isfinite(value)
         assert np.isfinite(gradient).all()
     if noise is GAUSSIAN:
-        expected = log_ndtr(-size / np.sqrt(2))
-        assert log_prob_of(noise, psi[:2] - 0.5, 1)[0] == pytest.approx(expected, rel=1e-12)
+        expected = log_ndtr((0.5 - size) / np.sqrt(2))
+        assert log_prob_of(noise, psi[:2], 1)[0] == pytest.approx(expected, rel=1e-12)
     if noise is GUMBEL:
         assert log_prob_of(noise, psi, 2)[0] == pytest.approx(-2 * size, rel=1e-12)
