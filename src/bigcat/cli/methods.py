@@ -7,7 +7,7 @@ from typing import Any
 
 from bigcat.cli import _output
 
-COLUMNS = ("name", "bound", "solver", "sampler", "noises", "is_bound", "unbiased", "needs")
+COLUMNS = ("name", "noises", "sampler", "solver", "is_bound", "unbiased")
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -31,14 +31,15 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in COLUMNS:
-        table.add_column(column.replace("_", " "), overflow="fold")
+        table.add_column(column.replace("_", " "))
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in COLUMNS))
     console = _output.console()
     console.print(table)
-    console.print("\nWhere they come from", style="bold")
     for row in rows:
-        console.print(f"  {row['name']}: {row['citation']}", markup=False)
+        console.print(f"\n[bold]{row['name']}[/bold]: {row.get('promises', '')}")
+        console.print(f"  needs {_cell(row['needs'])}", markup=False)
+        console.print(f"  {row['citation']}", style="dim", markup=False)
     return 0
 
 
