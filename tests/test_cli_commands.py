@@ -475,6 +475,23 @@ def test_data_that_do_not_fit_the_model(fitted, capsys, tmp_path):
     assert "--top-k is 0" in error_of(capsys, ["predict", model, dense, "--top-k", "0"])
 
 
+def test_a_model_saved_from_python_is_as_good(fitted, capsys, tmp_path):
+    model, test = fitted
+    bare = str(tmp_path / "bare")
+    bigcat.save_model(bigcat.load_model(model), bare)
+    reports = [run_json(capsys, ["evaluate", path, test]) for path in (model, bare)]
+    assert reports[0]["log_likelihood"] == reports[1]["log_likelihood"]
+    text = write(tmp_path / "t.tsv", "tsv", *make_rows(8, 3))
+    for more in ([], ["--no-labels", "--form", "tsv"]):
+        words = ["predict", bare, text, *more]
+        assert "the model was fitted on numbers and has no vectoriser" in error_of(capsys, words)
+    assert "--no-labels: the form of" in error_of(capsys, ["predict", bare, test, "--no-labels"])
+    damaged = tmp_path / "d.npz"
+    damaged.write_bytes(b"PK\x03\x04 and no more")
+    words = ["predict", bare, str(damaged), "--no-labels", "--form", "npz"]
+    assert "expected a .npz archive" in error_of(capsys, words)
+
+
 def test_sparse_data_with_fewer_columns_are_fine(fitted, capsys, tmp_path):
     model, _test = fitted
     narrow = tmp_path / "n.txt"

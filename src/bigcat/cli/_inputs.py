@@ -6,6 +6,7 @@ import argparse
 import errno
 import gzip
 import io
+import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ class StoredModel:
         if labels:
             dataset = read(name, arguments, part="test", form=form, like=self.extra)
         else:
-            dataset = read_unlabelled(name, form or self.extra.get("form"), arguments, self.extra)
+            dataset = read_unlabelled(name, form or self.extra.get("form"), self.extra)
         X = with_columns(name, dataset.X, self.estimator.n_features_in_)
         y = like_classes(dataset.y, self.estimator.classes_)
         return type(dataset)(X, y, dataset.report, dataset.vectorizer)
@@ -85,7 +86,7 @@ def read(
             raise ValueError(
                 f"{name}: a set has the parts train, test and sometimes validation, not {chosen!r}"
             )
-        if like and like.get("vectorizer") is not None:
+        if like is not None and like.get("vectorizer") is not None:
             vectorizer = like["vectorizer"]
         split = data.load(
             set_name, data_home=arguments.data_home, unseen="keep", vectorizer=vectorizer
@@ -94,16 +95,14 @@ def read(
         if dataset is None:
             raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
         return dataset
-    like = like or {}
     path = existing(name)
     form = form or arguments.form or form_of(path)
+    for_a_model = like is not None
+    like = like or {}
     options: dict[str, Any] = {"n_features": n_features}
     if form == "tsv":
-        if like and like.get("vectorizer") is None:
-            raise ValueError(
-                f"{name} holds text, but the model was fitted on numbers ({like.get('form')}); "
-                "give a file of that form"
-            )
+        if for_a_model and like.get("vectorizer") is None:
+            raise ValueError(_text_for_numbers(name))
         options["vectorizer"] = like.get("vectorizer", vectorizer)
     elif like.get("vectorizer") is not None:
         raise ValueError(f"the model was fitted on text, but {name} is {form}; give label<TAB>text")
@@ -114,9 +113,7 @@ def read(
     return data.read(path, form, **options)
 
 
-def read_unlabelled(
-    name: str, form: str | None, arguments: argparse.Namespace, like: dict[str, Any]
-) -> Dataset:
+def read_unlabelled(name: str, form: str | None, like: dict[str, Any]) -> Dataset:
     """A file without labels: each row gets the label 0, so that the usual reader takes it."""
     from bigcat.data import files
 
@@ -128,16 +125,23 @@ def read_unlabelled(
     raw = files.read_bytes(path)
     options: dict[str, Any] = {}
     if form == "npz":
-        raw = _npz_with_labels(path, raw)
+        raw = _npz_with_labels(raw)
     else:
         raw = _text_with_labels(raw, form)
     if form == "tsv":
-        options["vectorizer"] = like.get("vectorizer")
+        if like.get("vectorizer") is None:
+            raise ValueError(_text_for_numbers(name))
+        options["vectorizer"] = like["vectorizer"]
     if form == "svmlight" and "zero_based" in like:
         options["zero_based"] = like["zero_based"]
-    if form == "tsv" and options["vectorizer"] is None:
-        raise ValueError(f"{name} holds text, but the model was fitted on numbers")
     return files.FORMS[form](path, raw, **options)
+
+
+def _text_for_numbers(name: str) -> str:
+    return (
+        f"{name} holds text, but the model was fitted on numbers and has no vectoriser; "
+        "give a file with the columns that it was fitted on"
+    )
 
 
 def _text_with_labels(raw: bytes, form: str) -> bytes:
@@ -156,11 +160,14 @@ def _sparse_with_label(line: bytes) -> bytes:
     return line if has_label else b"0 " + line
 
 
-def _npz_with_labels(path: Path, raw: bytes) -> bytes:
+def _npz_with_labels(raw: bytes) -> bytes:
     import numpy as np
 
-    with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-        parts = {name: archive[name] for name in archive.files}
+    try:
+        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+            parts = {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, AttributeError):
+        return raw  # the reader says what is wrong
     rows = len(parts["X"]) if "X" in parts else int(parts["shape"][0]) if "shape" in parts else 0
     parts["y"] = np.zeros(rows, np.int64)
     buffer = io.BytesIO()
