@@ -146,6 +146,15 @@ def test_label_column(tmp_path):
         assert data.X.tolist() == [[1], [2]]
 
 
+def test_csv_quotes_blanks_and_lines(tmp_path):
+    text = '\ufeff"a",label,"b"\r\n 1 , plain , "2"\r\n\r\n3,"two\nlines, ""x""",4'
+    data = read(write(tmp_path / "a.csv", text))
+    assert data.y.tolist() == ["plain", 'two\nlines, "x"']
+    np.testing.assert_array_equal(data.X, [[1, 2], [3, 4]])
+    with pytest.raises(DataError, match="line 6: expected a number in column 'b', found 'z'"):
+        read(write(tmp_path / "b.csv", text + "\n5,c,z\n"))
+
+
 def test_labels_that_only_look_like_integers_stay_strings(tmp_path):
     assert read(write(tmp_path / "a.csv", "a,label\n1,007\n2,7\n")).y.tolist() == ["007", "7"]
     huge = "9" * 30
@@ -350,11 +359,11 @@ ERRORS = [
     ("a.csv", "x,label\n1\n", "a.csv, line 2: expected 2 fields, found 1"),
     ("a.csv", "x,y,label\n1,2,a\n1,two,b\n", "a.csv, line 3: expected a number in column 'y', found 'two'"),
     ("a.csv", "x,label\n,a\n", "a.csv, line 2: expected a number in column 'x', found ''"),
-    ("a.csv", "x,label\n1,a\n\nnan,b\n", "a.csv, line 4: expected a finite number that fits a float32 in column 'x', found nan"),
-    ("a.csv", "x,label\n1e39,b\n", "a.csv, line 2: expected a finite number that fits a float32 in column 'x', found inf"),
+    ("a.csv", "x,label\n1,a\n\nnan,b\n", "a.csv, line 4: expected a finite number that fits a float32 in column 'x', found 'nan'"),
+    ("a.csv", "x,label\n1e39,b\n", "a.csv, line 2: expected a finite number that fits a float32 in column 'x', found '1e39'"),
     ("a.csv", "x,y\n1,2\n", "a.csv, line 1: expected one column 'label' (label_column= names another), found the header x, y"),
     ("a.csv", "label,label\n1,2\n", "expected one column 'label'"),
-    ("a.csv", 'x,label\n1,"a\n', "a.csv, line 2: expected comma-separated fields, found unexpected end of data"),
+    ("a.csv", 'x,label\n1,"a\n', "a.csv, line 2: expected a closing quote, found '\"a'"),
     ("a.csv", b"x,label\n1,\xff\n", "a.csv, line 2: expected UTF-8 text, found byte 0xff"),
     ("a.csv", "x,label\n", "a.csv: expected labelled rows, found none"),
     ("a.npz", npz(y=np.arange(2)), "a.npz: expected arrays X and y (or data, indices, indptr, shape and y), found y"),

@@ -1,4 +1,4 @@
-"""The compiled scanner of numeric text rows, ``label,label index:value index:value ...``.
+"""The compiled scanners of numeric text: sparse rows ``label,label index:value ...`` and tables.
 
 The text ends in a newline, so that no loop over a token has to look for the end of the array.
 """
@@ -9,10 +9,11 @@ from bigcat._jit import device, kernel
 
 # What went wrong, for the caller's message.
 OK, BAD_LABEL, LABEL_TOO_LARGE, BAD_INDEX, INDEX_TOO_LARGE, BAD_VALUE = range(6)
+BAD_FIELD, WRONG_WIDTH, OPEN_QUOTE = range(6, 9)
 
 _SPACE, _TAB, _RETURN, _NEWLINE = 32, 9, 13, 10
 _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON, _HASH = 43, 44, 45, 46, 48, 57, 58, 35
-_LETTER_E, _LETTER_e = 69, 101
+_LETTER_E, _LETTER_e, _QUOTE = 69, 101, 34
 _QUERY = (113, 105, 100, 58)  # "qid:"
 
 _DIGITS_KEPT = 10**17  # a mantissa below this takes one more digit without leaving int64
@@ -247,3 +248,81 @@ def scan_rows(
         i,
         line,
     )
+
+
+@device
+def scan_number_field(text, i):
+    """A number, quoted or not, up to a comma or newline: (value, position there or -1)."""
+    i = skip_blanks(text, i)
+    quoted = text[i] == _QUOTE
+    value, i = scan_float(text, i + quoted)
+    if i < 0 or abs(value) >= _FLOAT32_END or (quoted and text[i] != _QUOTE):
+        return value, -1
+    i = skip_blanks(text, i + quoted)
+    return value, i if text[i] in (_COMMA, _NEWLINE) else -1
+
+
+@device
+def skip_field(text, i):
+    """The comma or newline after a field (-1 where a quote stays open), and newlines inside it."""
+    newlines = 0
+    if text[i] == _QUOTE:
+        i += 1
+        while True:
+            if i >= len(text):
+                return -1, newlines
+            if text[i] == _QUOTE:
+                i += 1
+                if text[i] != _QUOTE:  # two quotes in a row stand for one
+                    break
+            newlines += text[i] == _NEWLINE
+            i += 1
+    while text[i] not in (_COMMA, _NEWLINE):
+        i += 1
+    return i, newlines
+
+
+@kernel
+def scan_table(text, i, n_columns, label_at, values, spans):
+    """Scan comma-separated rows from position i on: numbers, and one column of labels.
+
+    ``values`` gets the numbers row after row, ``spans`` the positions where each label begins and
+    ends. Blank lines are skipped.
+
+    Returns (rows, error code, its position, its line with the one at i being 0, its column).
+    """
+    row = entry = line = 0
+    while i < len(text):
+        i = skip_blanks(text, i)
+        first_line = line
+        if text[i] == _NEWLINE:
+            line += 1
+            i += 1
+            continue
+        column = 0
+        while True:
+            if column == n_columns:
+                return row, WRONG_WIDTH, i, first_line, column
+            begin = i
+            if column == label_at:
+                i, newlines = skip_field(text, i)
+                if i < 0:
+                    return row, OPEN_QUOTE, begin, line, column
+                line += newlines
+                spans[row, 0] = begin
+                spans[row, 1] = i
+            else:
+                value, i = scan_number_field(text, i)
+                if i < 0:
+                    return row, BAD_FIELD, begin, line, column
+                values[entry] = value
+                entry += 1
+            column += 1
+            i += 1
+            if text[i - 1] == _NEWLINE:
+                break
+        if column != n_columns:
+            return row, WRONG_WIDTH, i - 1, first_line, column
+        row += 1
+        line += 1
+    return row, OK, i, line, 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import zipfile
-from array import array
 from pathlib import Path
 from typing import Any
 
@@ -107,42 +107,65 @@ def read_csv(
     label_column: str | int | None = None,
 ) -> Dataset:
     """A table with a header; the column ``label`` (or `label_column`) holds the labels."""
-    reader = csv.reader(io.StringIO(decode(path, raw), newline=""), strict=True)
-    labels: list[str] = []
-    lines: list[int] = []
-    values = array("f")
-    unlabelled = 0
+    from bigcat.data import _scanner
+
+    decode(path, raw)  # for its error
+    raw = raw.removeprefix(codecs.BOM_UTF8) + b"\n" * (not raw.endswith(b"\n"))
+    start = raw.index(b"\n") + 1
+    header = _fields(path, 1, raw[:start])
+    at = _label_position(path, header, label_column)
+    names = header[:at] + header[at + 1 :]
+    check_columns(path, len(names), n_features)
+
+    n_lines = raw.count(b"\n", start)
+    values = np.empty(n_lines * len(names), np.float32)
+    spans = np.empty((n_lines, 2), np.int64)
+    n, error, position, line, column = _scanner.scan_table(
+        np.frombuffer(raw, np.uint8), start, len(header), at, values, spans
+    )
+    if error:
+        raise _table_error(path, raw, header, error, position, line + 2, column)
+    labels = [_unquoted(raw[begin:end]) for begin, end in spans[:n].tolist()]
+    labelled = np.array([label != "" for label in labels], bool)
+    X = values[: n * len(names)].reshape(n, len(names))
+    if not labelled.all():
+        X = X[labelled]
+    y = integers_or_strings([label for label in labels if label])
+    return make_dataset(X, y, "csv", rows_without_label=int(n - labelled.sum()))
+
+
+def _unquoted(field: bytes) -> str:
+    text = field.decode().strip()
+    return text[1:-1].replace('""', '"').strip() if text.startswith('"') else text
+
+
+def _fields(path: Path, line: int, raw: bytes) -> list[str]:
     try:
-        header = [name.strip() for name in next(reader)]
-        at = _label_position(path, header, label_column)
-        for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise error_at(path, reader.line_num, f"{len(header)} fields", len(row))
-            label = row.pop(at).strip()
-            if not label:
-                unlabelled += 1
-                continue
-            try:
-                values.extend(map(float, row))
-            except ValueError:
-                raise _bad_field(
-                    path, reader.line_num, header[:at] + header[at + 1 :], row
-                ) from None
-            labels.append(label)
-            lines.append(reader.line_num)
+        return [name.strip() for name in next(csv.reader([raw.decode()], strict=True))]
     except csv.Error as error:
-        raise error_at(path, reader.line_num, "comma-separated fields", error) from error
-    X = np.frombuffer(values, np.float32) if values else np.empty(0, np.float32)
-    X = X.reshape(len(labels), len(header) - 1)
-    check_columns(path, X.shape[1], n_features)
-    if not np.isfinite(X).all():
-        row_at, column = np.argwhere(~np.isfinite(X))[0]
-        names = header[:at] + header[at + 1 :]
-        expected = f"a finite number that fits a float32 in column {names[column]!r}"
-        raise error_at(path, lines[row_at], expected, X[row_at, column])
-    return make_dataset(X, integers_or_strings(labels), "csv", rows_without_label=unlabelled)
+        raise error_at(path, line, "comma-separated fields", error) from error
+
+
+def _table_error(
+    path: Path, raw: bytes, header: list[str], error: int, position: int, line: int, column: int
+) -> DataError:
+    from bigcat.data import _scanner
+
+    end = raw.index(b"\n", position)
+    if error == _scanner.OPEN_QUOTE:
+        return error_at(path, line, "a closing quote", repr(raw[position:end][:40].decode()))
+    if error == _scanner.WRONG_WIDTH:
+        begin = raw.rindex(b"\n", 0, position) + 1
+        return error_at(
+            path, line, f"{len(header)} fields", len(_fields(path, line, raw[begin:end]))
+        )
+    field = _fields(path, line, raw[position:end])[0]
+    try:
+        float(field)
+        expected = "a finite number that fits a float32"
+    except ValueError:
+        expected = "a number"
+    return error_at(path, line, f"{expected} in column {header[column]!r}", repr(field))
 
 
 def _label_position(path: Path, header: list[str], label_column: str | int | None) -> int:
@@ -157,15 +180,3 @@ def _label_position(path: Path, header: list[str], label_column: str | int | Non
             path, 1, f"one column {name!r} (label_column= names another)", f"the header {shown}"
         )
     return header.index(name)
-
-
-def _bad_field(path: Path, line: int, names: list[str], row: list[str]) -> DataError:
-    def is_number(value: str) -> bool:
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
-
-    name, value = next(pair for pair in zip(names, row) if not is_number(pair[1]))
-    return error_at(path, line, f"a number in column {name!r}", repr(value))
