@@ -16,6 +16,7 @@ Three decorators:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -77,10 +78,8 @@ def kernel(function: Callable) -> Callable:
     """Compile an entry point; cached on disk where some folder is writable, in memory elsewhere."""
     dispatcher = njit(nogil=True, **_OPTIONS)(function)
     if hasattr(dispatcher, "py_func"):  # not with NUMBA_DISABLE_JIT=1
-        try:
+        with contextlib.suppress(RuntimeError):  # numba's way to say that no folder is writable
             dispatcher._cache = _PackageCache(function)
-        except RuntimeError:  # numba's way of saying that no folder is writable
-            pass
     return dispatcher
 
 

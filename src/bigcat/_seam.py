@@ -38,7 +38,8 @@ def draw(sampler, rng, label, classes, counts):
     """Draw classes other than `label`.
 
     Fills ``classes[:n]`` and ``counts[:n]``, the latter with how many classes each drawn one
-    stands for (the inverse of its expected number of appearances), and returns n.
+    stands for (the inverse of its expected number of appearances).  Returns n and how many of
+    them, at the front, are in whatever is drawn.
     """
 
 
@@ -46,7 +47,7 @@ def draw(sampler, rng, label, classes, counts):
 
 
 @generic
-def step(bound, rng, local, progress, label_score, others, counts, n, slopes):
+def step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
     """Value of the bound for one row, and its slopes.
 
     Parameters
@@ -58,7 +59,8 @@ def step(bound, rng, local, progress, label_score, others, counts, n, slopes):
     label_score : float
         Score of the observed class.
     others, counts : arrays
-        Scores of the first `n` other classes and how many classes each stands for.
+        Scores of the first `n` other classes and how many classes each stands for; the first
+        `n_always` of them are in whatever is drawn.
     slopes : array
         Receives d value / d others[c]; the observed class's slope is minus their sum, since
         every bound depends on differences of scores alone.
@@ -66,8 +68,8 @@ def step(bound, rng, local, progress, label_score, others, counts, n, slopes):
 
 
 @generic
-def fit_local(bound, local, label_score, others, n):
-    """Set the row's local parameters to their optimum, given the scores of all other classes."""
+def fit_local(bound, local, label_score, others, counts, n):
+    """Set the row's local parameters to their optimum for these scores."""
 
 
 # Solver: how parameters move.

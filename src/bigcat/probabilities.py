@@ -26,7 +26,7 @@ from bigcat.noise import Gumbel, Noise
 
 STEP = 0.25
 TAIL = 2.6e-18  # TAIL sinh(45) = 45
-MAX_NODES = 1024  # both directions together; light-tailed noise needs about 100
+MAX_NODES = 16384  # both directions together; light-tailed noise needs about 100
 _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
 _UNDERFLOW = 700.0
 
@@ -163,27 +163,37 @@ def _centre_of_max(noise, scores):
     return t, 1.0 / slope
 
 
+@kernel
+def _scale_of_max(noise, scores):
+    return _centre_of_max(noise, scores)[1]
+
+
+def max_scale(noise: Noise, n_classes: int) -> float:
+    """Gumbel-like scale of the largest of `n_classes` noises."""
+    return float(_scale_of_max(noise.lower(), np.zeros(n_classes)))
+
+
 @device
-def _shared_nodes(noise, scores, nodes, masses):
+def _shared_nodes(noise, scores, step, nodes, masses):
     """Fill nodes t_q and masses exp(S(t_q)) dt; returns their number."""
     centre, width = _centre_of_max(noise, scores)
     # A class of low score peaks between its score and the best one; nothing lies below that.
     lowest = 0.5 * (scores.min() + scores.max()) - 10.0
     n = 0
     for direction in (1.0, -1.0):
-        v = 0.0 if direction > 0.0 else -STEP
+        v = 0.0 if direction > 0.0 else -step
         for _ in range(nodes.shape[0] // 2):
             t = centre + width * (v + TAIL * math.sinh(v))
             log_f = _log_cdf_of_max(noise, t, scores)
             jacobian = 1.0 + TAIL * math.cosh(v)
             nodes[n] = t
-            masses[n] = math.exp(log_f) * width * STEP * jacobian
+            masses[n] = math.exp(log_f) * width * step * jacobian
             n += 1
             if direction > 0.0 and -log_f < 1e-17:  # all mass above t: 1 - exp(S)
                 break
             if direction < 0.0 and log_f < (-_NEGLIGIBLE if t < lowest else -_UNDERFLOW):
                 break
-            v += direction * STEP
+            v += direction * step
     return n
 
 
@@ -192,17 +202,27 @@ def all_log_probs(noise, scores, out):
     """Log-probabilities of all classes, a row each; `scores` and `out` may be one array."""
     n_classes = scores.shape[1]
     nodes, masses = np.empty(MAX_NODES), np.empty(MAX_NODES)
-    psi = np.empty(n_classes)
+    psi, probs = np.empty(n_classes), np.empty(n_classes)
     others, ones = np.empty(n_classes), np.ones(n_classes)
     unused = np.empty(0)
     for i in range(scores.shape[0]):
         psi[:] = scores[i]
         psi -= psi.max()  # only differences matter, and nodes near zero are exact
-        n = _shared_nodes(noise, psi, nodes, masses)
+        step = STEP
+        for _ in range(6):
+            n = _shared_nodes(noise, psi, step, nodes, masses)
+            total = 0.0
+            for k in range(n_classes):
+                p = 0.0
+                for q in range(n):
+                    p += masses[q] * log_cdf_grad(noise, nodes[q] - psi[k])
+                probs[k] = p
+                total += p
+            if abs(total - 1.0) < 1e-11:
+                break
+            step *= 0.5  # a noise that is less smooth than the usual ones
         for k in range(n_classes):
-            p = 0.0
-            for q in range(n):
-                p += masses[q] * log_cdf_grad(noise, nodes[q] - psi[k])
+            p = probs[k]
             if p > 1e-280:
                 out[i, k] = math.log(p)
             else:  # underflow: this class alone, in log space

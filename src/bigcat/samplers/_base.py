@@ -44,5 +44,5 @@ def sample_many(sampler, rng, label, classes, counts):
     """Fill each row of `classes` and `counts` with one draw; returns the last one's size."""
     n = 0
     for r in range(classes.shape[0]):
-        n = draw(sampler, rng, label, classes[r], counts[r])
+        n, _ = draw(sampler, rng, label, classes[r], counts[r])
     return n

@@ -45,13 +45,13 @@ def _(sampler, rng, label, classes, counts):
         if k != label:
             classes[n] = k
             n += 1
-    n_head = n
+    n_always = n
     for k in range(sampler.n_classes):
         inside = k == label
-        for c in range(n_head):
+        for c in range(n_always):
             inside = inside or classes[c] == k
         if not inside:
             classes[n] = k
             n += 1
     counts[:n] = 1.0
-    return n
+    return n, n_always

@@ -19,7 +19,7 @@ class UniformTag(NamedTuple):
     n_classes: int
     n_drawn: int
     table: np.ndarray  # scratch: hash set of what the current row has drawn
-    pool: np.ndarray  # scratch: permutation, used where most classes are drawn
+    pool: np.ndarray  # scratch: list to shuffle, used where most classes are drawn
 
 
 class HeadAndUniformTag(NamedTuple):
@@ -72,8 +72,8 @@ class Uniform(Sampler):
 
 def _scratch(n_drawn: int, n_others: int) -> tuple[np.ndarray, np.ndarray]:
     size = 1 << int(np.ceil(np.log2(4 * max(n_drawn, 1))))
-    most = 2 * n_drawn > n_others
-    return np.full(size, _FREE), np.arange(n_others if most else 0, dtype=np.int64)
+    most = 2 * n_drawn > n_others - 1  # the label may be one of them
+    return np.full(size, _FREE), np.empty(n_others if most else 0, dtype=np.int64)
 
 
 @device
@@ -82,7 +82,9 @@ def _distinct(rng, n, n_others, table, pool, out, start):
     if n >= n_others:
         for c in range(n_others):
             out[start + c] = c
-    elif 2 * n > n_others:  # shuffle the front of a permutation: any state of it will do
+    elif 2 * n > n_others:  # the front of a shuffled list
+        for c in range(n_others):
+            pool[c] = c
         for c in range(n):
             other = c + _random.below(rng, n_others - c)
             chosen = pool[other]
@@ -112,7 +114,7 @@ def _(sampler, rng, label, classes, counts):
         if classes[c] >= label:  # skip the label
             classes[c] += 1
         counts[c] = n_others / n
-    return n
+    return n, 0
 
 
 @implement(draw, HeadAndUniformTag)
@@ -123,6 +125,7 @@ def _(sampler, rng, label, classes, counts):
             classes[n] = k
             counts[n] = 1.0
             n += 1
+    n_always = n
     place = sampler.place[label]
     n_others = sampler.rest.shape[0] - (1 if place >= 0 else 0)
     n_drawn = min(sampler.n_drawn, n_others)
@@ -133,4 +136,4 @@ def _(sampler, rng, label, classes, counts):
             chosen += 1
         classes[c] = sampler.rest[chosen]
         counts[c] = n_others / n_drawn
-    return n + n_drawn
+    return n + n_drawn, n_always

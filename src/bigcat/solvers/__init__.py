@@ -1,0 +1,10 @@
+"""How parameters move."""
+
+from bigcat.solvers._base import Solver
+from bigcat.solvers._loop import DivergedError
+from bigcat.solvers.lbfgs import LBFGS
+from bigcat.solvers.sgd import SGD, AdaGrad, Adaptive
+
+__all__ = ["LBFGS", "SGD", "AdaGrad", "Adaptive", "DivergedError", "Solver"]
+
+REGISTRY: dict[str, type[Solver]] = {s.name: s for s in (Adaptive, AdaGrad, SGD, LBFGS)}

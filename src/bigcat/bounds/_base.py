@@ -1,0 +1,102 @@
+"""What every bound declares to people and to the registry; the compiled side is `bigcat._seam`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bigcat._jit import kernel
+from bigcat._seam import fit_local, step
+from bigcat.noise import Noise
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What is maximised: log p(y | x) itself or something below it, a row at a time."""
+
+    name: ClassVar[str]
+    #: One line for tables.
+    promise: ClassVar[str]
+    #: Noises it is made for, by name; None for every noise, a user's own included.
+    noises: ClassVar[tuple[str, ...] | None] = None
+    #: Never above log p(y | x)?  (An estimator that is no bound says False.)
+    is_bound: ClassVar[bool] = True
+    #: Is the value over a sample of classes right on average, so that sampling is allowed?
+    can_sample: ClassVar[bool] = True
+    #: Can some classes be kept exact (`exact_classes`, equation 6 of one-vs-each)?
+    keeps_exact_classes: ClassVar[bool] = False
+    #: Variational parameters a row.
+    n_local: ClassVar[int] = 0
+    #: Is the value free of randomness when all classes are visited?
+    deterministic: bool = True
+
+    def lower(self, noise: Noise) -> Any:
+        """Tag below the seam."""
+        raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.bounds")
+
+    def initial_local(self, noise: Noise, n_classes: int) -> np.ndarray:
+        """Local parameters of a row before anything is known: their optimum at equal scores."""
+        local = np.zeros(self.n_local)
+        if self.n_local:
+            one = np.zeros(1)
+            fit_one_local(self.lower(noise), local, 0.0, one, np.full(1, n_classes - 1.0))
+        return local
+
+    def check_noise(self, noise: Noise) -> None:
+        """Raise if this bound does not hold for that noise."""
+        if self.noises is not None and noise.name not in self.noises:
+            raise ValueError(
+                f"the {self.name} bound holds for noise {' or '.join(map(repr, self.noises))}, "
+                f"not for {noise.name!r}; take method='augment-reduce' or 'exact', which hold "
+                "for every noise"
+            )
+
+
+@kernel
+def fit_one_local(bound, local, label_score, others, counts):
+    """Call `fit_local` for one row from Python."""
+    fit_local(bound, local, label_score, others, counts, others.shape[0])
+
+
+@kernel
+def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes, want_slopes):
+    """Value a row over *all* classes at the best local parameters, and slopes for all scores.
+
+    Parameters
+    ----------
+    scores : (n, n_classes) array
+    order : (n_classes,) array
+        Classes in the order of visit; the first `n_always` are the ones kept exact.
+    local : (n, n_local) array
+        Receives the best local parameters.
+    values : (n,) array
+    slopes : (n, n_classes) array
+        May be `scores` itself.
+    """
+    n_classes = scores.shape[1]
+    others, counts = np.empty(n_classes - 1), np.ones(n_classes - 1)
+    row_slopes = np.empty(n_classes - 1)
+    for i in range(scores.shape[0]):
+        y = labels[i]
+        n = 0
+        exact = n_always
+        for c in range(n_classes):
+            if order[c] != y:
+                others[n] = scores[i, order[c]]
+                n += 1
+            elif c < n_always:
+                exact -= 1
+        psi_y = np.float64(scores[i, y])
+        fit_local(bound, local[i], psi_y, others, counts, n)
+        values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_slopes)
+        if want_slopes:
+            total = 0.0
+            n = 0
+            for c in range(n_classes):
+                if order[c] != y:
+                    slopes[i, order[c]] = row_slopes[n]
+                    total += row_slopes[n]
+                    n += 1
+            slopes[i, y] = -total

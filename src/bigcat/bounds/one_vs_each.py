@@ -1,0 +1,66 @@
+"""One-vs-each (Titsias, 2016) and the tighter bounds above it in its hierarchy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat._jit import implement
+from bigcat._seam import fit_local, step
+from bigcat.bounds._base import Bound
+from bigcat.noise import Noise
+
+
+class OneVsEachTag(NamedTuple):
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class OneVsEach(Bound):
+    """Product of pairwise probabilities, sum_k log sigmoid(psi_y - psi_k) (equation 4).
+
+    With classes that are always in (`exact_classes`), their softmax is kept exact and
+    one-vs-each is used for the rest (equation 6): the more of them, the tighter.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import OneVsEach
+    >>> OneVsEach().noises
+    ('gumbel',)
+    """
+
+    name: ClassVar[str] = "one-vs-each"
+    promise: ClassVar[str] = "bound without local parameters; exact at two classes"
+    noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
+    keeps_exact_classes: ClassVar[bool] = True
+
+    def lower(self, noise: Noise) -> OneVsEachTag:
+        return OneVsEachTag()
+
+
+@implement(fit_local, OneVsEachTag)
+def _(bound, local, label_score, others, counts, n):
+    pass
+
+
+@implement(step, OneVsEachTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    value = 0.0
+    if n_always > 0:  # the first factor of equation 6: an exact softmax
+        high = 0.0
+        for c in range(n_always):
+            high = max(high, others[c] - label_score)
+        total = math.exp(-high)
+        for c in range(n_always):
+            slopes[c] = math.exp(others[c] - label_score - high)
+            total += slopes[c]
+        for c in range(n_always):
+            slopes[c] /= -total
+        value -= high + math.log(total)
+    for c in range(n_always, n):
+        d = others[c] - label_score
+        e = math.exp(-abs(d))
+        value -= counts[c] * (max(d, 0.0) + math.log1p(e))
+        slopes[c] = -counts[c] * (1.0 if d >= 0.0 else e) / (1.0 + e)
+    return value

@@ -1,0 +1,243 @@
+"""The methods: named combinations of a bound, a sampler and a solver.
+
+A method of a paper is one row here, with its citation, never a class of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bigcat.bounds import REGISTRY as BOUNDS
+from bigcat.bounds import AugmentReduce, Bouchard, Bound, Exact, OneVsEach
+from bigcat.noise import REGISTRY as NOISES
+from bigcat.noise import Noise
+from bigcat.samplers import REGISTRY as SAMPLERS
+from bigcat.samplers import Sampler
+from bigcat.solvers import REGISTRY as SOLVERS
+from bigcat.solvers import Solver
+from bigcat.solvers._loop import Parts
+
+__all__ = ["Method", "methods", "register", "resolve"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A combination of parts under a name.
+
+    Parameters
+    ----------
+    name : str
+    bound : Bound
+    sampler, solver : str
+        Defaults; the estimator's parameters of the same names override them.
+    citation : str
+    """
+
+    name: str
+    bound: Bound
+    sampler: str
+    solver: str
+    citation: str
+
+
+_METHODS: dict[str, Method] = {}
+
+
+def register(method: Method) -> Method:
+    """Add a method to the registry, so that estimators and the command line know its name."""
+    if method.name in _METHODS:
+        raise ValueError(f"a method named {method.name!r} exists already; choose another name")
+    _METHODS[method.name] = method
+    return method
+
+
+register(
+    Method(
+        "augment-reduce",
+        AugmentReduce(),
+        "uniform",
+        "adagrad",
+        "Ruiz, Titsias, Dieng and Blei (2018), Augment and Reduce, ICML",
+    )
+)
+register(
+    Method(
+        "one-vs-each",
+        OneVsEach(),
+        "uniform",
+        "adagrad",
+        "Titsias (2016), One-vs-Each Approximation to Softmax, NIPS",
+    )
+)
+register(
+    Method(
+        "bouchard",
+        Bouchard(),
+        "everything",
+        "lbfgs",
+        "Bouchard (2007), Efficient Bounds for the Softmax Function",
+    )
+)
+register(
+    Method(
+        "exact",
+        Exact(),
+        "everything",
+        "lbfgs",
+        "maximum likelihood",
+    )
+)
+
+
+class MethodTable(list):
+    """A list of one dict a method, which prints as a table."""
+
+    def __repr__(self) -> str:
+        columns = list(self[0]) if self else []
+        rows = [columns] + [[_cell(row[c]) for c in columns] for row in self]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(columns))]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+            for row in rows
+        )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def methods() -> MethodTable:
+    """The named methods, with what each needs and promises.
+
+    Returns
+    -------
+    list of dict
+        Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` it holds for;
+        ``is_bound`` (never above the log-likelihood); ``unbiased`` (its sampled gradient is that
+        of its objective on average); ``needs``; ``promises``; ``citation``.
+
+    Examples
+    --------
+    >>> import bigcat
+    >>> [m["name"] for m in bigcat.methods() if m["is_bound"]]
+    ['augment-reduce', 'one-vs-each', 'bouchard', 'exact']
+    """
+    return MethodTable(_describe(m) for m in _METHODS.values())
+
+
+def _describe(method: Method) -> dict[str, Any]:
+    bound = method.bound
+    solver = SOLVERS[method.solver]
+    needs = ["all classes every step" if method.sampler == "everything" else "a few classes a row"]
+    if not solver.stochastic:
+        needs.append("all rows every step")
+    if bound.n_local and solver.stochastic:
+        needs.append(f"{bound.n_local} numbers a row")
+    return {
+        "name": method.name,
+        "bound": bound.name,
+        "sampler": method.sampler,
+        "solver": method.solver,
+        "noises": list(bound.noises) if bound.noises is not None else [*NOISES, "custom"],
+        "is_bound": bound.is_bound,
+        "unbiased": bound.can_sample or method.sampler == "everything",
+        "needs": needs,
+        "promises": bound.promise,
+        "citation": method.citation,
+    }
+
+
+def resolve(
+    method: str | Method,
+    noise: Noise,
+    *,
+    solver: str | Solver = "auto",
+    sampler: str | Sampler = "auto",
+    n_negatives: int = 32,
+    learning_rate: float | str = "auto",
+    bound_options: dict[str, Any] | None = None,
+) -> Parts:
+    """Turn names into parts and check that they fit together, before any work.
+
+    Parameters
+    ----------
+    bound_options : dict
+        Fields to set on the method's bound where it has them (``expectation``, ``n_nodes``).
+    """
+    if isinstance(method, str):
+        if method not in _METHODS:
+            raise ValueError(
+                f"method={method!r} is not known; choose one of "
+                f"{', '.join(map(repr, _METHODS))} (bigcat.methods() describes them)"
+            )
+        method = _METHODS[method]
+    bound = method.bound
+    fields = {f: v for f, v in (bound_options or {}).items() if hasattr(bound, f)}
+    if fields:
+        bound = replace(bound, **fields)
+    bound.check_noise(noise)
+    the_solver = _solver(method.solver if solver == "auto" else solver, learning_rate)
+    the_sampler = _sampler(method, the_solver, sampler, n_negatives)
+    _check_fit(bound, the_sampler, the_solver)
+    return Parts(noise, bound, the_sampler, the_solver)
+
+
+def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
+    if isinstance(solver, Solver):
+        return solver
+    if solver not in SOLVERS:
+        raise ValueError(
+            f"solver={solver!r} is not known; choose 'auto' or one of "
+            f"{', '.join(map(repr, SOLVERS))}"
+        )
+    made = SOLVERS[solver]()
+    if learning_rate == "auto":
+        return made
+    if not hasattr(made, "learning_rate"):
+        raise ValueError(
+            f"learning_rate={learning_rate!r} has no meaning for solver={solver!r}; "
+            "leave it at 'auto'"
+        )
+    return replace(made, learning_rate=learning_rate)
+
+
+def _sampler(
+    method: Method, solver: Solver, sampler: str | Sampler, n_negatives: int
+) -> Sampler:
+    if isinstance(sampler, Sampler):
+        return sampler
+    if sampler == "auto":
+        # A method made for all classes keeps them; one made for samples has no use for a
+        # sampler where the solver visits everything anyway.
+        sampler = method.sampler if solver.stochastic else "everything"
+    if sampler not in SAMPLERS:
+        raise ValueError(
+            f"sampler={sampler!r} is not known; choose 'auto' or one of "
+            f"{', '.join(map(repr, SAMPLERS))}"
+        )
+    kind = SAMPLERS[sampler]
+    return kind(n_negatives=n_negatives) if hasattr(kind, "n_negatives") else kind()
+
+
+def _check_fit(bound: Bound, sampler: Sampler, solver: Solver) -> None:
+    if not solver.stochastic:
+        if not bound.deterministic:
+            raise ValueError(
+                f"solver={solver.name!r} needs a value without randomness, and the {bound.name} "
+                "bound takes Monte-Carlo samples; set expectation='quadrature' or take one of "
+                f"the solvers {', '.join(repr(s) for s in SOLVERS if SOLVERS[s].stochastic)}"
+            )
+        if sampler.name != "everything":
+            raise ValueError(
+                f"solver={solver.name!r} visits all classes and has no use for "
+                f"sampler={sampler.name!r}; leave it at 'auto'"
+            )
+    elif not bound.can_sample and sampler.name != "everything":
+        allowed = [b for b in BOUNDS if BOUNDS[b].can_sample]
+        raise ValueError(
+            f"the {bound.name} bound is biased over a sample of classes; set "
+            f"sampler='everything', or take one of {', '.join(map(repr, allowed))}"
+        )

@@ -1,0 +1,28 @@
+"""What happened in each epoch of a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class History(list):
+    """A list of one dict an epoch; a column's name as index gives that column as an array.
+
+    Columns: ``epoch`` (from 1), ``seconds`` (of training, cumulative), ``compile_seconds``
+    (apart, not in ``seconds``), ``bound`` (mean a row as estimated during the epoch),
+    ``validation_log_likelihood`` (mean a row; NaN where there is no validation set).
+
+    Examples
+    --------
+    >>> from bigcat.estimators import History
+    >>> h = History([{"epoch": 1, "bound": -2.0}, {"epoch": 2, "bound": -1.5}])
+    >>> h["bound"].tolist(), h[-1]["epoch"]
+    ([-2.0, -1.5], 2)
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return np.array([row[key] for row in self])
+        return super().__getitem__(key)

@@ -1,0 +1,47 @@
+"""A progress bar with the current bound, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Reporter(Protocol):
+    def __call__(self, epochs_done: float, value: float) -> None: ...
+
+
+@contextmanager
+def reporter(progress: bool | str, total_epochs: int, label: str):
+    """Yield a function to call with (epochs done, current bound); silent where not wanted.
+
+    Parameters
+    ----------
+    progress : {"auto", True, False}
+        "auto" shows a bar when standard error is a terminal.
+    """
+    if progress not in ("auto", True, False):
+        raise ValueError(f"progress={progress!r} is not known; choose 'auto', True or False")
+    if progress is False or (progress == "auto" and not sys.stderr.isatty()):
+        yield lambda epochs_done, value: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
+        TextColumn("bound {task.fields[bound]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total_epochs, epoch=0, bound="...")
+
+        def report(epochs_done: float, value: float) -> None:
+            bar.update(
+                task, completed=epochs_done, epoch=min(int(epochs_done) + 1, total_epochs),
+                bound=f"{value:.4f}",
+            )
+
+        yield report

@@ -1,0 +1,79 @@
+"""Checks of an estimator's parameters, and where a fit starts."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from bigcat.noise import Gumbel, Noise
+from bigcat.probabilities import max_scale
+from bigcat.solvers._state import Problem
+
+_WHOLE = ("n_negatives", "batch_size", "max_epochs", "n_iter_no_change", "n_nodes")
+_CHOICES = {
+    "init": ("frequencies", "zero", "random"),
+    "probabilities": ("quadrature", "importance"),
+    "expectation": ("quadrature", "sample"),
+}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Raise for a parameter that no method could use, with its value and what would do."""
+    for name in _WHOLE:
+        value = getattr(estimator, name, 1)
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+    for name, allowed in _CHOICES.items():
+        value = getattr(estimator, name, allowed[0])
+        if value not in allowed:
+            raise ValueError(
+                f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
+            )
+    l2 = getattr(estimator, "l2", 0.0)
+    if not isinstance(l2, numbers.Real) or not 0.0 <= l2 < math.inf:
+        raise ValueError(f"l2={l2!r} must be a finite number of at least 0")
+    tol = estimator.tol
+    if tol is not None and not (isinstance(tol, numbers.Real) and tol >= 0.0):
+        raise ValueError(f"tol={tol!r} must be a number of at least 0, or None")
+    rate = estimator.learning_rate
+    if rate != "auto" and not (isinstance(rate, numbers.Real) and 0.0 < rate < math.inf):
+        raise ValueError(f"learning_rate={rate!r} must be a number above 0, or 'auto'")
+    fraction = getattr(estimator, "validation_fraction", 0.5)
+    if not (isinstance(fraction, numbers.Real) and 0.0 < fraction < 1.0):
+        raise ValueError(f"validation_fraction={fraction!r} must lie between 0 and 1")
+
+
+def initial_weights(
+    init: str, problem: Problem, noise: Noise, random_state: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Class-major weights and intercepts to start from, in the layout that the rows want."""
+    dtype = problem.rows.values.dtype
+    shape = (problem.n_classes, problem.n_features)
+    if init == "random":  # A&R section 4: standard deviations 0.1 and 0.001
+        weights = (0.1 * random_state.standard_normal(shape)).astype(dtype)
+        intercepts = 0.001 * random_state.standard_normal(problem.n_classes)
+        return weights, intercepts if problem.fit_intercept else np.zeros(problem.n_classes)
+    weights = np.zeros(shape[::-1], dtype).T  # feature-major memory: free for sparse rows
+    intercepts = np.zeros(problem.n_classes)
+    if init == "frequencies" and problem.fit_intercept:
+        counts = np.bincount(problem.labels, problem.row_weights, problem.n_classes)
+        # Half a row for a class without any, so that its score is finite.
+        intercepts = log_frequencies(counts) * start_scale(noise, problem.n_classes)
+    return weights, intercepts
+
+
+def log_frequencies(counts: np.ndarray) -> np.ndarray:
+    logs = np.log(np.maximum(counts, 0.5 * counts[counts > 0].min()) / counts.sum())
+    return logs - logs.mean()
+
+
+def start_scale(noise: Noise, n_classes: int) -> float:
+    """Scores that give probabilities p are about scale * log p.
+
+    The largest of many noises is nearly Gumbel, of scale 1 / S'(t) where S(t) = -1; so with that
+    scale every noise is nearly a softmax.  For Gumbel noise it is 1, and exact.
+    """
+    return 1.0 if isinstance(noise, Gumbel) else max_scale(noise, n_classes)

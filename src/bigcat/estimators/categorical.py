@@ -1,0 +1,101 @@
+"""A categorical distribution without covariates, fitted like the classifier's intercepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from bigcat.estimators import _inputs
+from bigcat.estimators.linear import LinearClassifier
+
+
+class CategoricalDistribution(BaseEstimator):
+    """Probabilities of very many classes, estimated from labels alone.
+
+    The maximum of the exact likelihood is the class frequencies, and so is that of the
+    one-vs-each bound (its Proposition 2) and of augment-and-reduce, which is tight; so this is
+    the case in which a method's own error can be seen.  Bouchard's bound has another maximum
+    (Proposition 3: probabilities proportional to the squared counts at two classes).
+
+    Parameters
+    ----------
+    method : str, default="augment-reduce"
+        A name of `bigcat.methods()`.
+    n_negatives, batch_size, max_epochs, learning_rate, tol, solver, init, random_state, progress
+        As in `LinearClassifier`.  The deterministic solver works on distinct labels with their
+        counts, so its cost does not grow with the number of observations.
+
+    Attributes
+    ----------
+    probabilities_ : array of shape (n_classes,)
+        Estimated probabilities, in the order of `classes_`; they add up to one.
+    classes_ : array of shape (n_classes,)
+    scores_ : array of shape (n_classes,)
+        Log-probabilities up to a constant.
+    lower_bound_ : float
+        The method's bound on the log-likelihood of all labels (their sum), at the best local
+        parameters.
+    history_ : History
+    n_iter_ : int
+
+    Examples
+    --------
+    >>> from bigcat import CategoricalDistribution
+    >>> model = CategoricalDistribution(method="exact").fit(["a", "b", "b", "c"])
+    >>> model.probabilities_.round(3).tolist()
+    [0.25, 0.5, 0.25]
+    """
+
+    def __init__(
+        self,
+        method: str = "augment-reduce",
+        *,
+        n_negatives: int = 32,
+        batch_size: int = 64,
+        max_epochs: int = 50,
+        learning_rate: float | str = "auto",
+        tol: float | None = 1e-4,
+        solver: str = "auto",
+        init: str = "frequencies",
+        random_state: int | np.random.RandomState | None = None,
+        progress: bool | str = "auto",
+    ) -> None:
+        self.method = method
+        self.n_negatives = n_negatives
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.solver = solver
+        self.init = init
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, y: ArrayLike, sample_weight: ArrayLike | None = None) -> CategoricalDistribution:
+        """Estimate the probabilities of the labels in `y`."""
+        y = np.asarray(y)
+        if y.ndim != 1 or not len(y):
+            raise ValueError(f"y has shape {y.shape}; give a non-empty list of labels")
+        weights = _inputs.check_weights(sample_weight, y, self)
+        classes, labels = _inputs.classes_of(y)
+        model = LinearClassifier(method=self.method, **self.get_params_of_classifier())
+        counts = np.bincount(labels, weights)
+        if model._parts().solver.stochastic:
+            rows, row_weights = labels, weights
+        else:
+            rows, row_weights = np.flatnonzero(counts), counts[counts > 0]
+        model.fit(np.ones((len(rows), 1), np.float32), rows, sample_weight=row_weights)
+        scores = model.intercept_.astype(np.float64)
+        self.scores_ = scores - scores.mean()
+        p = np.exp(scores - scores.max())
+        self.probabilities_ = p / p.sum()
+        self.classes_ = classes
+        present = np.flatnonzero(counts)
+        bounds = model.lower_bound(np.zeros((len(present), 1), np.float32), present)
+        self.lower_bound_ = float(counts[present] @ bounds)
+        self.history_ = model.history_
+        self.n_iter_ = model.n_iter_
+        return self

@@ -1,0 +1,685 @@
+"""The linear classifier: scores w_k . x + b_k, any noise, any method."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bigcat import _random
+from bigcat import noise as noises
+from bigcat._weights import as_rows, class_major, is_sparse, weights_shape
+from bigcat.bounds._base import full_rows
+from bigcat.combinations import Method, resolve
+from bigcat.estimators import _inputs, _memory, _progress, _start
+from bigcat.estimators._history import History
+from bigcat.estimators._scores import score_blocks
+from bigcat.noise import Noise
+from bigcat.probabilities import log_probabilities, log_probabilities_of
+from bigcat.samplers import Sampler
+from bigcat.solvers import Solver
+from bigcat.solvers._loop import Parts, Settings, run_epochs
+from bigcat.solvers._state import Problem, State
+from bigcat.solvers.lbfgs import run_lbfgs
+
+
+class LinearClassifier(ClassifierMixin, BaseEstimator):
+    """Linear classifier over very many classes.
+
+    The model is ``y = argmax_k w_k . x + b_k + noise_k``: the softmax with Gumbel noise, the
+    multinomial probit with Gaussian, the multinomial logistic with logistic noise.  It is fitted
+    by maximising the log-likelihood or a bound below it; conventions are in
+    ``docs/conventions.md``, the choice of a method in ``docs/choosing.md``.
+
+    Parameters
+    ----------
+    noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
+        Which random utility; `bigcat.noise.CustomNoise` for your own.
+    method : str or Method, default="augment-reduce"
+        A name of `bigcat.methods()`.
+    n_negatives : int, default=32
+        Classes beside its own that a row looks at in a step.
+    batch_size : int, default=64
+        Rows a step.
+    max_epochs : int, default=50
+        Most passes over the data (iterations with ``solver="lbfgs"``).
+    learning_rate : float or "auto", default="auto"
+        Step size; "auto" is the solver's own.
+    l2 : float, default=0.0
+        Ridge on the *sum*: log-likelihood - l2/2 |W|^2, so 1/C of scikit-learn.  Intercepts are
+        not penalised.
+    fit_intercept : bool, default=True
+    class_weight : dict, "balanced" or None, default=None
+    validation_fraction : float, default=0.1
+        Part of the rows held out with `early_stopping`.
+    early_stopping : bool, default=False
+        Stop when the held-out log-likelihood has not grown by `tol` for `n_iter_no_change`
+        epochs, and keep the best epoch's weights.
+    n_iter_no_change : int, default=5
+    tol : float or None, default=1e-4
+        Gain a row below which an epoch counts as none (in the bound where there is no
+        validation set); None never stops early.  With ``solver="lbfgs"`` the largest gradient
+        of the mean value a row that counts as converged.
+    warm_start : bool, default=False
+        Start `fit` from the weights of the last one.
+    random_state : int, RandomState or None, default=None
+        One thread and one seed give the same bits.
+    callbacks : sequence of callables or None, default=None
+        Each is called after each epoch with a dict, that epoch's row of `history_` plus
+        ``"estimator"``; a true answer stops the fit.
+    progress : {"auto", True, False}, default="auto"
+        A progress bar with the current bound; "auto" shows one on a terminal.
+    solver : {"auto", "adaptive", "adagrad", "sgd", "lbfgs"} or Solver, default="auto"
+    sampler : {"auto", "uniform", "everything"} or Sampler, default="auto"
+    exact_classes : int or array of labels, default=0
+        With one-vs-each: classes whose softmax is kept exact (equation 6); a number takes that
+        many of the most frequent ones.
+    expectation : {"quadrature", "sample"}, default="quadrature"
+        How augment-and-reduce takes expectations for noise other than Gumbel: by Gauss-Hermite
+        nodes, or by one Monte-Carlo sample as in the paper.
+    n_nodes : int, default=8
+        Gauss-Hermite nodes.
+    init : {"frequencies", "zero", "random"}, default="frequencies"
+        Start from the class frequencies, from equal probabilities, or from the papers' small
+        random weights.
+    shuffle : bool, default=True
+        Visit the rows in a new random order each epoch.
+    probabilities : {"quadrature", "importance"}, default="quadrature"
+        How class probabilities are computed for noise other than Gumbel: exact to rounding, or
+        by the papers' importance sampler.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_classes, n_features), float32
+    intercept_ : array of shape (n_classes,), float32
+    classes_ : array of shape (n_classes,)
+    n_features_in_ : int
+    exact_classes_ : array
+        Labels of the classes that were kept exact.
+    n_iter_ : int
+        Epochs run.
+    history_ : History
+        One dict an epoch: ``epoch``, ``seconds``, ``compile_seconds``, ``bound``,
+        ``validation_log_likelihood``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bigcat import LinearClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearClassifier(random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> classes, log_probabilities = model.predict_top_k(X[:1], k=2)
+    >>> int(classes[0, 0])
+    0
+    """
+
+    def __init__(
+        self,
+        noise: str | Noise = "gumbel",
+        method: str | Method = "augment-reduce",
+        *,
+        n_negatives: int = 32,
+        batch_size: int = 64,
+        max_epochs: int = 50,
+        learning_rate: float | str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        class_weight: dict | str | None = None,
+        validation_fraction: float = 0.1,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 5,
+        tol: float | None = 1e-4,
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+        callbacks: Sequence[Callable[[dict], Any]] | None = None,
+        progress: bool | str = "auto",
+        solver: str | Solver = "auto",
+        sampler: str | Sampler = "auto",
+        exact_classes: int | ArrayLike = 0,
+        expectation: str = "quadrature",
+        n_nodes: int = 8,
+        init: str = "frequencies",
+        shuffle: bool = True,
+        probabilities: str = "quadrature",
+    ) -> None:
+        self.noise = noise
+        self.method = method
+        self.n_negatives = n_negatives
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.validation_fraction = validation_fraction
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.callbacks = callbacks
+        self.progress = progress
+        self.solver = solver
+        self.sampler = sampler
+        self.exact_classes = exact_classes
+        self.expectation = expectation
+        self.n_nodes = n_nodes
+        self.init = init
+        self.shuffle = shuffle
+        self.probabilities = probabilities
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: Any = None,
+        y_val: ArrayLike | None = None,
+    ) -> LinearClassifier:
+        """Fit the model; on bad input or failure the estimator stays as it was.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, n_features)
+        y : array of shape (n,)
+            Labels: integers or strings.
+        sample_weight : array of shape (n,), optional
+        X_val, y_val : optional
+            A validation set; its log-likelihood is in `history_` after each epoch.
+        """
+        parts = self._parts()
+        given_X = X
+        X, y = _inputs.check_rows_and_labels(X, y, self)
+        weights = _inputs.check_weights(sample_weight, X, self)
+        classes, labels = _inputs.classes_of(y)
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        random_state = check_random_state(self.random_state)
+        validation = self._validation(X_val, y_val, classes, X.shape[1])
+        if self.early_stopping and validation is None:
+            X, labels, weights, validation = self._hold_out(
+                X, labels, weights, len(classes), random_state
+            )
+        problem = self._problem(X, labels, weights, classes)
+        start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
+        outcome = _Fit(self, parts, problem, classes, validation, random_state).run(start)
+        self._adopt(outcome, classes)
+        validate_data(self, given_X, skip_check_array=True)
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> LinearClassifier:
+        """One pass over more rows; weights move in place, so no copy of them is made.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+        classes : array, optional
+            All classes that will ever come; needed in the first call only.
+        sample_weight : array of shape (n,), optional
+        """
+        first = not hasattr(self, "classes_")
+        if first and classes is None:
+            raise ValueError(
+                "the first call of partial_fit needs all classes: pass classes=numpy.unique(y) "
+                "of the whole data"
+            )
+        parts = self._parts()
+        if not parts.solver.stochastic:
+            raise ValueError(
+                f"partial_fit makes stochastic passes and solver={parts.solver.name!r} does not; "
+                "take solver='adagrad', 'adaptive' or 'sgd'"
+            )
+        given_X = X
+        X, y = _inputs.check_rows_and_labels(X, y, self)
+        if first:
+            known = _inputs.classes_of(np.asarray(classes))[0]
+        else:
+            known = self.classes_
+            if classes is not None and not np.array_equal(np.unique(classes), known):
+                raise ValueError("classes differ from those of the first call of partial_fit")
+            validate_data(self, given_X, skip_check_array=True, reset=False)
+        labels = _inputs.encode(y, known)
+        weights = _inputs.check_weights(sample_weight, X, self)
+        if isinstance(self.class_weight, str):
+            raise ValueError(
+                f"class_weight={self.class_weight!r} needs all rows at once; pass a dict or "
+                "sample_weight to partial_fit"
+            )
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        problem = self._problem(X, labels, weights, known)
+        start = None if first else (self.coef_, self.intercept_)
+        fit = _Fit(self, parts, problem, known, None, check_random_state(self.random_state))
+        outcome = fit.run(start, resume=getattr(self, "_resume", None), one_pass=True)
+        self._adopt(outcome, known, append=not first)
+        if first:
+            validate_data(self, given_X, skip_check_array=True)
+        return self
+
+    def memory_forecast(
+        self,
+        n_rows: int,
+        n_features: int,
+        n_classes: int,
+        *,
+        sparse: bool = True,
+        max_row_nonzeros: int = 100,
+        dtype: Any = np.float32,
+    ) -> int:
+        """Bytes that `fit` will need beside the data.
+
+        Examples
+        --------
+        >>> from bigcat import LinearClassifier
+        >>> LinearClassifier().memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
+        1.7...
+        """
+        parts = self._parts()
+        weights = n_features * n_classes
+        item = np.dtype(_working_dtype(dtype, weights)).itemsize
+        if not parts.solver.stochastic:
+            return 8 * weights * (2 * parts.solver.memory + 8) + 8 * (1 << 23)
+        shape = (n_features, n_classes) if sparse else (n_classes, n_features)
+        width = parts.sampler.width(n_classes) + 1
+        per_row = max_row_nonzeros if sparse else width
+        buffered = not parts.solver.linear and self.batch_size > 1
+        slots = min(shape[0], self.batch_size * per_row) if buffered else 0
+        copies = 1 + parts.solver.has_state + bool(self.early_stopping)
+        local = 8 * n_rows * parts.bound.n_local
+        return item * (weights * copies + slots * shape[1]) + local
+
+    # Prediction
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
+        X = self._check_for_prediction(X)
+        scores = np.concatenate([s for _, s in self._blocks(X)])
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each row."""
+        X = self._check_for_prediction(X)
+        best = [scores.argmax(axis=1) for _, scores in self._blocks(X)]
+        return self.classes_[np.concatenate(best)]
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Log-probabilities of all classes, (n, n_classes)."""
+        X = self._check_for_prediction(X)
+        return np.concatenate([self._log_probabilities(s) for _, s in self._blocks(X)])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of all classes, (n, n_classes); rows add up to one."""
+        log_probabilities = self.predict_log_proba(X)
+        return np.exp(log_probabilities, out=log_probabilities)
+
+    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """The `k` most probable classes of each row, best first, without an (n, K) array.
+
+        Returns
+        -------
+        classes : array of shape (n, k)
+        log_probabilities : array of shape (n, k)
+        """
+        X = self._check_for_prediction(X)
+        if not 1 <= k <= len(self.classes_):
+            raise ValueError(f"k={k} must be between 1 and the {len(self.classes_)} classes")
+        columns, values = [], []
+        for _, scores in self._blocks(X):
+            top = np.argpartition(scores, -k, axis=1)[:, -k:]
+            order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
+            top = np.take_along_axis(top, order, axis=1)
+            columns.append(top)
+            values.append(np.take_along_axis(self._log_probabilities(scores), top, axis=1))
+        return self.classes_[np.concatenate(columns)], np.concatenate(values)
+
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Log-probability of one class a row, (n,)."""
+        X, labels = self._check_pairs(X, y)
+        noise = noises.resolve(self.noise)
+        out = np.empty(len(labels))
+        for rows, scores in self._blocks(X):
+            out[rows] = log_probabilities_of(noise, scores, labels[rows], how=self.probabilities)
+        return out
+
+    def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """The method's bound on `log_proba_of`, at the best local parameters, (n,)."""
+        X, labels = self._check_pairs(X, y)
+        parts = self._parts()
+        head = _inputs.encode(self.exact_classes_, self.classes_)
+        rest = np.setdiff1d(np.arange(len(self.classes_)), head)
+        order = np.concatenate([head, rest]).astype(np.int64)
+        bound = parts.bound
+        if not bound.deterministic:  # its expectation, not one sample of it
+            bound = dataclasses.replace(bound, expectation="quadrature")
+        tag = bound.lower(parts.noise)
+        rng = _random.new_state(np.random.RandomState(0))
+        out = np.empty(len(labels))
+        for rows, scores in self._blocks(X):
+            scores = scores.astype(np.float64, copy=False)
+            local = np.zeros((len(scores), max(bound.n_local, 1)))
+            values = np.empty(len(scores))
+            full_rows(
+                tag, rng, scores, labels[rows], len(head), order, local, values, scores, False
+            )
+            out[rows] = values
+        return out
+
+    # Inside
+
+    def _blocks(self, X: Any):
+        return score_blocks(X, self.coef_, self.intercept_)
+
+    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return log_probabilities(noises.resolve(self.noise), scores, how=self.probabilities)
+
+    def _check_for_prediction(self, X: Any) -> Any:
+        check_is_fitted(self)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return _inputs.check_rows(X, self)
+
+    def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
+        X = self._check_for_prediction(X)
+        labels = _inputs.encode(y, self.classes_)
+        if len(labels) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
+        return X, labels
+
+    def _parts(self) -> Parts:
+        _start.check_parameters(self)
+        return resolve(
+            self.method,
+            noises.resolve(self.noise),
+            solver=self.solver,
+            sampler=self.sampler,
+            n_negatives=self.n_negatives,
+            learning_rate=self.learning_rate,
+            bound_options={"expectation": self.expectation, "n_nodes": self.n_nodes},
+        )
+
+    def _problem(self, X: Any, labels: np.ndarray, weights: np.ndarray, classes: np.ndarray):
+        dtype = _working_dtype(X.dtype, X.shape[1] * len(classes))
+        return Problem(
+            as_rows(X, dtype),
+            labels,
+            weights,
+            X.shape[1],
+            len(classes),
+            l2=float(self.l2),
+            fit_intercept=bool(self.fit_intercept),
+            head=self._head(np.bincount(labels, weights, len(classes)), classes),
+        )
+
+    def _head(self, frequencies: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Numbers of the classes that are kept exact."""
+        chosen = self.exact_classes
+        if isinstance(chosen, (int, np.integer)):
+            if chosen == 0:
+                return np.empty(0, np.int64)
+            return np.sort(np.argsort(-frequencies, kind="stable")[:chosen]).astype(np.int64)
+        return np.unique(_inputs.encode(chosen, classes))
+
+    def _validation(self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int):
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val go together; one of them is missing")
+        if X_val is None:
+            return None
+        X_val, y_val = _inputs.check_rows_and_labels(X_val, y_val, self)
+        if X_val.shape[1] != n_features:
+            raise ValueError(f"X_val has {X_val.shape[1]} features and X {n_features}")
+        return X_val, _inputs.encode(y_val, classes), np.ones(len(y_val))
+
+    def _hold_out(self, X, labels, weights, n_classes, random_state):
+        """Split off validation rows, none of whose classes is missing in what is left."""
+        indices = np.arange(len(labels))
+        try:
+            kept, held = train_test_split(
+                indices, test_size=self.validation_fraction, random_state=random_state
+            )
+        except ValueError as error:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction} leaves no rows on one side of "
+                f"{len(labels)}; give X_val and y_val or set early_stopping=False"
+            ) from error
+        missing = np.bincount(labels[kept], minlength=n_classes) == 0
+        back = missing[labels[held]]
+        kept, held = np.sort(np.concatenate([kept, held[back]])), held[~back]
+        if not len(held):
+            raise ValueError(
+                "no validation row has a class that is left in the training rows; "
+                "give X_val and y_val or set early_stopping=False"
+            )
+        return X[kept], labels[kept], weights[kept], (X[held], labels[held], weights[held])
+
+    def _previous_weights(self, classes: np.ndarray, n_features: int):
+        if not hasattr(self, "coef_"):
+            return None
+        if self.coef_.shape != (len(classes), n_features) or not np.array_equal(
+            self.classes_, classes
+        ):
+            raise ValueError(
+                f"warm_start=True, but the last fit had {self.coef_.shape[0]} classes and "
+                f"{self.coef_.shape[1]} features and this one has {len(classes)} and "
+                f"{n_features}, or other labels; set warm_start=False"
+            )
+        return self.coef_.copy(), self.intercept_.copy()
+
+    def _adopt(self, outcome: _Outcome, classes: np.ndarray, append: bool = False) -> None:
+        """Take over a finished fit: the only place that changes fitted attributes."""
+        if append:
+            for row in outcome.history:
+                row["epoch"] += self.n_iter_
+                row["seconds"] += self.history_[-1]["seconds"]
+        self.classes_ = classes
+        self.coef_ = outcome.coef
+        self.intercept_ = outcome.intercept
+        self.history_ = History([*self.history_, *outcome.history] if append else outcome.history)
+        self.n_iter_ = len(self.history_)
+        self._resume = outcome.resume
+        self.exact_classes_ = classes[outcome.head]
+
+
+def _working_dtype(dtype: Any, n_weights: int) -> type:
+    """float32 where X is or the weights are many; float64 otherwise. `coef_` is always float32."""
+    return np.float32 if dtype == np.float32 or n_weights > 1 << 24 else np.float64
+
+
+class _Outcome:
+    """What a finished fit hands to its estimator."""
+
+    def __init__(self, coef, intercept, history, resume, head) -> None:
+        self.coef = coef.astype(np.float32, copy=False)
+        self.intercept = intercept.astype(np.float32, copy=False)
+        self.history = history
+        self.resume = resume
+        self.head = head
+
+
+class _Fit:
+    """One run of a solver for an estimator, which it reads but does not change."""
+
+    def __init__(self, estimator, parts, problem, classes, validation, random_state) -> None:
+        self.estimator = estimator
+        self.parts: Parts = parts
+        self.problem: Problem = problem
+        self.classes = classes
+        self.validation = validation
+        self.random_state = random_state
+        self.history = History()
+        self.compile_seconds = 0.0
+        self.best: tuple[float, np.ndarray | None, np.ndarray | None] = (-np.inf, None, None)
+        self.stale = 0
+
+    def run(self, start, resume: State | None = None, one_pass: bool = False) -> _Outcome:
+        e = self.estimator
+        p = self.problem
+        self._check_memory()
+        if start is None:
+            start = _start.initial_weights(e.init, p, self.parts.noise, self.random_state)
+        with _progress.reporter(e.progress, e.max_epochs, self.parts.bound.name) as report:
+            if self.parts.solver.stochastic:
+                return self._run_stochastic(start, resume, one_pass, report)
+            return self._run_lbfgs(start, report)
+
+    def _run_stochastic(self, start, resume, one_pass, report) -> _Outcome:
+        e, p = self.estimator, self.problem
+        state = self._state(start, resume)
+        settings = Settings(
+            batch_size=int(e.batch_size),
+            max_epochs=1 if one_pass else int(e.max_epochs),
+            shuffle=bool(e.shuffle),
+            fresh_rows=one_pass,
+        )
+        run_epochs(
+            p,
+            self.parts,
+            state,
+            settings,
+            self.random_state,
+            on_compiled=self._on_compiled,
+            on_epoch=lambda value, seconds: self._on_epoch(
+                value, seconds, class_major(state.weights, p.rows), state.intercepts
+            ),
+            on_chunk=lambda done, value: report(len(self.history) + done, value),
+        )
+        weights, intercepts = class_major(state.weights, p.rows), state.intercepts
+        if e.early_stopping and self.best[1] is not None:
+            weights, intercepts = self.best[1], self.best[2]
+        state.local = np.empty((0, 0))
+        resume = State(**{**vars(state), "weights": np.empty(0), "intercepts": np.empty(0)})
+        return _Outcome(weights, intercepts, self.history, resume, p.head)
+
+    def _run_lbfgs(self, start, report) -> _Outcome:
+        e, p = self.estimator, self.problem
+
+        def on_epoch(value, seconds, weights, intercepts):
+            report(len(self.history) + 1, value)
+            return self._on_epoch(value, seconds, weights, intercepts)
+
+        weights, intercepts, converged = run_lbfgs(
+            p,
+            self.parts.bound,
+            self.parts.noise,
+            self.parts.solver,
+            start[0].astype(np.float64),
+            start[1].astype(np.float64),
+            max_iterations=int(e.max_epochs),
+            tol=0.0 if e.tol is None else float(e.tol),
+            on_compiled=self._on_compiled,
+            on_epoch=on_epoch,
+        )
+        if not converged:
+            warnings.warn(
+                f"L-BFGS stopped after {len(self.history)} iterations without reaching "
+                f"tol={e.tol}; raise max_epochs or scale the columns of X",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        if e.early_stopping and self.best[1] is not None:
+            weights, intercepts = self.best[1], self.best[2]
+        return _Outcome(weights, intercepts, self.history, None, p.head)
+
+    def _state(self, start, resume: State | None) -> State:
+        """Weights in the rows' layout and working precision, and what the solver remembers."""
+        p = self.problem
+        dtype = p.rows.values.dtype
+        shape = weights_shape(p.rows, p.n_features, p.n_classes)
+        weights = start[0].T if is_sparse(p.rows) else start[0]
+        weights = np.ascontiguousarray(weights, dtype=dtype)
+        has_state = self.parts.solver.has_state
+        state = State(
+            weights=weights,
+            intercepts=np.ascontiguousarray(start[1], dtype=dtype),
+            weights_state=np.zeros(shape if has_state else (shape[0], 0), dtype),
+            intercepts_state=np.zeros(p.n_classes if has_state else 0, dtype),
+            local=np.tile(
+                self.parts.bound.initial_local(self.parts.noise, p.n_classes), (p.n_rows, 1)
+            ),
+            rng=_random.new_state(self.random_state),
+        )
+        if resume is not None and resume.weights_state.shape == state.weights_state.shape:
+            state.weights_state = resume.weights_state.astype(dtype, copy=False)
+            state.intercepts_state = resume.intercepts_state.astype(dtype, copy=False)
+            state.iteration, state.epoch = resume.iteration, resume.epoch
+            state.ridge_cursor, state.rng = resume.ridge_cursor, resume.rng
+        return state
+
+    def _check_memory(self) -> None:
+        p, e = self.problem, self.estimator
+        rows = p.rows
+        nonzeros = int(np.diff(rows.indptr).max(initial=1)) if is_sparse(rows) else 0
+        needed = e.memory_forecast(
+            p.n_rows,
+            p.n_features,
+            p.n_classes,
+            sparse=is_sparse(rows),
+            max_row_nonzeros=nonzeros,
+            dtype=rows.values.dtype,
+        )
+        remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
+        _memory.check(needed, (p.n_classes, p.n_features), remedy)
+
+    def _on_compiled(self, seconds: float) -> None:
+        self.compile_seconds = seconds
+
+    def _on_epoch(self, value: float, seconds: float, weights, intercepts) -> bool:
+        """Record an epoch; true when the fit should stop."""
+        e = self.estimator
+        score = self._validation_log_likelihood(weights, intercepts)
+        before = self.history[-1]["seconds"] if self.history else 0.0
+        row = {
+            "epoch": len(self.history) + 1,
+            "seconds": before + seconds,
+            "compile_seconds": self.compile_seconds,
+            "bound": float(value),
+            "validation_log_likelihood": score,
+        }
+        self.history.append(row)
+        stop = any([bool(callback({**row, "estimator": e})) for callback in e.callbacks or ()])
+        return self._no_gain(value, score, weights, intercepts) or stop
+
+    def _no_gain(self, value: float, score: float, weights, intercepts) -> bool:
+        e = self.estimator
+        watched = score if e.early_stopping else value
+        gained = watched > self.best[0] + (e.tol or 0.0)
+        if watched > self.best[0]:
+            keep = (weights.copy(), intercepts.copy()) if e.early_stopping else (None, None)
+            self.best = (watched, *keep)
+        self.stale = 0 if gained else self.stale + 1
+        stops_itself = not self.parts.solver.stochastic and not e.early_stopping
+        return e.tol is not None and not stops_itself and self.stale >= e.n_iter_no_change
+
+    def _validation_log_likelihood(self, weights, intercepts) -> float:
+        if self.validation is None:
+            return float("nan")
+        X, labels, row_weights = self.validation
+        total = 0.0
+        for rows, scores in score_blocks(X, weights, intercepts):
+            values = log_probabilities_of(self.parts.noise, scores, labels[rows])
+            total += row_weights[rows] @ values
+        return float(total / row_weights.sum())

@@ -1,0 +1,185 @@
+"""L-BFGS on the whole data and all classes, for everything that is deterministic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+
+from bigcat import _random
+from bigcat._weights import Rows, is_sparse
+from bigcat.bounds import Bound
+from bigcat.bounds._base import full_rows
+from bigcat.noise import Noise
+from bigcat.solvers._base import Solver
+from bigcat.solvers._state import Problem
+
+#: Scores held at a time, in numbers: 32 MB.
+BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class LBFGS(Solver):
+    """Limited-memory BFGS (scipy), in float64, local parameters at their optimum.
+
+    Examples
+    --------
+    >>> from bigcat.solvers import LBFGS
+    >>> LBFGS().stochastic
+    False
+    """
+
+    name: ClassVar[str] = "lbfgs"
+    promise: ClassVar[str] = "the optimum itself; every pass visits all rows and classes"
+    stochastic: ClassVar[bool] = False
+    memory: int = 10
+
+
+class Objective:
+    """Sum of row values - l2/2 |W|^2, and its gradient, in blocks of rows."""
+
+    def __init__(self, problem: Problem, bound: Bound, noise: Noise) -> None:
+        self.problem = problem
+        self.tag = bound.lower(noise)
+        self.n_local = max(bound.n_local, 1)
+        self.rng = _random.new_state(np.random.RandomState(0))
+        rest = np.setdiff1d(np.arange(problem.n_classes), problem.head)
+        self.order = np.concatenate([problem.head, rest]).astype(np.int64)
+
+    def __call__(self, weights: np.ndarray, intercepts: np.ndarray):
+        """Value and gradients; `weights` is class-major (n_classes, n_features)."""
+        p = self.problem
+        value = 0.0
+        grad_w, grad_b = np.zeros_like(weights), np.zeros_like(intercepts)
+        block = max(1, BLOCK // p.n_classes)
+        for start in range(0, p.n_rows, block):
+            stop = min(start + block, p.n_rows)
+            x = _block(p.rows, start, stop, p.n_features)
+            slopes = np.asarray(x @ weights.T) + intercepts
+            values = np.empty(stop - start)
+            local = np.empty((stop - start, self.n_local))
+            full_rows(
+                self.tag,
+                self.rng,
+                slopes,
+                p.labels[start:stop],
+                len(p.head),
+                self.order,
+                local,
+                values,
+                slopes,
+                True,
+            )
+            row_weights = p.row_weights[start:stop]
+            value += row_weights @ values
+            slopes *= row_weights[:, None]
+            grad_w += _transposed_product(slopes, x)
+            grad_b += slopes.sum(axis=0)
+        value -= 0.5 * p.l2 * np.vdot(weights, weights)
+        grad_w -= p.l2 * weights
+        if not p.fit_intercept:
+            grad_b[:] = 0.0
+        return value, grad_w, grad_b
+
+
+def _block(rows: Rows, start: int, stop: int, n_features: int):
+    if not is_sparse(rows):
+        return rows.values[start:stop].astype(np.float64, copy=False)
+    first, last = rows.indptr[start], rows.indptr[stop]
+    return scipy.sparse.csr_array(
+        (
+            rows.values[first:last].astype(np.float64, copy=False),
+            rows.indices[first:last],
+            rows.indptr[start : stop + 1] - first,
+        ),
+        shape=(stop - start, n_features),
+    )
+
+
+def _transposed_product(slopes: np.ndarray, x) -> np.ndarray:
+    if scipy.sparse.issparse(x):
+        return np.asarray((x.T @ slopes).T)
+    return slopes.T @ x
+
+
+def run_lbfgs(
+    problem: Problem,
+    bound: Bound,
+    noise: Noise,
+    solver: LBFGS,
+    weights: np.ndarray,
+    intercepts: np.ndarray,
+    *,
+    max_iterations: int,
+    tol: float,
+    on_compiled: Callable[[float], None],
+    on_epoch: Callable[[float, float, np.ndarray, np.ndarray], bool],
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Maximise; returns class-major weights, intercepts and whether it converged.
+
+    `tol` is the largest gradient of the mean value a row that counts as converged.
+    """
+    objective = Objective(problem, bound, noise)
+    shape = (problem.n_classes, problem.n_features)
+    total = float(problem.row_weights.sum())
+    started = time.perf_counter()
+    _compile(objective)
+    on_compiled(time.perf_counter() - started)
+
+    def split(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return theta[: weights.size].reshape(shape), theta[weights.size :]
+
+    def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        value, grad_w, grad_b = objective(*split(theta))
+        return -value / total, np.concatenate([grad_w.ravel(), grad_b]) / -total
+
+    clock = [time.perf_counter()]
+    stopped = False
+
+    def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        nonlocal stopped
+        seconds = time.perf_counter() - clock[0]
+        stopped = on_epoch(-intermediate_result.fun, seconds, *split(intermediate_result.x))
+        clock[0] = time.perf_counter()
+        if stopped:
+            raise StopIteration
+
+    start = np.concatenate([weights.ravel(), intercepts]).astype(np.float64)
+    result = scipy.optimize.minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=after_iteration,
+        options={
+            "maxiter": max_iterations,
+            "maxfun": 2 * max_iterations + 20,
+            "maxcor": solver.memory,
+            "gtol": tol,
+            "ftol": 0.0,
+        },
+    )
+    best_w, best_b = split(result.x)
+    return best_w, best_b, bool(result.success) or stopped
+
+
+def _compile(objective: Objective) -> None:
+    none = np.empty((0, objective.problem.n_classes))
+    local, labels = np.empty((0, objective.n_local)), objective.problem.labels[:0]
+    full_rows(
+        objective.tag,
+        objective.rng,
+        none,
+        labels,
+        0,
+        objective.order,
+        local,
+        np.empty(0),
+        none,
+        True,
+    )

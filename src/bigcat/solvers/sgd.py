@@ -1,0 +1,154 @@
+"""Stochastic gradient ascent: the paper's adaptive sequence, AdaGrad, and plain steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat._jit import implement
+from bigcat._seam import coordinate_rate, move, rate
+from bigcat.solvers._base import Solver
+
+
+class AdaptiveTag(NamedTuple):
+    learning_rate: float
+    decay: float
+    decay_every: int
+
+
+class AdaGradTag(NamedTuple):
+    learning_rate: float
+    decay: float
+
+
+class SGDTag(NamedTuple):
+    learning_rate: float
+    decay: float
+
+
+@dataclass(frozen=True)
+class Adaptive(Solver):
+    """The step sequence of augment and reduce (after Kucukelbir et al., 2017).
+
+    ``rate = learning_rate t^(-1/2) / (1 + sqrt(s))`` with ``s <- 0.1 g^2 + 0.9 s`` a coordinate,
+    g the gradient of the *sum* over all rows as estimated from the batch, and `learning_rate`
+    multiplied by `decay` every `decay_every` iterations.  Coordinates without a gradient stay as
+    they are; a coordinate's first s is g^2.
+
+    Examples
+    --------
+    >>> from bigcat.solvers import Adaptive
+    >>> Adaptive().learning_rate
+    0.02
+    """
+
+    name: ClassVar[str] = "adaptive"
+    promise: ClassVar[str] = "the step sequence of augment and reduce"
+    has_state: ClassVar[bool] = True
+    gradient: ClassVar[str] = "sum"
+    learning_rate: float = 0.02
+    decay: float = 0.9
+    decay_every: int = 2000
+
+    def lower(self) -> AdaptiveTag:
+        return AdaptiveTag(float(self.learning_rate), float(self.decay), int(self.decay_every))
+
+
+@implement(rate, AdaptiveTag)
+def _(solver, iteration, epoch):
+    periods = (iteration - 1) // solver.decay_every
+    return solver.learning_rate * solver.decay**periods / math.sqrt(iteration)
+
+
+@implement(move, AdaptiveTag)
+def _(solver, rate, weights, state, j, gradient):
+    square = gradient * gradient
+    s = state[j]
+    s = square if s == 0.0 else s * weights.dtype.type(0.9) + square * weights.dtype.type(0.1)
+    state[j] = s
+    weights[j] += rate * gradient / (1.0 + math.sqrt(s))
+
+
+@implement(coordinate_rate, AdaptiveTag)
+def _(solver, rate, state, j):
+    return rate / (1.0 + math.sqrt(state[j]))
+
+
+@dataclass(frozen=True)
+class AdaGrad(Solver):
+    """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` a coordinate.
+
+    `learning_rate` is multiplied by `decay` each epoch.
+
+    Examples
+    --------
+    >>> from bigcat.solvers import AdaGrad
+    >>> AdaGrad(learning_rate=0.5).decay
+    1.0
+    """
+
+    name: ClassVar[str] = "adagrad"
+    promise: ClassVar[str] = "step sizes by coordinate; little to tune"
+    has_state: ClassVar[bool] = True
+    learning_rate: float = 0.1
+    decay: float = 1.0
+
+    def lower(self) -> AdaGradTag:
+        return AdaGradTag(float(self.learning_rate), float(self.decay))
+
+
+@implement(rate, AdaGradTag)
+def _(solver, iteration, epoch):
+    return solver.learning_rate * solver.decay**epoch
+
+
+@implement(move, AdaGradTag)
+def _(solver, rate, weights, state, j, gradient):
+    if gradient != 0.0:
+        s = state[j] + gradient * gradient
+        state[j] = s
+        weights[j] += rate * gradient / math.sqrt(max(s, 1e-30))
+
+
+@implement(coordinate_rate, AdaGradTag)
+def _(solver, rate, state, j):
+    return rate / math.sqrt(max(state[j], 1e-30))
+
+
+@dataclass(frozen=True)
+class SGD(Solver):
+    """Plain stochastic gradient steps on the mean of the batch.
+
+    `learning_rate` is multiplied by `decay` each epoch.
+
+    Examples
+    --------
+    >>> from bigcat.solvers import SGD
+    >>> SGD(learning_rate=0.1, decay=0.9).linear
+    True
+    """
+
+    name: ClassVar[str] = "sgd"
+    promise: ClassVar[str] = "plain steps; no memory beside the weights"
+    linear: ClassVar[bool] = True
+    learning_rate: float = 0.5
+    decay: float = 0.9
+
+    def lower(self) -> SGDTag:
+        return SGDTag(float(self.learning_rate), float(self.decay))
+
+
+@implement(rate, SGDTag)
+def _(solver, iteration, epoch):
+    return solver.learning_rate * solver.decay**epoch
+
+
+@implement(move, SGDTag)
+def _(solver, rate, weights, state, j, gradient):
+    weights[j] += rate * gradient
+
+
+@implement(coordinate_rate, SGDTag)
+def _(solver, rate, state, j):
+    return rate
