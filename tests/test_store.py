@@ -115,11 +115,61 @@ def test_a_million_labels(tmp_path):
 
 def test_parameters_come_back_as_they_were(tmp_path):
     weights = {0: 1.0, 7: 2.5, 14: np.float32(0.5)}
-    model = make_model(class_weight=weights, tol=np.float64(-np.inf), n_negatives=np.int64(3))
+    model = make_model(
+        class_weight=weights,
+        exact_classes=np.array(["a", "b"]),
+        tol=np.float64(-np.inf),
+        n_negatives=np.int64(3),
+    )
     loaded = load_model(save_model(model, tmp_path / "m"))
     assert loaded.class_weight == weights
+    assert loaded.exact_classes.tolist() == ["a", "b"]
     assert loaded.tol == -np.inf
     assert loaded.n_negatives == 3
+
+
+def test_parts_come_back_by_name(tmp_path):
+    from bigcat.combinations import _METHODS, Method
+    from bigcat.samplers import Uniform
+    from bigcat.solvers import SGD
+
+    method = _METHODS["one-vs-each"]
+    model = make_model(method=method, solver=SGD(learning_rate=0.3), sampler=Uniform(7))
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    assert loaded.method == "one-vs-each"
+    assert loaded.solver == SGD(learning_rate=0.3)
+    assert loaded.sampler == Uniform(7)
+
+    own = Method("one-vs-each", method.bound, "uniform", "sgd", "nobody")
+    path = save_model(make_model(method=own), tmp_path / "m")
+    assert set(read_header(path)["parameters_left_out"]) == {"method"}
+
+
+def test_a_fitted_model_goes_on_where_it_was(tmp_path):
+    """Bounds need the classes that were kept exact; partial_fit needs weights it can write to."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 6, size=200) ** 2
+    rows = rng.normal(size=(200, 4)).astype(np.float32)
+    model = LinearClassifier(method="one-vs-each", exact_classes=2, max_epochs=2, random_state=0)
+    model.fit(rows, y)
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    np.testing.assert_array_equal(
+        loaded.lower_bound(rows[:9], y[:9]), model.lower_bound(rows[:9], y[:9])
+    )
+    np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+    before = loaded.coef_.copy()
+    loaded.partial_fit(rows, y)
+    assert (loaded.coef_ != before).any()
+    assert len(loaded.history_) == 3
+
+
+def test_column_names_come_back(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c", "é"])
+    model = LinearClassifier(max_epochs=1, random_state=0).fit(frame, np.arange(50) % 3)
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    assert list(loaded.feature_names_in_) == ["a", "b", "c", "é"]
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
 
 
 def test_parameters_without_json_form_are_left_out_and_noted(tmp_path):

@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -119,6 +120,8 @@ def save_model(
         "n_iter": _to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
     }
+    if len(getattr(model, "_head_used", ())):  # the classes that were kept exact, for lower_bound
+        tensors["head"] = np.asarray(model._head_used)
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = _pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
@@ -163,7 +166,10 @@ def load_model(
     from bigcat.estimators import History, LinearClassifier
 
     with _opened(path) as (header, read):
-        parameters = _from_json(header["parameters"])
+        parameters = {
+            name: _from_name(name, _from_json(value))
+            for name, value in header["parameters"].items()
+        }
         parameters["noise"] = _chosen_noise(path, header["noise"], noise)
         classes = _unpack_labels(read, "classes", header["classes"])
         coef, intercept = read("coef"), read("intercept")
@@ -193,6 +199,8 @@ def load_model(
         model.history_ = History([_with_nan(row) for row in header["history"]])
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
+        if "head" in header["shapes"]:
+            model._head_used = read("head")
         if "feature_names" in header:
             names = _unpack_labels(read, "feature_names", header["feature_names"])
             model.feature_names_in_ = names
@@ -367,10 +375,38 @@ def _storable_parameters(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
         if name == "noise":
             continue
         try:
-            stored[name] = _to_json(value)
+            stored[name] = _to_json(_by_name(name, value))
         except TypeError as error:
             left_out[name] = str(error)
     return stored, left_out
+
+
+def _by_name(parameter: str, value: Any) -> Any:
+    """A registered method by its name, a solver or sampler by its name and fields."""
+    if parameter == "method" and not isinstance(value, str):
+        from bigcat.combinations import _METHODS
+
+        return value.name if _METHODS.get(value.name) == value else value
+    if parameter in ("solver", "sampler") and type(value) is _parts(parameter).get(
+        getattr(value, "name", None)
+    ):
+        return {
+            "name": value.name,
+            "fields": {f.name: getattr(value, f.name) for f in fields(value)},
+        }
+    return value
+
+
+def _from_name(parameter: str, value: Any) -> Any:
+    if parameter in ("solver", "sampler") and isinstance(value, dict):
+        return _parts(parameter)[value["name"]](**value["fields"])
+    return value
+
+
+def _parts(parameter: str) -> dict[Any, Any]:
+    from bigcat import samplers, solvers
+
+    return solvers.REGISTRY if parameter == "solver" else samplers.REGISTRY
 
 
 def _describe_noise(noise: Any) -> dict[str, Any]:
@@ -412,6 +448,8 @@ def _to_json(value: Any) -> Any:
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, list):
         return [_to_json(item) for item in value]
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return {"array": _to_json(value.tolist())}
     if isinstance(value, tuple):
         return {"tuple": [_to_json(item) for item in value]}
     if isinstance(value, set | frozenset):
@@ -428,6 +466,8 @@ def _from_json(value: Any) -> Any:
         return value
     if set(value) == {"float"}:
         return float(value["float"])
+    if set(value) == {"array"}:
+        return np.array(_from_json(value["array"]))
     if set(value) == {"tuple"}:
         return tuple(_from_json(item) for item in value["tuple"])
     if set(value) == {"set"}:

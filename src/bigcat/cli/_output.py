@@ -75,6 +75,14 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def forecast(estimator: Any, X: Any, n_classes: int) -> int:
+    """Bytes that fitting X will take besides the data."""
+    if not hasattr(X, "indptr"):
+        return estimator.memory_forecast(*X.shape, n_classes, sparse=False)
+    longest = int((X.indptr[1:] - X.indptr[:-1]).max(initial=0))
+    return estimator.memory_forecast(*X.shape, n_classes, max_row_nonzeros=longest)
+
+
 def size(n_bytes: float) -> str:
     """Bytes in words.
 

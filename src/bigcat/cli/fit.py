@@ -117,7 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         test = _read_test(arguments, train, extra)
 
     n_classes = train.report["classes"]
-    memory = estimator.memory_forecast(*train.X.shape, n_classes)
+    memory = _output.forecast(estimator, train.X, n_classes)
     console = _output.console()
     if not arguments.json:
         console.print(_output.facts(_data_rows(train, memory)))
