@@ -145,17 +145,19 @@ def test_parts_come_back_by_name(tmp_path):
     assert set(read_header(path)["parameters_left_out"]) == {"method"}
 
 
-def test_a_fitted_model_goes_on_where_it_was(tmp_path):
+@pytest.mark.parametrize("exact_classes", [0, 2])
+@pytest.mark.parametrize("labels", ["numbers", "strings"])
+def test_a_fitted_model_goes_on_where_it_was(tmp_path, exact_classes, labels):
     """Bounds need the classes that were kept exact; partial_fit needs weights it can write to."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 6, size=200) ** 2
+    y = y.astype(str) if labels == "strings" else y
     rows = rng.normal(size=(200, 4)).astype(np.float32)
-    model = LinearClassifier(method="one-vs-each", exact_classes=2, max_epochs=2, random_state=0)
-    model.fit(rows, y)
+    model = LinearClassifier(
+        method="one-vs-each", exact_classes=exact_classes, max_epochs=2, random_state=0
+    ).fit(rows, y)
     loaded = load_model(save_model(model, tmp_path / "m"))
-    np.testing.assert_array_equal(
-        loaded.lower_bound(rows[:9], y[:9]), model.lower_bound(rows[:9], y[:9])
-    )
+    np.testing.assert_array_equal(loaded.lower_bound(rows, y), model.lower_bound(rows, y))
     np.testing.assert_array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
     before = loaded.coef_.copy()
     loaded.partial_fit(rows, y)

@@ -120,8 +120,8 @@ def save_model(
         "n_iter": _to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
     }
-    if len(getattr(model, "_head_used", ())):  # the classes that were kept exact, for lower_bound
-        tensors["head"] = np.asarray(model._head_used)
+    if hasattr(model, "exact_classes_"):
+        header["exact_classes"] = _pack_labels(tensors, "exact_classes", model.exact_classes_)
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = _pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
@@ -199,8 +199,9 @@ def load_model(
         model.history_ = History([_with_nan(row) for row in header["history"]])
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
-        if "head" in header["shapes"]:
-            model._head_used = read("head")
+        if "exact_classes" in header:
+            exact = _unpack_labels(read, "exact_classes", header["exact_classes"])
+            model.exact_classes_ = exact
         if "feature_names" in header:
             names = _unpack_labels(read, "feature_names", header["feature_names"])
             model.feature_names_in_ = names

@@ -183,7 +183,7 @@ def _result_rows(results: dict[str, Any]) -> list[tuple[str, str, str]]:
     gain = results["gain"]
     compared = f"the model is {gain:.2f} nats better"
     if gain > 0:
-        compared += f": the true identifier is {math.exp(gain):.0f} times more probable"
+        compared += f": the true identifier is {math.exp(gain):.3g} times more probable"
     return [
         ("log-likelihood", f"{results['log_likelihood']:.3f}", "nats a row"),
         (
