@@ -1,6 +1,7 @@
 """scikit-learn estimators."""
 
 from bigcat.estimators._history import History
+from bigcat.estimators.categorical import CategoricalDistribution
 from bigcat.estimators.linear import LinearClassifier
 
-__all__ = ["History", "LinearClassifier"]
+__all__ = ["CategoricalDistribution", "History", "LinearClassifier"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -80,22 +78,23 @@ class CategoricalDistribution(BaseEstimator):
         if y.ndim != 1 or not len(y):
             raise ValueError(f"y has shape {y.shape}; give a non-empty list of labels")
         weights = _inputs.check_weights(sample_weight, y, self)
+        y, weights = y[weights > 0.0], weights[weights > 0.0]
         classes, labels = _inputs.classes_of(y)
-        model = LinearClassifier(method=self.method, **self.get_params_of_classifier())
         counts = np.bincount(labels, weights)
+        model = LinearClassifier(**self.get_params())
         if model._parts().solver.stochastic:
             rows, row_weights = labels, weights
         else:
-            rows, row_weights = np.flatnonzero(counts), counts[counts > 0]
-        model.fit(np.ones((len(rows), 1), np.float32), rows, sample_weight=row_weights)
+            rows, row_weights = np.arange(len(classes)), counts
+        # A column of zeros: its weights stay at zero and the intercepts are the model.
+        model.fit(np.zeros((len(rows), 1), np.float32), rows, sample_weight=row_weights)
+        bounds = model.lower_bound(np.zeros((len(classes), 1)), np.arange(len(classes)))
         scores = model.intercept_.astype(np.float64)
-        self.scores_ = scores - scores.mean()
         p = np.exp(scores - scores.max())
-        self.probabilities_ = p / p.sum()
         self.classes_ = classes
-        present = np.flatnonzero(counts)
-        bounds = model.lower_bound(np.zeros((len(present), 1), np.float32), present)
-        self.lower_bound_ = float(counts[present] @ bounds)
+        self.scores_ = scores - scores.mean()
+        self.probabilities_ = p / p.sum()
+        self.lower_bound_ = float(counts @ bounds)
         self.history_ = model.history_
         self.n_iter_ = model.n_iter_
         return self

@@ -400,8 +400,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_for_prediction(self, X: Any) -> Any:
         check_is_fitted(self)
+        checked = _inputs.check_rows(X, self)
         validate_data(self, X, skip_check_array=True, reset=False)
-        return _inputs.check_rows(X, self)
+        return checked
 
     def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
         X = self._check_for_prediction(X)

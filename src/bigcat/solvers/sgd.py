@@ -11,6 +11,10 @@ from bigcat._seam import coordinate_rate, move, rate
 from bigcat.solvers._base import Solver
 
 
+# A gradient that is zero but for rounding must not become a full AdaGrad step.
+_ROUNDING = 1e-8
+
+
 class AdaptiveTag(NamedTuple):
     learning_rate: float
     decay: float
@@ -108,12 +112,12 @@ def _(solver, rate, weights, state, j, gradient):
     if gradient != 0.0:
         s = state[j] + gradient * gradient
         state[j] = s
-        weights[j] += rate * gradient / math.sqrt(max(s, 1e-30))
+        weights[j] += rate * gradient / (math.sqrt(s) + _ROUNDING)
 
 
 @implement(coordinate_rate, AdaGradTag)
 def _(solver, rate, state, j):
-    return rate / math.sqrt(max(state[j], 1e-30))
+    return rate / (math.sqrt(state[j]) + _ROUNDING)
 
 
 @dataclass(frozen=True)
