@@ -124,6 +124,8 @@ def _results(corpus: Split, estimator: Any, X_sample: Any, y_sample: Any) -> dic
         "accuracy": evaluation["accuracy"],
         "hit_at_5": evaluation["hit_at_5"],
         "bound": float(estimator.lower_bound(X_sample, y_sample).mean()),
+        "bound_rows": len(y_sample),
+        "bound_rows_log_likelihood": metrics.log_likelihood(estimator, X_sample, y_sample),
         "training_bound": last["bound"],
         "rows_train": len(corpus.train),
         "rows": evaluation["rows"],
@@ -191,7 +193,12 @@ def _result_rows(results: dict[str, Any]) -> list[tuple[str, str, str]]:
             f"{results['class_frequency_baseline']:.3f}",
             compared,
         ),
-        ("bound", f"{results['bound']:.3f}", "what was optimised; never above the log-likelihood"),
+        (
+            "bound",
+            f"{results['bound']:.3f}",
+            f"what was optimised, on {results['bound_rows']:,} of these rows, whose "
+            f"log-likelihood is {results['bound_rows_log_likelihood']:.3f}",
+        ),
         ("accuracy", f"{results['accuracy']:.3f}", ""),
         ("hit@5", f"{results['hit_at_5']:.3f}", "the identifier is among the five most probable"),
         (
