@@ -71,7 +71,34 @@ class _CacheImpl(caching.CompileResultCacheImpl):
 
 
 class _PackageCache(caching.FunctionCache):
+    """Numba's cache, but for kernels with a part from outside the package.
+
+    The hash does not cover such a part's source, so old code would run after it was edited; and
+    the cache's index would name the part's module, which other processes may not have.
+    """
+
     _impl_class = _CacheImpl
+
+    def load_overload(self, sig, target_context):
+        return None if _has_outside_part(sig) else super().load_overload(sig, target_context)
+
+    def save_overload(self, sig, data):
+        if not _has_outside_part(sig):
+            super().save_overload(sig, data)
+
+
+def _has_outside_part(sig: Any) -> bool:
+    """Does a signature hold, at any depth, a tag that was defined outside the package?"""
+    package = __name__.partition(".")[0]
+    pending = list(getattr(sig, "args", sig))
+    while pending:
+        numba_type = pending.pop()
+        if isinstance(numba_type, types.BaseTuple):
+            pending.extend(numba_type)
+        tag = getattr(numba_type, "instance_class", None)
+        if tag is not None and tag.__module__.partition(".")[0] != package:
+            return True
+    return False
 
 
 def kernel(function: Callable) -> Callable:
