@@ -32,13 +32,21 @@ class Method:
     sampler, solver : str
         Defaults; the estimator's parameters of the same names override them.
     citation : str
+
+    Examples
+    --------
+    >>> from bigcat import LinearClassifier, Method
+    >>> from bigcat.bounds import AugmentReduce
+    >>> near = Method("near-eta", AugmentReduce(band=2.0))
+    >>> LinearClassifier(method=near).method.solver
+    'adagrad'
     """
 
     name: str
     bound: Bound
-    sampler: str
-    solver: str
-    citation: str
+    sampler: str = "uniform"
+    solver: str = "adagrad"
+    citation: str = ""
 
 
 _METHODS: dict[str, Method] = {}
@@ -187,6 +195,11 @@ def resolve(
 
 def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
     if isinstance(solver, Solver):
+        if learning_rate != "auto":
+            raise ValueError(
+                f"learning_rate={learning_rate!r} and a solver object are given both; set the "
+                f"rate in the object, {type(solver).__name__}(learning_rate={learning_rate!r})"
+            )
         return solver
     if solver not in SOLVERS:
         raise ValueError(
@@ -204,9 +217,7 @@ def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
     return replace(made, learning_rate=learning_rate)
 
 
-def _sampler(
-    method: Method, solver: Solver, sampler: str | Sampler, n_negatives: int
-) -> Sampler:
+def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives: int) -> Sampler:
     if isinstance(sampler, Sampler):
         return sampler
     if sampler == "auto":
