@@ -144,7 +144,9 @@ def run_lbfgs(
     def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal stopped
         seconds = time.perf_counter() - clock[0]
-        stopped = on_epoch(-intermediate_result.fun, seconds, *split(intermediate_result.x))
+        w, b = split(intermediate_result.x)
+        ridge = 0.5 * problem.l2 * np.vdot(w, w) / total
+        stopped = on_epoch(ridge - intermediate_result.fun, seconds, w, b)  # the bound alone
         clock[0] = time.perf_counter()
         if stopped:
             raise StopIteration
