@@ -11,8 +11,8 @@ from bigcat._version import __version__
 
 if TYPE_CHECKING:
     from bigcat import bounds, data, metrics, noise, samplers, solvers
-    from bigcat.estimators import CategoricalDistribution, LinearClassifier
     from bigcat.combinations import Method, methods
+    from bigcat.estimators import CategoricalDistribution, LinearClassifier
     from bigcat.store import load_model, save_model
 
 _HOME = {

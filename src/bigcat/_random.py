@@ -54,3 +54,12 @@ def standard_logistic(state):
     while u == 0.0:
         u = uniform(state)
     return math.log(u) - math.log1p(-u)
+
+
+@device
+def standard_gumbel(state):
+    """A standard Gumbel draw."""
+    u = uniform(state)
+    while u == 0.0:
+        u = uniform(state)
+    return -math.log(-math.log(u))

@@ -21,6 +21,11 @@ def log_cdf_grad(noise, t):
 
 
 @generic
+def log_cdf_with_grad(noise, t):
+    """`log_cdf` and `log_cdf_grad` together, which often share their dearest term."""
+
+
+@generic
 def log_pdf(noise, t):
     """Log of the density at t."""
 

@@ -9,6 +9,8 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # Below this the Gaussian distribution function comes from its asymptotic series: six terms are
 # good to 1e-16 there, while erfc would underflow at -37.6.
 _ASYMPTOTIC_BELOW = -25.0
+# Above this the series for the upper tail is cheaper than erfc, and good to 1e-13 of the tail.
+_ASYMPTOTIC_ABOVE = 12.0
 
 
 @device
@@ -41,24 +43,23 @@ def softplus_inverse(y):
 
 @device
 def _mills_series(x):
-    """x Phi(x) / -phi(x) for x far below zero: 1 - 1/x^2 + 3/x^4 - 15/x^6 + ..."""
+    """|x| Phi(-|x|) / phi(x) for large |x|: 1 - 1/x^2 + 3/x^4 - 15/x^6 + ..."""
     r = 1.0 / (x * x)
     return 1.0 - r * (1.0 - r * (3.0 - r * (15.0 - r * (105.0 - r * (945.0 - r * 10395.0)))))
 
 
 @device
-def log_ndtr(x):
-    """Log of the standard Gaussian's distribution function."""
+def log_ndtr_with_grad(x):
+    """log Phi(x) and its derivative phi(x) / Phi(x), the inverse Mills ratio."""
     if x < _ASYMPTOTIC_BELOW:
-        return -0.5 * x * x - LOG_SQRT_2PI - math.log(-x) + math.log(_mills_series(x))
+        series = _mills_series(x)
+        return -0.5 * x * x - LOG_SQRT_2PI + math.log(series / -x), -x / series
+    density = math.exp(-0.5 * x * x - LOG_SQRT_2PI)
     if x < 1.0:
-        return math.log(0.5 * math.erfc(-x * SQRT_HALF))
-    return math.log1p(-0.5 * math.erfc(x * SQRT_HALF))
-
-
-@device
-def log_ndtr_grad(x):
-    """Derivative of `log_ndtr`, phi(x) / Phi(x): the inverse Mills ratio."""
-    if x < _ASYMPTOTIC_BELOW:
-        return -x / _mills_series(x)
-    return math.exp(-0.5 * x * x - LOG_SQRT_2PI) / (0.5 * math.erfc(-x * SQRT_HALF))
+        lower = 0.5 * math.erfc(-x * SQRT_HALF)
+        return math.log(lower), density / lower
+    if x < _ASYMPTOTIC_ABOVE:
+        upper = 0.5 * math.erfc(x * SQRT_HALF)
+    else:
+        upper = density * _mills_series(x) / x
+    return math.log1p(-upper), density / (1.0 - upper)

@@ -8,10 +8,11 @@ so all classes share the nodes t and S(t), and because the integrands add up to 
 exp(S(t)), the probabilities add up to one: a check on the quadrature that costs nothing.  The
 integrands are smooth, and a trapezoid rule converges exponentially for them.  Its nodes are
 
-    t(v) = centre + width (v + TAIL sinh v),   v = 0, +-STEP, +-2 STEP, ...
+    t(v) = centre + width (v +- reach exp(|v| - reach)),   v = 0, +-STEP, +-2 STEP, ...
 
-evenly spaced up to v = 45, further than noise with exponential tails reaches, and exponentially
-growing beyond, so that noises with heavy tails (a user's Student-t) need few nodes too.
+evenly spaced up to v = reach, which is 45 widths beyond the last score in that direction (between
+two scores an integrand can be flat, and turns near each of them), and exponentially growing
+further out, so that noises with heavy tails (a user's Student-t) need few nodes there.
 """
 
 from __future__ import annotations
@@ -25,10 +26,17 @@ from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
 from bigcat.noise import Gumbel, Noise
 
 STEP = 0.25
-TAIL = 2.6e-18  # TAIL sinh(45) = 45
+REACH = 45.0  # in widths; noise with exponential tails is negligible beyond
+MAX_REACH = 1500.0
 MAX_NODES = 16384  # both directions together; light-tailed noise needs about 100
 _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
 _UNDERFLOW = 700.0
+
+
+@device
+def _reach(distance, width):
+    """How far nodes are evenly spaced, in widths, where the last score is that far away."""
+    return min(REACH + max(distance, 0.0) / width, MAX_REACH)
 
 
 # One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
@@ -97,16 +105,20 @@ def log_prob_of_label(noise, label_score, others, counts, n, slopes, want_slopes
     mode = joint_mode(noise, label_score, others, counts, n)
     width = joint_width(noise, mode, label_score, others, counts, n)
     peak = log_joint(noise, mode, label_score, others, counts, n)
-    if want_slopes:
-        for c in range(n):
+    top = 0.0  # the integrand turns near 0 and near the others' scores above that
+    for c in range(n):
+        top = max(top, others[c] - label_score)
+        if want_slopes:
             slopes[c] = 0.0
     total = 0.0
     for direction in (1.0, -1.0):
-        v = 0.0 if direction > 0.0 else -STEP
+        reach = _reach(top - mode if direction > 0.0 else mode, width)
+        v = 0.0 if direction > 0.0 else STEP
         for _ in range(MAX_NODES // 2):
-            e = mode + width * (v + TAIL * math.sinh(v))
+            growth = reach * math.exp(min(v - reach, 600.0))
+            e = mode + direction * width * (v + growth)
             height = log_joint(noise, e, label_score, others, counts, n) - peak
-            jacobian = 1.0 + TAIL * math.cosh(v)
+            jacobian = 1.0 + growth
             mass = jacobian * math.exp(min(height, _UNDERFLOW))
             total += mass
             if want_slopes:
@@ -115,7 +127,7 @@ def log_prob_of_label(noise, label_score, others, counts, n, slopes, want_slopes
                     slopes[c] -= mass * counts[c] * log_cdf_grad(noise, shift)
             if height + math.log(jacobian) < -_NEGLIGIBLE:
                 break
-            v += direction * STEP
+            v += STEP
     if want_slopes:
         for c in range(n):
             slopes[c] /= total
@@ -177,15 +189,17 @@ def max_scale(noise: Noise, n_classes: int) -> float:
 def _shared_nodes(noise, scores, step, nodes, masses):
     """Fill nodes t_q and masses exp(S(t_q)) dt; returns their number."""
     centre, width = _centre_of_max(noise, scores)
-    # A class of low score peaks between its score and the best one; nothing lies below that.
-    lowest = 0.5 * (scores.min() + scores.max()) - 10.0
+    # A class's integrand lies between its score and the best one; nothing lies below that.
+    lowest = scores.min() - 10.0
     n = 0
     for direction in (1.0, -1.0):
-        v = 0.0 if direction > 0.0 else -step
+        reach = _reach(0.0 if direction > 0.0 else centre - lowest, width)
+        v = 0.0 if direction > 0.0 else step
         for _ in range(nodes.shape[0] // 2):
-            t = centre + width * (v + TAIL * math.sinh(v))
+            growth = reach * math.exp(min(v - reach, 600.0))
+            t = centre + direction * width * (v + growth)
             log_f = _log_cdf_of_max(noise, t, scores)
-            jacobian = 1.0 + TAIL * math.cosh(v)
+            jacobian = 1.0 + growth
             nodes[n] = t
             masses[n] = math.exp(log_f) * width * step * jacobian
             n += 1
@@ -193,7 +207,7 @@ def _shared_nodes(noise, scores, step, nodes, masses):
                 break
             if direction < 0.0 and log_f < (-_NEGLIGIBLE if t < lowest else -_UNDERFLOW):
                 break
-            v += direction * step
+            v += step
     return n
 
 

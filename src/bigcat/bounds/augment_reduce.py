@@ -6,21 +6,45 @@ log p(y) >= E_q[log phi(e) + sum_k log Phi(e + psi_y - psi_k) - log q(e)]       
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr, roots_hermitenorm
 
 from bigcat import _random
 from bigcat._jit import device, implement
-from bigcat._seam import fit_local, log_cdf, log_cdf_grad, log_pdf, step
+from bigcat._seam import (
+    fit_local,
+    log_cdf,
+    log_cdf_grad,
+    log_cdf_with_grad,
+    log_pdf,
+    log_pdf_grad,
+    step,
+)
 from bigcat._special import log1p_exp, log_add_exp, sigmoid, softplus_inverse
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import joint_mode, joint_width, log_joint_grad
 
-ENTROPY_GAUSSIAN = 0.5 * math.log(2.0 * math.pi * math.e)
-ENTROPY_LOGISTIC = 2.0
+
+class Family(NamedTuple):
+    """A location-scale family for q."""
+
+    code: int  # for draws inside kernels
+    entropy: float  # of the standard member
+    centre: float  # mean of the standard member
+    gain: float  # inverse of the Fisher information of the location, at scale 1
+    from_gaussian: Callable[[np.ndarray], np.ndarray]  # quantile function of Phi(z)
+
+
+FAMILIES = {
+    "gaussian": Family(0, 0.5 * math.log(2.0 * math.pi * math.e), 0.0, 1.0, lambda z: z),
+    "logistic": Family(1, 2.0, 0.0, 3.0, lambda z: log_ndtr(z) - log_ndtr(-z)),
+    "gumbel": Family(2, 1.0 + np.euler_gamma, np.euler_gamma, 1.0, lambda z: -np.log(-log_ndtr(z))),
+}
 
 
 class SoftmaxAugmentReduceTag(NamedTuple):
@@ -31,7 +55,9 @@ class QuadratureAugmentReduceTag(NamedTuple):
     noise: Any
     nodes: np.ndarray  # of the standard q
     weights: np.ndarray
-    entropy: float  # of the standard q
+    entropy: float
+    centre: float
+    gain: float
 
 
 class SampledAugmentReduceTag(NamedTuple):
@@ -39,8 +65,10 @@ class SampledAugmentReduceTag(NamedTuple):
     nodes: np.ndarray  # for the optimum of the local parameters only
     weights: np.ndarray
     entropy: float
+    centre: float
+    gain: float
     local_rate: float
-    logistic: bool
+    family: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +83,12 @@ class AugmentReduce(Bound):
         and scale, which need no step size.  "sample": the paper's Algorithm 2, one Monte-Carlo
         sample and plain gradient steps (equation 9, with the entropy's gradient).
     n_nodes : int
-        Number of Gauss-Hermite nodes.
+        Number of Gauss-Hermite nodes.  Few of them overestimate the value a little: fine for
+        training, but `lower_bound` takes at least 20.
+    variational : {"auto", "gaussian", "logistic", "gumbel"}
+        Family of q.  "auto" is the paper's choice: Gaussian for Gaussian noise, logistic for
+        logistic noise; Gaussian for a user's own.  The Gumbel family is much tighter for noise
+        with heavier tails than the Gaussian's.
     local_rate : float
         Size of the plain gradient steps: 0.01 in the paper's text, 0.001 in the authors' code.
     band : float
@@ -76,6 +109,7 @@ class AugmentReduce(Bound):
     n_local: ClassVar[int] = 2
     expectation: str = "quadrature"
     n_nodes: int = 8
+    variational: str = "auto"
     local_rate: float = 0.01
     band: float = math.inf
 
@@ -84,6 +118,11 @@ class AugmentReduce(Bound):
             raise ValueError(
                 f"expectation={self.expectation!r} is not known; choose 'quadrature' or 'sample'"
             )
+        if self.variational not in ("auto", *FAMILIES):
+            raise ValueError(
+                f"variational={self.variational!r} is not known; choose one of "
+                f"{', '.join(map(repr, ('auto', *FAMILIES)))}"
+            )
         if not self.band >= 1.0:
             raise ValueError(f"band={self.band!r} must be at least 1; math.inf switches it off")
         object.__setattr__(self, "deterministic", self.expectation == "quadrature")
@@ -91,25 +130,24 @@ class AugmentReduce(Bound):
     def lower(self, noise: Noise) -> Any:
         if isinstance(noise, Gumbel):
             return SoftmaxAugmentReduceTag(float(self.band))
-        logistic = noise.variational == "logistic"
-        nodes, weights = gauss_hermite(self.n_nodes, logistic)
-        entropy = ENTROPY_LOGISTIC if logistic else ENTROPY_GAUSSIAN
-        shared = (noise.lower(), nodes, weights, entropy)
+        name = noise.variational if self.variational == "auto" else self.variational
+        family = FAMILIES[name]
+        nodes, weights = gauss_hermite(self.n_nodes, family)
+        moments = (family.entropy, family.centre, family.gain)
+        shared = (noise.lower(), nodes, weights, *moments)
         if self.expectation == "sample":
-            return SampledAugmentReduceTag(*shared, float(self.local_rate), logistic)
+            return SampledAugmentReduceTag(*shared, float(self.local_rate), family.code)
         return QuadratureAugmentReduceTag(*shared)
 
 
-def gauss_hermite(n: int, logistic: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for expectations over the standard Gaussian or logistic distribution.
+def gauss_hermite(n: int, family: Family) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for expectations over the standard member of a family.
 
-    For the logistic one the Gaussian's nodes z go through u = logit(Phi(z)): an exact change of
-    variables, and a nearly linear one.
+    The Gaussian's nodes z go through u = quantile(Phi(z)): an exact change of variables, and a
+    nearly linear one.
     """
-    from scipy.special import log_ndtr, roots_hermitenorm
-
     z, w = roots_hermitenorm(n)
-    return (log_ndtr(z) - log_ndtr(-z)) if logistic else z, w / w.sum()
+    return family.from_gaussian(z), w / w.sum()
 
 
 # Softmax: q = Gumbel(log eta, 1), closed form (equation 8).  The local parameter is log eta, which
@@ -144,6 +182,7 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         total += slopes[c]
     fresh = high + math.log(total)
     log_eta = np.float64(local[0])
+    value = 1.0 - log_eta - math.exp(min(fresh - log_eta, 700.0))
     if progress >= 1.0:
         log_eta = fresh
     elif progress > 0.0:  # eta <- (1 - a) eta + a eta~, a natural gradient step
@@ -152,30 +191,31 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
             reach = math.log(bound.band)
             log_eta = min(max(log_eta, fresh - reach), fresh + reach)
     local[0] = log_eta
-    # Without a local step (progress = 0) a stale eta could overflow here; 700 keeps it finite.
+    # A stale eta could overflow without a local step (progress = 0); 700 keeps it finite.
     scale = -math.exp(min(high - log_eta, 700.0))
     for c in range(n):
         slopes[c] *= scale
-    return 1.0 - log_eta - math.exp(min(fresh - log_eta, 700.0))
+    return value
 
 
 # Every other noise: q of location mu = local[0] and scale s = local[1], e = mu + s u.  With
 # f(e) = log phi(e) + sum_k counts_k log Phi(e + psi_y - psi_k) the ELBO is E[f] + log s + entropy,
 # and it is stationary where E[f'] = 0 and E[u f'] = -1/s.  The natural step
 #
-#     1/s^2 <- (1 - a) / s^2 - a E[u f'] / s,     mu <- mu + a s_new^2 E[f']
+#     1/s^2 <- (1 - a) / s^2 - a E[(u - E u) f'] / s,     mu <- mu + a gain s_new^2 E[f']
 #
-# has that as its fixed point.  For a Gaussian q it is the natural gradient, since -E[u f']/s is
-# then -E[f''] (Bonnet and Price); unlike a plain gradient it needs no step size.
+# has that as its fixed point, and gain s^2 is the inverse Fisher information of the location.  For
+# a Gaussian q it is the natural gradient, since -E[u f']/s is then -E[f''] (Bonnet and Price);
+# unlike a plain gradient it needs no step size.
 
 
 @device
-def _move_natural(local, progress, mean_grad, mean_u_grad):
+def _move_natural(local, progress, gain, mean_grad, mean_u_grad):
     scale = local[1]
     precision = (1.0 - progress) / (scale * scale)
     # Negative only for noise that is not log-concave; then the scale grows, but stays finite.
     precision += progress * max(-mean_u_grad / scale, 1e-3 / (scale * scale))
-    shift = progress * mean_grad / precision
+    shift = progress * gain * mean_grad / precision
     # Far from the optimum f' is not linear: no further than a few scales at a time.
     reach = 4.0 * max(scale, 1.0) + 0.5 * abs(local[0])
     local[0] += min(max(shift, -reach), reach)
@@ -193,14 +233,14 @@ def _move_gradient(local, rate, mean_grad, mean_u_grad):
 
 @device
 def _mean_grads(bound, location, scale, label_score, others, counts, n):
-    """E[f'] and E[u f'] by quadrature."""
+    """E[f'] and E[(u - E u) f'] by quadrature."""
     mean_grad, mean_u_grad = 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
         u = bound.nodes[q]
         e = location + scale * u
         grad = bound.weights[q] * log_joint_grad(bound.noise, e, label_score, others, counts, n)
         mean_grad += grad
-        mean_u_grad += u * grad
+        mean_u_grad += (u - bound.centre) * grad
     return mean_grad, mean_u_grad
 
 
@@ -229,7 +269,7 @@ def _fit_location_scale(bound, local, label_score, others, counts, n):
         progress = 1.0
         while True:
             local[0], local[1] = location, scale
-            _move_natural(local, progress, grad, u_grad)
+            _move_natural(local, progress, bound.gain, grad, u_grad)
             new = _value(bound, local[0], local[1], label_score, others, counts, n)
             if new >= value or progress < 1e-6:
                 break
@@ -253,42 +293,61 @@ def _(bound, local, label_score, others, counts, n):
     _fit_location_scale(bound, local, label_score, others, counts, n)
 
 
+# Training reports the value at the local parameters *before* their move: they do not depend on
+# the classes drawn now, so the sampled value is right on average, and a bound is a bound.
+
+
 @implement(step, QuadratureAugmentReduceTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    if progress > 0.0:
-        grad, u_grad = _mean_grads(bound, local[0], local[1], label_score, others, counts, n)
-        _move_natural(local, progress, grad, u_grad)
-    for c in range(n):
-        slopes[c] = 0.0
     value = bound.entropy + math.log(local[1])
+    mean_grad, mean_u_grad = 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
-        e = local[0] + local[1] * bound.nodes[q]
-        weight = bound.weights[q]
+        u, weight = bound.nodes[q], bound.weights[q]
+        e = local[0] + local[1] * u
         f = log_pdf(bound.noise, e)
+        grad = log_pdf_grad(bound.noise, e)
         for c in range(n):
-            t = e + label_score - others[c]
-            f += counts[c] * log_cdf(bound.noise, t)
-            slopes[c] -= weight * counts[c] * log_cdf_grad(bound.noise, t)
+            g, h = log_cdf_with_grad(bound.noise, e + label_score - others[c])
+            f += counts[c] * g
+            grad += counts[c] * h
         value += weight * f
+        mean_grad += weight * grad
+        mean_u_grad += weight * (u - bound.centre) * grad
+    if progress > 0.0:
+        _move_natural(local, progress, bound.gain, mean_grad, mean_u_grad)
+    for c in range(n):
+        slope = 0.0
+        for q in range(bound.nodes.shape[0]):
+            e = local[0] + local[1] * bound.nodes[q]
+            slope += bound.weights[q] * log_cdf_grad(bound.noise, e + label_score - others[c])
+        slopes[c] = -counts[c] * slope
     return value
 
 
 @device
-def _standard_draw(bound, rng):
-    return _random.standard_logistic(rng) if bound.logistic else _random.standard_normal(rng)
+def _standard_draw(family, rng):
+    if family == 1:
+        return _random.standard_logistic(rng)
+    if family == 2:
+        return _random.standard_gumbel(rng)
+    return _random.standard_normal(rng)
 
 
 @implement(step, SampledAugmentReduceTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    if progress > 0.0:  # Algorithm 2: one draw for the local step, a new one for the weights
-        u = _standard_draw(bound, rng)
-        e = local[0] + local[1] * u
-        grad = log_joint_grad(bound.noise, e, label_score, others, counts, n)
-        _move_gradient(local, progress * bound.local_rate, grad, u * grad)
-    e = local[0] + local[1] * _standard_draw(bound, rng)
+    # Algorithm 2: one draw for the local step, a new one for the weights.
+    u = _standard_draw(bound.family, rng)
+    e = local[0] + local[1] * u
     value = bound.entropy + math.log(local[1]) + log_pdf(bound.noise, e)
+    grad = log_pdf_grad(bound.noise, e)
     for c in range(n):
-        t = e + label_score - others[c]
-        value += counts[c] * log_cdf(bound.noise, t)
-        slopes[c] = -counts[c] * log_cdf_grad(bound.noise, t)
+        g, h = log_cdf_with_grad(bound.noise, e + label_score - others[c])
+        value += counts[c] * g
+        slopes[c] = -counts[c] * h
+        grad += counts[c] * h
+    if progress > 0.0:
+        _move_gradient(local, progress * bound.local_rate, grad, u * grad)
+        e = local[0] + local[1] * _standard_draw(bound.family, rng)
+        for c in range(n):
+            slopes[c] = -counts[c] * log_cdf_grad(bound.noise, e + label_score - others[c])
     return value

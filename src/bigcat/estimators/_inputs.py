@@ -48,7 +48,8 @@ def check_finite(X: Any) -> None:
         return
     bad = ~np.isfinite(values)
     kinds = " and ".join(
-        name for name, found in (("NaN", np.isnan(values)), ("inf", np.isinf(values)))
+        name
+        for name, found in (("NaN", np.isnan(values)), ("inf", np.isinf(values)))
         if found.any()
     )
     if scipy.sparse.issparse(X):
@@ -66,9 +67,7 @@ def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
 
 def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     """Row weights as float64: not negative, not all zero."""
-    weights = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
     return weights

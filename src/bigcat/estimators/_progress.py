@@ -40,7 +40,9 @@ def reporter(progress: bool | str, total_epochs: int, label: str):
 
         def report(epochs_done: float, value: float) -> None:
             bar.update(
-                task, completed=epochs_done, epoch=min(int(epochs_done) + 1, total_epochs),
+                task,
+                completed=epochs_done,
+                epoch=min(int(epochs_done) + 1, total_epochs),
                 bound=f"{value:.4f}",
             )
 

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigcat import _random
 from bigcat import noise as noises
 from bigcat._weights import as_rows, class_major, is_sparse, weights_shape
+from bigcat.bounds import AugmentReduce
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Method, resolve
 from bigcat.estimators import _inputs, _memory, _progress, _start
@@ -89,6 +90,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         nodes, or by one Monte-Carlo sample as in the paper.
     n_nodes : int, default=8
         Gauss-Hermite nodes.
+    variational : {"auto", "gaussian", "logistic", "gumbel"}, default="auto"
+        Family of augment-and-reduce's q for noise other than Gumbel; "auto" is the paper's.
     init : {"frequencies", "zero", "random"}, default="frequencies"
         Start from the class frequencies, from equal probabilities, or from the papers' small
         random weights.
@@ -150,6 +153,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         exact_classes: int | ArrayLike = 0,
         expectation: str = "quadrature",
         n_nodes: int = 8,
+        variational: str = "auto",
         init: str = "frequencies",
         shuffle: bool = True,
         probabilities: str = "quadrature",
@@ -176,6 +180,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.exact_classes = exact_classes
         self.expectation = expectation
         self.n_nodes = n_nodes
+        self.variational = variational
         self.init = init
         self.shuffle = shuffle
         self.probabilities = probabilities
@@ -375,8 +380,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         rest = np.setdiff1d(np.arange(len(self.classes_)), head)
         order = np.concatenate([head, rest]).astype(np.int64)
         bound = parts.bound
-        if not bound.deterministic:  # its expectation, not one sample of it
-            bound = dataclasses.replace(bound, expectation="quadrature")
+        if isinstance(bound, AugmentReduce):  # an expectation to rounding, not a cheap one
+            nodes = max(20, bound.n_nodes)
+            bound = dataclasses.replace(bound, expectation="quadrature", n_nodes=nodes)
         tag = bound.lower(parts.noise)
         rng = _random.new_state(np.random.RandomState(0))
         out = np.empty(len(labels))
@@ -420,7 +426,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             sampler=self.sampler,
             n_negatives=self.n_negatives,
             learning_rate=self.learning_rate,
-            bound_options={"expectation": self.expectation, "n_nodes": self.n_nodes},
+            bound_options={
+                "expectation": self.expectation,
+                "n_nodes": self.n_nodes,
+                "variational": self.variational,
+            },
         )
 
     def _problem(self, X: Any, labels: np.ndarray, weights: np.ndarray, classes: np.ndarray):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat._jit import call_address, implement
-from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 from bigcat.noise._base import Noise
 
 
@@ -114,6 +114,11 @@ def _(noise, t):
 @implement(log_cdf_grad, CustomTag)
 def _(noise, t):
     return call_address(noise.log_cdf_grad, t)
+
+
+@implement(log_cdf_with_grad, CustomTag)
+def _(noise, t):
+    return call_address(noise.log_cdf, t), call_address(noise.log_cdf_grad, t)
 
 
 @implement(log_pdf, CustomTag)

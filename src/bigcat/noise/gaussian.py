@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
-from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
-from bigcat._special import LOG_SQRT_2PI, log_ndtr, log_ndtr_grad
+from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
+from bigcat._special import LOG_SQRT_2PI, log_ndtr_with_grad
 from bigcat.noise._base import Noise
 
 
@@ -32,12 +32,17 @@ class Gaussian(Noise):
 
 @implement(log_cdf, GaussianTag)
 def _(noise, t):
-    return log_ndtr(t)
+    return log_ndtr_with_grad(t)[0]
 
 
 @implement(log_cdf_grad, GaussianTag)
 def _(noise, t):
-    return log_ndtr_grad(t)
+    return log_ndtr_with_grad(t)[1]
+
+
+@implement(log_cdf_with_grad, GaussianTag)
+def _(noise, t):
+    return log_ndtr_with_grad(t)
 
 
 @implement(log_pdf, GaussianTag)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
-from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 from bigcat.noise._base import Noise
 
 
@@ -39,6 +39,12 @@ def _(noise, t):
 @implement(log_cdf_grad, GumbelTag)
 def _(noise, t):
     return math.exp(min(-t, 709.0))
+
+
+@implement(log_cdf_with_grad, GumbelTag)
+def _(noise, t):
+    e = math.exp(min(-t, 709.0))
+    return -e, e
 
 
 @implement(log_pdf, GumbelTag)

@@ -10,7 +10,6 @@ from bigcat._jit import implement
 from bigcat._seam import coordinate_rate, move, rate
 from bigcat.solvers._base import Solver
 
-
 # A gradient that is zero but for rounding must not become a full AdaGrad step.
 _ROUNDING = 1e-8
 
