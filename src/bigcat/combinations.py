@@ -175,8 +175,8 @@ def resolve(
     bound_options : dict
         Fields to set on the method's bound where it has them (``expectation``, ``n_nodes``).
     """
-    if isinstance(method, str):
-        if method not in _METHODS:
+    if not isinstance(method, Method):
+        if not isinstance(method, str) or method not in _METHODS:
             raise ValueError(
                 f"method={method!r} is not known; choose one of "
                 f"{', '.join(map(repr, _METHODS))} (bigcat.methods() describes them)"
@@ -201,7 +201,7 @@ def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
                 f"rate in the object, {type(solver).__name__}(learning_rate={learning_rate!r})"
             )
         return solver
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise ValueError(
             f"solver={solver!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, SOLVERS))}"
@@ -224,7 +224,7 @@ def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives
         # A method made for all classes keeps them; one made for samples has no use for a
         # sampler where the solver visits everything anyway.
         sampler = method.sampler if solver.stochastic else "everything"
-    if sampler not in SAMPLERS:
+    if not isinstance(sampler, str) or sampler not in SAMPLERS:
         raise ValueError(
             f"sampler={sampler!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, SAMPLERS))}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y
 
@@ -71,6 +72,16 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     if not weights.any():
         raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
     return weights
+
+
+def weigh_classes(weights: np.ndarray, class_weight: Any, y: np.ndarray) -> np.ndarray:
+    """Row weights times the weights of their classes."""
+    if class_weight is None:
+        return weights
+    factors = compute_sample_weight(class_weight, y)
+    if not (factors >= 0.0).all():
+        raise ValueError(f"class_weight={class_weight!r} must not hold negative numbers or NaN")
+    return weights * factors
 
 
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def check_parameters(estimator: Any) -> None:
     """Raise for a parameter that no method could use, with its value and what would do."""
     for name in _WHOLE:
         value = getattr(estimator, name, 1)
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        if not _is_count(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
     for name, allowed in _CHOICES.items():
         value = getattr(estimator, name, allowed[0])
@@ -41,9 +42,21 @@ def check_parameters(estimator: Any) -> None:
     rate = estimator.learning_rate
     if rate != "auto" and not (isinstance(rate, numbers.Real) and 0.0 < rate < math.inf):
         raise ValueError(f"learning_rate={rate!r} must be a number above 0, or 'auto'")
+    callbacks = getattr(estimator, "callbacks", None) or ()
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise ValueError(f"callbacks={callbacks!r} must be a list of functions, or None")
+    n_exact = getattr(estimator, "exact_classes", 0)
+    if n_exact is None or (isinstance(n_exact, numbers.Real) and not _is_count(n_exact)):
+        raise ValueError(
+            f"exact_classes={n_exact!r} must be a whole number of at least 0 or a list of labels"
+        )
     fraction = getattr(estimator, "validation_fraction", 0.5)
     if not (isinstance(fraction, numbers.Real) and 0.0 < fraction < 1.0):
         raise ValueError(f"validation_fraction={fraction!r} must lie between 0 and 1")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
 
 
 def initial_weights(

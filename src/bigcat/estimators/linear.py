@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import _random
@@ -28,10 +29,24 @@ from bigcat.estimators._scores import score_blocks
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.samplers import Sampler
-from bigcat.solvers import Solver
+from bigcat.solvers import DivergedError, Solver
 from bigcat.solvers._loop import Parts, Settings, run_epochs
 from bigcat.solvers._state import Problem, State
 from bigcat.solvers.lbfgs import run_lbfgs
+
+
+def _makes_passes(estimator: LinearClassifier) -> bool:
+    """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
+    try:
+        solver = estimator._parts().solver
+    except ValueError:
+        return True  # the call itself says what is wrong
+    if not solver.stochastic:
+        raise AttributeError(
+            f"partial_fit makes stochastic passes and solver={solver.name!r} does not; take "
+            "solver='adagrad', 'adaptive' or 'sgd'"
+        )
+    return True
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):
@@ -217,8 +232,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         X, y = _inputs.check_rows_and_labels(X, y, self)
         weights = _inputs.check_weights(sample_weight, X, self)
         classes, labels = _inputs.classes_of(y)
-        if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
+        weights = _inputs.weigh_classes(weights, self.class_weight, y)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         if self.early_stopping and validation is None:
@@ -232,6 +246,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         validate_data(self, given_X, skip_check_array=True)
         return self
 
+    @available_if(_makes_passes)
     def partial_fit(
         self,
         X: Any,
@@ -255,11 +270,6 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 "of the whole data"
             )
         parts = self._parts()
-        if not parts.solver.stochastic:
-            raise ValueError(
-                f"partial_fit makes stochastic passes and solver={parts.solver.name!r} does not; "
-                "take solver='adagrad', 'adaptive' or 'sgd'"
-            )
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
         if first:
@@ -276,8 +286,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 f"class_weight={self.class_weight!r} needs all rows at once; pass a dict or "
                 "sample_weight to partial_fit"
             )
-        if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
+        weights = _inputs.weigh_classes(weights, self.class_weight, y)
         problem = self._problem(X, labels, weights, known)
         start = None if first else (self.coef_, self.intercept_)
         fit = _Fit(self, parts, problem, known, None, check_random_state(self.random_state))
@@ -352,8 +361,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         log_probabilities : array of shape (n, k)
         """
         X = self._check_for_prediction(X)
-        if not 1 <= k <= len(self.classes_):
-            raise ValueError(f"k={k} must be between 1 and the {len(self.classes_)} classes")
+        if not isinstance(k, numbers.Integral) or not 1 <= k <= len(self.classes_):
+            raise ValueError(
+                f"k={k!r} must be a whole number between 1 and the {len(self.classes_)} classes"
+            )
         columns, values = [], []
         for _, scores in self._blocks(X):
             top = np.argpartition(scores, -k, axis=1)[:, -k:]
@@ -453,7 +464,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             if chosen == 0:
                 return np.empty(0, np.int64)
             return np.sort(np.argsort(-frequencies, kind="stable")[:chosen]).astype(np.int64)
-        return np.unique(_inputs.encode(chosen, classes))
+        try:
+            return np.unique(_inputs.encode(chosen, classes))
+        except ValueError as error:
+            raise ValueError(
+                f"exact_classes={chosen!r} holds labels that y does not; give labels of y, or a "
+                "number of classes"
+            ) from error
 
     def _validation(self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int):
         if (X_val is None) != (y_val is None):
@@ -524,8 +541,15 @@ class _Outcome:
     """What a finished fit hands to its estimator."""
 
     def __init__(self, coef, intercept, history, resume, head) -> None:
-        self.coef = coef.astype(np.float32, copy=False)
-        self.intercept = intercept.astype(np.float32, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.coef = coef.astype(np.float32, copy=False)
+            self.intercept = intercept.astype(np.float32, copy=False)
+            total = self.coef.sum(dtype=np.float64) + self.intercept.sum(dtype=np.float64)
+        if not np.isfinite(total):
+            raise DivergedError(
+                "the weights became infinite or NaN; lower learning_rate or scale the columns of "
+                "X to similar size"
+            )
         self.history = history
         self.resume = resume
         self.head = head
@@ -582,6 +606,7 @@ class _Fit:
         if e.early_stopping and self.best[1] is not None:
             weights, intercepts = self.best[1], self.best[2]
         state.local = np.empty((0, 0))
+        state.weights_state = class_major(state.weights_state, p.rows)
         resume = State(**{**vars(state), "weights": np.empty(0), "intercepts": np.empty(0)})
         return _Outcome(weights, intercepts, self.history, resume, p.head)
 
@@ -633,11 +658,13 @@ class _Fit:
             ),
             rng=_random.new_state(self.random_state),
         )
-        if resume is not None and resume.weights_state.shape == state.weights_state.shape:
-            state.weights_state = resume.weights_state.astype(dtype, copy=False)
-            state.intercepts_state = resume.intercepts_state.astype(dtype, copy=False)
-            state.iteration, state.epoch = resume.iteration, resume.epoch
-            state.ridge_cursor, state.rng = resume.ridge_cursor, resume.rng
+        if resume is not None:
+            state.iteration, state.epoch, state.rng = resume.iteration, resume.epoch, resume.rng
+            before = resume.weights_state.T if is_sparse(p.rows) else resume.weights_state
+            if before.shape == shape and has_state:  # not after a change of solver
+                state.weights_state = np.ascontiguousarray(before, dtype=dtype)
+                state.intercepts_state = resume.intercepts_state.astype(dtype, copy=False)
+            state.ridge_cursor = resume.ridge_cursor % shape[0]
         return state
 
     def _check_memory(self) -> None:

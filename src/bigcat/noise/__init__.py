@@ -25,7 +25,7 @@ def resolve(noise: "str | Noise") -> Noise:
         if isinstance(noise, CustomNoise):
             noise.check()
         return noise
-    if noise in REGISTRY:
+    if isinstance(noise, str) and noise in REGISTRY:
         return REGISTRY[noise]
     raise ValueError(
         f"noise={noise!r} is not known; choose one of {', '.join(map(repr, REGISTRY))} "

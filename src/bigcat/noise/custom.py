@@ -99,7 +99,7 @@ def _compiled(function: ScalarFunction, field: str):
 
     try:
         return numba.cfunc("float64(float64)", error_model="numpy")(function)
-    except numba.core.errors.NumbaError as error:
+    except (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError) as error:
         raise ValueError(
             f"the noise's {field} cannot be compiled: {error}. "
             "Use arithmetic, if and the math module on one float"
