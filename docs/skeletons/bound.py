@@ -1,0 +1,52 @@
+"""Skeleton of a bound: a value for one row, and its slopes.
+
+Copy this file and replace each line marked FILL; docs/extending/bound.md shows one filled in.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat import Method
+from bigcat._jit import implement
+from bigcat._seam import fit_local, step
+from bigcat.bounds import Bound
+
+
+class Tag(NamedTuple):
+    """What the kernels get to see: numbers and arrays, at least one."""
+
+    ...  # FILL: tag fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class MyBound(Bound):
+    """What people see."""
+
+    # name, promise    for tables and errors
+    # noises           the noises it holds for, by name; None for all
+    # is_bound         is the value never above log p(y | x)?
+    # can_sample       is it right on average over a sample of classes?
+    # n_local          variational parameters a row
+    # ... and the options that people may set
+    ...  # FILL: declarations
+
+    def lower(self, noise):
+        ...  # FILL: lower
+
+
+@implement(fit_local, Tag)
+def _(bound, local, label_score, others, counts, n):
+    """Set the row's local parameters to their optimum for these scores."""
+    ...  # FILL: fit_local
+
+
+@implement(step, Tag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    """Return the value, write its slopes, move the local parameters."""
+    ...  # FILL: step
+
+
+def method(**options):
+    """The bound as a method: `LinearClassifier(method=method(...))`."""
+    return Method(MyBound.name, MyBound(**options))

@@ -1,0 +1,39 @@
+"""Skeleton of a sampler: which other classes a row looks at.
+
+Copy this file and replace each line marked FILL; docs/extending/sampler.md shows one filled in.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat import _random
+from bigcat._jit import implement
+from bigcat._seam import draw
+from bigcat.samplers import Sampler
+
+
+class Tag(NamedTuple):
+    """What the kernels get to see: numbers and arrays, at least one."""
+
+    ...  # FILL: tag fields
+
+
+@dataclass(frozen=True)
+class MySampler(Sampler):
+    """What people see."""
+
+    # name, promise    for tables and errors
+    # n_negatives      set from the estimator's parameter where the sampler is given by name
+    ...  # FILL: declarations
+
+    def lower(self, n_classes, head=None):
+        ...  # FILL: lower
+
+    def width(self, n_classes, head=None):
+        ...  # FILL: width
+
+
+@implement(draw, Tag)
+def _(sampler, rng, label, classes, counts):
+    """Write distinct classes other than `label` and what each stands for; return how many."""
+    ...  # FILL: draw
