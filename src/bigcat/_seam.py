@@ -58,7 +58,8 @@ def step(bound, rng, local, progress, label_score, others, counts, n, n_always, 
     Parameters
     ----------
     local : array
-        The row's own variational parameters, moved in place before the value is taken.
+        The row's own variational parameters, moved in place after the value and before the slopes
+        are taken: a value at parameters that do not depend on the sample is right on average.
     progress : float
         How far the local parameters move: 0 keeps them, 1 replaces them by the new estimate.
     label_score : float

@@ -9,7 +9,8 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # Below this the Gaussian distribution function comes from its asymptotic series: six terms are
 # good to 1e-16 there, while erfc would underflow at -37.6.
 _ASYMPTOTIC_BELOW = -25.0
-# Above this the series for the upper tail is cheaper than erfc, and good to 1e-13 of the tail.
+# Above this the series for the upper tail is cheaper than erfc, and good to 1e-10 of what is then
+# less than 1e-32.
 _ASYMPTOTIC_ABOVE = 12.0
 
 

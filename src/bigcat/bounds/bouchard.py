@@ -78,13 +78,14 @@ def _(bound, local, label_score, others, counts, n):
 
 @implement(step, BouchardTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    if progress > 0.0:
-        best = _best_offset(label_score, others, counts, n)
-        local[0] += progress * (best - local[0])
+    # The value before the move: the local parameter does then not depend on the classes drawn.
     a = local[0]
     value = -a - log1p_exp(-a)
     for c in range(n):
-        d = others[c] - label_score - a
-        value -= counts[c] * log1p_exp(d)
-        slopes[c] = -counts[c] * sigmoid(d)
+        value -= counts[c] * log1p_exp(others[c] - label_score - a)
+    if progress > 0.0:
+        a += progress * (_best_offset(label_score, others, counts, n) - a)
+        local[0] = a
+    for c in range(n):
+        slopes[c] = -counts[c] * sigmoid(others[c] - label_score - a)
     return value
