@@ -299,7 +299,7 @@ def log_probabilities(
     n_samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Log-probabilities of all classes from scores, in place where the dtype is float64.
+    """Log-probabilities of all classes from scores, which are left as they are.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def log_probabilities(
     >>> from bigcat.noise import Gaussian
     >>> from bigcat.probabilities import log_probabilities
     >>> np.exp(log_probabilities(Gaussian(), np.array([[1.0, 0.0, -1.0]]))).round(4)
-    array([[0.7061, 0.2327, 0.0612]])
+    array([[0.7288, 0.2241, 0.0472]])
     """
     if how == "importance":
         samples, log_weights = importance_proposal(n_samples, seed)
