@@ -67,8 +67,9 @@ def _(solver, iteration, epoch):
 @implement(move, AdaptiveTag)
 def _(solver, rate, weights, state, j, gradient):
     square = gradient * gradient
-    s = state[j]
-    s = square if s == 0.0 else s * weights.dtype.type(0.9) + square * weights.dtype.type(0.1)
+    old = state[j]
+    s = square if old == 0.0 else old * weights.dtype.type(0.9) + square * weights.dtype.type(0.1)
+    s = s if gradient != 0.0 else old  # dense rows come with their zeros; no branch, for speed
     state[j] = s
     weights[j] += rate * gradient / (1.0 + math.sqrt(s))
 
