@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from bigcat._jit import kernel
 from bigcat._seam import fit_local, step
-from bigcat.noise import Noise
+from bigcat.noise import Gumbel, Noise
+from bigcat.probabilities import max_scale
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,6 @@ class Bound:
     is_bound: ClassVar[bool] = True
     #: Is the value over a sample of classes right on average, so that sampling is allowed?
     can_sample: ClassVar[bool] = True
-    #: Can some classes be kept exact (`exact_classes`, equation 6 of one-vs-each)?
-    keeps_exact_classes: ClassVar[bool] = False
     #: Variational parameters a row.
     n_local: ClassVar[int] = 0
     #: Is the value free of randomness when all classes are visited?
@@ -36,13 +36,17 @@ class Bound:
         """Tag below the seam."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.bounds")
 
-    def initial_local(self, noise: Noise, n_classes: int) -> np.ndarray:
-        """Local parameters of a row before anything is known: their optimum at equal scores."""
-        local = np.zeros(self.n_local)
+    def initial_local(self, noise: Noise, intercepts: np.ndarray) -> np.ndarray:
+        """Local parameters before a row's features are known, one set for each label.
+
+        The optimum where the label has its intercept as score and every other class the one
+        score that makes the rest as probable as it is (exactly so for the softmax).
+        """
+        table = np.zeros((len(intercepts), self.n_local))
         if self.n_local:
-            one = np.zeros(1)
-            fit_one_local(self.lower(noise), local, 0.0, one, np.full(1, n_classes - 1.0))
-        return local
+            scale = 1.0 if isinstance(noise, Gumbel) else max_scale(noise, len(intercepts))
+            fit_table(self.lower(noise), table, intercepts.astype(np.float64), scale)
+        return table
 
     def check_noise(self, noise: Noise) -> None:
         """Raise if this bound does not hold for that noise."""
@@ -55,9 +59,18 @@ class Bound:
 
 
 @kernel
-def fit_one_local(bound, local, label_score, others, counts):
-    """Call `fit_local` for one row from Python."""
-    fit_local(bound, local, label_score, others, counts, others.shape[0])
+def fit_table(bound, table, scores, scale):
+    """`fit_local` for each label, its rivals merged into one score that stands for all."""
+    n_classes = scores.shape[0]
+    high = scores.max()
+    total = 0.0
+    for k in range(n_classes):
+        total += math.exp((scores[k] - high) / scale)
+    rival, count = np.empty(1), np.full(1, n_classes - 1.0)
+    for k in range(n_classes):
+        rest = max(total - math.exp((scores[k] - high) / scale), 1e-300)
+        rival[0] = high + scale * math.log(rest / (n_classes - 1))
+        fit_local(bound, table[k], scores[k], rival, count, 1)
 
 
 @kernel

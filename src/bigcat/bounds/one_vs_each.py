@@ -33,7 +33,6 @@ class OneVsEach(Bound):
     name: ClassVar[str] = "one-vs-each"
     promise: ClassVar[str] = "bound without local parameters; exact at two classes"
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
-    keeps_exact_classes: ClassVar[bool] = True
 
     def lower(self, noise: Noise) -> OneVsEachTag:
         return OneVsEachTag()

@@ -98,8 +98,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     solver : {"auto", "adaptive", "adagrad", "sgd", "lbfgs"} or Solver, default="auto"
     sampler : {"auto", "uniform", "everything"} or Sampler, default="auto"
     exact_classes : int or array of labels, default=0
-        With one-vs-each: classes whose softmax is kept exact (equation 6); a number takes that
-        many of the most frequent ones.
+        Classes that every row looks at, beside those drawn; a number takes that many of the most
+        frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
+        softmax exact (its equation 6).
     expectation : {"quadrature", "sample"}, default="quadrature"
         How augment-and-reduce takes expectations for noise other than Gumbel: by Gauss-Hermite
         nodes, or by one Monte-Carlo sample as in the paper.
@@ -653,9 +654,7 @@ class _Fit:
             intercepts=np.ascontiguousarray(start[1], dtype=dtype),
             weights_state=np.zeros(shape if has_state else (shape[0], 0), dtype),
             intercepts_state=np.zeros(p.n_classes if has_state else 0, dtype),
-            local=np.tile(
-                self.parts.bound.initial_local(self.parts.noise, p.n_classes), (p.n_rows, 1)
-            ),
+            local=self.parts.bound.initial_local(self.parts.noise, start[1])[p.labels],
             rng=_random.new_state(self.random_state),
         )
         if resume is not None:
