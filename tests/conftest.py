@@ -214,14 +214,13 @@ def train():
             class_major(weights, problem.rows)[:] = start[0]
             intercepts[:] = start[1]
         has_state = parts.solver.has_state
-        local = parts.bound.initial_local(parts.noise, n_classes)
         random_state = np.random.RandomState(seed)
         state = State(
             weights=weights,
             intercepts=intercepts,
             weights_state=np.zeros(shape if has_state else (shape[0], 0), X.dtype),
             intercepts_state=np.zeros(n_classes if has_state else 0, X.dtype),
-            local=np.tile(local, (len(y), 1)),
+            local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
             rng=new_state(random_state),
         )
         values: list[float] = []

@@ -13,9 +13,9 @@ import bigcat.bounds
 import reference.bounds as twin
 from bigcat import _random
 from bigcat._jit import kernel
-from bigcat._seam import step
+from bigcat._seam import fit_local, step
 from bigcat.bounds import REGISTRY, AugmentReduce, Bound, OneVsEach
-from bigcat.bounds._base import fit_one_local, full_rows
+from bigcat.bounds._base import full_rows
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities_of
 
@@ -30,6 +30,11 @@ FALSE_ALARM = 1e-6  # of each statistical test, were its seed not fixed
 def take_step(bound, rng, local, progress, label_score, others, counts, n_always, slopes):
     n = others.shape[0]
     return step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes)
+
+
+@kernel
+def fit_one_local(bound, local, label_score, others, counts):
+    fit_local(bound, local, label_score, others, counts, others.shape[0])
 
 
 @kernel
@@ -234,12 +239,19 @@ def test_local_optimum(local_case):
         assert best == pytest.approx(expected, abs=1e-8)
 
 
-def test_initial_local_is_the_optimum_at_equal_scores(local_case):
+def test_initial_local(local_case):
+    """The optimum at the intercepts where they are equal, and for the softmax's eta always."""
     bound, noise = local_case.bound, local_case.pair.noise
-    local = bound.initial_local(noise, 6)
-    assert local.shape == (bound.n_local,)
+    table = bound.initial_local(noise, np.full(6, 0.7))
+    assert table.shape == (6, bound.n_local)
     expected = best_local(local_case, 0.7, np.full(5, 0.7), ONES)
-    np.testing.assert_allclose(local, expected[: bound.n_local], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(table, np.tile(expected, (6, 1)), rtol=1e-5, atol=1e-6)
+    scores = np.append(OTHERS, LABEL_SCORE)
+    table = bound.initial_local(noise, scores)
+    for k in range(6):
+        expected = best_local(local_case, scores[k], np.delete(scores, k), ONES)
+        exact = bound.name == "augment-reduce" and noise.name == "gumbel"
+        assert table[k, 0] == pytest.approx(expected[0], abs=1e-9 if exact else 1.0)
 
 
 @pytest.mark.parametrize("progress", [0.3, 1.0])
@@ -283,7 +295,7 @@ def test_local_step_agrees_with_the_twin(local_case, progress):
 
 def test_repeated_steps_reach_the_optimum(deterministic_local_case):
     case, row = deterministic_local_case, (LABEL_SCORE, OTHERS, ONES)
-    local = case.bound.initial_local(case.pair.noise, 6)
+    local = case.bound.initial_local(case.pair.noise, np.zeros(6))[0]
     for epoch in range(60):
         _, _, local = value_at(case, local, *row, progress=max((1 + epoch) ** -0.9, 0.1))
     best, _, _ = value_at(case, best_local(case, *row), *row)
@@ -385,7 +397,7 @@ def test_shift_and_permutation(case):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_extreme_scores_stay_finite(case, size, sign):
     others = size * np.array([1.0, -1.0, 0.0, 0.5, -0.25])
-    start = case.bound.initial_local(case.pair.noise, 6)
+    start = case.bound.initial_local(case.pair.noise, np.zeros(6))[0]
     start = start if start.size else np.zeros(1)
     for local in (start, best_local(case, sign * size, others, ONES)):
         assert np.isfinite(local).all()
@@ -416,7 +428,6 @@ def test_exact_classes_make_one_vs_each_tighter():
     assert values[1] == pytest.approx(values[0])  # a softmax over one other class is a sigmoid
     assert (np.diff(values[1:]) > 0).all()
     assert values[-1] == pytest.approx(twin.exact(LABEL_SCORE, OTHERS).value, rel=1e-12)
-    assert [name for name, kind in REGISTRY.items() if kind.keeps_exact_classes] == ["one-vs-each"]
 
 
 @pytest.mark.parametrize("band", [1.0, 1.5])
