@@ -35,6 +35,10 @@ from bigcat.solvers._state import Problem, State
 from bigcat.solvers.lbfgs import run_lbfgs
 
 
+# A parameter at its default leaves a method's own bound as it is.
+_BOUND_DEFAULTS = {"expectation": "quadrature", "n_nodes": 8, "variational": "auto"}
+
+
 def _makes_passes(estimator: LinearClassifier) -> bool:
     """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
     try:
@@ -439,9 +443,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             n_negatives=self.n_negatives,
             learning_rate=self.learning_rate,
             bound_options={
-                "expectation": self.expectation,
-                "n_nodes": self.n_nodes,
-                "variational": self.variational,
+                name: getattr(self, name)
+                for name, default in _BOUND_DEFAULTS.items()
+                if getattr(self, name) != default
             },
         )
 
