@@ -1,0 +1,185 @@
+"""The registry of methods: what it says is so, and parts that do not fit are refused with advice."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+import bigcat
+from bigcat import LinearClassifier, Method, bounds, noise, samplers, solvers
+from bigcat.bounds import AugmentReduce, Exact, OneVsEach
+from bigcat.combinations import register, resolve
+from bigcat.noise import REGISTRY as NOISES
+from bigcat.noise import Gaussian, Gumbel
+from bigcat.samplers import Everything, Uniform
+from bigcat.solvers import SGD, AdaGrad
+
+CHOOSING = Path(__file__).resolve().parents[1] / "docs" / "choosing.md"
+KEYS = {
+    "name",
+    "bound",
+    "solver",
+    "sampler",
+    "noises",
+    "is_bound",
+    "unbiased",
+    "needs",
+    "promises",
+    "citation",
+}
+NAMES = [row["name"] for row in bigcat.methods()]
+
+
+def test_table():
+    table = bigcat.methods()
+    assert len({row["name"] for row in table}) == len(table) >= 4
+    for row in table:
+        assert set(row) == KEYS
+        bound = bounds.REGISTRY[row["bound"]]
+        assert row["is_bound"] is bound.is_bound
+        assert row["sampler"] in samplers.REGISTRY
+        assert row["solver"] in solvers.REGISTRY
+        assert row["noises"] == list(bound.noises or [*NOISES, "custom"])
+        assert row["promises"]
+        assert row["needs"]
+        assert row["citation"]
+    lines = repr(table).splitlines()
+    assert len(lines) == 1 + len(table)
+    assert [line.split()[0] for line in lines[1:]] == NAMES
+    assert "yes" in lines[1]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [NAMES, NOISES, bounds.REGISTRY, samplers.REGISTRY, solvers.REGISTRY],
+    ids=["methods", "noises", "bounds", "samplers", "solvers"],
+)
+def test_the_page_on_choosing_names_every_member(names):
+    text = CHOOSING.read_text()
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_fit_together(name, student_t):
+    row = next(row for row in bigcat.methods() if row["name"] == name)
+    for which in [*row["noises"][: len(NOISES)], student_t]:
+        if which == "custom" or (which is student_t and "custom" not in row["noises"]):
+            continue
+        parts = resolve(name, noise.resolve(which))
+        assert parts.bound.name == row["bound"]
+        assert parts.solver.name == row["solver"]
+        assert parts.sampler.name == row["sampler"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_promised_is_a_fact_of_the_parts(name):
+    """Every pair of solver and sampler is either refused or keeps the promise of no bias."""
+    for solver, sampler in itertools.product(solvers.REGISTRY, samplers.REGISTRY):
+        try:
+            parts = resolve(name, Gumbel(), solver=solver, sampler=sampler)
+        except ValueError:
+            assert (
+                not solvers.REGISTRY[solver].stochastic
+                or not bounds.REGISTRY[name].can_sample
+                or sampler not in samplers.REGISTRY
+            )
+        else:
+            assert parts.sampler.name == "everything" or parts.bound.can_sample
+            assert parts.solver.stochastic or parts.sampler.name == "everything"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            {"method": "softmax"},
+            "method='softmax' is not known; choose one of 'augment-reduce', 'one-vs-each', "
+            "'bouchard', 'exact' (bigcat.methods() describes them)",
+        ),
+        ({"method": 3}, "method=3 is not known; choose one of"),
+        ({"method": ["exact"]}, "method=['exact'] is not known; choose one of"),
+        ({"solver": "newton"}, "solver='newton' is not known; choose 'auto' or one of 'adaptive'"),
+        ({"solver": ["sgd"]}, "solver=['sgd'] is not known; choose 'auto' or one of"),
+        ({"sampler": None}, "sampler=None is not known; choose 'auto' or one of 'uniform'"),
+        ({"sampler": "popular"}, "sampler='popular' is not known"),
+        (
+            {"method": "one-vs-each", "noise": Gaussian()},
+            "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
+            "method='augment-reduce' or 'exact', which hold for every noise",
+        ),
+        (
+            {"method": "bouchard", "noise": Gaussian()},
+            "the bouchard bound holds for noise 'gumbel', not for 'gaussian'",
+        ),
+        (
+            {"method": "exact", "solver": "sgd", "sampler": "uniform"},
+            "the exact bound is biased over a sample of classes; set sampler='everything', or take "
+            "one of 'one-vs-each', 'bouchard', 'augment-reduce'",
+        ),
+        (
+            {"solver": "lbfgs", "sampler": "uniform"},
+            "solver='lbfgs' visits all classes and has no use for sampler='uniform'; leave it at "
+            "'auto'",
+        ),
+        (
+            {"solver": "lbfgs", "noise": Gaussian(), "bound_options": {"expectation": "sample"}},
+            "solver='lbfgs' needs a value without randomness, and the augment-reduce bound takes "
+            "Monte-Carlo samples; set expectation='quadrature' or take one of the solvers "
+            "'adaptive', 'adagrad', 'sgd'",
+        ),
+        (
+            {"solver": "lbfgs", "learning_rate": 0.1},
+            "learning_rate=0.1 has no meaning for solver='lbfgs'; leave it at 'auto'",
+        ),
+        (
+            {"solver": SGD(), "learning_rate": 0.1},
+            "learning_rate=0.1 and a solver object are given both; set the rate in the object, "
+            "SGD(learning_rate=0.1)",
+        ),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_with_advice(arguments, text):
+    arguments = {"method": "augment-reduce", "noise": Gumbel(), **arguments}
+    with pytest.raises(ValueError) as caught:
+        resolve(**arguments)
+    assert text in str(caught.value)
+
+
+def test_parts_override_a_methods_own():
+    parts = resolve(
+        "exact", Gumbel(), solver="sgd", sampler="everything", learning_rate=0.2, n_negatives=7
+    )
+    assert parts.solver == SGD(learning_rate=0.2)
+    assert parts.sampler == Everything()
+    parts = resolve("augment-reduce", Gumbel(), n_negatives=7)
+    assert parts.sampler == Uniform(n_negatives=7)
+    parts = resolve("one-vs-each", Gumbel(), solver=AdaGrad(0.3), sampler=Uniform(2))
+    assert (parts.solver, parts.sampler) == (AdaGrad(0.3), Uniform(2))
+    options = {"expectation": "sample", "n_nodes": 5}
+    assert resolve("exact", Gumbel(), bound_options=options).bound == Exact()
+    bound = resolve("augment-reduce", Gumbel(), bound_options=options).bound
+    assert (bound.expectation, bound.n_nodes) == ("sample", 5)
+
+
+def test_a_method_of_ones_own(monkeypatch):
+    from bigcat import combinations
+
+    monkeypatch.setattr(combinations, "_METHODS", dict(combinations._METHODS))
+    mine = register(Method("near-eta", AugmentReduce(band=2.0), solver="sgd"))
+    assert bigcat.methods()[-1]["name"] == "near-eta"
+    model = LinearClassifier(method="near-eta")
+    assert model._parts().bound.band == 2.0
+    assert model._parts().solver == SGD()
+    with pytest.raises(ValueError, match="a method named 'near-eta' exists already; choose anoth"):
+        register(mine)
+    assert LinearClassifier(method=Method("own", OneVsEach()))._parts().bound == OneVsEach()
+
+
+def test_a_methods_own_bound_is_kept_as_it_is():
+    """Parameters of the estimator that were left alone do not undo what the method says."""
+    own = Method("own", AugmentReduce(expectation="sample", n_nodes=5, variational="gumbel"))
+    bound = LinearClassifier("gaussian", method=own)._parts().bound
+    assert bound == own.bound
+    bound = LinearClassifier("gaussian", method=own, n_nodes=12)._parts().bound
+    assert (bound.n_nodes, bound.expectation) == (12, "sample")
