@@ -1,4 +1,4 @@
-"""The registry of methods: what it says is so, and parts that do not fit are refused with advice."""
+"""The registry of methods: what it says is so, and what does not fit is refused with advice."""
 
 import itertools
 from pathlib import Path

@@ -34,7 +34,6 @@ from bigcat.solvers._loop import Parts, Settings, run_epochs
 from bigcat.solvers._state import Problem, State
 from bigcat.solvers.lbfgs import run_lbfgs
 
-
 # A parameter at its default leaves a method's own bound as it is.
 _BOUND_DEFAULTS = {"expectation": "quadrature", "n_nodes": 8, "variational": "auto"}
 
