@@ -1,6 +1,7 @@
-"""Softmax, probit and logistic models of the same data: which noise has the utilities?
+"""Softmax, probit and logistic models of the same data: which noise do the utilities have?
 
-The data are drawn from a probit model, so the Gaussian noise should win on held-out rows.
+The data are drawn from a probit model. Held-out rows prefer the Gaussian noise, but not by much:
+the three models differ in their tails, and few rows are there.
 """
 
 from bigcat import LinearClassifier
@@ -10,13 +11,11 @@ drawn = synthetic.linear_utilities(4000, 4, 5, noise="gaussian", seed=1)
 X, y = drawn.X, drawn.y
 train, test = slice(0, 1000), slice(1000, None)
 
-print("noise      log-likelihood  bound     accuracy  rows of probabilities add up to")
+print("noise      log-likelihood  worst row  accuracy  size of the weights")
 for noise in ("gumbel", "gaussian", "logistic"):
-    model = LinearClassifier(noise, method="exact", max_epochs=100)
-    model.fit(X[train], y[train])
-    log_likelihood = model.log_proba_of(X[test], y[test]).mean()
-    # The augmented bound at the same weights: nothing is fitted again.
-    bound = model.set_params(method="augment-reduce").lower_bound(X[test], y[test]).mean()
+    # The likelihood itself: the softmax in closed form, the others by quadrature.
+    model = LinearClassifier(noise, method="exact", max_epochs=100).fit(X[train], y[train])
+    log_p = model.log_proba_of(X[test], y[test])
     accuracy = model.score(X[test], y[test])
-    total = model.predict_proba(X[test][:5]).sum(axis=1).mean()
-    print(f"{noise:9}  {log_likelihood:14.4f}  {bound:8.4f}  {accuracy:8.3f}  {total:.12f}")
+    size = abs(model.coef_ - model.coef_.mean(axis=0)).mean()  # noises differ in scale
+    print(f"{noise:9}  {log_p.mean():14.4f}  {log_p.min():9.2f}  {accuracy:8.3f}  {size:19.3f}")
