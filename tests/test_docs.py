@@ -362,9 +362,9 @@ def test_solver_skeleton(parts, digits, monkeypatch):
     gap = best.log_proba_of(X_test, y_test).mean() - model.log_proba_of(X_test, y_test).mean()
     assert abs(gap) < 0.04
 
-    # A part from outside the package must not reach the cache on disk, see docs/decisions.
-    if hasattr(train_rows, "_cache"):
-        assert "filled_" not in str(train_rows._cache._cache_file._load_index().keys())
-        tags = [str(key[0]) for key in train_rows._cache._cache_file._load_index()]
-        assert tags
-        assert not [t for t in tags if re.search(r"\bTag\(", t)]
+    # A part from outside the package must not reach the cache on disk (docs/decisions, 2).
+    cache = getattr(getattr(train_rows, "_cache", None), "_cache_file", None)
+    if cache is not None:  # not without a compiler, nor where no folder is writable
+        outside = re.compile(r"\bTag\(")
+        assert [s for s in train_rows.signatures if outside.search(str(s))]
+        assert [key for key in cache._load_index() if outside.search(str(key))] == []
