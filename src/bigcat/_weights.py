@@ -87,24 +87,27 @@ def _(rows, i, weights, intercepts, classes, n, out):
 
 
 @generic
-def prefetch_scores(rows, i, weights, classes, n):
-    """Start to fetch the weights that `scores` will read for row `i`."""
+def prefetch_row(rows, i, weights, classes, n):
+    """Start to fetch row `i` and the weights that `scores` will read for it."""
 
 
-@implement(prefetch_scores, DenseRows)
+@implement(prefetch_row, DenseRows)
 def _(rows, i, weights, classes, n):
     width = weights.shape[1]
     line = 64 // weights.itemsize
+    for j in range(0, min(width, 64 * line), line):
+        prefetch(rows.values, i * width + j)
     for c in range(n):
-        start = classes[c] * width
+        # The processor follows a run once it has begun; the first lines are what it waits for.
         for j in range(0, min(width, 4 * line), line):
-            prefetch(weights, start + j)
+            prefetch(weights, classes[c] * width + j)
 
 
-@implement(prefetch_scores, SparseRows)
+@implement(prefetch_row, SparseRows)
 def _(rows, i, weights, classes, n):
     width = weights.shape[1]
-    for p in range(rows.indptr[i], min(rows.indptr[i + 1], rows.indptr[i] + 8)):
+    first = rows.indptr[i]
+    for p in range(first, min(rows.indptr[i + 1], first + 8)):
         start = rows.indices[p] * width
         for c in range(n):
             prefetch(weights, start + classes[c])

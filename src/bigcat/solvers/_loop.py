@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from bigcat._jit import kernel
+from bigcat._jit import device, kernel
 from bigcat._seam import coordinate_rate, draw, move, rate, step
 from bigcat._weights import (
     accumulate,
     batch_coordinates,
     is_sparse,
-    prefetch_scores,
+    prefetch_row,
     scores,
     update,
     update_slots,
@@ -35,6 +35,8 @@ from bigcat.solvers._state import Problem, State
 
 #: Seconds of work a kernel call is given: short enough for a progress bar and Ctrl-C.
 CHUNK_SECONDS = 0.2
+#: Rows whose classes are drawn ahead where batches are smaller.
+LOOKAHEAD = 16
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,27 @@ LOCAL_POWER = 0.9
 
 class DivergedError(FloatingPointError):
     """Training produced numbers that are not finite."""
+
+
+@device
+def _update_intercepts(
+    intercepts, state, gradient, classes, slopes, sizes, n_rows, buffered, solver, step_rate
+):
+    """Move the intercepts of a batch: row by row, or by the batch's sum where it is needed."""
+    if not buffered:
+        for r in range(n_rows):
+            for c in range(sizes[r] + 1):
+                move(solver, step_rate, intercepts, state, classes[r, c], slopes[r, c])
+        return
+    for r in range(n_rows):
+        for c in range(sizes[r] + 1):
+            gradient[classes[r, c]] += slopes[r, c]
+    for r in range(n_rows):
+        for c in range(sizes[r] + 1):
+            k = classes[r, c]
+            if gradient[k] != 0.0:  # its first appearance in the batch
+                move(solver, step_rate, intercepts, state, k, gradient[k])
+                gradient[k] = 0.0
 
 
 @kernel
@@ -100,33 +123,40 @@ def train_rows(
 
     Classes of a row are kept with its label last: entry n of the n + 1.
     """
-    classes = np.empty((batch_size, width + 1), np.int64)
-    counts = np.empty((batch_size, width))
+    # Classes are drawn for a block of rows at once, so that the weights of the next row can be
+    # fetched while a row is worked on.
+    block = batch_size * max(1, LOOKAHEAD // batch_size)
+    classes = np.empty((block, width + 1), np.int64)
+    counts = np.empty((block, width))
     slopes = np.empty((batch_size, width + 1), weights.dtype)
-    sizes = np.empty(batch_size, np.int64)
-    always = np.empty(batch_size, np.int64)
+    sizes = np.empty(block, np.int64)
+    always = np.empty(block, np.int64)
     psi, row_slopes = np.empty(width + 1), np.empty(width + 1)
     n_touched = np.zeros(1, np.int64)
+    one_by_one = batch_size == 1
+    buffered = not (linear or one_by_one)
     value = 0.0
-    start = first
-    while start < last:
+    for start in range(first, last, batch_size):
+        offset = (start - first) % block
+        if offset == 0:
+            for r in range(min(block, last - start)):
+                y = labels[order[start + r]]
+                n, n_always = draw(sampler, rng, y, classes[r], counts[r])
+                classes[r, n] = y
+                sizes[r], always[r] = n, n_always
+            prefetch_row(rows, order[start], weights, classes[0], sizes[0] + 1)
         stop = min(start + batch_size, last)
         iteration += 1
         step_rate = weights.dtype.type(rate(solver, iteration, epoch))
 
         for r in range(stop - start):
-            n, n_always = draw(sampler, rng, labels[order[start + r]], classes[r], counts[r])
-            classes[r, n] = labels[order[start + r]]
-            sizes[r], always[r] = n, n_always
-
-        prefetch_scores(rows, order[start], weights, classes[0], sizes[0] + 1)
-        for r in range(stop - start):
-            i, n = order[start + r], sizes[r]
-            if r + 1 < stop - start:
-                prefetch_scores(rows, order[start + r + 1], weights, classes[r + 1], n + 1)
-            scores(rows, i, weights, intercepts, classes[r], n + 1, psi)
+            i, d = order[start + r], offset + r
+            n = sizes[d]
+            if d + 1 < block and start + r + 1 < last:
+                prefetch_row(rows, order[start + r + 1], weights, classes[d + 1], n + 1)
+            scores(rows, i, weights, intercepts, classes[d], n + 1, psi)
             value += row_weights[i] * step(
-                bound, rng, local[i], progress, psi[n], psi, counts[r], n, always[r], row_slopes
+                bound, rng, local[i], progress, psi[n], psi, counts[d], n, always[d], row_slopes
             )
             scale = row_weights[i] * gradient_scale / (stop - start)
             total = 0.0
@@ -134,38 +164,18 @@ def train_rows(
                 total += row_slopes[c]
                 slopes[r, c] = scale * row_slopes[c]
             slopes[r, n] = -scale * total
-
-        if linear or stop - start == 1:
-            for r in range(stop - start):
-                i, n = order[start + r], sizes[r] + 1
-                update(rows, i, weights, weights_state, classes[r], slopes[r], n, solver, step_rate)
-                if fit_intercept:
-                    for c in range(n):
-                        move(
-                            solver,
-                            step_rate,
-                            intercepts,
-                            intercepts_state,
-                            classes[r, c],
-                            slopes[r, c],
-                        )
-        else:
-            n_touched[0] = 0
-            for r in range(stop - start):
-                n = sizes[r] + 1
+            # The row is still in the cache.  A batch's gradient is taken at the weights before
+            # the batch, so only its sum may be built now, unless the batch is this row.
+            if buffered:
                 accumulate(
-                    rows,
-                    order[start + r],
-                    gradient,
-                    slot_of,
-                    touched,
-                    n_touched,
-                    classes[r],
-                    slopes[r],
-                    n,
+                    rows, i, gradient, slot_of, touched, n_touched, classes[d], slopes[r], n + 1
                 )
-                for c in range(n):
-                    intercept_gradient[classes[r, c]] += slopes[r, c]
+            elif one_by_one:
+                update(
+                    rows, i, weights, weights_state, classes[d], slopes[r], n + 1, solver, step_rate
+                )
+
+        if buffered:
             # Visit what the batch touched, or everything in its slots at vector speed: the
             # cheaper of the two (a scan is about four times as fast a coordinate).
             triples = batch_coordinates(rows, order, start, stop, width + 1)
@@ -175,29 +185,40 @@ def train_rows(
                 )
             else:
                 for r in range(stop - start):
+                    i, d = order[start + r], offset + r
                     update_touched(
                         rows,
-                        order[start + r],
+                        i,
                         weights,
                         weights_state,
                         gradient,
                         slot_of,
-                        classes[r],
-                        sizes[r] + 1,
+                        classes[d],
+                        sizes[d] + 1,
                         solver,
                         step_rate,
                     )
             for slot in range(n_touched[0]):
                 slot_of[touched[slot]] = -1
+            n_touched[0] = 0
+        elif not one_by_one:
             for r in range(stop - start):
-                for c in range(sizes[r] + 1):
-                    k = classes[r, c]
-                    g = intercept_gradient[k]
-                    if g != 0.0:
-                        intercept_gradient[k] = 0.0
-                        if fit_intercept:
-                            move(solver, step_rate, intercepts, intercepts_state, k, g)
-
+                i, d = order[start + r], offset + r
+                n = sizes[d] + 1
+                update(rows, i, weights, weights_state, classes[d], slopes[r], n, solver, step_rate)
+        if fit_intercept:
+            _update_intercepts(
+                intercepts,
+                intercepts_state,
+                intercept_gradient,
+                classes[offset:],
+                slopes,
+                sizes[offset:],
+                stop - start,
+                buffered,
+                solver,
+                step_rate,
+            )
         for _ in range(ridge_majors):
             w, s = weights[ridge_cursor], weights_state[ridge_cursor]
             for j in range(w.shape[0]):
@@ -205,7 +226,6 @@ def train_rows(
             ridge_cursor += 1
             if ridge_cursor == weights.shape[0]:
                 ridge_cursor = 0
-        start = stop
     return value, iteration, ridge_cursor
 
 

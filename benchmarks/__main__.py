@@ -1,0 +1,48 @@
+"""``python -m benchmarks [COMMAND ...]``: without a command, a short run of each in minutes."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import augment_reduce, one_vs_each, step_cost
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    table3 = commands.add_parser("table3", help="A&R Table 3: test log-likelihood and accuracy")
+    table3.add_argument("data", choices=augment_reduce.SETTINGS)
+    table3.add_argument("--methods", nargs="*", choices=augment_reduce.METHODS)
+    table3.add_argument("--seed", type=int, default=0)
+    table2 = commands.add_parser("table2", help="A&R Table 2: seconds an epoch")
+    table2.add_argument("data", nargs="*", default=list(augment_reduce.SETTINGS))
+    section = commands.add_parser("section41", help="A&R section 4.1: 10^4 classes, no covariates")
+    section.add_argument("--iterations", type=int, default=500_000)
+    section.add_argument("--methods", nargs="*")
+    ove = commands.add_parser("ove-table2", help="one-vs-each Table 2: ridge 1")
+    ove.add_argument("data", nargs="*", default=list(one_vs_each.PUBLISHED))
+    commands.add_parser("ove-figure1", help="one-vs-each Figure 1: probabilities of ten values")
+    commands.add_parser("step-cost", help="cost of a row against the number of classes")
+    args = parser.parse_args()
+
+    if args.command == "table3":
+        augment_reduce.table3(args.data, args.methods, args.seed)
+    elif args.command == "table2":
+        augment_reduce.table2(args.data)
+    elif args.command == "section41":
+        augment_reduce.section41(args.iterations, args.methods)
+    elif args.command == "ove-table2":
+        one_vs_each.table2(args.data)
+    elif args.command == "ove-figure1":
+        one_vs_each.figure1()
+    elif args.command == "step-cost":
+        step_cost.step_cost()
+    else:
+        augment_reduce.table2(["mnist", "bibtex"])
+        augment_reduce.table3("bibtex")
+        one_vs_each.figure1()
+        step_cost.step_cost()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Augment and reduce: Tables 2 and 3, and section 4.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks._report import FIGURES, clipped_log_likelihood, clock, epoch_seconds, save, show
+from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat.data import load, synthetic
+from bigcat.solvers import Adaptive
+
+# Table 1 of the paper: batch, negatives, iterations.
+SETTINGS = {
+    "mnist": (500, 1, 35_000),
+    "bibtex": (488, 20, 5_000),
+    "omniglot": (541, 50, 45_000),
+}
+METHODS: dict[str, dict[str, Any]] = {
+    "exact": {"method": "exact", "sampler": "everything"},
+    "one-vs-each": {"method": "one-vs-each"},
+    "softmax A&R": {},
+    "probit A&R": {"noise": "gaussian", "n_nodes": 4},
+    "logistic A&R": {"noise": "logistic", "n_nodes": 4},
+    "probit A&R, one sample": {"noise": "gaussian", "expectation": "sample"},
+    "logistic A&R, one sample": {"noise": "logistic", "expectation": "sample"},
+}
+# Test log-likelihood and accuracy (Table 3), seconds an epoch (Table 2).
+PUBLISHED = {
+    ("mnist", "exact"): (-0.261, 0.927, None),
+    ("mnist", "one-vs-each"): (-0.276, 0.919, 0.336),
+    ("mnist", "softmax A&R"): (-0.271, 0.924, 0.337),
+    ("mnist", "probit A&R"): (-0.302, 0.918, 0.431),
+    ("mnist", "logistic A&R"): (-0.287, 0.917, 0.511),
+    ("bibtex", "exact"): (-3.188, 0.361, None),
+    ("bibtex", "one-vs-each"): (-3.300, 0.352, 0.181),
+    ("bibtex", "softmax A&R"): (-3.036, 0.361, 0.188),
+    ("bibtex", "probit A&R"): (-4.184, 0.346, 0.244),
+    ("bibtex", "logistic A&R"): (-3.151, 0.353, 0.246),
+    ("omniglot", "one-vs-each"): (-5.667, 0.179, 4.47),
+    ("omniglot", "softmax A&R"): (-5.171, 0.201, 4.65),
+    ("omniglot", "probit A&R"): (-7.350, 0.178, 5.63),
+    ("omniglot", "logistic A&R"): (-5.395, 0.184, 5.57),
+}
+
+
+def _model(data: str, method: str, max_epochs: int, seed: int = 0) -> LinearClassifier:
+    batch, negatives, _ = SETTINGS[data]
+    options = {
+        "batch_size": batch,
+        "n_negatives": negatives,
+        "solver": Adaptive(learning_rate=0.02),
+        "init": "random",
+        "tol": None,
+        "max_epochs": max_epochs,
+        "random_state": seed,
+    }
+    return LinearClassifier(**{**options, **METHODS[method]})
+
+
+def table3(data: str, methods: list[str] | None = None, seed: int = 0) -> None:
+    """Test log-likelihood, accuracy and bounds with the paper's settings."""
+    train, test = load(data).train, load(data).test
+    batch, _, iterations = SETTINGS[data]
+    per_epoch = -(-len(train.y) // batch)
+    rows, curves = [], {}
+    for name in methods or [m for m in METHODS if (data, m) in PUBLISHED]:
+        model = _model(data, name, max_epochs=-(-iterations // per_epoch), seed=seed)
+        with clock() as times:
+            model.fit(train.X, train.y)
+        curves[name] = model.history_
+        published = PUBLISHED.get((data, name), (None, None, None))
+        part = np.random.RandomState(0).permutation(len(train.y))[:3000]
+        rows.append(
+            {
+                "data": data,
+                "method": name,
+                "log-likelihood": clipped_log_likelihood(model, test.X, test.y),
+                "published": published[0],
+                "accuracy": float(model.score(test.X, test.y)),
+                "published accuracy": published[1],
+                "bound (last epoch, sampled)": float(model.history_[-1]["bound"]),
+                "bound (3,000 training rows)": float(
+                    model.lower_bound(train.X[part], train.y[part]).mean()
+                ),
+                "epochs": model.n_iter_,
+                "CPU seconds": times["cpu"],
+            }
+        )
+        show(rows[-1:])
+        save(f"table3_{data}" + ("" if methods is None else "_" + "_".join(methods)), rows)
+    show(rows)
+    _draw_bounds(data, curves)
+
+
+def _draw_bounds(data: str, curves: dict[str, Any]) -> None:
+    """Figure 2 of the paper: the bound against seconds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name, history in curves.items():
+        axes.plot(history["seconds"], history["bound"], label=name)
+    axes.set(xlabel="training seconds", ylabel="bound a row (nats)", title=data, xscale="log")
+    last = max(h["bound"][-1] for h in curves.values())
+    axes.set_ylim(last - 6.0, 0.1)
+    axes.legend()
+    FIGURES.mkdir(exist_ok=True, parents=True)
+    figure.savefig(FIGURES / f"augment_reduce_{data}.png", dpi=120)
+    plt.close(figure)
+
+
+def table2(data: list[str], epochs: int = 8, repeats: int = 3) -> None:
+    """Seconds an epoch on one core, all methods of a data set in turn, the best of all epochs."""
+    rows = []
+    for name in data:
+        train = load(name).train
+        methods = [m for m in METHODS if m != "exact"]
+        best = dict.fromkeys(methods, np.inf)
+        for _ in range(repeats):
+            for method in methods:
+                model = _model(name, method, max_epochs=epochs).fit(train.X, train.y)
+                best[method] = min(best[method], epoch_seconds(model.history_))
+        for method in methods:
+            published = PUBLISHED.get((name, method.split(",")[0]), (0, 0, None))[2]
+            rows.append(
+                {
+                    "data": name,
+                    "method": method,
+                    "seconds an epoch": best[method],
+                    "published (2018)": published,
+                    "times faster": published / best[method],
+                    "against one-vs-each": best[method] / best["one-vs-each"],
+                }
+            )
+        show([r for r in rows if r["data"] == name])
+        save("table2", rows)
+
+
+def section41(iterations: int = 500_000, methods: list[str] | None = None, seed: int = 0) -> None:
+    """K = 10^4 classes without covariates: probabilities and bounds (section 4.1)."""
+    data = synthetic.categorical_counts(n=300_000, n_classes=10_000, seed=seed)
+    y = data.y
+    counts = np.unique(y, return_counts=True)[1]
+    frequencies = counts / len(y)
+    maximum = float(counts @ np.log(frequencies))
+    rows = []
+    for method in methods or ["augment-reduce", "one-vs-each"]:
+        model = CategoricalDistribution(
+            method,
+            batch_size=500,
+            n_negatives=100,
+            solver=Adaptive(learning_rate=0.02),
+            init="random",
+            tol=None,
+            max_epochs=-(-iterations // 600),
+            random_state=seed,
+        )
+        with clock() as times:
+            model.fit(y)
+        rows.append(
+            {
+                "method": method,
+                "classes seen": len(counts),
+                "iterations": model.n_iter_ * 600,
+                "mean absolute error": float(np.abs(model.probabilities_ - frequencies).mean()),
+                "bound": model.lower_bound_,
+                "bound (last epoch, sampled)": float(model.history_[-1]["bound"] * len(y)),
+                "largest log-likelihood": maximum,
+                "correlation with log N_k": float(np.corrcoef(model.scores_, np.log(counts))[0, 1]),
+                "ms an iteration": 1e3 * model.history_[-1]["seconds"] / (model.n_iter_ * 600),
+                "CPU seconds": times["cpu"],
+            }
+        )
+        show(rows)
+        save("section41" + ("" if methods is None else "_" + "_".join(methods)), rows)

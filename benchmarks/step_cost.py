@@ -1,0 +1,73 @@
+"""Cost of a training row against the number of classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks._report import FIGURES, epoch_seconds, save, show
+from bigcat import LinearClassifier
+
+SIZES = (10**3, 10**4, 10**5, 10**6)
+
+
+def step_cost(n_rows: int = 200_000, n_features: int = 64, n_negatives: int = 20) -> None:
+    """Microseconds a row, dense rows, sizes in turn and three times over; the best of each."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
+    best: dict[tuple[str, int], float] = {}
+    for _ in range(3):
+        for n_classes in SIZES:
+            # Every class once, then at random: K = 10^6 has more classes than rows.
+            y = rng.integers(0, n_classes, n_rows)
+            for method in ("augment-reduce", "one-vs-each"):
+                model = LinearClassifier(
+                    method=method,
+                    solver="sgd",
+                    learning_rate=1e-3,
+                    n_negatives=n_negatives,
+                    batch_size=1,
+                    init="zero",
+                    max_epochs=3,
+                    tol=None,
+                    random_state=0,
+                )
+                for _ in range(1):
+                    model.partial_fit(X, y, classes=np.arange(n_classes))
+                    model.partial_fit(X, y)
+                key = (method, n_classes)
+                best[key] = min(best.get(key, np.inf), epoch_seconds(model.history_))
+    rows = [
+        {
+            "method": method,
+            "classes": k,
+            "microseconds a row": 1e6 * seconds / n_rows,
+            "against K = 1,000": seconds / best[method, SIZES[0]],
+            "weights, MB": 4e-6 * k * n_features,
+        }
+        for (method, k), seconds in best.items()
+    ]
+    show(rows)
+    save("step_cost", rows)
+    _draw(rows)
+
+
+def _draw(rows) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    for method in dict.fromkeys(r["method"] for r in rows):
+        mine = [r for r in rows if r["method"] == method]
+        axes.plot(
+            [r["classes"] for r in mine],
+            [r["microseconds a row"] for r in mine],
+            "o-",
+            label=method,
+        )
+    axes.set(xscale="log", xlabel="classes", ylabel="microseconds a row", ylim=(0, None))
+    axes.legend()
+    FIGURES.mkdir(exist_ok=True, parents=True)
+    figure.savefig(FIGURES / "step_cost.png", dpi=120)
+    plt.close(figure)
