@@ -20,6 +20,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,24 @@ class _CacheImpl(caching.CompileResultCacheImpl):
     _locator_classes = (_FromEnvironment, _BesideSource, _UserWide)
 
 
+class _CacheFiles(caching.IndexDataCacheFile):
+    """Numba's files, but safe where several processes compile at once.
+
+    Numba numbers its data files by a look at the index, so that two processes can take one number
+    for two kernels, and a third one runs the wrong code.  Here a name is used once, and the index
+    names what is written already; the worst that can happen is a kernel that is compiled again.
+    """
+
+    def save(self, key, data):
+        overloads = self._load_index()
+        if not overloads:  # new, or of another version of the package
+            for old in Path(self._cache_path).glob(self._index_name.replace(".nbi", ".*.nbc")):
+                old.unlink(missing_ok=True)
+        overloads[key] = self._data_name(uuid.uuid4().int)
+        self._save_data(overloads[key], data)
+        self._save_index(overloads)
+
+
 class _PackageCache(caching.FunctionCache):
     """Numba's cache, but for kernels with a part from outside the package.
 
@@ -78,6 +97,11 @@ class _PackageCache(caching.FunctionCache):
     """
 
     _impl_class = _CacheImpl
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig, target_context):
         return None if _has_outside_part(sig) else super().load_overload(sig, target_context)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,6 +98,10 @@ class CustomNoise(Noise):
 def _compiled(function: ScalarFunction, field: str):
     import numba
 
+    if numba.config.DISABLE_JIT:  # the Python function itself, behind an address
+        callback: Any = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function)
+        callback.address = ctypes.cast(callback, ctypes.c_void_p).value
+        return callback
     try:
         return numba.cfunc("float64(float64)", error_model="numpy")(function)
     except (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError) as error:
