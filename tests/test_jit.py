@@ -1,0 +1,218 @@
+"""Compiled code: cached between processes, never stale, and the same as plain Python.
+
+The first test of a session compiles every registered combination in a process of its own, which
+takes most of a minute.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bigcat
+from bigcat import _jit
+
+PACKAGE = Path(bigcat.__file__).parent
+
+# Fits every registered method with every noise that it holds for; prints the weights, and how
+# often compiled code came from the cache.
+FITS = """
+import json, math, sys, warnings
+import numpy as np
+import bigcat
+from bigcat import LinearClassifier, noise
+
+warnings.simplefilter("ignore")  # few iterations, and integers that are meant to overflow
+
+
+def log_cdf(t):
+    return min(t, 0.0) - math.log1p(math.exp(-abs(t)))
+
+
+def log_cdf_grad(t):
+    return 0.5 - 0.5 * math.tanh(0.5 * t)
+
+
+def log_pdf(t):
+    return -abs(t) - 2.0 * math.log1p(math.exp(-abs(t)))
+
+
+def log_pdf_grad(t):
+    return -math.tanh(0.5 * t)
+
+
+own = noise.CustomNoise("own", log_cdf, log_cdf_grad, log_pdf, log_pdf_grad)
+rng = np.random.RandomState(0)
+X, y = rng.standard_normal((9, 2)).astype(np.float32), np.arange(9) % 3
+options = {"n_negatives": 1, "batch_size": 4, "max_epochs": 2, "random_state": 0, "tol": None}
+weights = {}
+for row in bigcat.methods():
+    for name in row["noises"]:
+        model = LinearClassifier(own if name == "custom" else name, row["name"], **options)
+        model.fit(X, y)
+        weights[f"{row['name']} {name}"] = model.coef_.tolist() + [model.intercept_.tolist()]
+stats = {}
+for module in [m for name, m in sorted(sys.modules.items()) if name.startswith("bigcat")]:
+    for found in vars(module).values():
+        if hasattr(found, "stats") and hasattr(found, "py_func") and found.signatures:
+            name = f"{found.py_func.__module__}.{found.py_func.__name__}"
+            if getattr(found._cache, "cache_path", None):
+                hits, misses = found.stats.cache_hits, found.stats.cache_misses
+                stats[name] = [sum(hits.values()), sum(misses.values())]
+print(json.dumps({"weights": weights, "stats": stats, "file": bigcat.__file__}))
+"""
+ONE_KERNEL = """
+import json
+import bigcat
+from bigcat import _jit
+from bigcat.noise import Gaussian, _base
+value = float(Gaussian().log_cdf(0.5))
+misses = sum(_base._map_log_cdf.stats.cache_misses.values())
+where = getattr(_base._map_log_cdf._cache, "cache_path", None)
+print(json.dumps([value, misses, where, _jit.source_hash(), bigcat.__file__]))
+"""
+
+
+def run(script, tmp_path, path=None, **environment):
+    """Run a script from a file in a new process; its printed JSON."""
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    path = str(path or PACKAGE.parent)
+    environment = {**clean, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, str(file)], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    """A first process, with an empty cache: (cache folder, what it printed)."""
+    folder = tmp_path_factory.mktemp("jit")
+    cache = folder / "cache"
+    return folder, cache, run(FITS, folder, NUMBA_CACHE_DIR=str(cache))
+
+
+def test_a_second_process_compiles_nothing(cold):
+    folder, cache, first = cold
+    assert Path(first["file"]).parent == PACKAGE
+    loops = {"bigcat.solvers._loop.train_rows", "bigcat.bounds._base.full_rows"}
+    assert loops <= set(first["stats"])
+    for name in loops:
+        assert first["stats"][name][0] == 0
+        assert first["stats"][name][1] >= 5
+    second = run(FITS, folder, NUMBA_CACHE_DIR=str(cache))
+    assert {name: misses for name, (_, misses) in second["stats"].items() if misses} == {}
+    for name in loops:
+        assert second["stats"][name][0] == first["stats"][name][1]
+    assert second["weights"] == first["weights"]  # and the bits are the same
+
+
+def test_every_registered_combination_was_fitted(cold):
+    _, _, first = cold
+    expected = {f"{row['name']} {n}" for row in bigcat.methods() for n in row["noises"]}
+    assert set(first["weights"]) == expected
+    for weights in first["weights"].values():
+        assert np.isfinite(weights[0]).all()
+
+
+def test_plain_python_gives_the_same_fits(cold):
+    folder, cache, first = cold
+    plain = run(FITS, folder, NUMBA_CACHE_DIR=str(cache), NUMBA_DISABLE_JIT="1")
+    assert plain["stats"] == {}  # nothing was compiled
+    assert plain["weights"].keys() == first["weights"].keys()
+    for name, weights in plain["weights"].items():
+        for found, expected in zip(weights, first["weights"][name]):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """The package, copied to where it can be edited."""
+    home = tmp_path / "copy"
+    shutil.copytree(PACKAGE, home / "bigcat", ignore=shutil.ignore_patterns("__pycache__"))
+    return home
+
+
+def test_any_edit_changes_the_hash(copied, monkeypatch):
+    root = copied / "bigcat"
+    monkeypatch.setattr(_jit, "__file__", str(root / "_jit.py"))
+    hashes = {_jit.source_hash.__wrapped__()}
+    assert hashes == {_jit.source_hash.__wrapped__()}
+    for edited in ("_special.py", "noise/gaussian.py", "solvers/_loop.py", "cli/demo.py"):
+        with (root / edited).open("a") as file:
+            file.write("\n# edited\n")
+        hashes.add(_jit.source_hash.__wrapped__())
+    (root / "noise" / "new.py").write_text("")
+    hashes.add(_jit.source_hash.__wrapped__())
+    (root / "noise" / "new.py").rename(root / "noise" / "newer.py")
+    hashes.add(_jit.source_hash.__wrapped__())
+    assert len(hashes) == 7
+
+
+def test_an_edited_callee_is_not_served_from_the_cache(copied, tmp_path):
+    """What numba by itself gets wrong: the edit is in another file than the entry point."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    first, misses, where, stamp, file = run(ONE_KERNEL, tmp_path, copied, **cache)
+    assert Path(file).parent == copied / "bigcat"
+    assert str(tmp_path / "cache") in where
+    assert misses == 1
+    again, misses, _, _, _ = run(ONE_KERNEL, tmp_path, copied, **cache)
+    assert (again, misses) == (first, 0)
+    callee = copied / "bigcat" / "_special.py"
+    text = callee.read_text()
+    assert "    return math.log1p(-upper)" in text or "        return math.log(lower)" in text
+    text = text.replace("return math.log1p(-upper)", "return 1.0 + math.log1p(-upper)")
+    callee.write_text(text.replace("return math.log(lower)", "return 1.0 + math.log(lower)"))
+    edited, misses, _, new_stamp, _ = run(ONE_KERNEL, tmp_path, copied, **cache)
+    assert misses == 1
+    assert new_stamp != stamp
+    assert edited == pytest.approx(1.0 + first)
+    # The old version's code is not left behind.
+    assert len(list((tmp_path / "cache").rglob("*_map_log_cdf-*.nbc"))) == 1
+
+
+def test_works_where_nothing_is_writable(copied, tmp_path):
+    for folder in [p for p in (copied / "bigcat").rglob("*") if p.is_dir()] + [copied / "bigcat"]:
+        (folder / "__pycache__").write_text("a file where numba wants a folder")
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    nowhere = str(blocked / "deeper")
+    places = {"NUMBA_CACHE_DIR": nowhere, "XDG_CACHE_HOME": nowhere, "HOME": nowhere}
+    value, _, where, _, _ = run(ONE_KERNEL, tmp_path, copied, **places)
+    assert where is None
+    assert value == pytest.approx(-0.36894641528865635)
+
+
+def test_processes_that_compile_at_once_do_not_mix_up_kernels(tmp_path):
+    """Both look at the index before either writes to it."""
+    files = [_jit._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp") for _ in range(2)]
+    before = files[0]._load_index()
+    files[0].save("of a", "code a")
+    files[1]._load_index = lambda: dict(before)
+    files[1].save("of b", "code b")
+    files[0].save("of c", "code c")
+    third = _jit._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp")
+    assert third.load("of a") in (None, "code a")
+    assert third.load("of b") in (None, "code b")
+    assert third.load("of c") == "code c"
+    fresh = _jit._CacheFiles(str(tmp_path), "kernel-1.py311", "another stamp")
+    assert fresh.load("of c") is None
+    fresh.save("of c", "newer code")
+    assert fresh.load("of c") == "newer code"
+    assert len(list(tmp_path.glob("*.nbc"))) == 1
+
+
+def test_dispatch_on_a_tag_that_has_no_implementation():
+    from bigcat._seam import log_cdf
+
+    with pytest.raises(KeyError):
+        log_cdf(object(), 0.0)
+    assert {tag.__module__.split(".")[0] for tag in log_cdf.implementations} >= {"bigcat"}

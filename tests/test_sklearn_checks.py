@@ -1,0 +1,40 @@
+"""scikit-learn's own checks of an estimator: all of them, none skipped, and counted."""
+
+import pytest
+import sklearn
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+from bigcat import LinearClassifier
+
+# Where nothing is drawn (few classes, small data) every solver is exact about sample weights too.
+# Not here: one negative of several (weight 2 is a row twice on average only), and L-BFGS at a `tol`
+# below what rounding allows (two equivalent problems then end 1e-8 apart, and scikit-learn compares
+# to 1e-9).
+CONFIGURATIONS = [
+    LinearClassifier(),
+    LinearClassifier(method="exact", l2=1.0),
+    LinearClassifier(noise="gaussian"),
+    LinearClassifier(method="one-vs-each", solver="sgd"),
+]
+N_CHECKS = {"1.9.1": 64}  # in the version of constraints.txt
+
+
+@parametrize_with_checks(CONFIGURATIONS)
+def test_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", CONFIGURATIONS, ids=str)
+def test_how_many_checks_there_are(estimator):
+    n = len(list(estimator_checks_generator(estimator, mark="skip")))
+    if sklearn.__version__ in N_CHECKS:
+        assert n == N_CHECKS[sklearn.__version__]
+    else:
+        assert n >= 55
+
+
+def test_no_check_is_skipped_for_want_of_array_api():
+    """What `conftest.py` sets before scipy is imported."""
+    import scipy._lib._array_api as array_api
+
+    assert array_api.SCIPY_ARRAY_API
