@@ -6,6 +6,7 @@ Everything is float64 here, so that the order of additions is all that may diffe
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numba
 import numpy as np
 import pytest
 import scipy.sparse
@@ -62,10 +63,22 @@ def test_scores(sparse):
 
 def test_no_copy_where_the_input_fits():
     X, _ = sparse_problem(4, 6, 2, nonzeros=2)
-    assert as_rows(X, np.dtype(float)).values is X.data
+    rows = as_rows(X, np.dtype(float))
+    assert np.shares_memory(rows.values, X.data)
+    assert np.shares_memory(rows.indices, X.indices)
     dense = X.toarray()
-    assert as_rows(dense, np.dtype(float)).values is dense
+    assert np.shares_memory(as_rows(dense, np.dtype(float)).values, dense)
     assert as_rows(X, np.dtype(np.float32)).values.dtype == np.float32
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_read_only_input_is_the_same_type_to_the_kernels(sparse):
+    X, _ = sparse_problem(4, 6, 2, nonzeros=2)
+    X = X if sparse else X.toarray()
+    types = numba.typeof(as_rows(X, np.dtype(float)))
+    for array in (X.data, X.indptr, X.indices) if sparse else (X,):
+        array.flags.writeable = False
+    assert numba.typeof(as_rows(X, np.dtype(float))) == types
 
 
 @stochastic

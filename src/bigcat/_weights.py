@@ -38,10 +38,21 @@ Rows = DenseRows | SparseRows
 
 
 def as_rows(X: np.ndarray | scipy.sparse.csr_array, dtype: np.dtype) -> Rows:
-    """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits."""
+    """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits.
+
+    The views are read-only whatever X is: to numba that is another type, and input that is mapped
+    to a file (as joblib does for its workers) would be compiled for once more.
+    """
     if scipy.sparse.issparse(X):
-        return SparseRows(X.indptr, X.indices, X.data.astype(dtype, copy=False))
-    return DenseRows(np.ascontiguousarray(X, dtype=dtype))
+        data = X.data.astype(dtype, copy=False)
+        return SparseRows(_read_only(X.indptr), _read_only(X.indices), _read_only(data))
+    return DenseRows(_read_only(np.ascontiguousarray(X, dtype=dtype)))
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
 
 
 def is_sparse(rows: Rows) -> bool:
