@@ -12,7 +12,7 @@ import reference.solvers
 from bigcat import LinearClassifier, noise
 from bigcat._weights import as_rows
 from bigcat.bounds import REGISTRY as BOUNDS
-from bigcat.solvers import LBFGS, REGISTRY, SGD, AdaGrad, Adaptive, DivergedError, Solver
+from bigcat.solvers import LBFGS, REGISTRY, SGD, AdaGrad, Adaptive, DivergedError, Solver, _loop
 from bigcat.solvers._state import Problem
 from bigcat.solvers.lbfgs import Objective
 
@@ -271,6 +271,23 @@ def test_one_seed_gives_the_same_bits(train, solver):
     assert (first.intercept == again.intercept).all()
     assert first.values == again.values
     assert (train(X, y, seed=6, **options).coef != first.coef).any()
+
+
+@pytest.mark.parametrize("batch_size", [1, 10])
+@pytest.mark.parametrize("expectation", ["quadrature", "sample"])
+def test_bits_do_not_depend_on_the_speed_of_the_machine(
+    train, monkeypatch, batch_size, expectation
+):
+    """Rows go to the kernel in chunks that are sized by the clock."""
+    X, y = problem(n_rows=4500)
+    options = {"noise_name": "gaussian", "expectation": expectation, "n_negatives": 2}
+    options |= {"batch_size": batch_size, "epochs": 1, "solver": SGD(0.01)}
+    found = []
+    for seconds in (1e-9, 1e9):
+        monkeypatch.setattr(_loop, "CHUNK_SECONDS", seconds)
+        found.append(train(X, y, **options))
+    assert (found[0].coef == found[1].coef).all()
+    assert (found[0].local == found[1].local).all()
 
 
 @stochastic

@@ -354,7 +354,9 @@ def run_epochs(
     on_compiled(time.perf_counter() - started)
 
     total_weight = problem.row_weights.sum()
-    chunk_rows = batch_size * max(1, 2048 // batch_size)
+    # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change the bits.
+    block = batch_size * max(1, LOOKAHEAD // batch_size)
+    chunk_rows = block * max(1, 2048 // block)
     for _ in range(settings.max_epochs):
         started = time.perf_counter()
         if settings.shuffle:
@@ -375,7 +377,7 @@ def run_epochs(
             done = end
             on_chunk(done / problem.n_rows, total / total_weight * problem.n_rows / done)
             grow = min(2.0, CHUNK_SECONDS / seconds)
-            chunk_rows = batch_size * max(1, int(chunk_rows * grow) // batch_size)
+            chunk_rows = block * max(1, int(chunk_rows * grow) // block)
         state.epoch += 1
         if on_epoch(total / total_weight, time.perf_counter() - started):
             return
