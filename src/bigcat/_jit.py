@@ -32,7 +32,7 @@ from numba.extending import intrinsic, overload
 
 # No "nnan", "ninf" or "arcp": checks for NaN must survive, and rounding stays IEEE.
 _FAST = {"reassoc", "contract", "nsz"}
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": _FAST}
+_OPTIONS: Any = {"error_model": "numpy", "fastmath": _FAST}
 
 
 @functools.cache
@@ -68,7 +68,7 @@ class _UserWide(_PackageStamp, caching.UserWideCacheLocator):
 
 
 class _CacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes = (_FromEnvironment, _BesideSource, _UserWide)
+    _locator_classes: Any = [_FromEnvironment, _BesideSource, _UserWide]  # noqa: RUF012
 
 
 class _CacheFiles(caching.IndexDataCacheFile):
@@ -116,9 +116,9 @@ def _has_outside_part(sig: Any) -> bool:
     package = __name__.partition(".")[0]
     pending = list(getattr(sig, "args", sig))
     while pending:
-        numba_type = pending.pop()
+        numba_type: Any = pending.pop()
         if isinstance(numba_type, types.BaseTuple):
-            pending.extend(numba_type)
+            pending.extend(numba_type)  # type: ignore[arg-type]
         tag = getattr(numba_type, "instance_class", None)
         if tag is not None and tag.__module__.partition(".")[0] != package:
             return True

@@ -11,7 +11,7 @@ Kernels see a row through the verbs below, which have one implementation for eac
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import scipy.sparse
@@ -37,7 +37,7 @@ class SparseRows(NamedTuple):
 Rows = DenseRows | SparseRows
 
 
-def as_rows(X: np.ndarray | scipy.sparse.csr_array, dtype: np.dtype) -> Rows:
+def as_rows(X: Any, dtype: Any) -> Rows:
     """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits.
 
     The views are read-only whatever X is: to numba that is another type, and input that is mapped
@@ -55,7 +55,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return view
 
 
-def is_sparse(rows: Rows) -> bool:
+def is_sparse(rows: Rows) -> TypeGuard[SparseRows]:
     return isinstance(rows, SparseRows)
 
 

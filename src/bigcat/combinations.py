@@ -206,7 +206,7 @@ def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
             f"solver={solver!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, SOLVERS))}"
         )
-    made = SOLVERS[solver]()
+    made: Any = SOLVERS[solver]()
     if learning_rate == "auto":
         return made
     if not hasattr(made, "learning_rate"):
@@ -229,7 +229,7 @@ def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives
             f"sampler={sampler!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, SAMPLERS))}"
         )
-    kind = SAMPLERS[sampler]
+    kind: Any = SAMPLERS[sampler]
     return kind(n_negatives=n_negatives) if hasattr(kind, "n_negatives") else kind()
 
 

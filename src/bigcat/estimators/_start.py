@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bigcat._weights import class_major, weights_shape
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import max_scale
 from bigcat.solvers._state import Problem
@@ -34,42 +35,48 @@ def check_parameters(estimator: Any) -> None:
                 f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
             )
     l2 = getattr(estimator, "l2", 0.0)
-    if not isinstance(l2, numbers.Real) or not 0.0 <= l2 < math.inf:
+    if not _is_number(l2) or not 0.0 <= l2 < math.inf:
         raise ValueError(f"l2={l2!r} must be a finite number of at least 0")
     tol = estimator.tol
-    if tol is not None and not (isinstance(tol, numbers.Real) and tol >= 0.0):
+    if tol is not None and not (_is_number(tol) and tol >= 0.0):
         raise ValueError(f"tol={tol!r} must be a number of at least 0, or None")
     rate = estimator.learning_rate
-    if rate != "auto" and not (isinstance(rate, numbers.Real) and 0.0 < rate < math.inf):
+    if rate != "auto" and not (_is_number(rate) and 0.0 < rate < math.inf):
         raise ValueError(f"learning_rate={rate!r} must be a number above 0, or 'auto'")
     callbacks = getattr(estimator, "callbacks", None) or ()
     if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
         raise ValueError(f"callbacks={callbacks!r} must be a list of functions, or None")
     n_exact = getattr(estimator, "exact_classes", 0)
-    if n_exact is None or (isinstance(n_exact, numbers.Real) and not _is_count(n_exact)):
+    if n_exact is None or (_is_number(n_exact) and not _is_count(n_exact)):
         raise ValueError(
             f"exact_classes={n_exact!r} must be a whole number of at least 0 or a list of labels"
         )
     fraction = getattr(estimator, "validation_fraction", 0.5)
-    if not (isinstance(fraction, numbers.Real) and 0.0 < fraction < 1.0):
+    if not (_is_number(fraction) and 0.0 < fraction < 1.0):
         raise ValueError(f"validation_fraction={fraction!r} must lie between 0 and 1")
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
+
+
 def _is_count(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= 0
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and bool(value >= 0)
 
 
 def initial_weights(
     init: str, problem: Problem, noise: Noise, random_state: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Class-major weights and intercepts to start from, in the layout that the rows want."""
+    """Weights (n_classes, n_features), in the memory layout of the rows, and intercepts."""
     dtype = problem.rows.values.dtype
     shape = (problem.n_classes, problem.n_features)
     if init == "random":  # A&R section 4: standard deviations 0.1 and 0.001
         weights = (0.1 * random_state.standard_normal(shape)).astype(dtype)
         intercepts = 0.001 * random_state.standard_normal(problem.n_classes)
         return weights, intercepts if problem.fit_intercept else np.zeros(problem.n_classes)
-    weights = np.zeros(shape[::-1], dtype).T  # feature-major memory: free for sparse rows
+    layout = weights_shape(problem.rows, problem.n_features, problem.n_classes)
+    weights = class_major(np.zeros(layout, dtype), problem.rows)
     intercepts = np.zeros(problem.n_classes)
     if init == "frequencies" and problem.fit_intercept:
         counts = np.bincount(problem.labels, problem.row_weights, problem.n_classes)

@@ -98,7 +98,7 @@ class CustomNoise(Noise):
 def _compiled(function: ScalarFunction, field: str):
     import numba
 
-    if numba.config.DISABLE_JIT:  # the Python function itself, behind an address
+    if getattr(numba.config, "DISABLE_JIT", False):  # the Python function itself, behind an address
         callback: Any = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function)
         callback.address = ctypes.cast(callback, ctypes.c_void_p).value
         return callback

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Uniform(Sampler):
     promise: ClassVar[str] = "uniform over the other classes, without replacement"
     n_negatives: int = 1
 
-    def lower(self, n_classes: int, head: np.ndarray | None = None) -> UniformTag:
+    def lower(self, n_classes: int, head: np.ndarray | None = None) -> Any:
         if head is not None and len(head):
             return self._lower_with_head(n_classes, np.asarray(head, dtype=np.int64))
         n_drawn = min(self.n_negatives, n_classes - 1)

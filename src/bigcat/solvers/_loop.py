@@ -256,16 +256,11 @@ class _Ridge:
         return cls(problem.l2 / total * shape[0] / majors, majors)
 
 
-def gradient_slots(problem: Problem, parts: Parts, batch_size: int, shape: tuple[int, int]) -> int:
+def gradient_slots(solver: Solver, batch_size: int, majors_a_row: int, n_majors: int) -> int:
     """Rows of the batch's gradient buffer: the most majors that a batch can touch."""
-    if parts.solver.linear or batch_size == 1:
+    if solver.linear or batch_size == 1:
         return 0
-    rows = problem.rows
-    if is_sparse(rows):
-        per_row = int(np.diff(rows.indptr).max(initial=1))
-    else:
-        per_row = parts.sampler.width(problem.n_classes, problem.head) + 1
-    return min(shape[0], batch_size * per_row)
+    return min(n_majors, batch_size * majors_a_row)
 
 
 def run_epochs(
@@ -294,7 +289,9 @@ def run_epochs(
     dtype = state.weights.dtype
     batch_size = min(settings.batch_size, problem.n_rows)
     ridge = _Ridge.plan(problem, parts, batch_size, shape)
-    n_slots = gradient_slots(problem, parts, batch_size, shape)
+    n_slots = gradient_slots(
+        parts.solver, batch_size, _majors_a_row(problem, parts.sampler), shape[0]
+    )
     buffered = n_slots > 0
     fixed: dict[str, Any] = {
         "batch_size": batch_size,
@@ -381,6 +378,12 @@ def run_epochs(
         state.epoch += 1
         if on_epoch(total / total_weight, time.perf_counter() - started):
             return
+
+
+def _majors_a_row(problem: Problem, sampler: Sampler) -> int:
+    if is_sparse(problem.rows):
+        return int(np.diff(problem.rows.indptr).max(initial=1))
+    return sampler.width(problem.n_classes, problem.head) + 1
 
 
 def _gradient_scale(problem: Problem, solver: Solver) -> float:

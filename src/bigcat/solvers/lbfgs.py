@@ -76,7 +76,7 @@ class Objective:
                 True,
             )
             row_weights = p.row_weights[start:stop]
-            value += row_weights @ values
+            value += float(row_weights @ values)
             slopes *= row_weights[:, None]
             grad_w += _transposed_product(slopes, x)
             grad_b += slopes.sum(axis=0)
@@ -88,17 +88,13 @@ class Objective:
 
 
 def _block(rows: Rows, start: int, stop: int, n_features: int):
-    if not is_sparse(rows):
-        return rows.values[start:stop].astype(np.float64, copy=False)
-    first, last = rows.indptr[start], rows.indptr[stop]
-    return scipy.sparse.csr_array(
-        (
-            rows.values[first:last].astype(np.float64, copy=False),
-            rows.indices[first:last],
-            rows.indptr[start : stop + 1] - first,
-        ),
-        shape=(stop - start, n_features),
-    )
+    if is_sparse(rows):
+        first, last = rows.indptr[start], rows.indptr[stop]
+        values = rows.values[first:last].astype(np.float64, copy=False)
+        indptr = rows.indptr[start : stop + 1] - first
+        shape = (stop - start, n_features)
+        return scipy.sparse.csr_array((values, rows.indices[first:last], indptr), shape=shape)
+    return rows.values[start:stop].astype(np.float64, copy=False)
 
 
 def _transposed_product(slopes: np.ndarray, x) -> np.ndarray:
