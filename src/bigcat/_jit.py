@@ -27,7 +27,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
-from numba.core import caching, cgutils
+from numba.core import caching, cgutils, errors
 from numba.extending import intrinsic, overload
 
 # No "nnan", "ninf" or "arcp": checks for NaN must survive, and rounding stays IEEE.
@@ -154,7 +154,13 @@ def generic(template: Callable) -> Callable:
         return implementations[type(tag)](tag, *args)
 
     def choose(tag, *args):
-        return implementations.get(getattr(tag, "instance_class", None))
+        kind = getattr(tag, "instance_class", None)
+        if kind is not None and kind not in implementations:
+            raise errors.TypingError(
+                f"{kind.__name__} has no implementation of {template.__name__}(); "
+                f"register one with bigcat._jit.implement({template.__name__}, {kind.__name__})"
+            )
+        return implementations.get(kind)
 
     overload(dispatch, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
     dispatch.implementations = implementations  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +30,7 @@ class Bound:
     #: Variational parameters a row.
     n_local: ClassVar[int] = 0
     #: Is the value free of randomness when all classes are visited?
-    deterministic: bool = True
+    deterministic: bool = field(default=True, init=False)
 
     def lower(self, noise: Noise) -> Any:
         """Tag below the seam."""

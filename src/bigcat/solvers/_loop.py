@@ -57,8 +57,13 @@ class Settings:
     fresh_rows: bool = False  # rows that were never seen: local parameters start anew
 
 
-#: Local steps are (1 + epoch)^-0.9 (A&R section 4, after Hoffman et al., 2013).
-LOCAL_POWER = 0.9
+def local_progress(epoch: int) -> float:
+    """Size of the local steps: (1 + t)^-0.9 with epochs t = 1, 2, ... (A&R section 4).
+
+    The authors' code counts from 1 too, and rightly: a first step of 1 would throw the starting
+    values away for an estimate from a few sampled classes.
+    """
+    return float((2.0 + epoch) ** -0.9)
 
 
 class DivergedError(FloatingPointError):
@@ -337,7 +342,7 @@ def run_epochs(
             fixed["touched"],
             state.iteration,
             state.epoch,
-            1.0 if settings.fresh_rows else (1.0 + state.epoch) ** -LOCAL_POWER,
+            local_progress(0 if settings.fresh_rows else state.epoch),
             fixed["gradient_scale"],
             fixed["ridge"],
             fixed["ridge_majors"],

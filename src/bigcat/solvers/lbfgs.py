@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.optimize
 import scipy.sparse
+from threadpoolctl import threadpool_limits
 
 from bigcat import _random
 from bigcat._weights import Rows, is_sparse
@@ -21,6 +22,8 @@ from bigcat.solvers._state import Problem
 
 #: Scores held at a time, in numbers: 32 MB.
 BLOCK = 1 << 22
+#: Multiplications in one pass below which the products run on one thread.
+SMALL_PRODUCT = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -148,20 +151,23 @@ def run_lbfgs(
             raise StopIteration
 
     start = np.concatenate([weights.ravel(), intercepts]).astype(np.float64)
-    result = scipy.optimize.minimize(
-        negative,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=after_iteration,
-        options={
-            "maxiter": max_iterations,
-            "maxfun": 2 * max_iterations + 20,
-            "maxcor": solver.memory,
-            "gtol": tol,
-            "ftol": 0.0,
-        },
-    )
+    # Threads cost more than they give in small products, far more where others use the cores.
+    small = problem.n_rows * weights.size < SMALL_PRODUCT
+    with threadpool_limits(limits=1 if small else None, user_api="blas"):
+        result = scipy.optimize.minimize(
+            negative,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            callback=after_iteration,
+            options={
+                "maxiter": max_iterations,
+                "maxfun": 2 * max_iterations + 20,
+                "maxcor": solver.memory,
+                "gtol": tol,
+                "ftol": 0.0,
+            },
+        )
     best_w, best_b = split(result.x)
     return best_w, best_b, bool(result.success) or stopped
 
