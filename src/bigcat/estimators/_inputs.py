@@ -89,7 +89,8 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y holds one class only, {classes[0]!r}; a classifier needs at least 2 classes"
+            f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least 2 "
+            "classes"
         )
     return classes, labels.astype(np.int64).reshape(-1)
 
