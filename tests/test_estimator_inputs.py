@@ -1,0 +1,306 @@
+"""Bad input: a clear error before any work, and an estimator that is as it was."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.exceptions import NotFittedError
+
+from bigcat import LinearClassifier
+from bigcat.noise import CustomNoise
+from bigcat.solvers import SGD
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = np.arange(40) % 5
+
+
+def with_value(value, *rows, sparse=False):
+    bad = X.copy()
+    for row in rows:
+        bad[row, 1] = value
+    return scipy.sparse.csr_array(bad) if sparse else bad
+
+
+def wrong_slope(t):
+    return 1.0
+
+
+WRONG_NOISE = CustomNoise("wrong", wrong_slope, wrong_slope, wrong_slope, wrong_slope)
+
+BAD_DATA = {
+    "NaN": (with_value(np.nan, 17, 3), Y, "X holds NaN in rows 3, 17; drop or impute them"),
+    "one NaN": (with_value(np.nan, 8), Y, "X holds NaN in row 8; drop or impute them"),
+    "inf": (with_value(-np.inf, 39), Y, "X holds inf in row 39; drop or impute them"),
+    "both": (
+        np.where(np.isclose(X, X[5, 0]), np.inf, with_value(np.nan, 9)),
+        Y,
+        "X holds NaN and inf in rows 5, 9; drop or impute them",
+    ),
+    "many": (
+        with_value(np.nan, *range(30, 38)),
+        Y,
+        "X holds NaN in rows 30, 31, 32, 33, 34 and 3 more; drop or impute them",
+    ),
+    "sparse NaN": (
+        with_value(np.nan, 0, 21, sparse=True),
+        Y,
+        "X holds NaN in rows 0, 21; drop or impute them",
+    ),
+    "sparse inf": (with_value(np.inf, 4, sparse=True), Y, "X holds inf in row 4; drop or impute"),
+    "one class": (
+        X,
+        np.full(40, 3),
+        "y holds one class only, 3; a classifier needs at least 2 classes",
+    ),
+    "lengths": (X, Y[:-1], "inconsistent numbers of samples: [40, 39]"),
+    "no rows": (X[:0], Y[:0], "Found array with 0 sample(s)"),
+    "y of numbers": (X, Y + 0.5, "Unknown label type: continuous"),
+    "y with NaN": (X, np.where(Y == 2, np.nan, Y.astype(float)), "Input y contains NaN"),
+    "text in X": (np.array([["a", "b"]] * 40), Y, "could not convert string to float"),
+    "one dimension": (X[:, 0], Y, "Expected 2D array, got 1D array instead"),
+}
+BAD_PARAMETERS = {
+    "n_negatives": (0, "n_negatives=0 must be a whole number of at least 1"),
+    "batch_size": (2.5, "batch_size=2.5 must be a whole number of at least 1"),
+    "max_epochs": (True, "max_epochs=True must be a whole number of at least 1"),
+    "n_iter_no_change": (-1, "n_iter_no_change=-1 must be a whole number of at least 1"),
+    "n_nodes": ("8", "n_nodes='8' must be a whole number of at least 1"),
+    "learning_rate": ("fast", "learning_rate='fast' must be a number above 0, or 'auto'"),
+    "l2": (-1.0, "l2=-1.0 must be a finite number of at least 0"),
+    "tol": (-1e-3, "tol=-0.001 must be a number of at least 0, or None"),
+    "validation_fraction": (1.0, "validation_fraction=1.0 must lie between 0 and 1"),
+    "noise": ("cauchy", "noise='cauchy' is not known; choose one of 'gumbel', 'gaussian', 'logis"),
+    "method": ("softmax", "method='softmax' is not known; choose one of 'augment-reduce', 'one-"),
+    "solver": ("adam", "solver='adam' is not known; choose 'auto' or one of 'adaptive', 'adagra"),
+    "sampler": ("all", "sampler='all' is not known; choose 'auto' or one of 'uniform', 'everyth"),
+    "expectation": ("exact", "expectation='exact' is not known; choose one of 'quadrature', 'sa"),
+    "variational": ("beta", "variational='beta' is not known; choose one of 'auto', 'gaussian',"),
+    "init": ("ones", "init='ones' is not known; choose one of 'frequencies', 'zero', 'random'"),
+    "probabilities": ("guess", "probabilities='guess' is not known; choose one of 'quadrature'"),
+    "progress": ("yes", "progress='yes' is not known; choose 'auto', True or False"),
+    "exact_classes": (-2, "exact_classes=-2 must be a whole number of at least 0 or a list of l"),
+    "class_weight": ({0: -1.0}, "class_weight={0: -1.0} must not hold negative numbers or NaN"),
+    "callbacks": (7, "callbacks=7 must be a list of functions, or None"),
+    "random_state": ("seed", "'seed' cannot be used to seed a numpy.random.RandomState instance"),
+}
+BAD_COMBINATIONS = [
+    (
+        {"noise": "gaussian", "method": "one-vs-each"},
+        "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
+        "method='augment-reduce' or 'exact', which hold for every noise",
+    ),
+    ({"noise": "logistic", "method": "bouchard"}, "the bouchard bound holds for noise 'gumbel'"),
+    ({"noise": WRONG_NOISE}, "noise 'wrong': log_cdf_grad(-3.0) is 1, but the finite difference"),
+    ({"solver": SGD(), "learning_rate": 0.1}, "learning_rate=0.1 and a solver object are given"),
+    ({"solver": "lbfgs", "learning_rate": 0.1}, "learning_rate=0.1 has no meaning for solver='lb"),
+    ({"method": "exact", "solver": "sgd", "sampler": "uniform"}, "the exact bound is biased over"),
+    ({"exact_classes": [1, 77]}, "exact_classes=[1, 77] holds labels that y does not; give labe"),
+    ({"callbacks": [print, 3]}, "must be a list of functions, or None"),
+    (
+        {"early_stopping": True, "validation_fraction": 0.001, "max_epochs": 1, "l2": np.inf},
+        "l2=inf must be a finite number of at least 0",
+    ),
+]
+
+
+def contents(estimator):
+    """Everything that an estimator holds, to the byte."""
+    return {name: pickle.dumps(value) for name, value in vars(estimator).items() if name != "noise"}
+
+
+@pytest.fixture(params=["unfitted", "fitted"])
+def model(request):
+    estimator = LinearClassifier(max_epochs=1, random_state=0)
+    return estimator.fit(X, Y) if request.param == "fitted" else estimator
+
+
+def assert_refused(model, text, call, error=ValueError):
+    before = contents(model)
+    with pytest.raises(error) as caught:
+        call()
+    assert text in str(caught.value)
+    assert contents(model) == before
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data(model, name):
+    bad_X, bad_y, text = BAD_DATA[name]
+    assert_refused(model, text, lambda: model.fit(bad_X, bad_y))
+
+
+@pytest.mark.parametrize("name", [n for n in BAD_DATA if n != "one class"])
+def test_bad_data_for_one_more_pass(model, name):
+    bad_X, bad_y, text = BAD_DATA[name]
+    assert_refused(model, text, lambda: model.partial_fit(bad_X, bad_y, classes=np.arange(5)))
+
+
+@pytest.mark.parametrize("name", BAD_PARAMETERS)
+def test_bad_parameters(model, name):
+    value, text = BAD_PARAMETERS[name]
+    model.set_params(**{name: value})
+    assert_refused(model, text, lambda: model.fit(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"), BAD_COMBINATIONS, ids=lambda value: str(value)[:40]
+)
+def test_parts_that_do_not_fit_together(model, parameters, text):
+    model.set_params(**parameters)
+    assert_refused(model, text, lambda: model.fit(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [
+        (np.zeros(40), "zero"),  # scikit-learn's own words in later versions
+        (-np.ones(40), "Negative values in data passed to `sample_weight`"),
+        (np.full(40, np.nan), "Input sample_weight contains NaN"),
+        (np.ones(39), "sample_weight.shape == (39,), expected (40,)!"),
+    ],
+    ids=["zero", "negative", "NaN", "length"],
+)
+def test_bad_weights(model, weights, text):
+    assert_refused(model, text, lambda: model.fit(X, Y, sample_weight=weights))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"X_val": X}, "X_val and y_val go together; one of them is missing"),
+        ({"y_val": Y}, "X_val and y_val go together; one of them is missing"),
+        ({"X_val": X[:, :2], "y_val": Y}, "X_val has 2 features and X 3"),
+        ({"X_val": with_value(np.nan, 2), "y_val": Y}, "NaN in row 2; drop or impute them"),
+        (
+            {"X_val": X, "y_val": Y + 1},
+            "8 of 40 rows have a class that was absent in training: 5; drop those rows "
+            "(numpy.isin(y, model.classes_) finds the others)",
+        ),
+    ],
+    ids=["no y", "no X", "features", "NaN", "classes"],
+)
+def test_bad_validation_sets(model, options, text):
+    assert_refused(model, text, lambda: model.fit(X, Y, **options))
+
+
+def test_too_few_rows_to_hold_some_out(model):
+    model.set_params(early_stopping=True, validation_fraction=0.9)
+    text = "give X_val and y_val or set early_stopping=False"
+    assert_refused(model, text, lambda: model.fit(X[:5], Y[:5]))
+
+
+# Predictions
+
+
+@pytest.fixture
+def fitted():
+    return LinearClassifier(max_epochs=1, random_state=0).fit(X, Y)
+
+
+METHODS = ["predict", "predict_proba", "predict_log_proba", "decision_function", "predict_top_k"]
+PAIRED = ["log_proba_of", "lower_bound"]
+
+
+def call(model, name, rows):
+    method = getattr(model, name)
+    return method(rows, Y[: rows.shape[0]]) if name in PAIRED else method(rows)
+
+
+@pytest.mark.parametrize("name", METHODS + PAIRED)
+def test_bad_rows_at_predict_time(fitted, name):
+    text = "X holds NaN in rows 3, 17; drop or impute them"
+    assert_refused(fitted, text, lambda: call(fitted, name, with_value(np.nan, 3, 17)))
+    text = "X has 2 features, but LinearClassifier is expecting 3 features as input"
+    assert_refused(fitted, text, lambda: call(fitted, name, X[:, :2]))
+    unfitted = LinearClassifier()
+    text = "This LinearClassifier instance is not fitted yet"
+    assert_refused(unfitted, text, lambda: call(unfitted, name, X), NotFittedError)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        ([0, 7, 1, 7], "2 of 4 rows have a class that was absent in training: 7; drop those rows"),
+        (
+            [8, -1, 9, 100],
+            "4 of 4 rows have a class that was absent in training: -1, 8, 9, 100; drop those rows "
+            "(numpy.isin(y, model.classes_) finds the others)",
+        ),
+        (["0", "1", "2", "3"], "4 of 4 rows have a class that was absent in training: '0', '1'"),
+        ([0.0, 1.5, 2.0, 3.0], "1 of 4 rows have a class that was absent in training: 1.5"),
+        ([0, 1, 2], "X has 4 rows and y 3; they must agree"),
+    ],
+    ids=["one", "all", "text", "fraction", "length"],
+)
+def test_labels_that_were_absent_in_training(fitted, name, labels, text):
+    assert_refused(fitted, text, lambda: getattr(fitted, name)(X[:4], labels))
+
+
+def test_more_absent_labels_than_are_listed(fitted):
+    text = "20 of 20 rows have a class that was absent in training: 50, 51, 52, 53, 54 and 15 more"
+    assert_refused(fitted, text, lambda: fitted.log_proba_of(X[:20], np.arange(50, 70)))
+
+
+def test_absent_text_labels():
+    model = LinearClassifier(max_epochs=1).fit(X, np.array(list("abcde"))[Y])
+    text = "2 of 3 rows have a class that was absent in training: 'bb', 'z'; drop those rows"
+    assert_refused(model, text, lambda: model.log_proba_of(X[:3], ["a", "bb", "z"]))
+    text = "3 of 3 rows have a class that was absent in training: 1, 2, 3; drop those rows"
+    assert_refused(model, text, lambda: model.log_proba_of(X[:3], [3, 1, 2]))
+
+
+@pytest.mark.parametrize("k", [0, 6, -1, 2.5, None, "3"])
+def test_bad_k(fitted, k):
+    text = f"k={k!r} must be a whole number between 1 and the 5 classes"
+    assert_refused(fitted, text, lambda: fitted.predict_top_k(X, k))
+
+
+# One more pass
+
+
+def test_partial_fit_needs_to_know_the_classes(fitted):
+    new = LinearClassifier()
+    text = "the first call of partial_fit needs all classes: pass classes=numpy.unique(y)"
+    assert_refused(new, text, lambda: new.partial_fit(X, Y))
+    text = "y holds one class only"
+    assert_refused(new, text, lambda: new.partial_fit(X, Y, classes=[3]))
+    text = "classes differ from those of the first call of partial_fit"
+    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y, classes=np.arange(6)))
+    text = "8 of 40 rows have a class that was absent in training: 5"
+    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y + 1))
+    text = "X has 2 features, but LinearClassifier is expecting 3 features as input"
+    assert_refused(fitted, text, lambda: fitted.partial_fit(X[:, :2], Y))
+    fitted.set_params(class_weight="balanced")
+    text = "class_weight='balanced' needs all rows at once; pass a dict or sample_weight"
+    assert_refused(fitted, text, lambda: fitted.partial_fit(X, Y))
+
+
+def test_partial_fit_is_absent_where_the_solver_makes_no_passes(fitted):
+    fitted.set_params(solver="lbfgs")
+    assert_refused(fitted, "partial_fit", lambda: fitted.partial_fit(X, Y), AttributeError)
+    with pytest.raises(AttributeError) as caught:
+        fitted.partial_fit
+    assert "take solver='adagrad', 'adaptive' or 'sgd'" in str(caught.value.__cause__)
+    fitted.set_params(solver="newton")  # a wrong name is not an absent method
+    assert_refused(fitted, "solver='newton' is not known", lambda: fitted.partial_fit(X, Y))
+
+
+# Failures on the way
+
+
+def fail(info):
+    raise RuntimeError("the disk of the callback is full")
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+def test_a_callback_that_fails_leaves_the_estimator_as_it_was(model, solver):
+    model.set_params(callbacks=[fail], solver=solver)
+    text = "the disk of the callback is full"
+    assert_refused(model, text, lambda: model.fit(X, Y), RuntimeError)
+
+
+def test_divergence_leaves_the_estimator_as_it_was(model):
+    model.set_params(solver="sgd", learning_rate=1e60)
+    assert_refused(model, "lower learning_rate", lambda: model.fit(X, Y), FloatingPointError)

@@ -1,0 +1,513 @@
+"""The linear classifier's contract: what it offers, and that its parts agree with each other."""
+
+import pickle
+import tracemalloc
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bigcat
+from bigcat import LinearClassifier
+from bigcat.estimators import History, _memory
+from bigcat.noise import REGISTRY as NOISES
+
+N_CLASSES = 7
+HISTORY = ["epoch", "seconds", "compile_seconds", "bound", "validation_log_likelihood"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Rows from a softmax with unequal class frequencies."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    scores = X @ rng.normal(size=(4, N_CLASSES)) - 0.3 * np.arange(N_CLASSES)
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    y[:N_CLASSES] = np.arange(N_CLASSES)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return LinearClassifier(max_epochs=8, random_state=0).fit(*data)
+
+
+def method_and_noise(student_t):
+    for row in bigcat.methods():
+        for name in row["noises"]:
+            yield row["name"], student_t if name == "custom" else name
+
+
+# The contract
+
+
+def test_parameters_and_their_defaults():
+    parameters = LinearClassifier().get_params()
+    stated = {
+        "noise": "gumbel",
+        "method": "augment-reduce",
+        "learning_rate": "auto",
+        "l2": 0.0,
+        "fit_intercept": True,
+        "class_weight": None,
+        "validation_fraction": 0.1,
+        "early_stopping": False,
+        "warm_start": False,
+        "random_state": None,
+        "callbacks": None,
+        "progress": "auto",
+        "solver": "auto",
+        "expectation": "quadrature",
+        "exact_classes": 0,
+    }
+    assert {name: parameters[name] for name in stated} == stated
+    assert {"n_negatives", "batch_size", "max_epochs", "n_iter_no_change", "tol", "sampler"} <= set(
+        parameters
+    )
+
+
+def test_fitted_attributes(data, fitted):
+    X, y = data
+    assert fitted.coef_.shape == (N_CLASSES, 4)
+    assert fitted.coef_.dtype == fitted.intercept_.dtype == np.float32
+    assert fitted.intercept_.shape == (N_CLASSES,)
+    assert (fitted.classes_ == np.unique(y)).all()
+    assert fitted.n_features_in_ == 4
+    assert fitted.n_iter_ == len(fitted.history_) == 8
+    assert isinstance(fitted.history_, History)
+    assert clone(fitted).fit(X, y) is not fitted
+
+
+def test_predictions_and_their_shapes(data, fitted):
+    X, y = data
+    scores = X @ fitted.coef_.T.astype(float) + fitted.intercept_
+    np.testing.assert_allclose(fitted.decision_function(X), scores, rtol=1e-6, atol=1e-6)
+    p = fitted.predict_proba(X)
+    assert p.shape == (300, N_CLASSES)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.log(p), fitted.predict_log_proba(X), rtol=1e-12)
+    assert (fitted.predict(X) == fitted.classes_[p.argmax(axis=1)]).all()
+    assert fitted.score(X, y) == pytest.approx((fitted.predict(X) == y).mean())
+    assert fitted.log_proba_of(X, y).shape == fitted.lower_bound(X, y).shape == (300,)
+
+
+def test_two_classes_have_one_decision(data):
+    X, y = data
+    model = LinearClassifier(max_epochs=2, random_state=0).fit(X, y > 2)
+    decision = model.decision_function(X)
+    assert decision.shape == (300,)
+    assert (model.predict(X) == (decision > 0)).all()
+    assert (model.classes_ == [False, True]).all()
+
+
+@pytest.mark.parametrize("name", [*NOISES, "custom"])
+def test_ways_to_probabilities_agree(data, student_t, name):
+    X, y = data
+    noise = student_t if name == "custom" else name
+    model = LinearClassifier(noise, max_epochs=2, random_state=0).fit(X, y)
+    log_p = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, atol=1e-9)
+    rows = np.arange(len(y))
+    np.testing.assert_allclose(model.log_proba_of(X, y), log_p[rows, y], rtol=1e-9, atol=1e-10)
+    for k in (1, 3, N_CLASSES):
+        classes, values = model.predict_top_k(X, k)
+        assert classes.shape == values.shape == (300, k)
+        order = np.argsort(-log_p, axis=1)[:, :k]
+        assert (classes == model.classes_[order]).all()
+        np.testing.assert_allclose(values, np.take_along_axis(log_p, order, axis=1), rtol=1e-9)
+        assert (np.diff(values, axis=1) <= 0).all()
+    sampled = clone(model).set_params(probabilities="importance").fit(X, y)
+    if name == "gaussian":  # a good proposal for it: a few percent with 1,000 samples
+        np.testing.assert_allclose(sampled.predict_proba(X), np.exp(log_p), atol=0.1)
+        assert (sampled.predict_proba(X) != np.exp(log_p)).any()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_bound_is_a_bound_for_every_method_and_noise(data, student_t):
+    X, y = data
+    baseline = -np.log(N_CLASSES)
+    for method, noise in method_and_noise(student_t):
+        model = LinearClassifier(noise, method, max_epochs=6, random_state=0)
+        model.fit(X, y)
+        exact, bound = model.log_proba_of(X, y), model.lower_bound(X, y)
+        assert (bound <= exact + 1e-6).all(), (method, noise)
+        assert exact.mean() > baseline + 0.2, (method, noise)
+        if method == "exact":
+            np.testing.assert_allclose(bound, exact, rtol=1e-7)
+        if method == "augment-reduce":  # tight for the softmax, nearly so for the others
+            gap = exact - bound
+            assert gap.mean() < (1e-6 if noise == "gumbel" else 0.1), (method, noise)
+
+
+def test_sampled_softmax_comes_near_the_maximum_likelihood(data):
+    X, y = data
+    best = LinearClassifier(method="exact", max_epochs=200, tol=1e-5).fit(X, y)
+    best = best.log_proba_of(X, y).mean()
+    model = LinearClassifier(n_negatives=2, max_epochs=60, tol=None, random_state=0).fit(X, y)
+    assert best - 0.02 < model.log_proba_of(X, y).mean() <= best + 1e-6
+
+
+def test_monte_carlo_expectations_learn_too(data):
+    X, y = data
+    model = LinearClassifier("gaussian", expectation="sample", max_epochs=6, random_state=0)
+    start = LinearClassifier("gaussian", max_epochs=1, learning_rate=1e-9, random_state=0)
+    gain = model.fit(X, y).log_proba_of(X, y).mean() - start.fit(X, y).log_proba_of(X, y).mean()
+    assert gain > 0.2
+
+
+# History, callbacks, stopping
+
+
+def test_history(data, fitted):
+    X, y = data
+    history = fitted.history_
+    assert all(list(row) == HISTORY for row in history)
+    assert (history["epoch"] == np.arange(1, 9)).all()
+    assert (np.diff(history["seconds"]) > 0).all()
+    assert (history["compile_seconds"] == history[0]["compile_seconds"]).all()
+    assert history["bound"][-1] > history["bound"][0]
+    assert np.isnan(history["validation_log_likelihood"]).all()
+    assert history[-1]["epoch"] == 8
+    assert len(history[2:4]) == 2
+    model = clone(fitted).fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
+    last = model.history_[-1]["validation_log_likelihood"]
+    assert last == pytest.approx(model.log_proba_of(X[200:], y[200:]).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+def test_callbacks_see_each_epoch_and_can_stop(data, solver):
+    seen = []
+
+    def stop_at_three(info):
+        seen.append(info)
+        return info["epoch"] == 3
+
+    model = LinearClassifier(
+        solver=solver, callbacks=[lambda info: None, stop_at_three], tol=1e-9, random_state=0
+    )
+    model.fit(*data)
+    assert model.n_iter_ == len(seen) == 3
+    assert all(set(info) == {*HISTORY, "estimator"} for info in seen)
+    assert all(info["estimator"] is model for info in seen)
+    assert [info["bound"] for info in seen] == model.history_["bound"].tolist()
+
+
+def test_stops_when_the_bound_no_longer_grows(data):
+    model = LinearClassifier(tol=0.05, n_iter_no_change=2, random_state=0).fit(*data)
+    assert 2 < model.n_iter_ < 50
+    assert LinearClassifier(tol=None, max_epochs=9, random_state=0).fit(*data).n_iter_ == 9
+
+
+def test_early_stopping_keeps_the_best_epoch(data):
+    """Few rows and many useless features: the held-out likelihood peaks, then falls."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([data[0], rng.normal(size=(300, 60))])
+    y = data[1]
+    model = LinearClassifier(early_stopping=True, n_iter_no_change=4, random_state=0)
+    model.fit(X[:80], np.append(y[:73], np.arange(7)), X_val=X[80:], y_val=y[80:])
+    values = model.history_["validation_log_likelihood"]
+    assert values.argmax() < len(values) - 1
+    found = model.log_proba_of(X[80:], y[80:]).mean()
+    assert found == pytest.approx(values.max(), rel=1e-5)
+    assert len(values) - 1 - values.argmax() <= 4
+
+
+def test_early_stopping_holds_out_rows_of_known_classes(data):
+    X, y = data
+    rare = y.copy()
+    rare[0] = 99  # a class of one row must stay in training
+    model = LinearClassifier(early_stopping=True, max_epochs=4, random_state=0).fit(X, rare)
+    assert 99 in model.classes_
+    assert np.isfinite(model.history_["validation_log_likelihood"]).all()
+
+
+# Weights of rows and classes
+
+
+def exact_model(**options):
+    return LinearClassifier(method="exact", l2=1.0, tol=1e-6, max_epochs=200, **options)
+
+
+def test_class_weight_is_a_row_weight(data):
+    X, y = data
+    counts = np.bincount(y)
+    for class_weight, factors in [
+        ("balanced", len(y) / (N_CLASSES * counts)),
+        ({0: 2.0, 3: 0.5}, np.array([2.0, 1, 1, 0.5, 1, 1, 1])),
+    ]:
+        by_class = exact_model(class_weight=class_weight).fit(X, y)
+        by_row = exact_model().fit(X, y, sample_weight=factors[y])
+        np.testing.assert_allclose(by_class.coef_, by_row.coef_, atol=1e-4)
+        assert not np.allclose(by_class.coef_, exact_model().fit(X, y).coef_, atol=1e-3)
+
+
+def test_weight_zero_is_no_row(data):
+    X, y = data
+    weights = np.ones(len(y))
+    weights[100:] = 0.0
+    weighted = exact_model().fit(X, y, sample_weight=weights)
+    dropped = exact_model().fit(X[:100], y[:100])
+    assert (np.unique(y[:100]) == np.arange(N_CLASSES)).all()
+    np.testing.assert_allclose(weighted.coef_, dropped.coef_, atol=1e-4)
+
+
+# More rows, more fits
+
+
+def test_one_pass_is_one_epoch(data):
+    X, y = data
+    options = {"random_state": 3, "n_negatives": 2}
+    passed = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
+    fitted = LinearClassifier(max_epochs=1, **options).fit(X, y)
+    assert (passed.coef_ == fitted.coef_).all()
+    assert (passed.intercept_ == fitted.intercept_).all()
+
+
+def test_partial_fit(data):
+    X, y = data
+    model = LinearClassifier(random_state=0)
+    for start in range(0, 300, 50):
+        rows = slice(start, start + 50)
+        assert model.partial_fit(X[rows], y[rows], classes=np.arange(N_CLASSES)) is model
+    assert model.n_iter_ == 6
+    assert (model.history_["epoch"] == np.arange(1, 7)).all()
+    assert (np.diff(model.history_["seconds"]) > 0).all()
+    before = model.log_proba_of(X, y).mean()
+    for _ in range(5):
+        model.partial_fit(X, y)
+    assert model.log_proba_of(X, y).mean() > before
+    assert not hasattr(LinearClassifier(method="exact"), "partial_fit")
+
+
+@pytest.mark.parametrize("n_features", [4, N_CLASSES])  # a square of weights hides a wrong layout
+def test_partial_fit_remembers_across_layouts(data, n_features):
+    y = data[1]
+    X = np.random.default_rng(2).normal(size=(300, n_features))
+    sparse = scipy.sparse.csr_array(X)
+    classes = np.arange(N_CLASSES)
+    dense = LinearClassifier(random_state=0).partial_fit(X, y, classes).partial_fit(X, y)
+    mixed = LinearClassifier(random_state=0).partial_fit(X, y, classes).partial_fit(sparse, y)
+    np.testing.assert_allclose(mixed.coef_, dense.coef_, rtol=1e-4, atol=1e-6)
+    mixed = LinearClassifier(random_state=0).partial_fit(sparse, y, classes).partial_fit(X, y)
+    np.testing.assert_allclose(mixed.coef_, dense.coef_, rtol=1e-4, atol=1e-6)
+
+
+def test_warm_start(data):
+    X, y = data
+    model = LinearClassifier(max_epochs=3, warm_start=True, random_state=0).fit(X, y)
+    first = model.log_proba_of(X, y).mean()
+    assert model.fit(X, y).log_proba_of(X, y).mean() > first
+    assert model.n_iter_ == 3
+    with pytest.raises(ValueError, match="warm_start=True, but the last fit had 7 classes and 4 f"):
+        model.fit(X[:, :2], y)
+    cold = clone(model).set_params(warm_start=False)
+    assert (cold.fit(X, y).coef_ == cold.fit(X, y).coef_).all()
+
+
+def test_seeds(data):
+    model = LinearClassifier(n_negatives=2, max_epochs=2, random_state=1)
+    coef = model.fit(*data).coef_
+    assert (model.fit(*data).coef_ == coef).all()
+    assert (clone(model).set_params(random_state=2).fit(*data).coef_ != coef).any()
+    state = np.random.RandomState(1)
+    assert (clone(model).set_params(random_state=state).fit(*data).coef_ == coef).all()
+
+
+# Input
+
+
+def test_dense_and_sparse_input_predict_the_same(data, fitted):
+    X, y = data
+    thin = X * (np.abs(X) > 0.8)
+    dense = clone(fitted).fit(thin, y)
+    for kind in (scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.coo_array):
+        sparse = clone(fitted).fit(kind(thin), y)
+        np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-5, atol=1e-6)
+        for name in ("predict_proba", "decision_function", "predict"):
+            a, b = getattr(sparse, name)(kind(thin)), getattr(sparse, name)(thin)
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        dense.log_proba_of(scipy.sparse.csr_array(thin), y), dense.log_proba_of(thin, y), rtol=1e-6
+    )
+
+
+def test_repeated_and_unordered_indices_are_summed(data, fitted):
+    X, y = data
+    canonical = scipy.sparse.csr_array(X)
+    data_twice = np.repeat(canonical.data / 2, 2)
+    indices = np.repeat(canonical.indices, 2)
+    messy = scipy.sparse.csr_array(
+        (data_twice[::-1].copy(), indices[::-1].copy(), 2 * canonical.indptr), shape=X.shape
+    )
+    given = messy.indices.copy()
+    model = clone(fitted).fit(messy, y[::-1])
+    np.testing.assert_allclose(model.coef_, clone(fitted).fit(X[::-1], y[::-1]).coef_, atol=1e-5)
+    assert (messy.indices == given).all()
+
+
+def test_input_is_left_alone_and_float32_is_enough(data, fitted):
+    X, y = data
+    small = X.astype(np.float32)
+    copy, labels = small.copy(), y.copy()
+    model = clone(fitted).fit(small, y)
+    model.predict_proba(small)
+    model.partial_fit(small, y)
+    assert (small == copy).all()
+    assert (y == labels).all()
+    np.testing.assert_allclose(clone(fitted).fit(small, y).coef_, fitted.coef_, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"]),
+        np.array([-5, 3, 10, 11, 1000, 2**40, 2**62]),
+        np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"], dtype=object),
+    ],
+    ids=["text", "integers", "objects"],
+)
+def test_labels_of_any_kind(data, fitted, names):
+    X, y = data
+    model = clone(fitted).fit(X, names[y])
+    assert (model.classes_ == names).all()
+    assert (model.coef_ == fitted.coef_).all()
+    assert (model.predict(X) == names[fitted.predict(X)]).all()
+    assert (model.predict_top_k(X, 2)[0] == names[fitted.predict_top_k(X, 2)[0]]).all()
+    np.testing.assert_array_equal(model.log_proba_of(X, names[y]), fitted.log_proba_of(X, y))
+    np.testing.assert_array_equal(model.log_proba_of(X, list(names[y])), fitted.log_proba_of(X, y))
+
+
+def test_exact_classes(data):
+    X, y = data
+    names = np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"])
+    options = {"method": "one-vs-each", "n_negatives": 2, "max_epochs": 3, "random_state": 0}
+    plain = LinearClassifier(**options).fit(X, names[y])
+    assert plain.exact_classes_.size == 0
+    frequent = np.sort(names[np.argsort(-np.bincount(y), kind="stable")[:3]])
+    counted = LinearClassifier(exact_classes=3, **options).fit(X, names[y])
+    assert (counted.exact_classes_ == frequent).all()
+    named = LinearClassifier(exact_classes=frequent.tolist(), **options).fit(X, names[y])
+    assert (named.coef_ == counted.coef_).all()
+    # The more of them, the tighter, at the same weights.
+    all_of_them = LinearClassifier(exact_classes=7, **options).fit(X, names[y])
+    np.testing.assert_allclose(
+        all_of_them.lower_bound(X, names[y]), all_of_them.log_proba_of(X, names[y]), atol=1e-6
+    )
+    counted.coef_, counted.intercept_ = plain.coef_, plain.intercept_
+    tighter = counted.lower_bound(X, names[y]) - plain.lower_bound(X, names[y])
+    assert (tighter > -1e-9).all()
+    assert tighter.mean() > 0.01
+
+
+# Together with scikit-learn
+
+
+def test_grid_search_in_a_pipeline(data):
+    X, y = data
+    keep = np.isin(y, np.flatnonzero(np.bincount(y) >= 10))
+    pipeline = make_pipeline(StandardScaler(), LinearClassifier(max_epochs=3, random_state=0))
+    grid = {"linearclassifier__l2": [0.1, 1000.0], "linearclassifier__n_negatives": [2]}
+    search = GridSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(X[keep], y[keep])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_params_["linearclassifier__l2"] == 0.1
+    assert search.predict_proba(X).shape[0] == 300
+
+
+@pytest.mark.parametrize("how", ["pickle", "joblib"])
+def test_a_copy_through_a_file_predicts_and_learns_on(data, tmp_path, how):
+    X, y = data
+    model = LinearClassifier(max_epochs=2, random_state=0).fit(X, y)
+    if how == "pickle":
+        copy = pickle.loads(pickle.dumps(model))
+    else:
+        joblib.dump(model, tmp_path / "model")
+        copy = joblib.load(tmp_path / "model")
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    assert (copy.history_["bound"] == model.history_["bound"]).all()
+    np.testing.assert_array_equal(copy.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
+
+
+def test_clone_keeps_parameters_and_nothing_else(fitted):
+    copy = clone(fitted.set_params(callbacks=None))
+    assert copy.get_params() == fitted.get_params()
+    assert not [name for name in vars(copy) if name.endswith("_") or name.startswith("_")]
+
+
+# Memory and progress
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A model of 20,000 classes."""
+    n_classes = 20_000
+    X = np.random.default_rng(3).normal(size=(n_classes, 3)).astype(np.float32)
+    model = LinearClassifier(solver="sgd", n_negatives=2, max_epochs=1, random_state=0)
+    return model.fit(X, np.arange(n_classes)), X
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_no_array_of_rows_times_classes(wide, sparse):
+    model, X = wide
+    n = 1600
+    X = scipy.sparse.csr_array(X[:n]) if sparse else X[:n]
+    whole = n * len(model.classes_) * 8
+    for call in (
+        lambda: model.predict_top_k(X, k=5),
+        lambda: model.log_proba_of(X, np.arange(n)),
+        lambda: model.predict(X),
+        lambda: model.lower_bound(X, np.arange(n)),
+    ):
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 0.6 * whole
+
+
+def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
+    X, y = data
+    model = LinearClassifier(random_state=0)
+    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    with pytest.raises(MemoryError) as caught:
+        model.fit(X, y)
+    assert str(caught.value) == (
+        "the fit needs 0.00 GiB for 7 classes and 4 features, and 0.00 GiB are available; drop "
+        "rare features or classes, or take solver='sgd', which needs the weights only"
+    )
+    assert not hasattr(model, "coef_")
+    monkeypatch.setattr(_memory, "available", lambda: None)  # a system that does not say
+    model.fit(X, y)
+
+
+def test_available_memory_is_a_number():
+    found = _memory.available()
+    assert found is None or 1 << 20 < found < 1 << 50
+
+
+def test_memory_forecast_follows_the_parts():
+    forecast = LinearClassifier().memory_forecast
+    base = forecast(10**5, 10**4, 10**4)
+    assert 2 * 4 * 10**8 < base < 3 * 4 * 10**8  # weights, AdaGrad's memory, a batch's gradient
+    assert LinearClassifier(solver="sgd").memory_forecast(10**5, 10**4, 10**4) < 0.6 * base
+    assert LinearClassifier(solver="lbfgs").memory_forecast(10**5, 10**4, 10**4) > 20 * base
+    assert LinearClassifier(early_stopping=True).memory_forecast(10**5, 10**4, 10**4) > base
+
+
+def test_progress(data, capsys):
+    for progress in ("auto", False):
+        LinearClassifier(max_epochs=1, progress=progress, random_state=0).fit(*data)
+    assert capsys.readouterr() == ("", "")  # "auto" is silent where there is no terminal
+    LinearClassifier(max_epochs=2, progress=True, random_state=0).fit(*data)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+
+
+def test_lbfgs_says_when_it_did_not_converge(data):
+    with pytest.warns(ConvergenceWarning, match="L-BFGS stopped after 2 iterations without reach"):
+        LinearClassifier(method="exact", max_epochs=2).fit(*data)
