@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from bigcat.data import Split
 
 # The settings of the fit, all of them: parameters of LinearClassifier.
+# The classes are Zipf-like: the 512 most frequent ones are looked at by every row, the rest sampled.
 SETTINGS: dict[str, Any] = {
     "noise": "gumbel",
     "method": "augment-reduce",
-    "max_epochs": 10,
+    "exact_classes": 512,
+    "n_negatives": 16,
+    "solver": "sgd",
+    "learning_rate": 0.6,
+    "batch_size": 1,
+    "max_epochs": 5,
+    "tol": None,
 }
 # What --quick changes: parameters of stdlib_corpus and of LinearClassifier.
 QUICK_CORPUS: dict[str, Any] = {"max_rows": 60_000, "max_features": 2_000, "min_classes": 500}
