@@ -10,12 +10,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
 import bigcat
 from bigcat import _jit
+from bigcat._seam import log_cdf
+from bigcat.noise import Gaussian
 
 PACKAGE = Path(bigcat.__file__).parent
 
@@ -210,9 +214,27 @@ def test_processes_that_compile_at_once_do_not_mix_up_kernels(tmp_path):
     assert len(list(tmp_path.glob("*.nbc"))) == 1
 
 
-def test_dispatch_on_a_tag_that_has_no_implementation():
-    from bigcat._seam import log_cdf
+class LonelyTag(NamedTuple):
+    unit: int = 0
 
+
+@_jit.kernel
+def call_log_cdf(noise):
+    return log_cdf(noise, 0.0)
+
+
+def test_a_tag_without_an_implementation_is_named():
+    with pytest.raises(numba.TypingError, match=r"LonelyTag has no implementation of log_cdf\(\)"):
+        call_log_cdf(LonelyTag())
     with pytest.raises(KeyError):
-        log_cdf(object(), 0.0)
-    assert {tag.__module__.split(".")[0] for tag in log_cdf.implementations} >= {"bigcat"}
+        log_cdf(LonelyTag(), 0.0)
+
+
+def test_parts_from_outside_the_package_are_not_cached_on_disk():
+    """Their source is not in the package's hash: an edited one would run its old code."""
+    tag = numba.typeof(LonelyTag())
+    nested = numba.typeof((1, (LonelyTag(), 2.0)))
+    inside = numba.typeof(Gaussian().lower())
+    assert _jit._has_outside_part([inside, tag])
+    assert _jit._has_outside_part([nested])
+    assert not _jit._has_outside_part([inside, numba.typeof(1.0), numba.typeof((inside.name, 1))])

@@ -109,10 +109,11 @@ def test_steps_agree_with_the_twin(train, method, noise_name, solver):
     values = []
     for epoch in range(epochs):
         grad_W, grad_b, total = np.zeros_like(W), np.zeros_like(b), 0.0
+        progress = (1.0 + (epoch + 1)) ** -0.9  # A&R section 4, epochs from one
         for row, x, label in zip(rows, X, y):
             psi = W @ x + b
             others = np.arange(n_classes) != label
-            value, slope_y, slopes = row.visit(psi[label], psi[others], (1.0 + epoch) ** -0.9)
+            value, slope_y, slopes = row.visit(psi[label], psi[others], progress)
             slope = np.empty(n_classes)
             slope[label], slope[others] = slope_y, slopes
             grad_W += np.outer(slope, x)
