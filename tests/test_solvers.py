@@ -42,11 +42,13 @@ def test_registry_is_what_the_package_exports():
 # Step by step
 
 TWIN_STEPS = {
-    "adaptive": lambda s, shape: reference.solvers.AdaptiveStep(
+    "adaptive": lambda s, shape, n_batches: reference.solvers.AdaptiveStep(
         shape, rho0=s.learning_rate, first="coordinate"
     ),
-    "adagrad": lambda s, shape: reference.solvers.AdaGrad(shape, rate=s.learning_rate),
-    "sgd": lambda s, shape: reference.solvers.DecayingStep(s.learning_rate, 1, s.decay),
+    "adagrad": lambda s, shape, n_batches: reference.solvers.AdaGrad(shape, rate=s.learning_rate),
+    "sgd": lambda s, shape, n_batches: reference.solvers.DecayingStep(
+        s.learning_rate, n_batches, s.decay
+    ),
 }
 
 
@@ -86,8 +88,9 @@ class TwinRow:
         ("augment-reduce", "gaussian", "sgd"),
     ],
 )
-def test_steps_agree_with_the_twin(train, method, noise_name, solver):
-    """Whole batches and all classes, so that nothing is random."""
+@pytest.mark.parametrize("batch_size", [12, 7])  # all rows; a smaller last batch
+def test_steps_agree_with_the_twin(train, method, noise_name, solver, batch_size):
+    """All classes and rows in order, so that nothing is random."""
     X, y = problem(n_rows=12)
     epochs, n_classes = 3, 5
     kind = REGISTRY[solver]()
@@ -98,30 +101,33 @@ def test_steps_agree_with_the_twin(train, method, noise_name, solver):
         noise_name=noise_name,
         solver=solver,
         n_negatives=n_classes,
-        batch_size=len(y),
+        batch_size=batch_size,
         epochs=epochs,
         shuffle=False,
     )
     W, b = np.zeros((n_classes, 3)), np.zeros(n_classes)
-    steps = [TWIN_STEPS[solver](kind, shape) for shape in (W.shape, b.shape)]
+    batches = [np.arange(i, min(i + batch_size, len(y))) for i in range(0, len(y), batch_size)]
+    steps = [TWIN_STEPS[solver](kind, shape, len(batches)) for shape in (W.shape, b.shape)]
     start = BOUNDS[method]().initial_local(noise.REGISTRY[noise_name], b)
     rows = [TwinRow(method, noise_name, start[label].copy()) for label in y]
     values = []
     for epoch in range(epochs):
-        grad_W, grad_b, total = np.zeros_like(W), np.zeros_like(b), 0.0
+        total = 0.0
         progress = (1.0 + (epoch + 1)) ** -0.9  # A&R section 4, epochs from one
-        for row, x, label in zip(rows, X, y):
-            psi = W @ x + b
-            others = np.arange(n_classes) != label
-            value, slope_y, slopes = row.visit(psi[label], psi[others], progress)
-            slope = np.empty(n_classes)
-            slope[label], slope[others] = slope_y, slopes
-            grad_W += np.outer(slope, x)
-            grad_b += slope
-            total += value
-        scale = 1.0 if kind.gradient == "sum" else 1.0 / len(y)
-        W += steps[0](scale * grad_W)
-        b += steps[1](scale * grad_b)
+        for batch in batches:
+            grad_W, grad_b = np.zeros_like(W), np.zeros_like(b)
+            for n in batch:
+                psi, label = W @ X[n] + b, y[n]
+                others = np.arange(n_classes) != label
+                value, slope_y, slopes = rows[n].visit(psi[label], psi[others], progress)
+                slope = np.empty(n_classes)
+                slope[label], slope[others] = slope_y, slopes
+                grad_W += np.outer(slope, X[n])
+                grad_b += slope
+                total += value
+            scale = (len(y) if kind.gradient == "sum" else 1.0) / len(batch)
+            W += steps[0](scale * grad_W)
+            b += steps[1](scale * grad_b)
         values.append(total / len(y))
     np.testing.assert_allclose(found.values, values, rtol=1e-6)
     np.testing.assert_allclose(found.coef, W, rtol=1e-5, atol=1e-7)
