@@ -144,7 +144,7 @@ def test_bad_parameters(model, name):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "text"), BAD_COMBINATIONS, ids=lambda value: str(value)[:40]
+    ("parameters", "text"), BAD_COMBINATIONS, ids=[text[:30] for _, text in BAD_COMBINATIONS]
 )
 def test_parts_that_do_not_fit_together(model, parameters, text):
     model.set_params(**parameters)
