@@ -21,7 +21,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "exact": {"method": "exact", "sampler": "everything"},
     "one-vs-each": {"method": "one-vs-each"},
     "softmax A&R": {},
-    "probit A&R": {"noise": "gaussian", "n_nodes": 4},
+    "probit A&R": {"noise": "gaussian", "n_nodes": 3},
     "logistic A&R": {"noise": "logistic", "n_nodes": 4},
     "probit A&R, one sample": {"noise": "gaussian", "expectation": "sample"},
     "logistic A&R, one sample": {"noise": "logistic", "expectation": "sample"},

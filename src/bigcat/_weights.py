@@ -106,10 +106,10 @@ def prefetch_row(rows, i, weights, classes, n):
 def _(rows, i, weights, classes, n):
     width = weights.shape[1]
     line = 64 // weights.itemsize
-    for j in range(0, min(width, 64 * line), line):
+    # The processor follows a run once it has begun; the first lines are what it waits for.
+    for j in range(0, min(width, 8 * line), line):
         prefetch(rows.values, i * width + j)
     for c in range(n):
-        # The processor follows a run once it has begun; the first lines are what it waits for.
         for j in range(0, min(width, 4 * line), line):
             prefetch(weights, classes[c] * width + j)
 

@@ -24,7 +24,7 @@ from bigcat._seam import (
     log_pdf_grad,
     step,
 )
-from bigcat._special import log1p_exp, log_add_exp, sigmoid, softplus_inverse
+from bigcat._special import log1p_exp, sigmoid, softplus_inverse
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import joint_mode, joint_width, log_joint_grad
@@ -180,21 +180,25 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
     for c in range(n):
         slopes[c] = counts[c] * math.exp(others[c] - label_score - high)
         total += slopes[c]
-    fresh = high + math.log(total)
-    log_eta = np.float64(local[0])
-    value = 1.0 - log_eta - math.exp(min(fresh - log_eta, 700.0))
-    if progress >= 1.0:
-        log_eta = fresh
-    elif progress > 0.0:  # eta <- (1 - a) eta + a eta~, a natural gradient step
-        log_eta = log_add_exp(math.log1p(-progress) + log_eta, math.log(progress) + fresh)
-        if bound.band < math.inf:
-            reach = math.log(bound.band)
-            log_eta = min(max(log_eta, fresh - reach), fresh + reach)
-    local[0] = log_eta
-    # A stale eta could overflow without a local step (progress = 0); 700 keeps it finite.
-    scale = -math.exp(min(high - log_eta, 700.0))
+    # The fresh estimate of eta is total exp(high); all that follows is relative to the old eta,
+    # so that few exponentials are needed and none overflows.
+    log_eta = local[0]
+    relative = math.exp(min(high - log_eta, 600.0))
+    fresh = total * relative
+    value = 1.0 - log_eta - fresh
+    # eta <- (1 - a) eta + a eta~, a natural gradient step
+    change = 1.0 + progress * (fresh - 1.0)
+    if bound.band < math.inf and progress > 0.0:
+        change = min(max(change, fresh / bound.band), fresh * bound.band)
+    scale = relative / change
+    if progress > 0.0:
+        if high - log_eta <= 600.0:
+            local[0] = log_eta + math.log(change)
+        else:  # the old eta is nothing beside the fresh one
+            local[0] = high + math.log(progress * total)
+            scale = 1.0 / (progress * total)
     for c in range(n):
-        slopes[c] *= scale
+        slopes[c] *= -scale
     return value
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
-from bigcat._special import LOG_SQRT_2PI, log_ndtr_with_grad
+from bigcat._special import LOG_SQRT_2PI, log_ndtr_grad, log_ndtr_with_grad
 from bigcat.noise._base import Noise
 
 
@@ -37,7 +37,7 @@ def _(noise, t):
 
 @implement(log_cdf_grad, GaussianTag)
 def _(noise, t):
-    return log_ndtr_with_grad(t)[1]
+    return log_ndtr_grad(t)
 
 
 @implement(log_cdf_with_grad, GaussianTag)

@@ -92,8 +92,9 @@ def _distinct(rng, n, n_others, table, pool, out, start):
             pool[c] = chosen
             out[start + c] = chosen
     else:  # draw again what is in the hash set already
-        table[:] = _FREE
         mask = table.shape[0] - 1
+        for spot in range(table.shape[0]):
+            table[spot] = _FREE
         for c in range(n):
             while True:
                 chosen = _random.below(rng, n_others)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bigcat._jit import device, kernel
+from bigcat._jit import device, kernel, prefetch
 from bigcat._seam import coordinate_rate, draw, move, rate, step
 from bigcat._weights import (
     accumulate,
@@ -35,6 +35,9 @@ from bigcat.solvers._state import Problem, State
 
 #: Seconds of work a kernel call is given: short enough for a progress bar and Ctrl-C.
 CHUNK_SECONDS = 0.2
+#: Slopes below this are taken for zero: their squares would be denormal numbers, which are many
+#: times slower to work with, and no solver moves a weight visibly for them.
+NEGLIGIBLE = 1e-15
 #: Rows whose classes are drawn ahead where batches are smaller.
 LOOKAHEAD = 16
 
@@ -159,6 +162,7 @@ def train_rows(
             n = sizes[d]
             if d + 1 < block and start + r + 1 < last:
                 prefetch_row(rows, order[start + r + 1], weights, classes[d + 1], n + 1)
+                prefetch(local, order[start + r + 1] * local.shape[1])
             scores(rows, i, weights, intercepts, classes[d], n + 1, psi)
             value += row_weights[i] * step(
                 bound, rng, local[i], progress, psi[n], psi, counts[d], n, always[d], row_slopes
@@ -167,7 +171,8 @@ def train_rows(
             total = 0.0
             for c in range(n):
                 total += row_slopes[c]
-                slopes[r, c] = scale * row_slopes[c]
+                slope = scale * row_slopes[c]
+                slopes[r, c] = slope if abs(slope) > NEGLIGIBLE else 0.0
             slopes[r, n] = -scale * total
             # The row is still in the cache.  A batch's gradient is taken at the weights before
             # the batch, so only its sum may be built now, unless the batch is this row.
