@@ -358,3 +358,11 @@ def test_adaptive_rate_follows_the_papers_sequence():
         assert rate(tag, t, 0) == pytest.approx(expected, rel=1e-12)
     assert rate(SGD(0.5, decay=0.9).lower(), 77, 3) == pytest.approx(0.5 * 0.9**3)
     assert rate(AdaGrad(0.5).lower(), 77, 3) == pytest.approx(0.5)
+
+
+def test_thousands_of_epochs_of_a_tiny_problem():
+    """Chunks grow with the time that a chunk takes, but not without end."""
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 3
+    model = LinearClassifier(solver="sgd", max_epochs=1500, tol=None, progress=False)
+    assert model.fit(X, y).n_iter_ == 1500

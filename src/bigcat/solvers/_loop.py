@@ -384,7 +384,8 @@ def run_epochs(
             done = end
             on_chunk(done / problem.n_rows, total / total_weight * problem.n_rows / done)
             grow = min(2.0, CHUNK_SECONDS / seconds)
-            chunk_rows = block * max(1, int(chunk_rows * grow) // block)
+            wanted = min(int(chunk_rows * grow), problem.n_rows)
+            chunk_rows = block * max(1, wanted // block)
         state.epoch += 1
         if on_epoch(total / total_weight, time.perf_counter() - started):
             return
