@@ -25,6 +25,19 @@ def sigmoid(x):
 
 
 @device
+def exp_differences(scores, reference, counts, n, out):
+    """1 + sum_c counts_c exp(scores_c - reference) as total * exp(high), the terms in `out`."""
+    high = 0.0
+    for c in range(n):
+        high = max(high, scores[c] - reference)
+    total = math.exp(-high)
+    for c in range(n):
+        out[c] = counts[c] * math.exp(scores[c] - reference - high)
+        total += out[c]
+    return total, high
+
+
+@device
 def softplus_inverse(y):
     """The x with log(1 + exp(x)) = y, for y > 0."""
     return y + math.log(-math.expm1(-y))

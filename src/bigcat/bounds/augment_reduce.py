@@ -24,7 +24,7 @@ from bigcat._seam import (
     log_pdf_grad,
     step,
 )
-from bigcat._special import log1p_exp, sigmoid, softplus_inverse
+from bigcat._special import exp_differences, log1p_exp, sigmoid, softplus_inverse
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import joint_mode, joint_width, log_joint_grad
@@ -173,13 +173,7 @@ def _(bound, local, label_score, others, counts, n):
 
 @implement(step, SoftmaxAugmentReduceTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    high = 0.0
-    for c in range(n):
-        high = max(high, others[c] - label_score)
-    total = math.exp(-high)
-    for c in range(n):
-        slopes[c] = counts[c] * math.exp(others[c] - label_score - high)
-        total += slopes[c]
+    total, high = exp_differences(others, label_score, counts, n, slopes)
     # The fresh estimate of eta is total exp(high); all that follows is relative to the old eta,
     # so that few exponentials are needed and none overflows.
     log_eta = local[0]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
+from bigcat._special import exp_differences
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import log_prob_of_label
@@ -52,13 +53,7 @@ def _(bound, local, label_score, others, counts, n):
 
 @implement(step, SoftmaxTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    high = 0.0
-    for c in range(n):
-        high = max(high, others[c] - label_score)
-    total = math.exp(-high)
-    for c in range(n):
-        slopes[c] = counts[c] * math.exp(others[c] - label_score - high)
-        total += slopes[c]
+    total, high = exp_differences(others, label_score, counts, n, slopes)
     for c in range(n):
         slopes[c] /= -total
     return -high - math.log(total)

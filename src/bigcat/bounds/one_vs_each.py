@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
+from bigcat._special import exp_differences
 from bigcat.bounds._base import Bound
 from bigcat.noise import Noise
 
@@ -47,13 +48,7 @@ def _(bound, local, label_score, others, counts, n):
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
     value = 0.0
     if n_always > 0:  # the first factor of equation 6: an exact softmax
-        high = 0.0
-        for c in range(n_always):
-            high = max(high, others[c] - label_score)
-        total = math.exp(-high)
-        for c in range(n_always):
-            slopes[c] = math.exp(others[c] - label_score - high)
-            total += slopes[c]
+        total, high = exp_differences(others, label_score, counts, n_always, slopes)
         for c in range(n_always):
             slopes[c] /= -total
         value -= high + math.log(total)
