@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks._report import FIGURES, clock, save, show
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.data import load, synthetic
-from bigcat.solvers import SGD
+from bigcat.solvers import SGD, Adaptive
 
 PUBLISHED = {  # norm, error, nlpd
     "mnist": {
@@ -29,11 +29,11 @@ PUBLISHED = {  # norm, error, nlpd
         "one-vs-each, SGD": (0.10, 0.633, 2.875),
     },
 }
-# OVE-SGD: batches of 200 rows and one negative; the learning rate is not published.
-SGD_RATES = {  # rate, decay an epoch, epochs
-    "mnist": (0.05, 0.95, 150),
-    "20newsgroups": (0.1, 0.99, 400),
-    "bibtex": (0.2, 0.996, 1200),
+# OVE-SGD: batches of 200 rows and one negative; the step sizes are not published.
+SGD_SOLVERS = {
+    "mnist": (SGD(learning_rate=0.05, decay=0.95), 150),
+    "20newsgroups": (SGD(learning_rate=0.1, decay=0.99), 400),
+    "bibtex": (Adaptive(learning_rate=0.1, decay=0.95), 2000),
 }
 
 
@@ -50,7 +50,7 @@ def _load(name: str):
 
 def _models(name: str):
     exact = {"l2": 1.0, "solver": "lbfgs", "tol": 1e-5, "max_epochs": 3000, "init": "zero"}
-    rate, decay, epochs = SGD_RATES[name]
+    solver, epochs = SGD_SOLVERS[name]
     return {
         "exact": LinearClassifier(method="exact", **exact),
         "bouchard": LinearClassifier(method="bouchard", **exact),
@@ -58,7 +58,7 @@ def _models(name: str):
         "one-vs-each, SGD": LinearClassifier(
             method="one-vs-each",
             l2=1.0,
-            solver=SGD(learning_rate=rate, decay=decay),
+            solver=solver,
             batch_size=200,
             n_negatives=1,
             init="zero",
