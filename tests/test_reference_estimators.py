@@ -1,0 +1,127 @@
+"""The reference estimators: slopes, exact with all classes, biased with some, what NCE finds."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.special import logsumexp
+
+from reference import bounds, estimators
+
+PSI_Y = 0.4
+PSI = np.array([1.3, -0.8, 0.1, -2.5, 2.2])
+WEIGHTS = np.array([2.0, 1.0, 0.5, 3.0, 1.25])
+ONES = np.ones(PSI.size)
+WEIGHT_Y = 1.7
+ALL = {
+    "importance": lambda *row: estimators.importance(*row, WEIGHT_Y),
+    "complementary": estimators.complementary,
+    "noise-contrastive": lambda *row: estimators.noise_contrastive(*row, WEIGHT_Y),
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slopes_match_finite_differences(name):
+    estimate, h = ALL[name], 1e-5
+    found = estimate(PSI_Y, PSI, WEIGHTS)
+    up, down = (estimate(PSI_Y + step, PSI, WEIGHTS).value for step in (h, -h))
+    assert found.slope_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    for k in range(PSI.size):
+        step = h * (np.arange(PSI.size) == k)
+        up, down = (estimate(PSI_Y, PSI + s, WEIGHTS).value for s in (step, -step))
+        assert found.slopes[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+
+
+def test_values_by_hand():
+    psi, weights = np.array([0.5, -1.0]), np.array([2.0, 4.0])
+    label, others = 3.0 * np.exp(0.2), weights * np.exp(psi)
+    found = estimators.importance(0.2, psi, weights, 3.0).value
+    assert found == pytest.approx(np.log(label / (label + others.sum())))
+    found = estimators.complementary(0.2, psi, weights).value
+    assert found == pytest.approx(-np.log(1 + others.sum() / np.exp(0.2)))
+    # e^psi / (e^psi + Q) is the probability of data, Q = 1 / c.
+    data, noise = label / (label + 1), 1 / (others + 1)
+    found = estimators.noise_contrastive(0.2, psi, weights, 3.0).value
+    assert found == pytest.approx(np.log(data) + np.log(1 - data) / 3 + np.log(noise).sum())
+
+
+def test_all_classes_give_the_exact_softmax():
+    exact = bounds.exact(PSI_Y, PSI)
+    for found in [
+        estimators.importance(PSI_Y, PSI, ONES, 1.0),
+        estimators.complementary(PSI_Y, PSI, ONES),
+    ]:
+        assert found.value == pytest.approx(exact.value, rel=1e-14)
+        np.testing.assert_allclose(found.slopes, exact.slopes, rtol=1e-13)
+
+
+def test_equal_weights_cancel_in_importance_sampling():
+    found = estimators.importance(PSI_Y, PSI, 7.5 * ONES, 7.5)
+    assert found.value == pytest.approx(bounds.exact(PSI_Y, PSI).value, rel=1e-13)
+
+
+def test_complementary_is_the_bound_at_the_samples_own_eta():
+    u = bounds.log_eta_estimate(PSI_Y, PSI, WEIGHTS)
+    found = estimators.complementary(PSI_Y, PSI, WEIGHTS)
+    bound = bounds.softmax_augment_reduce(PSI_Y, PSI, WEIGHTS, u)
+    assert found.value == pytest.approx(bound.value, rel=1e-13)
+    np.testing.assert_allclose(found.slopes, bound.slopes, rtol=1e-13)
+
+
+def test_only_differences_of_scores_matter_but_for_noise_contrastive():
+    for name, estimate in ALL.items():
+        here, there = (estimate(PSI_Y + c, PSI + c, WEIGHTS) for c in (0.0, 0.3))
+        changes = np.array([there.value - here.value, here.slope_y + here.slopes.sum()])
+        assert (np.abs(changes) < 1e-12).all() == (name != "noise-contrastive")
+
+
+def test_sampled_softmaxes_are_above_the_exact_value_on_average():
+    # Minus a logarithm is convex: the mean over all subsets of two of the five classes.
+    exact, subsets = bounds.exact(PSI_Y, PSI).value, list(combinations(PSI, 2))
+    weights = np.full(2, PSI.size / 2)
+    mean = np.mean([estimators.complementary(PSI_Y, np.array(s), weights).value for s in subsets])
+    assert mean > exact + 0.05
+    mean = np.mean(
+        [estimators.importance(PSI_Y, np.array(s), weights, PSI.size / 2).value for s in subsets]
+    )
+    assert mean > exact + 0.5
+
+
+@pytest.mark.parametrize(
+    "expected_counts",
+    [np.full(4, 2 / 3), np.array([0.9, 0.05, 0.4, 0.6])],
+    ids=["uniform", "unequal"],
+)
+def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
+    # Every class but the label is noise with probability Q_k, independently: the expectation is
+    # a sum over all subsets. The noise has to be the same for every label, so the label's own share
+    # counts: without it exp(psi) would not be p.
+    p = np.array([0.5, 0.1, 0.3, 0.1])
+
+    def objective(psi):
+        value, slopes = 0.0, np.zeros(4)
+        for y in range(4):
+            others = [k for k in range(4) if k != y]
+            for drawn in chain.from_iterable(combinations(others, size) for size in range(4)):
+                drawn, Q = list(drawn), expected_counts
+                missed = [k for k in others if k not in drawn]
+                probability = p[y] * np.prod(Q[drawn]) * np.prod(1 - Q[missed])
+                found = estimators.noise_contrastive(psi[y], psi[drawn], 1 / Q[drawn], 1 / Q[y])
+                value += probability * found.value
+                slopes[y] += probability * found.slope_y
+                slopes[drawn] += probability * found.slopes
+        return -value, -slopes
+
+    options = {"ftol": 1e-16, "gtol": 1e-10}
+    found = optimize.minimize(objective, np.zeros(4), jac=True, method="L-BFGS-B", options=options)
+    np.testing.assert_allclose(np.exp(found.x), p, atol=1e-7)
+    assert logsumexp(found.x) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("psi_y", [-1e6, 0.0, 1e6])
+def test_extreme_scores_stay_finite(name, psi_y):
+    found = ALL[name](psi_y, 1e6 * np.array([1.0, 0.25, -1.0]), np.array([1e6, 1.0, 1e-6]))
+    assert np.isfinite([found.value, found.slope_y, *found.slopes]).all()
+    assert (found.slopes <= 0).all()
