@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import augment_reduce, one_vs_each, step_cost
+from benchmarks import augment_reduce, one_vs_each, step_cost, unbiased_softmax
 
 
 def main() -> None:
@@ -23,6 +23,15 @@ def main() -> None:
     ove.add_argument("data", nargs="*", default=list(one_vs_each.PUBLISHED))
     commands.add_parser("ove-figure1", help="one-vs-each Figure 1: probabilities of ten values")
     commands.add_parser("step-cost", help="cost of a row against the number of classes")
+    unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
+    unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
+    for name, text in {
+        "unbiased-rates": "unbiased softmax Figure 3: sensitivity to the learning rate",
+        "unbiased-forms": "unbiased softmax Figure 2: both forms of the double sum",
+    }.items():
+        command = commands.add_parser(name, help=text)
+        command.add_argument("data", nargs="?", default="bibtex")
+    commands.add_parser("implicit-cost", help="an implicit step against a vanilla step")
     args = parser.parse_args()
 
     if args.command == "table3":
@@ -37,6 +46,14 @@ def main() -> None:
         one_vs_each.figure1()
     elif args.command == "step-cost":
         step_cost.step_cost()
+    elif args.command == "unbiased-table3":
+        unbiased_softmax.table3(args.data)
+    elif args.command == "unbiased-rates":
+        unbiased_softmax.rates(args.data)
+    elif args.command == "unbiased-forms":
+        unbiased_softmax.forms(args.data)
+    elif args.command == "implicit-cost":
+        unbiased_softmax.implicit_cost()
     else:
         augment_reduce.table2(["mnist", "bibtex"])
         augment_reduce.table3("bibtex")

@@ -129,6 +129,12 @@ def _cases_where(condition):
 
 @pytest.fixture(params=_cases_where(lambda b: b.deterministic), scope="session")
 def deterministic_case(request):
+    """Every bound and estimator without randomness of its own."""
+    return request.param
+
+
+@pytest.fixture(params=_cases_where(lambda b: b.deterministic and b.is_bound), scope="session")
+def deterministic_bound_case(request):
     return request.param
 
 
@@ -137,13 +143,20 @@ def monte_carlo_case(request):
     return request.param
 
 
-@pytest.fixture(params=_cases_where(lambda b: b.can_sample), scope="session")
+@pytest.fixture(params=_cases_where(lambda b: b.can_sample and b.is_bound), scope="session")
 def sampling_case(request):
+    """Every bound that promises to be right on average over a sample of classes."""
     return request.param
 
 
 @pytest.fixture(params=_cases_where(lambda b: not b.can_sample), scope="session")
 def unsampled_case(request):
+    return request.param
+
+
+@pytest.fixture(params=_cases_where(lambda b: not b.is_bound), scope="session")
+def estimator_case(request):
+    """What is optimised without being a bound."""
     return request.param
 
 
@@ -163,6 +176,7 @@ class Trained(NamedTuple):
     intercept: np.ndarray
     local: np.ndarray
     values: list[float]  # mean a row, of each epoch
+    coefs: list[np.ndarray]  # as seen after each epoch
 
 
 @pytest.fixture(scope="session")
@@ -224,6 +238,13 @@ def train():
             rng=new_state(random_state),
         )
         values: list[float] = []
+        coefs: list[np.ndarray] = []
+
+        def on_epoch(value: float, seconds: float) -> bool:
+            values.append(value)
+            coefs.append(np.ascontiguousarray(class_major(state.weights, problem.rows)).copy())
+            return False
+
         run_epochs(
             problem,
             parts,
@@ -231,10 +252,10 @@ def train():
             Settings(batch_size=batch_size, max_epochs=epochs, shuffle=shuffle),
             random_state,
             on_compiled=lambda seconds: None,
-            on_epoch=lambda value, seconds: values.append(value),
+            on_epoch=on_epoch,
             on_chunk=lambda done, value: None,
         )
         coef = np.ascontiguousarray(class_major(state.weights, problem.rows))
-        return Trained(coef, state.intercepts, state.local, values)
+        return Trained(coef, state.intercepts, state.local, values, coefs)
 
     return run

@@ -10,18 +10,23 @@ import bigcat
 import reference.bounds as twin
 import reference.categorical
 from bigcat import CategoricalDistribution
+from reference.estimators import noise_contrastive
 from reference.solvers import over_all_classes
 
 COUNTS = np.array([90, 40, 25, 3, 12])
 NAMES = np.array(["e", "a", "d", "b", "c"])
 LABELS = np.repeat(NAMES, COUNTS)
 FREQUENCIES = COUNTS[np.argsort(NAMES)] / COUNTS.sum()
+EXACT = over_all_classes(lambda psi_y, psi, weights: twin.exact(psi_y, psi))
 ROWS = {
-    "exact": over_all_classes(lambda psi_y, psi, weights: twin.exact(psi_y, psi)),
+    "exact": EXACT,
     "one-vs-each": over_all_classes(twin.one_vs_each),
     "bouchard": over_all_classes(twin.bouchard),
-    "augment-reduce": over_all_classes(lambda psi_y, psi, weights: twin.exact(psi_y, psi)),  # tight
+    **dict.fromkeys(["augment-reduce", "implicit", "umax", "vanilla", "raman"], EXACT),  # tight
+    **dict.fromkeys(["importance", "complementary"], EXACT),  # with all classes in
+    "nce": over_all_classes(lambda *row: noise_contrastive(*row, 1.0)),
 }
+BOUNDS = [row["name"] for row in bigcat.methods() if row["is_bound"]]
 
 
 def fit(method, **options):
@@ -37,10 +42,18 @@ def test_optimum_of_every_method_is_the_twins(method):
     counts = COUNTS[np.argsort(NAMES)]
     scores, best = reference.categorical.fit_counts(ROWS[method], counts)
     np.testing.assert_allclose(model.scores_, scores, atol=1e-4)
-    assert model.lower_bound_ == pytest.approx(best, rel=1e-6)
     assert model.probabilities_.sum() == pytest.approx(1.0, abs=1e-12)
     likelihood = counts @ np.log(model.probabilities_)
-    assert model.lower_bound_ <= likelihood + 1e-4
+    last = model.history_[-1]
+    if method in BOUNDS:
+        assert model.lower_bound_ == pytest.approx(best, rel=1e-6)
+        assert model.lower_bound_ <= likelihood + 1e-4
+        assert last["bound"] == last["objective"] == pytest.approx(best / counts.sum(), rel=1e-6)
+    else:  # what it maximises is no bound, and so not reported as one
+        assert np.isnan(model.lower_bound_)
+        assert np.isnan(last["bound"])
+        assert last["objective"] == pytest.approx(best / counts.sum(), rel=1e-6)
+        assert last["log_likelihood"] == pytest.approx(likelihood / counts.sum(), rel=1e-6)
     if method != "bouchard":  # Proposition 2 of one-vs-each: the frequencies
         np.testing.assert_allclose(model.probabilities_, FREQUENCIES, atol=1e-5)
 
@@ -54,13 +67,14 @@ def test_bouchard_squares_two_counts():
     np.testing.assert_allclose(model.probabilities_[1], 70**2 / (70**2 + 30**2), atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["augment-reduce", "one-vs-each"])
+@pytest.mark.parametrize("method", ["augment-reduce", "one-vs-each", "implicit", "nce"])
 def test_sampled_classes_find_the_frequencies(method):
     model = CategoricalDistribution(
         method, n_negatives=2, batch_size=10, max_epochs=150, tol=None, init="zero", random_state=0
     )
     model.fit(LABELS)
     np.testing.assert_allclose(model.probabilities_, FREQUENCIES, atol=0.02)
+    assert np.isnan(model.lower_bound_) == (method not in BOUNDS)
     assert model.n_iter_ == len(model.history_) == 150
     again = clone(model).fit(LABELS)
     assert (again.probabilities_ == model.probabilities_).all()
@@ -84,8 +98,27 @@ def test_weights_are_counts():
         (LABELS, {"method": "softmax"}, "method='softmax' is not known; choose one of"),
         (LABELS, {"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1"),
         (LABELS, {"tol": -1}, "tol=-1 must be a number of at least 0, or None"),
+        (
+            LABELS,
+            {"batch_size": "all"},
+            "batch_size='all' must be a whole number of at least 1, or 'auto'",
+        ),
+        (
+            LABELS,
+            {"method": "one-vs-each", "solver": "implicit"},
+            "solver='implicit' moves the double sum of the softmax",
+        ),
     ],
-    ids=["one class", "empty", "two dimensions", "method", "n_negatives", "tol"],
+    ids=[
+        "one class",
+        "empty",
+        "two dimensions",
+        "method",
+        "n_negatives",
+        "tol",
+        "batch_size",
+        "solver",
+    ],
 )
 @pytest.mark.parametrize("fitted", [False, True])
 def test_bad_input_changes_nothing(labels, parameters, text, fitted):

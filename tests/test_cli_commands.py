@@ -287,6 +287,38 @@ def test_options_reach_the_estimator(files, capsys):
     assert (loaded.max_epochs, loaded.random_state) == (4, 1)
 
 
+def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys, tmp_path):
+    train, _test, model = files("npz", "npz")
+    plot = tmp_path / "curve.png"
+    words = ["fit", train, "--model", model, "--method", "nce", "--plot", str(plot), *FIT]
+    report = run_json(capsys, words)
+    assert report["bound"] is None  # there is none
+    assert report["objective"] < report["log_likelihood"] < 0.0
+    found = run_json(capsys, ["evaluate", model, train])
+    assert found["log_likelihood"] == pytest.approx(report["log_likelihood"], rel=1e-5)
+    assert plot.stat().st_size > 0
+    assert main(words) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert "bound" not in lines
+    assert lines["objective"].split()[1] == f"{report['objective']:.4f}"
+    assert "not a bound" in lines["objective"]
+    assert lines["log-likelihood"].split()[1] == f"{report['log_likelihood']:.4f}"
+
+
+def test_a_bound_is_reported_as_one(files, capsys):
+    train, test, model = files("npz", "npz")
+    words = ["fit", train, "--model", model, "--method", "implicit", "--test", test, *FIT]
+    report = run_json(capsys, words)
+    assert report["bound"] == report["objective"] < 0.0
+    assert report["log_likelihood"] is None
+    assert report["test"]["log_likelihood"] > report["test"]["class_frequency_baseline"]
+    assert bigcat.load_model(model).method == "implicit"
+    assert main(words) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["bound"].split()[1] == f"{report['bound']:.4f}"
+    assert "objective" not in lines
+
+
 def test_the_same_seed_gives_the_same_file(files, capsys, tmp_path):
     train, _test, _model = files()
     weights = []
@@ -305,6 +337,19 @@ def test_methods(capsys):
     assert main(["methods"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in names)
+
+
+def test_methods_marks_what_is_no_bound(capsys):
+    assert main(["methods"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heading, *rows = lines[: len(bigcat.methods()) + 1]
+    assert heading.split()[-3:] == ["is", "bound", "unbiased"]
+    marks = {row.split()[0]: row.split()[-2:] for row in rows}
+    for row in bigcat.methods():
+        expected = ["yes" if row[key] else "no" for key in ("is_bound", "unbiased")]
+        assert marks[row["name"]] == expected
+    assert marks["nce"] == marks["importance"] == marks["complementary"] == ["no", "no"]
+    assert marks["implicit"] == ["yes", "yes"]
 
 
 def test_version_and_help(capsys):
@@ -391,6 +436,8 @@ def test_bad_training_files(capsys, tmp_path, case):
         (["--method", "magic"], "magic"),
         (["--noise", "pink"], "pink"),
         (["--noise", "gaussian", "--method", "one-vs-each"], "one-vs-each"),
+        (["--noise", "gaussian", "--method", "implicit"], "solver='implicit' moves the double sum"),
+        (["--batch-size", "0"], "batch_size=0 must be a whole number of at least 1, or 'auto'"),
         (["--epochs", "0"], "max_epochs"),
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--learning-rate", "fast"], "'fast' is neither a number nor auto"),

@@ -37,6 +37,19 @@ def test_learning_curve_without_held_out_rows():
     assert [line.get_label() for line in figure.axes[0].get_lines()] == ["bound, training rows"]
 
 
+def test_learning_curve_of_an_estimator_that_is_no_bound():
+    """Its objective is on another scale: the log-likelihood of training rows instead."""
+    rows = history([np.nan, np.nan], [-5.0, -4.0])
+    for row, value in zip(rows, (-4.5, -3.5)):
+        row.update(objective=-90.0, log_likelihood=value)
+    (axes,) = plots.learning_curve(rows).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert set(lines) == {"held-out log-likelihood", "log-likelihood, training rows"}
+    curve = lines["log-likelihood, training rows"]
+    np.testing.assert_array_equal(curve.get_ydata(), [-4.5, -3.5])
+    assert axes.get_ylim()[0] > -10.0
+
+
 def test_calibration_curve_leaves_out_empty_bins(tmp_path):
     calibration = {
         "confidence": np.array([0.2, np.nan, 0.9]),

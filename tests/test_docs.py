@@ -292,14 +292,14 @@ def test_bound_skeleton(parts, digits, monkeypatch):
     np.testing.assert_allclose(slopes.sum(axis=1), 0.0, atol=1e-12)
 
     others = np.delete(scores[0], labels[0])
-    sampled = [  # every pair of the five others, each class standing for 5/2
-        step(
-            tag, state, np.empty(0), 0.0, scores[0, labels[0]], others[list(pair)],
-            np.full(2, 2.5), 2, 0, np.empty(2),
-        )
-        for pair in itertools.combinations(range(5), 2)
-    ]  # fmt: skip
+    sampled, label_slopes = [], []
+    for pair in itertools.combinations(range(5), 2):  # of the others, each standing for 5/2
+        counts, pair_slopes = np.full(3, 2.5), np.empty(3)
+        row = (np.empty(0), 0.0, scores[0, labels[0]], others[list(pair)], counts, 2, 0)
+        sampled.append(step(tag, state, *row, pair_slopes))
+        label_slopes.append(pair_slopes[2])
     assert np.mean(sampled) == pytest.approx(values[0], rel=1e-12)
+    assert np.mean(label_slopes) == pytest.approx(slopes[0, labels[0]], rel=1e-12)
 
     method = module.method(eta=10.0)
     monkeypatch.setattr(combinations, "_METHODS", dict(combinations._METHODS))
@@ -320,7 +320,7 @@ def test_sampler_skeleton(parts, digits, monkeypatch):
     kind = parts["sampler"].MySampler
     n_classes, label, n, draws = 23, 7, 6, 40_000
     tag = kind(n_negatives=n).lower(n_classes)
-    classes, counts = np.empty((draws, n), np.int64), np.empty((draws, n))
+    classes, counts = np.empty((draws, n), np.int64), np.full((draws, n + 1), np.nan)
     sample_many(tag, _random.new_state(np.random.RandomState(0)), label, classes, counts)
     assert (np.diff(np.sort(classes, axis=1), axis=1) > 0).all()
     frequency = np.bincount(classes.ravel(), minlength=n_classes) / draws
@@ -328,7 +328,7 @@ def test_sampler_skeleton(parts, digits, monkeypatch):
     p = n / (n_classes - 1)
     deviation = np.abs(np.delete(frequency, label) - p) / np.sqrt(p * (1 - p) / draws)
     assert deviation.max() < 5.0  # false alarms: 22 * 6e-7
-    np.testing.assert_allclose(counts, 1 / p)
+    np.testing.assert_allclose(counts, 1 / p)  # the label's, in the last place, too
     everyone, _ = kind(n_negatives=99).sample(n_classes, label)
     assert sorted(everyone) == [k for k in range(n_classes) if k != label]
 
@@ -340,7 +340,7 @@ def test_sampler_skeleton(parts, digits, monkeypatch):
 
 def test_solver_skeleton(parts, digits, monkeypatch):
     from bigcat._seam import coordinate_rate, move
-    from bigcat.solvers._loop import train_rows
+    from bigcat.solvers._kernel import train_rows
 
     kind = parts["solver"].MySolver
     tag = kind().lower()

@@ -63,7 +63,7 @@ BAD_DATA = {
 }
 BAD_PARAMETERS = {
     "n_negatives": (0, "n_negatives=0 must be a whole number of at least 1"),
-    "batch_size": (2.5, "batch_size=2.5 must be a whole number of at least 1"),
+    "batch_size": (2.5, "batch_size=2.5 must be a whole number of at least 1, or 'auto'"),
     "max_epochs": (True, "max_epochs=True must be a whole number of at least 1"),
     "n_iter_no_change": (-1, "n_iter_no_change=-1 must be a whole number of at least 1"),
     "n_nodes": ("8", "n_nodes='8' must be a whole number of at least 1"),
@@ -96,6 +96,10 @@ BAD_COMBINATIONS = [
     ({"solver": SGD(), "learning_rate": 0.1}, "learning_rate=0.1 and a solver object are given"),
     ({"solver": "lbfgs", "learning_rate": 0.1}, "learning_rate=0.1 has no meaning for solver='lb"),
     ({"method": "exact", "solver": "sgd", "sampler": "uniform"}, "the exact bound is biased over"),
+    ({"solver": "implicit", "method": "one-vs-each"}, "solver='implicit' moves the double sum of"),
+    ({"method": "implicit", "noise": "gaussian"}, "here are noise='gaussian' and the augment-redu"),
+    ({"method": "raman", "solver": "implicit"}, "here are noise='gumbel' and the raman bound; tak"),
+    ({"method": "nce", "noise": "logistic"}, "the nce bound holds for noise 'gumbel', not for 'l"),
     ({"exact_classes": [1, 77]}, "exact_classes=[1, 77] holds labels that y does not; give labe"),
     ({"callbacks": [print, 3]}, "must be a list of functions, or None"),
     (
@@ -140,6 +144,13 @@ def test_bad_data_for_one_more_pass(model, name):
 def test_bad_parameters(model, name):
     value, text = BAD_PARAMETERS[name]
     model.set_params(**{name: value})
+    assert_refused(model, text, lambda: model.fit(X, Y))
+
+
+@pytest.mark.parametrize("value", [0, -3, True, "all", None, [64]])
+def test_bad_batch_sizes(model, value):
+    model.set_params(batch_size=value)
+    text = f"batch_size={value!r} must be a whole number of at least 1, or 'auto'"
     assert_refused(model, text, lambda: model.fit(X, Y))
 
 

@@ -1,5 +1,6 @@
 """The linear classifier's contract: what it offers, and that its parts agree with each other."""
 
+import contextlib
 import pickle
 import tracemalloc
 
@@ -15,11 +16,21 @@ from sklearn.preprocessing import StandardScaler
 
 import bigcat
 from bigcat import LinearClassifier
-from bigcat.estimators import History, _memory
+from bigcat.estimators import History, _fit, _memory, _progress
 from bigcat.noise import REGISTRY as NOISES
+from bigcat.solvers import REGISTRY as SOLVERS
+from bigcat.solvers import SGD, UMax
 
 N_CLASSES = 7
-HISTORY = ["epoch", "seconds", "compile_seconds", "bound", "validation_log_likelihood"]
+HISTORY = [
+    "epoch",
+    "seconds",
+    "compile_seconds",
+    "objective",
+    "bound",
+    "log_likelihood",
+    "validation_log_likelihood",
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +51,8 @@ def fitted(data):
 
 def method_and_noise(student_t):
     for row in bigcat.methods():
-        for name in row["noises"]:
-            yield row["name"], student_t if name == "custom" else name
+        for name in SOLVERS[row["solver"]].noises or row["noises"]:
+            yield row, student_t if name == "custom" else name
 
 
 # The contract
@@ -52,6 +63,7 @@ def test_parameters_and_their_defaults():
     stated = {
         "noise": "gumbel",
         "method": "augment-reduce",
+        "batch_size": "auto",
         "learning_rate": "auto",
         "l2": 0.0,
         "fit_intercept": True,
@@ -67,9 +79,7 @@ def test_parameters_and_their_defaults():
         "exact_classes": 0,
     }
     assert {name: parameters[name] for name in stated} == stated
-    assert {"n_negatives", "batch_size", "max_epochs", "n_iter_no_change", "tol", "sampler"} <= set(
-        parameters
-    )
+    assert {"n_negatives", "max_epochs", "n_iter_no_change", "tol", "sampler"} <= set(parameters)
 
 
 def test_fitted_attributes(data, fitted):
@@ -132,25 +142,46 @@ def test_ways_to_probabilities_agree(data, student_t, name):
 def test_the_bound_is_a_bound_for_every_method_and_noise(data, student_t):
     X, y = data
     baseline = -np.log(N_CLASSES)
-    for method, noise in method_and_noise(student_t):
+    for row, noise in method_and_noise(student_t):
+        method = row["name"]
         model = LinearClassifier(noise, method, max_epochs=6, random_state=0)
         model.fit(X, y)
-        exact, bound = model.log_proba_of(X, y), model.lower_bound(X, y)
-        assert (bound <= exact + 1e-6).all(), (method, noise)
+        exact = model.log_proba_of(X, y)
         assert exact.mean() > baseline + 0.2, (method, noise)
+        if not row["is_bound"]:
+            with pytest.raises(ValueError) as caught:
+                model.lower_bound(X, y)
+            assert str(caught.value) == (
+                f"the {row['bound']} objective is an estimator, not a bound; log_proba_of gives "
+                "the log-probabilities themselves"
+            )
+            continue
+        bound = model.lower_bound(X, y)
+        assert (bound <= exact + 1e-6).all(), (method, noise)
         if method == "exact":
             np.testing.assert_allclose(bound, exact, rtol=1e-7)
-        if method == "augment-reduce":  # tight for the softmax, nearly so for the others
+        if row["bound"] in ("augment-reduce", "raman"):  # tight for the softmax, or nearly so
             gap = exact - bound
             assert gap.mean() < (1e-6 if noise == "gumbel" else 0.1), (method, noise)
 
 
-def test_sampled_softmax_comes_near_the_maximum_likelihood(data):
+@pytest.fixture(scope="module")
+def best_likelihood(data):
     X, y = data
-    best = LinearClassifier(method="exact", max_epochs=200, tol=1e-5).fit(X, y)
-    best = best.log_proba_of(X, y).mean()
-    model = LinearClassifier(n_negatives=2, max_epochs=60, tol=None, random_state=0).fit(X, y)
-    assert best - 0.02 < model.log_proba_of(X, y).mean() <= best + 1e-6
+    model = LinearClassifier(method="exact", max_epochs=200, tol=1e-5).fit(X, y)
+    return model.log_proba_of(X, y).mean()
+
+
+@pytest.mark.parametrize(
+    ("method", "limit"),
+    # Two of six classes are too few for the logarithm of the complementary sum's normaliser.
+    [("augment-reduce", 0.02), ("implicit", 0.02), ("importance", 0.02), ("complementary", 0.05)],
+)
+def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood, method, limit):
+    X, y = data
+    options = {"n_negatives": 2, "max_epochs": 60, "tol": None, "random_state": 0}
+    found = LinearClassifier(method=method, **options).fit(X, y).log_proba_of(X, y).mean()
+    assert best_likelihood - limit < found <= best_likelihood + 1e-6
 
 
 def test_monte_carlo_expectations_learn_too(data):
@@ -172,12 +203,70 @@ def test_history(data, fitted):
     assert (np.diff(history["seconds"]) > 0).all()
     assert (history["compile_seconds"] == history[0]["compile_seconds"]).all()
     assert history["bound"][-1] > history["bound"][0]
+    assert (history["objective"] == history["bound"]).all()
+    assert np.isnan(history["log_likelihood"]).all()  # the bound says enough
     assert np.isnan(history["validation_log_likelihood"]).all()
     assert history[-1]["epoch"] == 8
     assert len(history[2:4]) == 2
     model = clone(fitted).fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     last = model.history_[-1]["validation_log_likelihood"]
     assert last == pytest.approx(model.log_proba_of(X[200:], y[200:]).mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+def test_history_of_an_estimator_that_is_no_bound(data, solver):
+    """Its objective is on a scale of its own, so the true log-likelihood stands beside it."""
+    X, y = data
+    model = LinearClassifier(method="nce", solver=solver, max_epochs=4, tol=1e-9, random_state=0)
+    with pytest.warns(ConvergenceWarning) if solver == "lbfgs" else contextlib.nullcontext():
+        history = model.fit(X, y).history_
+    assert all(list(row) == HISTORY for row in history)
+    assert np.isnan(history["bound"]).all()
+    assert history["objective"][-1] > history["objective"][0]
+    assert history["objective"][-1] < history["log_likelihood"][-1] - 1.0
+    found = model.log_proba_of(X, y).mean()
+    assert history["log_likelihood"][-1] == pytest.approx(found, rel=1e-5)
+
+
+def test_a_part_of_the_rows_is_enough_for_the_log_likelihood(data, monkeypatch):
+    """Where classes are many; and looking at it does not change the fit."""
+    X, y = data
+    weights = np.linspace(0.5, 2.0, len(y))
+    model = LinearClassifier(method="nce", max_epochs=2, random_state=0)
+    whole = clone(model).fit(X, y, sample_weight=weights)
+    expected = np.average(whole.log_proba_of(X, y), weights=weights)
+    assert whole.history_[-1]["log_likelihood"] == pytest.approx(expected, rel=1e-5)
+    monkeypatch.setattr(_fit, "MOST_SCORES", 40 * N_CLASSES)
+    monkeypatch.setattr(_fit, "LEAST_ROWS", 1)
+    seen = []
+
+    def count(*arguments):
+        seen.append(arguments[0].shape[0])
+        return score_blocks(*arguments)
+
+    score_blocks = _fit.score_blocks
+    monkeypatch.setattr(_fit, "score_blocks", count)
+    part = clone(model).fit(X, y, sample_weight=weights)
+    assert seen == [40, 40]
+    assert (part.coef_ == whole.coef_).all()
+    assert part.history_[-1]["log_likelihood"] == pytest.approx(expected, abs=0.5)
+    assert part.history_[-1]["log_likelihood"] != whole.history_[-1]["log_likelihood"]
+
+
+def test_the_weights_of_an_epoch_are_seen_without_their_scale(data):
+    """The ridge of plain SGD is a factor that is kept apart inside an epoch."""
+    X, y = data
+    options = {"solver": SGD(0.5), "l2": 500.0, "random_state": 0, "batch_size": 4, "tol": None}
+    model = LinearClassifier(max_epochs=3, **options)
+    history = model.fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:]).history_
+    for row in history:
+        shorter = LinearClassifier(max_epochs=row["epoch"], **options).fit(X[:250], y[:250])
+        found = shorter.log_proba_of(X[250:], y[250:]).mean()
+        assert row["validation_log_likelihood"] == pytest.approx(found, rel=1e-6)
+    kept = LinearClassifier(max_epochs=3, early_stopping=True, **options)
+    kept.fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:])
+    found = kept.log_proba_of(X[250:], y[250:]).mean()
+    assert found == pytest.approx(history["validation_log_likelihood"].max(), rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
@@ -260,18 +349,21 @@ def test_weight_zero_is_no_row(data):
 # More rows, more fits
 
 
-def test_one_pass_is_one_epoch(data):
+@pytest.mark.parametrize("method", ["augment-reduce", "umax", "implicit", "nce"])
+@pytest.mark.parametrize("l2", [0.0, 30.0])
+def test_one_pass_is_one_epoch(data, method, l2):
     X, y = data
-    options = {"random_state": 3, "n_negatives": 2}
+    options = {"method": method, "random_state": 3, "n_negatives": 2, "l2": l2}
     passed = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     fitted = LinearClassifier(max_epochs=1, **options).fit(X, y)
     assert (passed.coef_ == fitted.coef_).all()
     assert (passed.intercept_ == fitted.intercept_).all()
 
 
-def test_partial_fit(data):
+@pytest.mark.parametrize("method", ["augment-reduce", "implicit"])
+def test_partial_fit(data, method):
     X, y = data
-    model = LinearClassifier(random_state=0)
+    model = LinearClassifier(method=method, l2=1.0, random_state=0)
     for start in range(0, 300, 50):
         rows = slice(start, start + 50)
         assert model.partial_fit(X[rows], y[rows], classes=np.arange(N_CLASSES)) is model
@@ -283,6 +375,28 @@ def test_partial_fit(data):
         model.partial_fit(X, y)
     assert model.log_proba_of(X, y).mean() > before
     assert not hasattr(LinearClassifier(method="exact"), "partial_fit")
+
+
+@pytest.mark.xfail(strict=True, reason="the weights are left without their scale")
+def test_an_interrupted_pass_leaves_usable_weights(data, monkeypatch):
+    """They move in place, and the ridge of plain SGD is a factor that is kept apart."""
+    X, y = data[0].astype(np.float32), data[1]
+    options = {"solver": SGD(0.5), "l2": 20.0, "batch_size": 1, "random_state": 0}
+    model = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
+    before, after = model.coef_.copy(), pickle.loads(pickle.dumps(model)).partial_fit(X, y).coef_
+
+    @contextlib.contextmanager
+    def interrupting(*arguments):
+        def report(epochs_done, value):
+            raise KeyboardInterrupt
+
+        yield report
+
+    monkeypatch.setattr(_progress, "reporter", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X, y)
+    # These rows are one piece of work for the kernel, so nothing is in between.
+    assert any(np.allclose(model.coef_, whole, rtol=1e-4, atol=1e-6) for whole in (before, after))
 
 
 @pytest.mark.parametrize("n_features", [4, N_CLASSES])  # a square of weights hides a wrong layout
@@ -499,11 +613,34 @@ def test_memory_forecast_follows_the_parts():
     assert LinearClassifier(early_stopping=True).memory_forecast(10**5, 10**4, 10**4) > base
 
 
+def test_memory_forecast_of_the_double_sum():
+    """One row a step: the weights, two local numbers a row and its norm; more rows a step: their
+    inner products."""
+    size = (10**5, 10**3, 10**4)
+    weights, n_rows = 4 * size[1] * size[2], size[0]
+    implicit = LinearClassifier(method="implicit")
+    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
+    implicit.set_params(batch_size=50)
+    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 50)
+    for method in ("umax", "vanilla"):
+        for batch_size in ("auto", 50):
+            model = LinearClassifier(method=method, batch_size=batch_size)
+            assert model.memory_forecast(*size) == weights + 8 * n_rows * 2
+
+
+def test_a_ball_for_the_weights_needs_one_row_a_step(data):
+    model = LinearClassifier(solver=UMax(weight_bound=0.5), max_epochs=3, random_state=0)
+    assert np.linalg.norm(model.fit(*data).coef_) <= 0.5 * (1 + 1e-6)
+    with pytest.raises(ValueError, match=r"weight_bound=0\.5 needs batch_size=1, not 8; set one"):
+        model.set_params(batch_size=8).fit(*data)
+
+
 def test_progress(data, capsys):
     for progress in ("auto", False):
         LinearClassifier(max_epochs=1, progress=progress, random_state=0).fit(*data)
     assert capsys.readouterr() == ("", "")  # "auto" is silent where there is no terminal
-    LinearClassifier(max_epochs=2, progress=True, random_state=0).fit(*data)
+    for method in ("augment-reduce", "nce"):
+        LinearClassifier(method=method, max_epochs=2, progress=True, random_state=0).fit(*data)
     captured = capsys.readouterr()
     assert captured.out == ""
 

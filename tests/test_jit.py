@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import bigcat
-from bigcat import _jit
+from bigcat import _jit, _seam, solvers
 from bigcat._seam import log_cdf
 from bigcat.noise import Gaussian
 
@@ -29,7 +29,7 @@ FITS = """
 import json, math, sys, warnings
 import numpy as np
 import bigcat
-from bigcat import LinearClassifier, noise
+from bigcat import LinearClassifier, noise, solvers
 
 warnings.simplefilter("ignore")  # few iterations, and integers that are meant to overflow
 
@@ -56,7 +56,7 @@ X, y = rng.standard_normal((9, 2)).astype(np.float32), np.arange(9) % 3
 options = {"n_negatives": 1, "batch_size": 4, "max_epochs": 2, "random_state": 0, "tol": None}
 weights = {}
 for row in bigcat.methods():
-    for name in row["noises"]:
+    for name in solvers.REGISTRY[row["solver"]].noises or row["noises"]:
         model = LinearClassifier(own if name == "custom" else name, row["name"], **options)
         model.fit(X, y)
         weights[f"{row['name']} {name}"] = model.coef_.tolist() + [model.intercept_.tolist()]
@@ -107,7 +107,7 @@ def cold(tmp_path_factory):
 def test_a_second_process_compiles_nothing(cold):
     folder, cache, first = cold
     assert Path(first["file"]).parent == PACKAGE
-    loops = {"bigcat.solvers._loop.train_rows", "bigcat.bounds._base.full_rows"}
+    loops = {"bigcat.solvers._kernel.train_rows", "bigcat.bounds._base.full_rows"}
     assert loops <= set(first["stats"])
     for name in loops:
         assert first["stats"][name][0] == 0
@@ -121,7 +121,11 @@ def test_a_second_process_compiles_nothing(cold):
 
 def test_every_registered_combination_was_fitted(cold):
     _, _, first = cold
-    expected = {f"{row['name']} {n}" for row in bigcat.methods() for n in row["noises"]}
+    expected = {
+        f"{row['name']} {name}"
+        for row in bigcat.methods()
+        for name in solvers.REGISTRY[row["solver"]].noises or row["noises"]
+    }
     assert set(first["weights"]) == expected
     for weights in first["weights"].values():
         assert np.isfinite(weights[0]).all()
@@ -150,7 +154,7 @@ def test_any_edit_changes_the_hash(copied, monkeypatch):
     monkeypatch.setattr(_jit, "__file__", str(root / "_jit.py"))
     hashes = {_jit.source_hash.__wrapped__()}
     assert hashes == {_jit.source_hash.__wrapped__()}
-    for edited in ("_special.py", "noise/gaussian.py", "solvers/_loop.py", "cli/demo.py"):
+    for edited in ("_special.py", "noise/gaussian.py", "solvers/_kernel.py", "cli/demo.py"):
         with (root / edited).open("a") as file:
             file.write("\n# edited\n")
         hashes.add(_jit.source_hash.__wrapped__())
@@ -228,6 +232,55 @@ def test_a_tag_without_an_implementation_is_named():
         call_log_cdf(LonelyTag())
     with pytest.raises(KeyError):
         log_cdf(LonelyTag(), 0.0)
+
+
+class OrdinaryTag(NamedTuple):
+    unit: int = 0
+
+
+class SpecialTag(NamedTuple):
+    factor: float
+
+
+@_jit.generic
+def scaled(part, x):
+    """x, unless the part has a rule of its own."""
+
+
+@_jit.implement(scaled, None)
+def _(part, x):
+    return x
+
+
+@_jit.implement(scaled, SpecialTag)
+def _(part, x):
+    return part.factor * x
+
+
+@_jit.kernel
+def call_scaled(part, x):
+    return scaled(part, x)
+
+
+@pytest.mark.parametrize("call", [call_scaled, scaled], ids=["compiled", "plain"])
+def test_a_default_holds_where_a_tag_has_no_implementation(call):
+    assert call(OrdinaryTag(), 1.5) == call(LonelyTag(), 1.5) == 1.5
+    assert call(SpecialTag(3.0), 1.5) == 4.5
+    assert scaled.__doc__ == "x, unless the part has a rule of its own."
+
+
+def test_a_default_does_not_reach_what_is_no_tag():
+    with pytest.raises(numba.TypingError):
+        call_scaled(1.0, 1.5)
+
+
+def test_only_two_verbs_have_a_default():
+    """A part that forgets any other verb is told so, while compiling."""
+    verbs = {
+        name: found for name, found in vars(_seam).items() if hasattr(found, "implementations")
+    }
+    with_default = {name for name, verb in verbs.items() if None in verb.implementations}
+    assert with_default == {"visit", "couple"}
 
 
 def test_parts_from_outside_the_package_are_not_cached_on_disk():

@@ -25,16 +25,22 @@ def draw_many(sampler, rng, label, classes, counts, sizes, always):
         sizes[r], always[r] = draw(sampler, rng, label, classes[r], counts[r])
 
 
-def drawn(sampler, n_classes, label, repeats, seed=0, head=None):
-    """Many draws: classes and counts (repeats, n), and how many are always in."""
-    shape = (repeats, sampler.width(n_classes, head))
-    classes, counts = np.full(shape, -1), np.full(shape, np.nan)
+def all_drawn(sampler, n_classes, label, repeats, seed=0, head=None):
+    """Many draws: classes and counts (repeats, n), how many are always in, the label's count."""
+    width = sampler.width(n_classes, head)
+    classes, counts = np.full((repeats, width), -1), np.full((repeats, width + 1), np.nan)
     sizes, always = np.empty(repeats, np.int64), np.empty(repeats, np.int64)
     tag, rng = sampler.lower(n_classes, head), new_state(np.random.RandomState(seed))
     draw_many(tag, rng, label, classes, counts, sizes, always)
-    assert (sizes == sizes[0]).all()
+    n = sizes[0]
+    assert (sizes == n).all()
     assert (always == always[0]).all()
-    return classes[:, : sizes[0]], counts[:, : sizes[0]], always[0]
+    assert (counts[:, n] == counts[0, n]).all()
+    return classes[:, :n], counts[:, :n], always[0], counts[0, n]
+
+
+def drawn(*arguments, **options):
+    return all_drawn(*arguments, **options)[:3]
 
 
 def members():
@@ -76,6 +82,20 @@ def test_never_the_label_never_twice_counts_add_up(sampler, head, label):
     assert always == len(expected)
     assert (classes[:, :always] == expected).all()
     assert (counts[:, :always] == 1.0).all()
+
+
+@every_member
+@every_head
+@pytest.mark.parametrize("label", [0, 5, 10])
+def test_the_labels_count_is_that_of_a_class_like_it(sampler, head, label):
+    """Of the always-in classes, were it one of them, and else of those that are drawn."""
+    _, counts, always, label_count = all_drawn(sampler, 11, label, 3, head=head)
+    kind = counts[0, :always] if label in (head or []) else counts[0, always:]
+    expected = kind[0] if kind.size else 1.0
+    assert label_count == pytest.approx(expected, rel=1e-15)
+    # And so it is counted where it is drawn for another label.
+    classes, counts, _, _ = all_drawn(sampler, 11, 4, 200, head=head)
+    assert label_count == pytest.approx(counts[classes == label][0], rel=1e-15)
 
 
 @every_member

@@ -1,4 +1,7 @@
-"""scikit-learn's own checks of an estimator: all of them, none skipped, and counted."""
+"""scikit-learn's own checks of an estimator: all of them, none skipped, and counted.
+
+What is expected to fail is listed with its reason.
+"""
 
 import pytest
 import sklearn
@@ -15,11 +18,23 @@ CONFIGURATIONS = [
     LinearClassifier(method="exact", l2=1.0),
     LinearClassifier(noise="gaussian"),
     LinearClassifier(method="one-vs-each", solver="sgd"),
+    LinearClassifier(method="nce"),
+    LinearClassifier(method="implicit"),
 ]
+# A row's u has one step whatever the row's weight: a row twice has the same optimum, but another
+# way there (`test_solvers.py`), and scikit-learn compares fits.
+ON_THE_WAY = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "weight 2 is a row twice at the optimum only"
+    for kind in ("dense", "sparse")
+}
 N_CHECKS = {"1.9.1": 64}  # in the version of constraints.txt
 
 
-@parametrize_with_checks(CONFIGURATIONS)
+def expected_to_fail(estimator):
+    return ON_THE_WAY if estimator.method == "implicit" else {}
+
+
+@parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_to_fail)
 def test_check(estimator, check):
     check(estimator)
 

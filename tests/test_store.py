@@ -37,7 +37,9 @@ def make_model(classes=None, K=6, D=4, order="C", **params):
                 "epoch": epoch,
                 "seconds": 0.5 * epoch,
                 "compile_seconds": 1.25,
+                "objective": -2.0 / epoch,
                 "bound": -2.0 / epoch,
+                "log_likelihood": float("nan"),
                 "validation_log_likelihood": float("nan"),
             }
             for epoch in (1, 2)
@@ -131,7 +133,7 @@ def test_parameters_come_back_as_they_were(tmp_path):
 def test_parts_come_back_by_name(tmp_path):
     from bigcat.combinations import _METHODS, Method
     from bigcat.samplers import Uniform
-    from bigcat.solvers import SGD
+    from bigcat.solvers import SGD, UMax
 
     method = _METHODS["one-vs-each"]
     model = make_model(method=method, solver=SGD(learning_rate=0.3), sampler=Uniform(7))
@@ -139,6 +141,8 @@ def test_parts_come_back_by_name(tmp_path):
     assert loaded.method == "one-vs-each"
     assert loaded.solver == SGD(learning_rate=0.3)
     assert loaded.sampler == Uniform(7)
+    model = make_model(solver=UMax(threshold=0.5, weight_bound=7.0))  # u has no bound: infinity
+    assert load_model(save_model(model, tmp_path / "m")).solver == model.solver
 
     own = Method("one-vs-each", method.bound, "uniform", "sgd", "nobody")
     path = save_model(make_model(method=own), tmp_path / "m")

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 from bigcat import Method
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
+from bigcat._special import negative_sum
 from bigcat.bounds import Bound
 
 
@@ -26,7 +27,8 @@ class MyBound(Bound):
     # name, promise    for tables and errors
     # noises           the noises it holds for, by name; None for all
     # is_bound         is the value never above log p(y | x)?
-    # can_sample       is it right on average over a sample of classes?
+    # can_sample       is it right on average over a sample of classes?  (An estimator that is
+    #                  no bound: may classes be sampled?)
     # n_local          variational parameters a row
     # ... and the options that people may set
     ...  # FILL: declarations
@@ -43,7 +45,7 @@ def _(bound, local, label_score, others, counts, n):
 
 @implement(step, Tag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    """Return the value, write its slopes, move the local parameters."""
+    """Return the value, write all slopes (the label's last), move the local parameters."""
     ...  # FILL: step
 
 

@@ -35,5 +35,8 @@ class MySampler(Sampler):
 
 @implement(draw, Tag)
 def _(sampler, rng, label, classes, counts):
-    """Write distinct classes other than `label` and what each stands for; return how many."""
+    """Write distinct classes other than `label`, what each stands for, and what the label would.
+
+    Return how many there are, and how many of these are in whatever is drawn.
+    """
     ...  # FILL: draw

@@ -26,6 +26,7 @@ class MySolver(Solver):
     # has_state        one remembered number for each weight?
     # linear           is a step linear in the gradient?
     # gradient         of the "mean" a row, or of the "sum" over all rows
+    # bounds, noises   those that it can move, by name; None for all
     # learning_rate    set from the estimator's parameter where the solver is given by name
     # ... and the options that people may set
     ...  # FILL: declarations

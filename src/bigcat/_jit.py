@@ -147,28 +147,34 @@ def generic(template: Callable) -> Callable:
     template : function
         Its name and docstring are kept; implementations take the same arguments.
     """
-    implementations: dict[type, Callable] = {}
+    implementations: dict[type | None, Callable] = {}
 
     @functools.wraps(template)
     def dispatch(tag, *args):
-        return implementations[type(tag)](tag, *args)
+        kind = type(tag)
+        return implementations[kind if kind in implementations else None](tag, *args)
 
     def choose(tag, *args):
         kind = getattr(tag, "instance_class", None)
-        if kind is not None and kind not in implementations:
+        if kind is not None and kind not in implementations and None not in implementations:
             raise errors.TypingError(
                 f"{kind.__name__} has no implementation of {template.__name__}(); "
                 f"register one with bigcat._jit.implement({template.__name__}, {kind.__name__})"
             )
-        return implementations.get(kind)
+        if kind is None:
+            return None
+        return implementations.get(kind, implementations.get(None))
 
     overload(dispatch, strict=False, jit_options={"forceinline": True, **_OPTIONS})(choose)
     dispatch.implementations = implementations  # type: ignore[attr-defined]
     return dispatch
 
 
-def implement(function: Callable, tag: type) -> Callable[[Callable], Callable]:
-    """Register the implementation of a generic `function` for one `tag` type."""
+def implement(function: Callable, tag: type | None) -> Callable[[Callable], Callable]:
+    """Register the implementation of a generic `function` for one `tag` type.
+
+    ``None`` registers what every tag without an implementation of its own does.
+    """
 
     def register(implementation: Callable) -> Callable:
         function.implementations[tag] = implementation  # type: ignore[attr-defined]

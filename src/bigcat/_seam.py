@@ -5,7 +5,11 @@ seam it is a NamedTuple *tag* with one implementation of each verb of its kind, 
 `bigcat._jit.implement`.  This file is the whole list.  `docs/extending/` shows how to add one.
 """
 
-from bigcat._jit import generic
+from typing import NamedTuple
+
+import numpy as np
+
+from bigcat._jit import generic, implement
 
 # Noise: the distribution of the utilities' additive noise (METHODS: phi and Phi).
 
@@ -40,11 +44,12 @@ def log_pdf_grad(noise, t):
 
 @generic
 def draw(sampler, rng, label, classes, counts):
-    """Draw classes other than `label`.
+    """Draw classes other than `label`, all distinct.
 
     Fills ``classes[:n]`` and ``counts[:n]``, the latter with how many classes each drawn one
-    stands for (the inverse of its expected number of appearances).  Returns n and how many of
-    them, at the front, are in whatever is drawn.
+    stands for (the inverse of its expected number of appearances), and ``counts[n]`` with what
+    the label would stand for were it drawn like the others.  Returns n and how many of them, at
+    the front, are in whatever is drawn.
     """
 
 
@@ -66,16 +71,29 @@ def step(bound, rng, local, progress, label_score, others, counts, n, n_always, 
         Score of the observed class.
     others, counts : arrays
         Scores of the first `n` other classes and how many classes each stands for; the first
-        `n_always` of them are in whatever is drawn.
+        `n_always` of them are in whatever is drawn.  ``counts[n]`` is the label's.
     slopes : array
-        Receives d value / d others[c]; the observed class's slope is minus their sum, since
-        every bound depends on differences of scores alone.
+        Receives d value / d others[c], and in ``slopes[n]`` d value / d label_score.
     """
 
 
 @generic
 def fit_local(bound, local, label_score, others, counts, n):
     """Set the row's local parameters to their optimum for these scores."""
+
+
+# A bound whose one local parameter u a solver may move itself (the softmax's double sum) has two
+# verbs more.
+
+
+@generic
+def at_local(bound, u, label_score, others, counts, n, slopes):
+    """Value at the local parameter u, with the slopes of `step`, and its derivative in u."""
+
+
+@generic
+def local_floor(bound, label_score, others, n):
+    """The best u if the label and these `n` classes were all there are: never above the best."""
 
 
 # Solver: how parameters move.
@@ -94,3 +112,58 @@ def move(solver, rate, weights, state, j, gradient):
 @generic
 def coordinate_rate(solver, rate, state, j):
     """Step size that `move` would now use for coordinate j."""
+
+
+class Pace(NamedTuple):
+    """How far a row may move.
+
+    ``rate`` is the step size of its local parameters; ``reach`` is what a slope of 1 moves a
+    score by, divided by that: |x|^2 over the batch size, with 1 added to |x|^2 for the intercept.
+    """
+
+    rate: float
+    reach: float
+
+
+@generic
+def visit(
+    solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes
+):
+    """Value of a row, its slopes, and the move of its local parameters: `step` of the bound.
+
+    A solver that moves the local parameters by a rule of its own implements it anew.
+    """
+
+
+@implement(visit, None)
+def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes)
+
+
+class Batch(NamedTuple):
+    """A batch as an implicit solver sees it; arrays have an entry or a row of entries a row."""
+
+    n_rows: int
+    gram: np.ndarray  # inner products of the rows
+    shrunk: float  # multiplies them
+    intercept_norm: float  # is added to them
+    rates: np.ndarray
+    u_before: np.ndarray
+    scores: np.ndarray
+    counts: np.ndarray
+    sizes: np.ndarray  # how many other classes a row has
+    classes: np.ndarray
+    slopes: np.ndarray
+    members: np.ndarray  # rows of `local`
+    local: np.ndarray
+    slot_of_class: np.ndarray  # scratch, all -1
+
+
+@generic
+def couple(solver, batch):
+    """Correct slopes that were found row by row for what the rows of a batch do to each other."""
+
+
+@implement(couple, None)
+def _(solver, batch):
+    pass

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.special import erfcx
+from scipy.special import erfcx, wrightomega
 
 from bigcat._jit import device
 
@@ -35,6 +35,64 @@ def exp_differences(scores, reference, counts, n, out):
         out[c] = counts[c] * math.exp(scores[c] - reference - high)
         total += out[c]
     return total, high
+
+
+@device
+def log_sum_exp(first, reference, scores, counts, n):
+    """log(exp(first) + sum_c counts_c exp(scores_c - reference)); no counts are counts of 1."""
+    high = first
+    for c in range(n):
+        high = max(high, scores[c] - reference)
+    total = math.exp(first - high)
+    for c in range(n):
+        count = 1.0 if counts is None else counts[c]
+        total += count * math.exp(scores[c] - reference - high)
+    return high + math.log(total)
+
+
+@device
+def negative_sum(values, n):
+    """Minus the sum of the first `n` values: the label's slope where only differences count."""
+    total = 0.0
+    for c in range(n):
+        total += values[c]
+    return -total
+
+
+def _log_omega_coefficients() -> np.ndarray:
+    """Polynomial in z for log(omega(z)), -5 <= z <= 4, to about 1e-5."""
+    z = -0.5 + 4.5 * np.cos(np.pi * (np.arange(9) + 0.5) / 9)
+    return np.polynomial.polynomial.polyfit(z, np.log(wrightomega(z)), 8)
+
+
+_LOG_OMEGA = _log_omega_coefficients()
+
+
+@device
+def wright_omega(z):
+    """The w > 0 with w + log(w) = z: the Lambert W function of exp(z), which cannot overflow.
+
+    A series far below; elsewhere a start that is good to 1e-4 and one step of Fritsch, Shafer
+    and Crowley's iteration (1973), which is of fourth order.
+    """
+    if z < -5.0:
+        e = math.exp(z)
+        series = 125 / 24 - e * (54 / 5 - e * (16807 / 720 - e * 52.0126984))
+        return e * (1.0 - e * (1.0 - e * (1.5 - e * (8 / 3 - e * series))))
+    if z < 4.0:
+        log_w = _LOG_OMEGA[8]
+        for k in range(7, -1, -1):
+            log_w = log_w * z + _LOG_OMEGA[k]
+        w = math.exp(log_w)
+    else:
+        log_z = math.log(z)
+        ratio = log_z / z
+        w = z - log_z + ratio + 0.5 * ratio * (log_z - 2.0) / z
+        log_w = math.log(w)
+    rest = z - w - log_w
+    a = 1.0 + w
+    b = a * (a + (2.0 / 3.0) * rest)
+    return w * (1.0 + rest / a * (b - 0.5 * rest) / (b - rest))
 
 
 @device

@@ -69,30 +69,57 @@ def class_major(weights: np.ndarray, rows: Rows) -> np.ndarray:
     return weights.T if is_sparse(rows) else weights
 
 
+def squared_norms(rows: Rows) -> np.ndarray:
+    """|x|^2 of each row."""
+    if is_sparse(rows):
+        squares = np.append(np.square(rows.values, dtype=np.float64), 0.0)  # for empty last rows
+        sums = np.add.reduceat(squares, np.minimum(rows.indptr[:-1], len(rows.values)))
+        return np.where(np.diff(rows.indptr) > 0, sums, 0.0)
+    return np.einsum("ij,ij->i", rows.values, rows.values, dtype=np.float64)
+
+
+def batch_grams(rows: Rows, n_features: int, members: np.ndarray, batch_size: int) -> np.ndarray:
+    """Inner products of the rows of each batch, (n_batches, batch_size, batch_size).
+
+    `members` lists the rows, batch after batch; the last batch may be smaller.
+    """
+    n_batches = -(-len(members) // batch_size)
+    grams = np.zeros((n_batches, batch_size, batch_size))
+    X: Any = rows.values
+    if is_sparse(rows):
+        shape = (len(rows.indptr) - 1, n_features)
+        X = scipy.sparse.csr_array((rows.values, rows.indices, rows.indptr), shape=shape)
+    for batch in range(n_batches):
+        x = X[members[batch * batch_size : (batch + 1) * batch_size]].astype(np.float64)
+        product = x @ x.T
+        n = product.shape[0]
+        grams[batch, :n, :n] = product.toarray() if is_sparse(rows) else product
+    return grams
+
+
 @generic
-def scores(rows, i, weights, intercepts, classes, n, out):
-    """out[c] = w_k . x_i + b_k for the first `n` entries k of `classes`."""
+def scores(rows, i, weights, scale, intercepts, classes, n, out):
+    """out[c] = scale w_k . x_i + b_k for the first `n` entries k of `classes`."""
 
 
 @implement(scores, DenseRows)
-def _(rows, i, weights, intercepts, classes, n, out):
+def _(rows, i, weights, scale, intercepts, classes, n, out):
     x = rows.values[i]
     for c in range(n):
-        k = classes[c]
-        w = weights[k]
-        total = intercepts[k]
+        w = weights[classes[c]]
+        total = weights.dtype.type(0.0)
         for j in range(x.shape[0]):
             total += x[j] * w[j]
-        out[c] = total
+        out[c] = intercepts[classes[c]] + scale * total
 
 
 @implement(scores, SparseRows)
-def _(rows, i, weights, intercepts, classes, n, out):
+def _(rows, i, weights, scale, intercepts, classes, n, out):
     for c in range(n):
         out[c] = intercepts[classes[c]]
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         w = weights[rows.indices[p]]
-        x = rows.values[p]
+        x = weights.dtype.type(scale) * rows.values[p]
         for c in range(n):
             out[c] += x * w[classes[c]]
 

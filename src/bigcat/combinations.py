@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bigcat.bounds import REGISTRY as BOUNDS
-from bigcat.bounds import AugmentReduce, Bouchard, Bound, Exact, OneVsEach
+from bigcat.bounds import (
+    AugmentReduce,
+    Bouchard,
+    Bound,
+    Complementary,
+    Exact,
+    ImportanceSampling,
+    NoiseContrastive,
+    OneVsEach,
+    Raman,
+)
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.noise import Noise
 from bigcat.samplers import REGISTRY as SAMPLERS
@@ -78,6 +88,48 @@ register(
         "Titsias (2016), One-vs-Each Approximation to Softmax, NIPS",
     )
 )
+_UNBIASED = "Fagan and Iyengar (2018), Unbiased scalable softmax optimization"
+register(Method("implicit", AugmentReduce(), "uniform", "implicit", _UNBIASED))
+register(Method("umax", AugmentReduce(), "uniform", "umax", _UNBIASED))
+register(Method("vanilla", AugmentReduce(), "uniform", "vanilla", _UNBIASED))
+register(
+    Method(
+        "raman",
+        Raman(),
+        "uniform",
+        "umax",
+        "Raman et al. (2016), DS-MLR, arXiv:1604.04706",
+    )
+)
+register(
+    Method(
+        "nce",
+        NoiseContrastive(),
+        "uniform",
+        "adagrad",
+        "Mnih and Teh (2012), A fast and simple algorithm for training neural probabilistic "
+        "language models, ICML",
+    )
+)
+register(
+    Method(
+        "importance",
+        ImportanceSampling(),
+        "uniform",
+        "adagrad",
+        "Bengio and Senecal (2008), Adaptive importance sampling, IEEE Trans. Neural Networks; "
+        "Jean et al. (2015), On using very large target vocabulary, ACL",
+    )
+)
+register(
+    Method(
+        "complementary",
+        Complementary(),
+        "uniform",
+        "adagrad",
+        "Botev, Zheng and Barber (2017), Complementary sum sampling, AISTATS",
+    )
+)
 register(
     Method(
         "bouchard",
@@ -124,14 +176,15 @@ def methods() -> MethodTable:
     -------
     list of dict
         Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` it holds for;
-        ``is_bound`` (never above the log-likelihood); ``unbiased`` (its sampled gradient is that
-        of its objective on average); ``needs``; ``promises``; ``citation``.
+        ``is_bound`` (never above the log-likelihood; "no" for a mere estimator); ``unbiased``
+        (its sampled gradient is, on average, that of the likelihood or of its bound); ``needs``;
+        ``promises``; ``citation``.
 
     Examples
     --------
     >>> import bigcat
-    >>> [m["name"] for m in bigcat.methods() if m["is_bound"]]
-    ['augment-reduce', 'one-vs-each', 'bouchard', 'exact']
+    >>> [m["name"] for m in bigcat.methods() if not m["is_bound"]]
+    ['nce', 'importance', 'complementary']
     """
     return MethodTable(_describe(m) for m in _METHODS.values())
 
@@ -151,7 +204,7 @@ def _describe(method: Method) -> dict[str, Any]:
         "solver": method.solver,
         "noises": list(bound.noises) if bound.noises is not None else [*NOISES, "custom"],
         "is_bound": bound.is_bound,
-        "unbiased": bound.can_sample or method.sampler == "everything",
+        "unbiased": bound.is_bound and (bound.can_sample or method.sampler == "everything"),
         "needs": needs,
         "promises": bound.promise,
         "citation": method.citation,
@@ -190,6 +243,7 @@ def resolve(
     the_solver = _solver(method.solver if solver == "auto" else solver, learning_rate)
     the_sampler = _sampler(method, the_solver, sampler, n_negatives)
     _check_fit(bound, the_sampler, the_solver)
+    _check_solver(bound, noise, the_solver)
     return Parts(noise, bound, the_sampler, the_solver)
 
 
@@ -251,4 +305,16 @@ def _check_fit(bound: Bound, sampler: Sampler, solver: Solver) -> None:
         raise ValueError(
             f"the {bound.name} bound is biased over a sample of classes; set "
             f"sampler='everything', or take one of {', '.join(map(repr, allowed))}"
+        )
+
+
+def _check_solver(bound: Bound, noise: Noise, solver: Solver) -> None:
+    """A solver that moves local parameters itself has to know the bound's."""
+    fits = solver.bounds is None or bound.name in solver.bounds
+    fits = fits and (solver.noises is None or noise.name in solver.noises)
+    if not fits:
+        raise ValueError(
+            f"solver={solver.name!r} moves the double sum of the softmax: noise='gumbel' and the "
+            f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are noise={noise.name!r} "
+            f"and the {bound.name} bound; take solver='adagrad', 'adaptive' or 'sgd'"
         )

@@ -61,13 +61,15 @@ def learning_curve(
     """
     figure, axes = _axes("seconds of training", "nats a row")
     seconds = _column(history, "seconds")
-    bound = _column(history, "bound")
+    bound, label = _column(history, "bound"), "bound, training rows"
+    if not np.isfinite(bound).any():  # an estimator's objective is on another scale
+        bound, label = _column(history, "log_likelihood"), "log-likelihood, training rows"
     held_out = _column(history, "validation_log_likelihood")
     marker = "o" if len(seconds) <= 40 else ""
     style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.8}
     if np.isfinite(held_out).any():
         axes.plot(seconds, held_out, color=BLUE, label="held-out log-likelihood", **style)
-    axes.plot(seconds, bound, color=ORANGE, label="bound, training rows", **style)
+    axes.plot(seconds, bound, color=ORANGE, label=label, **style)
     if baseline is not None:
         axes.axhline(
             baseline, color=GREY, linestyle=(0, (5, 3)), linewidth=1.3, label="class frequencies"

@@ -1,11 +1,35 @@
-"""What is optimised: log p(y | x) or a bound below it."""
+"""What is optimised: log p(y | x), a bound below it, or an estimator of it that is no bound."""
 
 from bigcat.bounds._base import Bound
 from bigcat.bounds.augment_reduce import AugmentReduce
 from bigcat.bounds.bouchard import Bouchard
+from bigcat.bounds.estimators import Complementary, ImportanceSampling, NoiseContrastive
 from bigcat.bounds.exact import Exact
 from bigcat.bounds.one_vs_each import OneVsEach
+from bigcat.bounds.raman import Raman
 
-__all__ = ["AugmentReduce", "Bouchard", "Bound", "Exact", "OneVsEach"]
+__all__ = [
+    "AugmentReduce",
+    "Bouchard",
+    "Bound",
+    "Complementary",
+    "Exact",
+    "ImportanceSampling",
+    "NoiseContrastive",
+    "OneVsEach",
+    "Raman",
+]
 
-REGISTRY: dict[str, type[Bound]] = {b.name: b for b in (Exact, OneVsEach, Bouchard, AugmentReduce)}
+REGISTRY: dict[str, type[Bound]] = {
+    b.name: b
+    for b in (
+        Exact,
+        OneVsEach,
+        Bouchard,
+        AugmentReduce,
+        Raman,
+        NoiseContrastive,
+        ImportanceSampling,
+        Complementary,
+    )
+}

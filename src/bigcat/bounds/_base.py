@@ -25,7 +25,7 @@ class Bound:
     noises: ClassVar[tuple[str, ...] | None] = None
     #: Never above log p(y | x)?  (An estimator that is no bound says False.)
     is_bound: ClassVar[bool] = True
-    #: Is the value over a sample of classes right on average, so that sampling is allowed?
+    #: May classes be sampled?  For a bound: is its value over a sample right on average?
     can_sample: ClassVar[bool] = True
     #: Variational parameters a row.
     n_local: ClassVar[int] = 0
@@ -43,10 +43,14 @@ class Bound:
         score that makes the rest as probable as it is (exactly so for the softmax).
         """
         table = np.zeros((len(intercepts), self.n_local))
-        if self.n_local:
+        if self.n_local and not self.starts_at_zero(noise):
             scale = 1.0 if isinstance(noise, Gumbel) else max_scale(noise, len(intercepts))
             fit_table(self.lower(noise), table, intercepts.astype(np.float64), scale)
         return table
+
+    def starts_at_zero(self, noise: Noise) -> bool:
+        """Do local parameters start at 0 whatever the intercepts are?"""
+        return False
 
     def check_noise(self, noise: Noise) -> None:
         """Raise if this bound does not hold for that noise."""
@@ -58,6 +62,11 @@ class Bound:
             )
 
 
+def check_start(start: str) -> None:
+    if start not in ("best", "zero"):
+        raise ValueError(f"start={start!r} is not known; choose 'best' or 'zero'")
+
+
 @kernel
 def fit_table(bound, table, scores, scale):
     """`fit_local` for each label, its rivals merged into one score that stands for all."""
@@ -66,7 +75,7 @@ def fit_table(bound, table, scores, scale):
     total = 0.0
     for k in range(n_classes):
         total += math.exp((scores[k] - high) / scale)
-    rival, count = np.empty(1), np.full(1, n_classes - 1.0)
+    rival, count = np.empty(1), np.array([n_classes - 1.0, 1.0])
     for k in range(n_classes):
         rest = max(total - math.exp((scores[k] - high) / scale), 1e-300)
         rival[0] = high + scale * math.log(rest / (n_classes - 1))
@@ -89,8 +98,8 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes
         May be `scores` itself.
     """
     n_classes = scores.shape[1]
-    others, counts = np.empty(n_classes - 1), np.ones(n_classes - 1)
-    row_slopes = np.empty(n_classes - 1)
+    others, counts = np.empty(n_classes - 1), np.ones(n_classes)
+    row_slopes = np.empty(n_classes)
     for i in range(scores.shape[0]):
         y = labels[i]
         n = 0
@@ -105,11 +114,9 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes
         fit_local(bound, local[i], psi_y, others, counts, n)
         values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_slopes)
         if want_slopes:
-            total = 0.0
+            slopes[i, y] = row_slopes[n]
             n = 0
             for c in range(n_classes):
                 if order[c] != y:
                     slopes[i, order[c]] = row_slopes[n]
-                    total += row_slopes[n]
                     n += 1
-            slopes[i, y] = -total

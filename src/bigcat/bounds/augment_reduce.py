@@ -16,7 +16,9 @@ from scipy.special import log_ndtr, roots_hermitenorm
 from bigcat import _random
 from bigcat._jit import device, implement
 from bigcat._seam import (
+    at_local,
     fit_local,
+    local_floor,
     log_cdf,
     log_cdf_grad,
     log_cdf_with_grad,
@@ -24,8 +26,15 @@ from bigcat._seam import (
     log_pdf_grad,
     step,
 )
-from bigcat._special import exp_differences, log1p_exp, sigmoid, softplus_inverse
-from bigcat.bounds._base import Bound
+from bigcat._special import (
+    exp_differences,
+    log1p_exp,
+    log_sum_exp,
+    negative_sum,
+    sigmoid,
+    softplus_inverse,
+)
+from bigcat.bounds._base import Bound, check_start
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import joint_mode, joint_width, log_joint_grad
 
@@ -96,6 +105,9 @@ class AugmentReduce(Bound):
         cannot go stale; infinity is the paper's running average.  Whatever eta is, the value
         is a bound; a finite band makes eta depend on the sample at hand and so the *sampled*
         value slightly optimistic.
+    start : {"best", "zero"}
+        Softmax only: where log eta starts, at the optimum of the starting intercepts or at 0 as
+        in the code of the unbiased-softmax paper, whose first steps are K times as large by it.
 
     Examples
     --------
@@ -112,6 +124,7 @@ class AugmentReduce(Bound):
     variational: str = "auto"
     local_rate: float = 0.01
     band: float = math.inf
+    start: str = "best"
 
     def __post_init__(self) -> None:
         if self.expectation not in ("quadrature", "sample"):
@@ -123,9 +136,13 @@ class AugmentReduce(Bound):
                 f"variational={self.variational!r} is not known; choose one of "
                 f"{', '.join(map(repr, ('auto', *FAMILIES)))}"
             )
+        check_start(self.start)
         if not self.band >= 1.0:
             raise ValueError(f"band={self.band!r} must be at least 1; math.inf switches it off")
         object.__setattr__(self, "deterministic", self.expectation == "quadrature")
+
+    def starts_at_zero(self, noise: Noise) -> bool:
+        return self.start == "zero" and isinstance(noise, Gumbel)
 
     def lower(self, noise: Noise) -> Any:
         if isinstance(noise, Gumbel):
@@ -154,21 +171,25 @@ def gauss_hermite(n: int, family: Family) -> tuple[np.ndarray, np.ndarray]:
 # cannot overflow.
 
 
-@device
-def _log_eta_fresh(label_score, others, counts, n):
-    """log(1 + sum_k counts_k exp(psi_k - psi_y))."""
-    high = 0.0
-    for c in range(n):
-        high = max(high, others[c] - label_score)
-    total = math.exp(-high)
-    for c in range(n):
-        total += counts[c] * math.exp(others[c] - label_score - high)
-    return high + math.log(total)
-
-
 @implement(fit_local, SoftmaxAugmentReduceTag)
 def _(bound, local, label_score, others, counts, n):
-    local[0] = _log_eta_fresh(label_score, others, counts, n)
+    local[0] = log_sum_exp(0.0, label_score, others, counts, n)
+
+
+@implement(local_floor, SoftmaxAugmentReduceTag)
+def _(bound, label_score, others, n):
+    return log_sum_exp(0.0, label_score, others, None, n)
+
+
+@implement(at_local, SoftmaxAugmentReduceTag)
+def _(bound, u, label_score, others, counts, n, slopes):
+    total = math.exp(-u)
+    for c in range(n):
+        term = counts[c] * math.exp(others[c] - label_score - u)
+        slopes[c] = -term
+        total += term
+    slopes[n] = negative_sum(slopes, n)
+    return 1.0 - u - total, total - 1.0
 
 
 @implement(step, SoftmaxAugmentReduceTag)
@@ -193,6 +214,7 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
             scale = 1.0 / (progress * total)
     for c in range(n):
         slopes[c] *= -scale
+    slopes[n] = negative_sum(slopes, n)
     return value
 
 
@@ -319,6 +341,7 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
             e = local[0] + local[1] * bound.nodes[q]
             slope += bound.weights[q] * log_cdf_grad(bound.noise, e + label_score - others[c])
         slopes[c] = -counts[c] * slope
+    slopes[n] = negative_sum(slopes, n)
     return value
 
 
@@ -348,4 +371,5 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         e = local[0] + local[1] * _standard_draw(bound.family, rng)
         for c in range(n):
             slopes[c] = -counts[c] * log_cdf_grad(bound.noise, e + label_score - others[c])
+    slopes[n] = negative_sum(slopes, n)
     return value

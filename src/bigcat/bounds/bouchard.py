@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from bigcat._jit import device, implement
 from bigcat._seam import fit_local, step
-from bigcat._special import log1p_exp, sigmoid
+from bigcat._special import log1p_exp, negative_sum, sigmoid
 from bigcat.bounds._base import Bound
 from bigcat.noise import Noise
 
@@ -88,4 +88,5 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         local[0] = a
     for c in range(n):
         slopes[c] = -counts[c] * sigmoid(others[c] - label_score - a)
+    slopes[n] = negative_sum(slopes, n)
     return value

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
-from bigcat._special import exp_differences
+from bigcat._special import exp_differences, negative_sum
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import log_prob_of_label
@@ -56,9 +56,12 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
     total, high = exp_differences(others, label_score, counts, n, slopes)
     for c in range(n):
         slopes[c] /= -total
+    slopes[n] = negative_sum(slopes, n)
     return -high - math.log(total)
 
 
 @implement(step, QuadratureTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    return log_prob_of_label(bound.noise, label_score, others, counts, n, slopes, True)
+    value = log_prob_of_label(bound.noise, label_score, others, counts, n, slopes, True)
+    slopes[n] = negative_sum(slopes, n)
+    return value

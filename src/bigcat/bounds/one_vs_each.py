@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
-from bigcat._special import exp_differences
+from bigcat._special import exp_differences, negative_sum
 from bigcat.bounds._base import Bound
 from bigcat.noise import Noise
 
@@ -57,4 +57,5 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         e = math.exp(-abs(d))
         value -= counts[c] * (max(d, 0.0) + math.log1p(e))
         slopes[c] = -counts[c] * (1.0 if d >= 0.0 else e) / (1.0 + e)
+    slopes[n] = negative_sum(slopes, n)
     return value

@@ -131,7 +131,9 @@ def run(arguments: argparse.Namespace) -> int:
         "epochs": len(estimator.history_),
         "seconds": last["seconds"],
         "compile_seconds": last["compile_seconds"],
+        "objective": last["objective"],
         "bound": last["bound"],
+        "log_likelihood": last["log_likelihood"],
         "validation_log_likelihood": last["validation_log_likelihood"],
         "model": str(path),
         "model_bytes": path.stat().st_size,
@@ -207,8 +209,14 @@ def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows = [
         ("epochs", f"{report['epochs']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", remark),
-        ("bound", f"{report['bound']:.4f}", "nats a row, over the last epoch"),
     ]
+    if report["bound"] == report["bound"]:
+        rows.append(("bound", f"{report['bound']:.4f}", "nats a row, over the last epoch"))
+    else:
+        remark = "the method's own, over the last epoch; not a bound"
+        rows.append(("objective", f"{report['objective']:.4f}", remark))
+        remark = "true one of training rows, nats a row"
+        rows.append(("log-likelihood", f"{report['log_likelihood']:.4f}", remark))
     validation = report["validation_log_likelihood"]
     if validation == validation:
         rows.append(("validation", f"{validation:.4f}", "log-likelihood of held-back rows, nats"))

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import _random
@@ -19,6 +20,10 @@ from bigcat.solvers._loop import Settings, run_epochs
 from bigcat.solvers._state import Problem, State
 from bigcat.solvers.lbfgs import run_lbfgs
 
+#: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
+MOST_SCORES = 1 << 22
+LEAST_ROWS = 100
+
 
 def working_dtype(dtype: Any, n_weights: int) -> type:
     """float32 where X is or the weights are many; float64 otherwise. `coef_` is always float32."""
@@ -28,16 +33,13 @@ def working_dtype(dtype: Any, n_weights: int) -> type:
 class Outcome:
     """What a finished fit hands to its estimator."""
 
-    def __init__(self, coef, intercept, history, resume, head) -> None:
+    def __init__(self, coef, intercept, history, resume, head, advice: str) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             self.coef = coef.astype(np.float32, copy=False)
             self.intercept = intercept.astype(np.float32, copy=False)
             total = self.coef.sum(dtype=np.float64) + self.intercept.sum(dtype=np.float64)
         if not np.isfinite(total):
-            raise DivergedError(
-                "the weights became infinite or NaN; lower learning_rate or scale the columns of "
-                "X to similar size"
-            )
+            raise DivergedError(f"the weights became infinite or NaN; {advice}")
         self.history = history
         self.resume = resume
         self.head = head
@@ -52,6 +54,7 @@ class Fit:
         self.problem = problem
         self.validation = validation
         self.random_state = random_state
+        self.training_sample = self._sample_for_log_likelihood()
         self.history = History()
         self.compile_seconds = 0.0
         self.best: tuple[float, Any, Any] = (-np.inf, None, None)  # value, weights, intercepts
@@ -63,7 +66,9 @@ class Fit:
         self._check_memory()
         if start is None:
             start = _start.initial_weights(e.init, p, self.parts.noise, self.random_state)
-        with _progress.reporter(e.progress, e.max_epochs, self.parts.bound.name) as report:
+        bound = self.parts.bound
+        word = "bound" if bound.is_bound else "objective"
+        with _progress.reporter(e.progress, e.max_epochs, bound.name, word) as report:
             if self.parts.solver.stochastic:
                 return self._run_stochastic(start, resume, one_pass, report)
             return self._run_lbfgs(start, report)
@@ -72,7 +77,7 @@ class Fit:
         e, p = self.estimator, self.problem
         state = self._state(start, resume)
         settings = Settings(
-            batch_size=int(e.batch_size),
+            batch_size=self.parts.solver.batch_size(e.batch_size),
             max_epochs=1 if one_pass else int(e.max_epochs),
             shuffle=bool(e.shuffle),
             fresh_rows=one_pass,
@@ -95,7 +100,8 @@ class Fit:
         state.local = np.empty((0, 0))
         state.weights_state = class_major(state.weights_state, p.rows)
         resume = State(**{**vars(state), "weights": np.empty(0), "intercepts": np.empty(0)})
-        return Outcome(weights, intercepts, self.history, resume, p.head)
+        advice = self.parts.solver.if_diverged
+        return Outcome(weights, intercepts, self.history, resume, p.head, advice)
 
     def _run_lbfgs(self, start, report) -> Outcome:
         e, p = self.estimator, self.problem
@@ -125,7 +131,8 @@ class Fit:
             )
         if e.early_stopping and self.best[1] is not None:
             weights, intercepts = self.best[1], self.best[2]
-        return Outcome(weights, intercepts, self.history, None, p.head)
+        advice = self.parts.solver.if_diverged
+        return Outcome(weights, intercepts, self.history, None, p.head, advice)
 
     def _state(self, start, resume: State | None) -> State:
         """Weights in the rows' layout and working precision, and what the solver remembers."""
@@ -149,7 +156,7 @@ class Fit:
             if before.shape == shape and has_state:  # not after a change of solver
                 state.weights_state = np.ascontiguousarray(before, dtype=dtype)
                 state.intercepts_state = resume.intercepts_state.astype(dtype, copy=False)
-            state.ridge_cursor = resume.ridge_cursor % shape[0]
+            state.sweep_cursor = resume.sweep_cursor % shape[0]
         return state
 
     def _check_memory(self) -> None:
@@ -173,13 +180,15 @@ class Fit:
     def _on_epoch(self, value: float, seconds: float, weights, intercepts) -> bool:
         """Record an epoch; true when the fit should stop."""
         e = self.estimator
-        score = self._validation_log_likelihood(weights, intercepts)
+        score = self._log_likelihood(self.validation, weights, intercepts)
         before = self.history[-1]["seconds"] if self.history else 0.0
         row = {
             "epoch": len(self.history) + 1,
             "seconds": before + seconds,
             "compile_seconds": self.compile_seconds,
-            "bound": float(value),
+            "objective": float(value),
+            "bound": float(value) if self.parts.bound.is_bound else float("nan"),
+            "log_likelihood": self._log_likelihood(self.training_sample, weights, intercepts),
             "validation_log_likelihood": score,
         }
         self.history.append(row)
@@ -199,10 +208,28 @@ class Fit:
         stops_itself = not self.parts.solver.stochastic and not e.early_stopping
         return e.tol is not None and not stops_itself and self.stale >= e.n_iter_no_change
 
-    def _validation_log_likelihood(self, weights, intercepts) -> float:
-        if self.validation is None:
+    def _sample_for_log_likelihood(self):
+        """Training rows for the true log-likelihood, where the objective says nothing about it.
+
+        An estimator's value is not on the scale of log-probabilities; so some rows are evaluated
+        exactly after each epoch, few enough that this costs little beside the epoch.
+        """
+        p = self.problem
+        if self.parts.bound.is_bound:
+            return None
+        n = min(p.n_rows, max(MOST_SCORES // p.n_classes, LEAST_ROWS))
+        # Not from `random_state`: looking at a fit must not change it.
+        chosen = np.sort(np.random.RandomState(0).permutation(p.n_rows)[:n])
+        X: Any = p.rows.values
+        if is_sparse(p.rows):
+            shape = (p.n_rows, p.n_features)
+            X = scipy.sparse.csr_array((X, p.rows.indices, p.rows.indptr), shape=shape)
+        return X[chosen], p.labels[chosen], p.row_weights[chosen]
+
+    def _log_likelihood(self, sample, weights, intercepts) -> float:
+        if sample is None:
             return float("nan")
-        X, labels, row_weights = self.validation
+        X, labels, row_weights = sample
         total = 0.0
         for rows, scores in score_blocks(X, weights, intercepts):
             values = log_probabilities_of(self.parts.noise, scores, labels[rows])

@@ -11,8 +11,11 @@ class History(list):
     """A list of one dict an epoch; a column's name as index gives that column as an array.
 
     Columns: ``epoch`` (from 1), ``seconds`` (of training, cumulative), ``compile_seconds``
-    (apart, not in ``seconds``), ``bound`` (mean a row as estimated during the epoch),
-    ``validation_log_likelihood`` (mean a row; NaN where there is no validation set).
+    (apart, not in ``seconds``), ``objective`` (what is maximised, mean a row as estimated during
+    the epoch), ``bound`` (the same where it is a bound, NaN for an estimator), ``log_likelihood``
+    (for an estimator, whose objective is on another scale: the true one of up to 4 million / K
+    training rows after the epoch; NaN for a bound), ``validation_log_likelihood`` (mean a row;
+    NaN where there is no validation set).
 
     Examples
     --------

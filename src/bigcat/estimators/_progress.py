@@ -1,4 +1,4 @@
-"""A progress bar with the current bound, on a terminal only."""
+"""A progress bar with the current bound or objective, on a terminal only."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ class Reporter(Protocol):
 
 
 @contextmanager
-def reporter(progress: bool | str, total_epochs: int, label: str):
-    """Yield a function to call with (epochs done, current bound); silent where not wanted.
+def reporter(progress: bool | str, total_epochs: int, label: str, word: str = "bound"):
+    """Yield a function to call with (epochs done, current value); silent where not wanted.
 
     Parameters
     ----------
     progress : {"auto", True, False}
         "auto" shows a bar when standard error is a terminal.
+    label, word : str
+        What is fitted, and what the value is called.
     """
     if progress not in ("auto", True, False):
         raise ValueError(f"progress={progress!r} is not known; choose 'auto', True or False")
@@ -32,18 +34,18 @@ def reporter(progress: bool | str, total_epochs: int, label: str):
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
-        TextColumn("bound {task.fields[bound]}"),
+        TextColumn("{task.fields[word]} {task.fields[value]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total_epochs, epoch=0, bound="...")
+        task = bar.add_task(label, total=total_epochs, epoch=0, word=word, value="...")
 
         def report(epochs_done: float, value: float) -> None:
             bar.update(
                 task,
                 completed=epochs_done,
                 epoch=min(int(epochs_done) + 1, total_epochs),
-                bound=f"{value:.4f}",
+                value=f"{value:.4f}",
             )
 
         yield report

@@ -14,7 +14,7 @@ from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import max_scale
 from bigcat.solvers._state import Problem
 
-_WHOLE = ("n_negatives", "batch_size", "max_epochs", "n_iter_no_change", "n_nodes")
+_WHOLE = ("n_negatives", "max_epochs", "n_iter_no_change", "n_nodes")
 _CHOICES = {
     "init": ("frequencies", "zero", "random"),
     "probabilities": ("quadrature", "importance"),
@@ -28,6 +28,11 @@ def check_parameters(estimator: Any) -> None:
         value = getattr(estimator, name, 1)
         if not _is_count(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+    batch_size = getattr(estimator, "batch_size", "auto")
+    if batch_size != "auto" and not (_is_count(batch_size) and batch_size >= 1):
+        raise ValueError(
+            f"batch_size={batch_size!r} must be a whole number of at least 1, or 'auto'"
+        )
     for name, allowed in _CHOICES.items():
         value = getattr(estimator, name, allowed[0])
         if value not in allowed:

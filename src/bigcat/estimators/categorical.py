@@ -35,7 +35,7 @@ class CategoricalDistribution(BaseEstimator):
         Log-probabilities up to a constant.
     lower_bound_ : float
         The method's bound on the log-likelihood of all labels (their sum), at the best local
-        parameters.
+        parameters; NaN for a method that is no bound.
     history_ : History
     n_iter_ : int
 
@@ -52,7 +52,7 @@ class CategoricalDistribution(BaseEstimator):
         method: str = "augment-reduce",
         *,
         n_negatives: int = 32,
-        batch_size: int = 64,
+        batch_size: int | str = "auto",
         max_epochs: int = 50,
         learning_rate: float | str = "auto",
         tol: float | None = 1e-4,
@@ -88,7 +88,9 @@ class CategoricalDistribution(BaseEstimator):
             rows, row_weights = np.arange(len(classes)), counts
         # A column of zeros: its weights stay at zero and the intercepts are the model.
         model.fit(np.zeros((len(rows), 1), np.float32), rows, sample_weight=row_weights)
-        bounds = model.lower_bound(np.zeros((len(classes), 1)), np.arange(len(classes)))
+        bounds = np.full(len(classes), np.nan)
+        if model._parts().bound.is_bound:
+            bounds = model.lower_bound(np.zeros((len(classes), 1)), np.arange(len(classes)))
         scores = model.intercept_.astype(np.float64)
         p = np.exp(scores - scores.max())
         self.classes_ = classes

@@ -66,8 +66,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         A name of `bigcat.methods()`.
     n_negatives : int, default=32
         Classes beside its own that a row looks at in a step.
-    batch_size : int, default=64
-        Rows a step.
+    batch_size : int or "auto", default="auto"
+        Rows a step; "auto" is the solver's own: 1 for "vanilla", "umax" and "implicit", else 64.
     max_epochs : int, default=50
         Most passes over the data (iterations with ``solver="lbfgs"``).
     learning_rate : float or "auto", default="auto"
@@ -96,7 +96,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         ``"estimator"``; a true answer stops the fit.
     progress : {"auto", True, False}, default="auto"
         A progress bar with the current bound; "auto" shows one on a terminal.
-    solver : {"auto", "adaptive", "adagrad", "sgd", "lbfgs"} or Solver, default="auto"
+    solver : {"auto", "adaptive", "adagrad", "sgd", "vanilla", "umax", "implicit", "lbfgs"} or \
+            Solver, default="auto"
     sampler : {"auto", "uniform", "everything"} or Sampler, default="auto"
     exact_classes : int or array of labels, default=0
         Classes that every row looks at, beside those drawn; a number takes that many of the most
@@ -129,8 +130,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     n_iter_ : int
         Epochs run.
     history_ : History
-        One dict an epoch: ``epoch``, ``seconds``, ``compile_seconds``, ``bound``,
-        ``validation_log_likelihood``.
+        One dict an epoch: ``epoch``, ``seconds``, ``compile_seconds``, ``objective``, ``bound``,
+        ``log_likelihood``, ``validation_log_likelihood``; see `History`.
 
     Examples
     --------
@@ -151,7 +152,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         method: str | Method = "augment-reduce",
         *,
         n_negatives: int = 32,
-        batch_size: int = 64,
+        batch_size: int | str = "auto",
         max_epochs: int = 50,
         learning_rate: float | str = "auto",
         l2: float = 0.0,
@@ -323,10 +324,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             return 8 * weights * (2 * parts.solver.memory + 8) + 8 * (1 << 23)
         n_majors, n_minors = (n_features, n_classes) if sparse else (n_classes, n_features)
         majors_a_row = max_row_nonzeros if sparse else parts.sampler.width(n_classes) + 1
-        slots = gradient_slots(parts.solver, self.batch_size, majors_a_row, n_majors)
+        batch_size = min(parts.solver.batch_size(self.batch_size), n_rows)
+        slots = gradient_slots(parts.solver, batch_size, majors_a_row, n_majors)
         copies = 1 + parts.solver.has_state + bool(self.early_stopping)
-        local = 8 * n_rows * parts.bound.n_local
-        return item * (weights * copies + slots * n_minors) + local
+        a_row = parts.bound.n_local + parts.solver.implicit * (1 if batch_size == 1 else batch_size)
+        return item * (weights * copies + slots * n_minors) + 8 * n_rows * a_row
 
     # Prediction
 
@@ -387,6 +389,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         """The method's bound on `log_proba_of`, at the best local parameters, (n,)."""
         X, labels = self._check_pairs(X, y)
         parts = self._parts()
+        if not parts.bound.is_bound:
+            raise ValueError(
+                f"the {parts.bound.name} objective is an estimator, not a bound; log_proba_of "
+                "gives the log-probabilities themselves"
+            )
         head = _inputs.encode(self.exact_classes_, self.classes_)
         rest = np.setdiff1d(np.arange(len(self.classes_)), head)
         order = np.concatenate([head, rest]).astype(np.int64)

@@ -33,7 +33,7 @@ class Sampler:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw once, as a step would: the classes and how many classes each stands for."""
         width = self.width(n_classes, head)
-        classes, counts = np.empty((1, width), np.int64), np.empty((1, width))
+        classes, counts = np.empty((1, width), np.int64), np.empty((1, width + 1))
         state = _random.new_state(np.random.RandomState(seed))
         n = sample_many(self.lower(n_classes, head), state, label, classes, counts)
         return classes[0, :n], counts[0, :n]

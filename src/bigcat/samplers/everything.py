@@ -53,5 +53,5 @@ def _(sampler, rng, label, classes, counts):
         if not inside:
             classes[n] = k
             n += 1
-    counts[:n] = 1.0
+    counts[: n + 1] = 1.0
     return n, n_always

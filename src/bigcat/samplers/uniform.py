@@ -115,6 +115,7 @@ def _(sampler, rng, label, classes, counts):
         if classes[c] >= label:  # skip the label
             classes[c] += 1
         counts[c] = n_others / n
+    counts[n] = n_others / n
     return n, 0
 
 
@@ -137,4 +138,6 @@ def _(sampler, rng, label, classes, counts):
             chosen += 1
         classes[c] = sampler.rest[chosen]
         counts[c] = n_others / n_drawn
+    # A label of the head counts as what it is, always in; one of the rest as drawn.
+    counts[n + n_drawn] = n_others / n_drawn if place >= 0 and n_drawn > 0 else 1.0
     return n + n_drawn, n_always

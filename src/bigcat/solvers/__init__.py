@@ -2,9 +2,23 @@
 
 from bigcat.solvers._base import Solver
 from bigcat.solvers._loop import DivergedError
+from bigcat.solvers.double_sum import UMax, Vanilla
+from bigcat.solvers.implicit import Implicit
 from bigcat.solvers.lbfgs import LBFGS
 from bigcat.solvers.sgd import SGD, AdaGrad, Adaptive
 
-__all__ = ["LBFGS", "SGD", "AdaGrad", "Adaptive", "DivergedError", "Solver"]
+__all__ = [
+    "LBFGS",
+    "SGD",
+    "AdaGrad",
+    "Adaptive",
+    "DivergedError",
+    "Implicit",
+    "Solver",
+    "UMax",
+    "Vanilla",
+]
 
-REGISTRY: dict[str, type[Solver]] = {s.name: s for s in (Adaptive, AdaGrad, SGD, LBFGS)}
+REGISTRY: dict[str, type[Solver]] = {
+    s.name: s for s in (Adaptive, AdaGrad, SGD, Vanilla, UMax, Implicit, LBFGS)
+}

@@ -21,6 +21,21 @@ class Solver:
     linear: ClassVar[bool] = False
     #: Is the gradient that of the sum over all rows ("sum") or of the mean a row ("mean")?
     gradient: ClassVar[str] = "mean"
+    #: Are its slopes those of the new weights, so that it has to know |x|^2 of each row?
+    implicit: ClassVar[bool] = False
+    #: Bounds and noises that it can move; None for all.
+    bounds: ClassVar[tuple[str, ...] | None] = None
+    noises: ClassVar[tuple[str, ...] | None] = None
+    #: Rows a step where the user does not say.
+    default_batch_size: ClassVar[int] = 64
+    #: What to try when numbers are no longer finite.
+    if_diverged: ClassVar[str] = (
+        "lower learning_rate, scale the columns of X to similar size, or take solver='adagrad'"
+    )
+
+    def batch_size(self, asked: int | str) -> int:
+        """Rows a step: what the user asked for, or the solver's own."""
+        return self.default_batch_size if asked == "auto" else int(asked)
 
     def lower(self) -> Any:
         """Tag below the seam."""

@@ -42,4 +42,4 @@ class State:
     rng: np.ndarray
     iteration: int = 0
     epoch: int = 0
-    ridge_cursor: int = 0
+    sweep_cursor: int = 0

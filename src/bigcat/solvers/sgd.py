@@ -143,16 +143,24 @@ class SGD(Solver):
         return SGDTag(float(self.learning_rate), float(self.decay))
 
 
-@implement(rate, SGDTag)
-def _(solver, iteration, epoch):
+def _decayed_rate(solver, iteration, epoch):
     return solver.learning_rate * solver.decay**epoch
 
 
-@implement(move, SGDTag)
-def _(solver, rate, weights, state, j, gradient):
+def _plain_move(solver, rate, weights, state, j, gradient):
     weights[j] += rate * gradient
 
 
-@implement(coordinate_rate, SGDTag)
-def _(solver, rate, state, j):
+def _one_rate(solver, rate, state, j):
     return rate
+
+
+def plain_steps(tag: type) -> type:
+    """Give a tag with `learning_rate` and `decay` the moves of plain SGD."""
+    implement(rate, tag)(_decayed_rate)
+    implement(move, tag)(_plain_move)
+    implement(coordinate_rate, tag)(_one_rate)
+    return tag
+
+
+plain_steps(SGDTag)

@@ -1,0 +1,141 @@
+"""Estimators of the softmax that are no bounds: what other methods optimise.
+
+Each is a function of the label's score and those of a few drawn classes, and each has an optimum
+of its own near the maximum of the likelihood, not at it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+from bigcat._jit import implement
+from bigcat._seam import fit_local, step
+from bigcat._special import exp_differences, log1p_exp, negative_sum, sigmoid
+from bigcat.bounds._base import Bound
+from bigcat.noise import Noise
+
+
+class NoiseContrastiveTag(NamedTuple):
+    unit: int = 0
+
+
+class ImportanceTag(NamedTuple):
+    unit: int = 0
+
+
+class ComplementaryTag(NamedTuple):
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class Estimator(Bound):
+    """What the estimators share: softmax only, no bound, no local parameters."""
+
+    noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
+    is_bound: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class NoiseContrastive(Estimator):
+    """Noise-contrastive estimation (Mnih and Teh, 2012), with a normaliser of one.
+
+    Tell the label from noise, whose expected number of draws of class k is Q_k:
+    log sigmoid(psi_y - log Q_y) + sum over draws of log sigmoid(log Q_k - psi_k).  The scores
+    themselves are fitted to be log-probabilities, so their level counts, not only differences.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import NoiseContrastive
+    >>> NoiseContrastive().is_bound
+    False
+    """
+
+    name: ClassVar[str] = "nce"
+    promise: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
+
+    def lower(self, noise: Noise) -> NoiseContrastiveTag:
+        return NoiseContrastiveTag()
+
+
+@dataclass(frozen=True)
+class ImportanceSampling(Estimator):
+    """Sampled softmax: the softmax over the label and the drawn classes (Jean et al., 2015).
+
+    Scores are corrected by how many classes each stands for, the label's too (after Bengio and
+    Senecal, 2008).  With uniform draws the corrections cancel.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import ImportanceSampling
+    >>> ImportanceSampling().can_sample
+    True
+    """
+
+    name: ClassVar[str] = "importance"
+    promise: ClassVar[str] = "softmax over label and sample; right only with many classes drawn"
+
+    def lower(self, noise: Noise) -> ImportanceTag:
+        return ImportanceTag()
+
+
+@dataclass(frozen=True)
+class Complementary(Estimator):
+    """Complementary sum sampling (Botev, Zheng and Barber, 2017).
+
+    The normaliser is the label's term plus an unbiased estimate of all the others'; its logarithm
+    is biased downwards, so the value is optimistic, less so the more classes are drawn.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import Complementary
+    >>> Complementary().n_local
+    0
+    """
+
+    name: ClassVar[str] = "complementary"
+    promise: ClassVar[str] = "log of an unbiased normaliser; right only with many classes drawn"
+
+    def lower(self, noise: Noise) -> ComplementaryTag:
+        return ComplementaryTag()
+
+
+def _no_local(bound, local, label_score, others, counts, n):
+    pass
+
+
+for _tag in (NoiseContrastiveTag, ImportanceTag, ComplementaryTag):
+    implement(fit_local, _tag)(_no_local)
+
+
+@implement(step, NoiseContrastiveTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    value = 0.0
+    for c in range(n):
+        delta = others[c] + math.log(counts[c])
+        value -= log1p_exp(delta)
+        slopes[c] = -sigmoid(delta)
+    # Noise may be of the label's class too, but is never drawn here: its expectation instead.
+    delta = label_score + math.log(counts[n])
+    own_noise = 1.0 / counts[n]
+    slopes[n] = sigmoid(-delta) - own_noise * sigmoid(delta)
+    return value - log1p_exp(-delta) - own_noise * log1p_exp(delta)
+
+
+@implement(step, ImportanceTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    total, high = exp_differences(others, label_score + math.log(counts[n]), counts, n, slopes)
+    for c in range(n):
+        slopes[c] /= -total
+    slopes[n] = negative_sum(slopes, n)
+    return -high - math.log(total)
+
+
+@implement(step, ComplementaryTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    total, high = exp_differences(others, label_score, counts, n, slopes)
+    for c in range(n):
+        slopes[c] /= -total
+    slopes[n] = negative_sum(slopes, n)
+    return -high - math.log(total)

@@ -1,0 +1,204 @@
+"""Implicit SGD on the softmax's double sum (unbiased softmax, section 3.2 and appendix F).
+
+A step goes to where the gradient, taken at the *new* point, points back to the old one.  With
+d_k = psi_k - psi_y at the old weights, s = |x|^2 and t the step size, the new u and the lengths
+p_k = t c_k exp(d_k' - u) of the classes' steps along x obey
+
+    d_k' = d_k - s (p_k + P),    P = sum_k p_k,    u = u_old - t (1 - exp(-u)) + P.
+
+So P is a function of u alone, P(u) = u - u_old + t (1 - exp(-u)), and each p_k follows from it
+by the Lambert W function: s p_k = omega(log(s t c_k) + d_k - u - s P(u)).  What remains is one
+root in one variable, sum_k p_k(u) = P(u), however many classes were drawn: its left side falls
+and its right side grows.  One class is the appendix's equation 16.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bigcat._jit import device, implement
+from bigcat._seam import couple, visit
+from bigcat._special import wright_omega
+from bigcat.solvers.double_sum import DoubleSumSolver
+from bigcat.solvers.sgd import plain_steps
+
+#: A reach of zero (an empty row without an intercept) moves u alone; logarithms want a number.
+_LEAST_REACH = 1e-80
+#: Largest change of an exponent that counts as the last; what is left is of its second order.
+_LAST_STEP = 1e-4
+#: Steps that change nothing in double precision.
+_NOTHING = 1e-100
+#: Never reached: 12 is the most that was seen (tests/test_unbiased.py).
+_MAX_EVALUATIONS = 50
+#: Sweeps over the rows of a batch, and the change of a score at which they end.
+_MAX_SWEEPS = 200
+_SWEEP_ACCURACY = 1e-7
+
+
+@plain_steps
+class ImplicitTag(NamedTuple):
+    learning_rate: float
+    decay: float
+
+
+@dataclass(frozen=True)
+class Implicit(DoubleSumSolver):
+    """Proximal steps on the weights and the row's u = log eta together.
+
+    Never longer than a gradient step (Proposition 1), and linear in the scores where that is
+    exponential (Proposition 2): no overflow, whatever the learning rate.  With ``batch_size``
+    above 1 the step of all rows of a batch is found jointly; batches then stay the same from
+    epoch to epoch and need ``8 * batch_size`` bytes a row.  That step is found in at most 200
+    sweeps over the rows, usually 3 to 20; with learning rates in the hundreds and rows that are
+    nearly parallel it can be inexact, but not infinite.  `learning_rate` is multiplied by `decay`
+    each epoch.
+
+    Examples
+    --------
+    >>> from bigcat.solvers import Implicit
+    >>> Implicit(learning_rate=10.0).implicit
+    True
+    """
+
+    name: ClassVar[str] = "implicit"
+    promise: ClassVar[str] = "proximal steps; robust to the learning rate, cannot overflow"
+    implicit: ClassVar[bool] = True
+    bounds: ClassVar[tuple[str, ...] | None] = ("augment-reduce",)
+    learning_rate: float = 1.0
+    decay: float = 0.9
+
+    def lower(self) -> ImplicitTag:
+        return ImplicitTag(float(self.learning_rate), float(self.decay))
+
+
+@device
+def proximal_step(u_before, rate, reach, label_score, others, counts, n, lengths):
+    """Solve for one row: the new u, how many evaluations that took, and s p_k in `lengths`.
+
+    The start is the u of a row that drew nothing, where P(u) = 0: below the root, and next to it
+    once the label has most of the probability.  Each round replaces the classes by a number of
+    equal ones whose sum has the same value and slope, and P by a line, and solves that in closed
+    form.  (Newton's method would creep along the exponential by 1 a round, and fitting an
+    exponential overshoots where scores are far apart.)
+    """
+    reach = max(reach, _LEAST_REACH)
+    unit = reach * rate
+    count, log_unit = 1.0, math.log(unit)
+    above = wright_omega(math.log(rate) + rate - u_before)
+    u, e, pull = u_before - rate + above, above / rate, 0.0
+    evaluations = 0
+    while True:
+        evaluations += 1
+        pull_slope = reach * (1.0 + rate * e)
+        speed = 1.0 + pull_slope  # every exponent falls so fast in u
+        total, fall, excess = 0.0, 0.0, 0.0
+        for c in range(n):
+            if counts[c] != count:  # most samplers have one count for all
+                count = counts[c]
+                log_unit = math.log(unit * count)
+            w = wright_omega(log_unit + others[c] - label_score - u - pull)
+            lengths[c] = w
+            share = w / (1.0 + w)
+            total += w
+            fall += share
+            excess += w * share
+        if total < _NOTHING:
+            return u, evaluations
+        # n_equal omega(z) has the classes' value and slope, and falls by `speed` in z.
+        w = excess / fall
+        n_equal, line = total / w, pull_slope / speed
+        z = w + math.log(w)
+        part = line / (n_equal + line)
+        new = part * wright_omega((pull + line * z) / line - math.log(part))
+        change = (z - new - math.log(new)) / speed
+        u += change
+        if abs(change) * speed <= _LAST_STEP or evaluations == _MAX_EVALUATIONS:
+            for c in range(n):
+                lengths[c] *= 1.0 - change * speed / (1.0 + lengths[c])
+            return u, evaluations
+        e = math.exp(-u)
+        pull = reach * (u - u_before + rate * (1.0 - e))
+
+
+@implement(visit, ImplicitTag)
+def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+    u = local[0]
+    # The bound at the old point; far off it is a huge number, not an infinite one.
+    value = 1.0 - u - math.exp(-u)
+    for c in range(n):
+        value -= counts[c] * math.exp(min(others[c] - label_score - u, 600.0))
+    rate, reach = pace
+    if rate > 0.0:
+        local[0], _ = proximal_step(u, rate, reach, label_score, others, counts, n, slopes)
+    _as_slopes(slopes, n, rate * max(reach, _LEAST_REACH))
+    return value
+
+
+@device
+def _as_slopes(lengths, n, unit):
+    """Slopes of the classes and the label, from what they move the scores by."""
+    total = 0.0
+    for c in range(n):
+        slope = lengths[c] / unit if unit > 0.0 else 0.0
+        lengths[c] = -slope
+        total += slope
+    lengths[n] = total
+
+
+@implement(couple, ImplicitTag)
+def _(solver, batch):
+    # Appendix F.3.  At the optimum every class moves along the rows that drew it, by the slopes
+    # at the new point; so the unknowns are slopes, and a row that is solved for with the others'
+    # at rest is the one-row problem again.  Sweeps over the rows are coordinate ascent on the
+    # dual: they need the rows' inner products instead of a basis, and no feasible start, since
+    # no intermediate point can overflow.
+    n_rows, rates, sizes, slopes = batch.n_rows, batch.rates, batch.sizes, batch.slopes
+    slot_of_class = batch.slot_of_class
+    width = slopes.shape[1]
+    slots = np.empty((n_rows, width), np.int64)
+    n_slots = 0
+    for r in range(n_rows):
+        for c in range(sizes[r] + 1):
+            k = batch.classes[r, c]
+            if slot_of_class[k] < 0:
+                slot_of_class[k] = n_slots
+                n_slots += 1
+            slots[r, c] = slot_of_class[k]
+    for r in range(n_rows):
+        for c in range(sizes[r] + 1):
+            slot_of_class[batch.classes[r, c]] = -1
+    kernel = np.empty((n_rows, n_rows))
+    moved = np.zeros((n_rows, n_slots))  # the scores, by all steps so far
+    for r in range(n_rows):
+        for j in range(n_rows):
+            kernel[r, j] = (batch.shrunk * batch.gram[r, j] + batch.intercept_norm) / n_rows
+            for c in range(sizes[r] + 1):
+                moved[j, slots[r, c]] += kernel[r, j] * rates[r] * slopes[r, c]
+    here, found = np.empty(width), np.empty(width)
+    for _ in range(_MAX_SWEEPS):
+        largest = 0.0
+        for r in range(n_rows):
+            n, rate, reach = sizes[r], rates[r], kernel[r, r]
+            if rate == 0.0:
+                continue
+            for c in range(n + 1):
+                here[c] = batch.scores[r, c] + moved[r, slots[r, c]] - reach * rate * slopes[r, c]
+            u, _ = proximal_step(
+                batch.u_before[r], rate, reach, here[n], here, batch.counts[r], n, found
+            )
+            batch.local[batch.members[r], 0] = u
+            _as_slopes(found, n, rate * max(reach, _LEAST_REACH))
+            for c in range(n + 1):
+                step = rate * (found[c] - slopes[r, c])
+                slopes[r, c] = found[c]
+                largest = max(largest, abs(step) * reach)
+                found[c] = step
+            for j in range(n_rows):
+                for c in range(n + 1):
+                    moved[j, slots[r, c]] += kernel[r, j] * found[c]
+        if largest <= _SWEEP_ACCURACY:
+            break
