@@ -99,7 +99,10 @@ BAD_COMBINATIONS = [
     ({"solver": "implicit", "method": "one-vs-each"}, "solver='implicit' moves the double sum of"),
     ({"method": "implicit", "noise": "gaussian"}, "here are noise='gaussian' and the augment-redu"),
     ({"method": "raman", "solver": "implicit"}, "here are noise='gumbel' and the raman bound; tak"),
-    ({"method": "nce", "noise": "logistic"}, "the nce bound holds for noise 'gumbel', not for 'l"),
+    (
+        {"method": "nce", "noise": "logistic"},
+        "the nce objective holds for noise 'gumbel', not for 'l",
+    ),
     ({"exact_classes": [1, 77]}, "exact_classes=[1, 77] holds labels that y does not; give labe"),
     ({"callbacks": [print, 3]}, "must be a list of functions, or None"),
     (

@@ -1,6 +1,10 @@
-"""Starting up is quick, because nothing heavy is imported before it is used."""
+"""Starting up is quick, because nothing heavy is imported before it is used.
+
+Processor seconds are counted: the wall clock would count what else the machine does.
+"""
 
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -13,9 +17,9 @@ HEAVY = ("numba", "matplotlib", "sklearn", "scipy", "pandas")
 
 SCRIPT = """
 import time
-start = time.perf_counter()
+start = time.process_time()
 {work}
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 import json, sys
 print(json.dumps([seconds, sorted(sys.modules)]))
 """
@@ -50,14 +54,16 @@ def test_the_whole_command_is_quick():
     script = Path(sysconfig.get_path("scripts")) / "bigcat"
     command = [str(script)] if script.exists() else [sys.executable, "-m", "bigcat"]
 
-    def best(words):
-        import time
+    def of_children():
+        times = os.times()
+        return times.children_user + times.children_system
 
+    def best(words):
         found = []
         for _ in range(4):
-            start = time.perf_counter()
+            start = of_children()
             subprocess.run(words, capture_output=True, check=True)
-            found.append(time.perf_counter() - start)
+            found.append(of_children() - start)
         return min(found)
 
     assert best([*command, "--help"]) - best([sys.executable, "-c", "pass"]) < LIMIT_SECONDS

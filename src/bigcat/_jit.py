@@ -151,8 +151,10 @@ def generic(template: Callable) -> Callable:
 
     @functools.wraps(template)
     def dispatch(tag, *args):
-        kind = type(tag)
-        return implementations[kind if kind in implementations else None](tag, *args)
+        found = implementations.get(type(tag), implementations.get(None))
+        if found is None:
+            raise TypeError(f"{type(tag).__name__} has no implementation of {template.__name__}()")
+        return found(tag, *args)
 
     def choose(tag, *args):
         kind = getattr(tag, "instance_class", None)

@@ -79,6 +79,8 @@ def wright_omega(z):
         e = math.exp(z)
         series = 125 / 24 - e * (54 / 5 - e * (16807 / 720 - e * 52.0126984))
         return e * (1.0 - e * (1.0 - e * (1.5 - e * (8 / 3 - e * series))))
+    if z > 1e8:
+        return z - math.log(z)
     if z < 4.0:
         log_w = _LOG_OMEGA[8]
         for k in range(7, -1, -1):

@@ -196,13 +196,15 @@ def _describe(method: Method) -> dict[str, Any]:
     if not solver.stochastic:
         needs.append("all rows every step")
     if bound.n_local and solver.stochastic:
-        needs.append(f"{bound.n_local} numbers a row")
+        needs.append("1 number a row" if bound.n_local == 1 else f"{bound.n_local} numbers a row")
+    noises = list(bound.noises) if bound.noises is not None else [*NOISES, "custom"]
+    noises = [name for name in noises if solver.noises is None or name in solver.noises]
     return {
         "name": method.name,
         "bound": bound.name,
         "sampler": method.sampler,
         "solver": method.solver,
-        "noises": list(bound.noises) if bound.noises is not None else [*NOISES, "custom"],
+        "noises": noises,
         "is_bound": bound.is_bound,
         "unbiased": bound.is_bound and (bound.can_sample or method.sampler == "everything"),
         "needs": needs,
@@ -301,7 +303,7 @@ def _check_fit(bound: Bound, sampler: Sampler, solver: Solver) -> None:
                 f"sampler={sampler.name!r}; leave it at 'auto'"
             )
     elif not bound.can_sample and sampler.name != "everything":
-        allowed = [b for b in BOUNDS if BOUNDS[b].can_sample]
+        allowed = [b for b in BOUNDS if BOUNDS[b].can_sample and BOUNDS[b].is_bound]
         raise ValueError(
             f"the {bound.name} bound is biased over a sample of classes; set "
             f"sampler='everything', or take one of {', '.join(map(repr, allowed))}"
@@ -316,5 +318,5 @@ def _check_solver(bound: Bound, noise: Noise, solver: Solver) -> None:
         raise ValueError(
             f"solver={solver.name!r} moves the double sum of the softmax: noise='gumbel' and the "
             f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are noise={noise.name!r} "
-            f"and the {bound.name} bound; take solver='adagrad', 'adaptive' or 'sgd'"
+            f"and the {bound.name} {bound.word}; take solver='adagrad', 'adaptive' or 'sgd'"
         )

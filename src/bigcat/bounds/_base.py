@@ -25,6 +25,8 @@ class Bound:
     noises: ClassVar[tuple[str, ...] | None] = None
     #: Never above log p(y | x)?  (An estimator that is no bound says False.)
     is_bound: ClassVar[bool] = True
+    #: Do scores have to be log-probabilities themselves, so that their common level counts?
+    wants_log_probabilities: ClassVar[bool] = False
     #: May classes be sampled?  For a bound: is its value over a sample right on average?
     can_sample: ClassVar[bool] = True
     #: Variational parameters a row.
@@ -48,6 +50,11 @@ class Bound:
             fit_table(self.lower(noise), table, intercepts.astype(np.float64), scale)
         return table
 
+    @property
+    def word(self) -> str:
+        """What its value is called."""
+        return "bound" if self.is_bound else "objective"
+
     def starts_at_zero(self, noise: Noise) -> bool:
         """Do local parameters start at 0 whatever the intercepts are?"""
         return False
@@ -55,8 +62,9 @@ class Bound:
     def check_noise(self, noise: Noise) -> None:
         """Raise if this bound does not hold for that noise."""
         if self.noises is not None and noise.name not in self.noises:
+            names = " or ".join(map(repr, self.noises))
             raise ValueError(
-                f"the {self.name} bound holds for noise {' or '.join(map(repr, self.noises))}, "
+                f"the {self.name} {self.word} holds for noise {names}, "
                 f"not for {noise.name!r}; take method='augment-reduce' or 'exact', which hold "
                 "for every noise"
             )

@@ -54,6 +54,7 @@ class NoiseContrastive(Estimator):
 
     name: ClassVar[str] = "nce"
     promise: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
+    wants_log_probabilities: ClassVar[bool] = True
 
     def lower(self, noise: Noise) -> NoiseContrastiveTag:
         return NoiseContrastiveTag()
@@ -74,7 +75,7 @@ class ImportanceSampling(Estimator):
     """
 
     name: ClassVar[str] = "importance"
-    promise: ClassVar[str] = "softmax over label and sample; right only with many classes drawn"
+    promise: ClassVar[str] = "softmax over label and sample; an optimum of its own on finite data"
 
     def lower(self, noise: Noise) -> ImportanceTag:
         return ImportanceTag()

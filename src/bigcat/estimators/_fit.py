@@ -65,10 +65,9 @@ class Fit:
         p = self.problem
         self._check_memory()
         if start is None:
-            start = _start.initial_weights(e.init, p, self.parts.noise, self.random_state)
+            start = _start.initial_weights(e.init, p, self.parts, self.random_state)
         bound = self.parts.bound
-        word = "bound" if bound.is_bound else "objective"
-        with _progress.reporter(e.progress, e.max_epochs, bound.name, word) as report:
+        with _progress.reporter(e.progress, e.max_epochs, bound.name, bound.word) as report:
             if self.parts.solver.stochastic:
                 return self._run_stochastic(start, resume, one_pass, report)
             return self._run_lbfgs(start, report)
@@ -224,6 +223,8 @@ class Fit:
         if is_sparse(p.rows):
             shape = (p.n_rows, p.n_features)
             X = scipy.sparse.csr_array((X, p.rows.indices, p.rows.indptr), shape=shape)
+        if n == p.n_rows:  # no copy
+            return X, p.labels, p.row_weights
         return X[chosen], p.labels[chosen], p.row_weights[chosen]
 
     def _log_likelihood(self, sample, weights, intercepts) -> float:

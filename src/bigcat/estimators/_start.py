@@ -12,6 +12,7 @@ import numpy as np
 from bigcat._weights import class_major, weights_shape
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import max_scale
+from bigcat.solvers._loop import Parts
 from bigcat.solvers._state import Problem
 
 _WHOLE = ("n_negatives", "max_epochs", "n_iter_no_change", "n_nodes")
@@ -28,7 +29,7 @@ def check_parameters(estimator: Any) -> None:
         value = getattr(estimator, name, 1)
         if not _is_count(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-    batch_size = getattr(estimator, "batch_size", "auto")
+    batch_size: Any = getattr(estimator, "batch_size", "auto")
     if batch_size != "auto" and not (_is_count(batch_size) and batch_size >= 1):
         raise ValueError(
             f"batch_size={batch_size!r} must be a whole number of at least 1, or 'auto'"
@@ -71,7 +72,7 @@ def _is_count(value: Any) -> bool:
 
 
 def initial_weights(
-    init: str, problem: Problem, noise: Noise, random_state: np.random.RandomState
+    init: str, problem: Problem, parts: Parts, random_state: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (n_classes, n_features), in the memory layout of the rows, and intercepts."""
     dtype = problem.rows.values.dtype
@@ -86,13 +87,14 @@ def initial_weights(
     if init == "frequencies" and problem.fit_intercept:
         counts = np.bincount(problem.labels, problem.row_weights, problem.n_classes)
         # Half a row for a class without any, so that its score is finite.
-        intercepts = log_frequencies(counts) * start_scale(noise, problem.n_classes)
+        intercepts = log_frequencies(counts) * start_scale(parts.noise, problem.n_classes)
+        if not parts.bound.wants_log_probabilities:
+            intercepts -= intercepts.mean()
     return weights, intercepts
 
 
 def log_frequencies(counts: np.ndarray) -> np.ndarray:
-    logs = np.log(np.maximum(counts, 0.5 * counts[counts > 0].min()) / counts.sum())
-    return logs - logs.mean()
+    return np.log(np.maximum(counts, 0.5 * counts[counts > 0].min()) / counts.sum())
 
 
 def start_scale(noise: Noise, n_classes: int) -> float:

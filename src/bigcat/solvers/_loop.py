@@ -73,7 +73,7 @@ def make_plan(problem: Problem, parts: Parts, batch_size: int, shape: tuple[int,
         shrink=ridge if solver.linear else 0.0,
         sweep=ridge * shape[0] / majors if majors else 0.0,
         sweep_majors=majors,
-        weight_bound=getattr(solver, "weight_bound", np.inf),
+        weight_bound=float(getattr(solver, "weight_bound", np.inf)),
     )
 
 
@@ -231,23 +231,24 @@ def run_epochs(
         started = time.perf_counter()
         order.next_epoch()
         total, done = 0.0, 0
-        while done < problem.n_rows:
-            chunk_started = time.perf_counter()
-            end = min(done + chunk_rows, problem.n_rows)
-            value = chunk(done, end)
-            if not np.isfinite(value):
-                raise DivergedError(
-                    f"the {parts.bound.name} bound became {value} in epoch {state.epoch + 1}; "
-                    f"{parts.solver.if_diverged}"
-                )
-            total += value
-            seconds = max(time.perf_counter() - chunk_started, 1e-6)
-            done = end
-            on_chunk(done / problem.n_rows, total / total_weight * problem.n_rows / done)
-            grow = min(2.0, CHUNK_SECONDS / seconds)
-            wanted = min(int(chunk_rows * grow), problem.n_rows)
-            chunk_rows = block * max(1, wanted // block)
-        if scale != 1.0:  # whoever looks now sees the weights themselves
+        try:
+            while done < problem.n_rows:
+                chunk_started = time.perf_counter()
+                end = min(done + chunk_rows, problem.n_rows)
+                value = chunk(done, end)
+                if not np.isfinite(value):
+                    raise DivergedError(
+                        f"the {parts.bound.name} {parts.bound.word} became {value} in epoch "
+                        f"{state.epoch + 1}; {parts.solver.if_diverged}"
+                    )
+                total += value
+                seconds = max(time.perf_counter() - chunk_started, 1e-6)
+                done = end
+                on_chunk(done / problem.n_rows, total / total_weight * problem.n_rows / done)
+                grow = min(2.0, CHUNK_SECONDS / seconds)
+                wanted = min(int(chunk_rows * grow), problem.n_rows)
+                chunk_rows = block * max(1, wanted // block)
+        finally:  # whoever looks now, if only after an interruption, sees the weights themselves
             state.weights *= state.weights.dtype.type(scale)
             scale = 1.0
         if plan.weight_bound < np.inf:
