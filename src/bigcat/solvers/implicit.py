@@ -87,7 +87,7 @@ def proximal_step(u_before, rate, reach, label_score, others, counts, n, lengths
     """
     reach = max(reach, _LEAST_REACH)
     unit = reach * rate
-    count, log_unit = 1.0, math.log(unit)
+    count, log_unit = 0.0, 0.0
     above = wright_omega(math.log(rate) + rate - u_before)
     u, e, pull = u_before - rate + above, above / rate, 0.0
     evaluations = 0
@@ -95,26 +95,32 @@ def proximal_step(u_before, rate, reach, label_score, others, counts, n, lengths
         evaluations += 1
         pull_slope = reach * (1.0 + rate * e)
         speed = 1.0 + pull_slope  # every exponent falls so fast in u
-        total, fall, excess = 0.0, 0.0, 0.0
+        total, fall, excess, z, w = 0.0, 0.0, 0.0, 0.0, 0.0
         for c in range(n):
             if counts[c] != count:  # most samplers have one count for all
                 count = counts[c]
                 log_unit = math.log(unit * count)
-            w = wright_omega(log_unit + others[c] - label_score - u - pull)
+            z = log_unit + others[c] - label_score - u - pull
+            w = wright_omega(z)
             lengths[c] = w
-            share = w / (1.0 + w)
-            total += w
-            fall += share
-            excess += w * share
-        if total < _NOTHING:
-            return u, evaluations
+            if n > 1:
+                share = w / (1.0 + w)
+                total += w
+                fall += share
+                excess += w * share
         # n_equal omega(z) has the classes' value and slope, and falls by `speed` in z.
-        w = excess / fall
-        n_equal, line = total / w, pull_slope / speed
-        z = w + math.log(w)
+        n_equal = 1.0
+        if n > 1:
+            w = excess / max(fall, _NOTHING)
+            n_equal = total / max(w, _NOTHING)
+            z = w + math.log(max(w, _NOTHING))
+        if w < _NOTHING:
+            return u, evaluations
+        # Where that meets the line is an omega again.
+        line = pull_slope / speed
         part = line / (n_equal + line)
-        new = part * wright_omega((pull + line * z) / line - math.log(part))
-        change = (z - new - math.log(new)) / speed
+        ahead = pull / line
+        change = ((1.0 - part) * wright_omega(ahead + z - math.log(part)) - ahead) / speed
         u += change
         if abs(change) * speed <= _LAST_STEP or evaluations == _MAX_EVALUATIONS:
             for c in range(n):
