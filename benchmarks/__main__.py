@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import augment_reduce, one_vs_each, step_cost, unbiased_softmax
+from benchmarks import (
+    augment_reduce,
+    categorical_from_binary,
+    one_vs_each,
+    posteriors,
+    step_cost,
+    unbiased_softmax,
+)
 
 
 def main() -> None:
@@ -32,6 +39,28 @@ def main() -> None:
         command = commands.add_parser(name, help=text)
         command.add_argument("data", nargs="?", default="bibtex")
     commands.add_parser("implicit-cost", help="an implicit step against a vanilla step")
+    table_g1 = commands.add_parser(
+        "table-g1", help="categorical-from-binary Table G.1: model averaging on simulated data"
+    )
+    table_g1.add_argument("n_classes", nargs="*", type=int, help="3 or 10; default: both")
+    table_g1.add_argument("--seed", type=int, default=1)
+    table_g3 = commands.add_parser(
+        "table-g3", help="categorical-from-binary Table G.3: glass, with NUTS"
+    )
+    table_g3.add_argument("--warmup", type=int, default=300, help="draws of NUTS thrown away")
+    table_g3.add_argument("--samples", type=int, default=1000, help="draws of NUTS kept")
+    over_time = commands.add_parser(
+        "holdout-over-time", help="categorical-from-binary section 5.3: with ADVI, NUTS and Gibbs"
+    )
+    over_time.add_argument("data", nargs="*", default=list(categorical_from_binary.RACES))
+    over_time.add_argument("--scale", type=float, default=1.0, help="multiplies the seconds spent")
+    commands.add_parser("coverage", help="what intervals of class probabilities hold, with NUTS")
+    commands.add_parser("posterior-coverage", help="what intervals hold, all methods, no NUTS")
+    commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
+    commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
+    commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
+    commands.add_parser("binary-memory", help="independent binary fit of 10,000 classes: memory")
+    commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     args = parser.parse_args()
 
     if args.command == "table3":
@@ -54,6 +83,26 @@ def main() -> None:
         unbiased_softmax.forms(args.data)
     elif args.command == "implicit-cost":
         unbiased_softmax.implicit_cost()
+    elif args.command == "table-g1":
+        categorical_from_binary.table_g1(args.n_classes, args.seed)
+    elif args.command == "table-g3":
+        categorical_from_binary.table_g3(n_warmup=args.warmup, n_samples=args.samples)
+    elif args.command == "holdout-over-time":
+        categorical_from_binary.holdout_over_time(args.data, args.scale)
+    elif args.command == "coverage":
+        categorical_from_binary.coverage()
+    elif args.command == "posterior-coverage":
+        posteriors.coverage()
+    elif args.command == "posterior-cost":
+        posteriors.cost()
+    elif args.command == "posterior-priors":
+        posteriors.priors()
+    elif args.command == "binary-speed":
+        posteriors.binary_speed()
+    elif args.command == "binary-memory":
+        posteriors.binary_memory()
+    elif args.command == "yardsticks":
+        categorical_from_binary.make_environments()
     else:
         augment_reduce.table2(["mnist", "bibtex"])
         augment_reduce.table3("bibtex")

@@ -84,6 +84,37 @@ def test_zipf_rows_look_like_their_class():
     assert similar[same].mean() > 5 * similar[different].mean()
 
 
+def test_predictable_classes_are_the_authors_data():
+    """The authors' program, seed 1, N = 120, K = 3, M = 3, sigma_high = 2: its random stream."""
+    drawn = synthetic.predictable_classes(120, 3, 3, 2.0, seed=1)
+    rng = np.random.RandomState(1)
+    np.testing.assert_array_equal(drawn.intercept[:2], [rng.normal(0, 0.25) for _ in range(2)])
+    # three features for two groups: 1.5 each, so that the second one is the first group's
+    scales = [[2.0, 2.0, 0.001], [0.001, 0.001, 2.0]]
+    coef = [[rng.normal(0, scale) for scale in row] for row in scales]
+    np.testing.assert_array_equal(drawn.coef, [*coef, [0, 0, 0]])
+    X = np.array([rng.normal(size=3) for _ in range(120)])
+    np.testing.assert_array_equal(drawn.X, X)
+    p = drawn.probabilities()
+    y = [int(np.argmax(rng.multinomial(1, row))) for row in p]
+    assert drawn.y.tolist() == y
+    np.testing.assert_allclose(p.sum(1), 1)
+    np.testing.assert_array_equal(drawn.probabilities(X[:7]), p[:7])
+
+
+def test_predictable_classes_follow_their_probabilities(monkeypatch):
+    monkeypatch.setattr(synthetic, "_CHUNK_CELLS", 999)
+    drawn = synthetic.predictable_classes(20_000, 5, 8, 4.0, seed=3)
+    p = drawn.probabilities()
+    observed = np.bincount(drawn.y, minlength=5)
+    z = (observed - p.sum(0)) / np.sqrt((p * (1 - p)).sum(0))
+    assert abs(z).max() < 4.5
+    mean_log = np.log(p[np.arange(20_000), drawn.y]).mean()
+    assert mean_log == pytest.approx((p * np.log(np.maximum(p, 1e-300))).sum(1).mean(), abs=0.02)
+    again = synthetic.predictable_classes(20_000, 5, 8, 4.0, seed=3)
+    assert np.array_equal(again.y, drawn.y)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -96,6 +127,9 @@ def test_zipf_rows_look_like_their_class():
         (lambda: synthetic.zipf_classes(0, 2), "n must be at least 1, got 0"),
         (lambda: synthetic.zipf_classes(5, 2, signal=2), "signal must lie between 0 and 1, got 2"),
         (lambda: synthetic.categorical_counts(n_classes=0), "n_classes must be at least 1, got 0"),
+        (lambda: synthetic.predictable_classes(9, 1, 2), "n_classes must be at least 2, got 1"),
+        (lambda: synthetic.predictable_classes(9, 3, 2, 0.0), "sigma_high must be at least"),
+        (lambda: synthetic.predictable_classes(9, 3, 2, sigma_intercept=-1), "sigma_intercept"),
     ],
 )
 def test_bad_arguments(call, message):

@@ -124,6 +124,13 @@ def test_conventions_hold():
     exec(compile(block, "docs/conventions.md", "exec"), {})
 
 
+def test_bayesian_page_runs(capsys):
+    names: dict = {}
+    for block in blocks(DOCS / "bayesian.md", "python"):
+        exec(compile(block, "docs/bayesian.md", "exec"), names)
+    assert "(3, 5)" in capsys.readouterr().out
+
+
 def table_names(heading: str) -> list[str]:
     """First column of the table under a heading of choosing.md, as code."""
     text = (DOCS / "choosing.md").read_text()

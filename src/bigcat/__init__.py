@@ -10,26 +10,29 @@ from typing import TYPE_CHECKING, Any
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat import bounds, data, metrics, noise, samplers, solvers
+    from bigcat import bayes, bounds, data, metrics, noise, samplers, solvers
     from bigcat.combinations import Method, methods
-    from bigcat.estimators import CategoricalDistribution, LinearClassifier
+    from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.store import load_model, save_model
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
+    "BayesianClassifier": "bigcat.estimators",
     "CategoricalDistribution": "bigcat.estimators",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
     "load_model": "bigcat.store",
     "save_model": "bigcat.store",
 }
-_SUBMODULES = {"bounds", "data", "metrics", "noise", "samplers", "solvers"}
+_SUBMODULES = {"bayes", "bounds", "data", "metrics", "noise", "samplers", "solvers"}
 
 __all__ = [
+    "BayesianClassifier",
     "CategoricalDistribution",
     "LinearClassifier",
     "Method",
     "__version__",
+    "bayes",
     "bounds",
     "data",
     "load_model",

@@ -268,3 +268,46 @@ def update_slots(weights, state, gradient, touched, n, solver, rate):
             if g[j] != 0.0:
                 move(solver, rate, w, s, j, g[j])
                 g[j] = 0.0
+
+
+# A posterior keeps four numbers a weight.  What is done with them is an *action*, a tag with no
+# arrays in it (each one's owner would be counted at every place); the verb takes it to a row's.
+
+
+@generic
+def at(action, place, c, x, mean, information, state, seen, first, second):
+    """Do the action at one place of the flat arrays; entry `c` of the last two is the class's."""
+
+
+@generic
+def each_coordinate(
+    rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second
+):
+    """`at` for every coordinate of row i's features and the first `n` entries of `classes`."""
+
+
+@implement(each_coordinate, DenseRows)
+def _(rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second):
+    x = rows.values[i]
+    for c in range(n):
+        start = classes[c] * n_minors
+        for j in range(x.shape[0]):
+            at(action, start + j, c, x[j], mean, information, state, seen, first, second)
+
+
+@implement(each_coordinate, SparseRows)
+def _(rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second):
+    for p in range(rows.indptr[i], rows.indptr[i + 1]):
+        start, x = np.int64(rows.indices[p]) * n_minors, rows.values[p]
+        for c in range(n):
+            place = start + classes[c]
+            at(action, place, c, x, mean, information, state, seen, first, second)
+
+
+def squared_columns(rows: Rows, n_features: int, row_weights: np.ndarray) -> np.ndarray:
+    """Weighted sum of x_j^2 over the rows, a feature each."""
+    if is_sparse(rows):
+        weights = np.repeat(row_weights, np.diff(rows.indptr))
+        squares = weights * np.square(rows.values, dtype=np.float64)
+        return np.bincount(rows.indices, squares, n_features)
+    return np.einsum("i,ij,ij->j", row_weights, rows.values, rows.values)

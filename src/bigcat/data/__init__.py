@@ -1,4 +1,4 @@
-"""Data: files of five forms, the shared catalogue, an embedded corpus, synthetic sets.
+"""Data: files of five forms, the shared catalogue, an embedded corpus, synthetic sets, event logs.
 
 Names are imported when first used: ``import bigcat.data`` brings in neither numba nor
 scikit-learn.
@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bigcat.data import synthetic
+    from bigcat.data import events, synthetic
     from bigcat.data.catalogue import available, load
     from bigcat.data.corpus import stdlib_corpus
     from bigcat.data.dataset import DataError, Dataset, Split
@@ -29,6 +29,7 @@ __all__ = [
     "Dataset",
     "Split",
     "available",
+    "events",
     "load",
     "read",
     "stdlib_corpus",
@@ -41,8 +42,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name == "synthetic":
-        return import_module("bigcat.data.synthetic")
+    if name in ("events", "synthetic"):
+        return import_module(f"bigcat.data.{name}")
     raise AttributeError(f"module 'bigcat.data' has no attribute {name!r}")
 
 

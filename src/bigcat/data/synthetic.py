@@ -54,6 +54,23 @@ class ZipfClasses:
     probabilities: np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class PredictableClasses:
+    """Softmax data of `predictable_classes`.
+
+    ``coef`` is (classes, features) and ``intercept`` (classes,); the last class's are 0.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def probabilities(self, X: np.ndarray | None = None) -> np.ndarray:
+        """True class probabilities of the rows of `X`, by default of all rows drawn."""
+        return _softmax((self.X if X is None else X) @ self.coef.T + self.intercept)
+
+
 def categorical_counts(
     n: int = 300_000, n_classes: int = 10_000, seed: int = 0
 ) -> CategoricalCounts:
@@ -200,6 +217,75 @@ def zipf_classes(
     lengths = np.diff(X.indptr)
     X.data[:] = np.repeat(lengths**-0.5, lengths)
     return ZipfClasses(X, y, p)
+
+
+def predictable_classes(
+    n: int,
+    n_classes: int,
+    n_features: int,
+    sigma_high: float = 2.0,
+    *,
+    sigma_low: float = 0.001,
+    sigma_intercept: float = 0.25,
+    seed: int = 0,
+) -> PredictableClasses:
+    """The simulator of categorical-from-binary (section G.1.1): features that speak for one class.
+
+    Features are standard normal. Class k < n_classes - 1 has ``n_features / (n_classes - 1)``
+    features of its own, whose weights have the standard deviation `sigma_high`; its other weights
+    have `sigma_low`, its intercept `sigma_intercept`. The last class has score 0. Labels follow
+    the softmax of the scores.
+
+    The draws come from NumPy's legacy generator in the order of the authors' program, which has
+    standard deviations where the text has variances, and `n_classes` - 1 groups of features where
+    the text has `n_classes`: their seed gives their data.
+
+    Parameters
+    ----------
+    n, n_classes, n_features : int
+        Sizes; at least two classes.
+    sigma_high : float
+        Larger is easier to predict; at least `sigma_low`.
+    sigma_low, sigma_intercept : float
+        Standard deviations.
+    seed : int
+        Between 0 and 2**32 - 1.
+
+    Examples
+    --------
+    >>> from bigcat.data.synthetic import predictable_classes
+    >>> drawn = predictable_classes(120, 3, 6, sigma_high=2.0, seed=1)
+    >>> drawn.X.shape, drawn.coef.shape, drawn.probabilities(drawn.X[:5]).shape
+    ((120, 6), (3, 6), (5, 3))
+    """
+    _at_least_one(n=n, n_features=n_features)
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be at least 2, got {n_classes}")
+    if not 0 <= sigma_low <= sigma_high:
+        raise ValueError(
+            f"sigma_high must be at least sigma_low, and neither below 0, got {sigma_high} and "
+            f"{sigma_low}"
+        )
+    if sigma_intercept < 0:
+        raise ValueError(f"sigma_intercept must not be below 0, got {sigma_intercept}")
+    rng = np.random.RandomState(seed)
+    n_free = n_classes - 1
+    intercept = np.append(rng.normal(scale=sigma_intercept, size=n_free), 0.0)
+    group = np.floor(np.arange(n_features) / (n_features / n_free))
+    scale = np.where(group == np.arange(n_free)[:, None], sigma_high, sigma_low)
+    coef = np.vstack([rng.normal(scale=scale), np.zeros(n_features)])
+    X = rng.normal(size=(n, n_features))
+    y = np.empty(n, np.int64)
+    for rows in _chunks(n, n_classes):
+        p = _softmax(X[rows] @ coef.T + intercept)
+        y[rows] = [np.argmax(rng.multinomial(1, row)) for row in p]
+    return PredictableClasses(X, y, coef, intercept)
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return p
 
 
 def _draw(rng: np.random.Generator, p: np.ndarray, n: int) -> np.ndarray:

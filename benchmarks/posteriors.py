@@ -1,0 +1,201 @@
+"""Posteriors over the weights: what their intervals cover, what they cost, what the prior does."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import softmax
+
+from benchmarks._report import clock, save, show
+from bigcat import BayesianClassifier, LinearClassifier
+from bigcat.bayes import GaussianPrior
+
+
+def _softmax_data(rng, n_rows: int, n_features: int, n_classes: int, scale: float):
+    """Rows, labels and true probabilities; weights and intercepts are N(0, scale^2)."""
+    weights = scale * rng.standard_normal((n_features, n_classes))
+    intercepts = scale * rng.standard_normal(n_classes)
+
+    def draw(n):
+        X = rng.standard_normal((n, n_features))
+        scores = X @ weights + intercepts
+        y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+        return X, y, softmax(scores, axis=1)
+
+    return draw(n_rows), draw
+
+
+def coverage(repetitions: int = 12, n_features: int = 4, n_classes: int = 5) -> None:
+    """Share of true probabilities inside 90% intervals, and the intervals' width."""
+    rows = []
+    for n_rows in (200, 2_000):
+        found: dict[str, list] = {}
+        for seed in range(repetitions):
+            rng = np.random.default_rng(seed)
+            (X, y, _), draw = _softmax_data(rng, n_rows, n_features, n_classes, 1.0)
+            X_test, _, truth = draw(200)
+            for name, model in _posteriors(n_rows).items():
+                model.fit(X, y, classes=np.arange(n_classes))
+                low, high = model.posterior_.predict_interval(X_test, 0.9)
+                found.setdefault(name, []).append(_covered(low, high, truth))
+            low, high = _laplace_interval(rng, X, y, X_test)
+            found.setdefault("Laplace, full", []).append(_covered(low, high, truth))
+        for name, values in found.items():
+            covered, width = np.mean(values, axis=0)
+            row = {"rows": n_rows, "posterior": name, "coverage": covered, "width": width}
+            rows.append({k: float(v) if k in ("coverage", "width") else v for k, v in row.items()})
+        show(rows[-len(found) :])
+    save("posterior_coverage", rows)
+
+
+def _posteriors(n_rows: int) -> dict[str, BayesianClassifier]:
+    epochs = 100 if n_rows < 1_000 else 50
+    return {
+        "augment-reduce": BayesianClassifier(
+            method="augment-reduce", max_epochs=epochs, random_state=0
+        ),
+        "probit, average": BayesianClassifier(random_state=0, n_threads=1),
+        "logit, conditioned": BayesianClassifier(
+            "logit", "conditioned", random_state=0, n_threads=1
+        ),
+    }
+
+
+def _covered(low, high, truth) -> tuple[float, float]:
+    return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean())
+
+
+def _laplace_interval(rng, X, y, X_test, n_draws: int = 300):
+    """The yardstick: the inverse Hessian at the mode, all weights together."""
+    mode = LinearClassifier(method="exact", l2=1.0, max_epochs=500).fit(X, y)
+    weights = np.column_stack([mode.coef_, mode.intercept_])
+    n_classes, width = weights.shape
+    rows, p = np.column_stack([X, np.ones(len(X))]), mode.predict_proba(X)
+    hessian = np.eye(weights.size).reshape(n_classes, width, n_classes, width)
+    for k in range(n_classes):
+        for j in range(n_classes):
+            curvature = p[:, k] * ((k == j) - p[:, j])
+            hessian[k, :, j] += rows.T @ (curvature[:, None] * rows)
+    covariance = np.linalg.inv(hessian.reshape(weights.size, weights.size))
+    noise = rng.standard_normal((n_draws, weights.size)) @ np.linalg.cholesky(covariance).T
+    draws = (weights.ravel() + noise).reshape(n_draws, n_classes, width)
+    test_rows = np.column_stack([X_test, np.ones(len(X_test))])
+    drawn = softmax(np.einsum("nm,skm->snk", test_rows, draws), axis=2)
+    return np.quantile(drawn, [0.05, 0.95], axis=0)
+
+
+CONFIGURATIONS = {
+    "probit, full": {"likelihood": "conditioned"},
+    "probit, diagonal": {"likelihood": "conditioned", "covariance": "diagonal"},
+    "probit, full, hierarchical": {"likelihood": "conditioned", "prior": "hierarchical"},
+    "logit, full": {"likelihood": "conditioned", "link": "logit"},
+    "logit, diagonal": {"likelihood": "conditioned", "link": "logit", "covariance": "diagonal"},
+    "probit, full, average": {},
+    "augment-reduce, Gumbel": {"method": "augment-reduce"},
+    "augment-reduce, Gaussian": {"method": "augment-reduce", "noise": "gaussian"},
+}
+
+
+def _many_classes():
+    """10 rows a class: where the prior matters."""
+    (X, y, _), draw = _softmax_data(np.random.default_rng(0), 5_000, 50, 500, 0.3)
+    X_test, y_test, _ = draw(1_000)
+    return X, y, X_test, y_test
+
+
+def cost() -> None:
+    """CPU seconds of a fit, n = 5,000, D = 50, K = 500, one core, nothing left to compile."""
+    X, y, X_test, y_test = _many_classes()
+    rows = []
+    for name, options in CONFIGURATIONS.items():
+        model = BayesianClassifier(random_state=0, n_threads=1, **options)
+        model.fit(X[:200], y[:200] % 5)  # compiles
+        with clock() as times:
+            model.fit(X, y, classes=np.arange(500))
+        held_out = float(model.log_proba_of(X_test, y_test).mean())
+        rows.append({"posterior": name, "CPU seconds": times["cpu"], "log-likelihood": held_out})
+        show(rows[-1:])
+    show(rows)
+    save("posterior_cost", rows)
+
+
+def priors() -> None:
+    """Held-out log-likelihood against the scale of the prior; the weights' own is 0.3."""
+    X, y, X_test, y_test = _many_classes()
+    rows = []
+    for name in ("probit, full", "logit, full", "augment-reduce, Gumbel"):
+        for scale in (1.0, 0.3, 0.1):
+            prior = GaussianPrior(scale=scale)
+            model = BayesianClassifier(
+                random_state=0, n_threads=1, n_draws=30, prior=prior, **CONFIGURATIONS[name]
+            )
+            model.fit(X, y, classes=np.arange(500))
+            row: dict = {"posterior": name, "prior scale": scale}
+            for how in ("plug-in", "averaged"):
+                row[how] = float(model.log_proba_of(X_test, y_test, how).mean())
+            rows.append(row)
+            show(rows[-1:])
+    show(rows)
+    save("posterior_priors", rows)
+
+
+def binary_speed(cavi_iterations: int = 300) -> None:
+    """Newton against coordinate ascent, and a thousand classes; CPU seconds of one core."""
+    rng = np.random.default_rng(0)
+    (X, y, _), _ = _softmax_data(rng, 20_000, 200, 100, 0.2)
+    options = {"likelihood": "conditioned", "n_threads": 1, "random_state": 0}
+    BayesianClassifier(**options).fit(X[:500], y[:500])  # compiles
+    rows = []
+    with clock() as times:
+        newton = BayesianClassifier(tol=1e-9, **options).fit(X, y)
+    rows.append(_speed_row("K = 100, probit, newton", newton, times, newton.elbo_))
+    show(rows)
+    with clock() as times:
+        cavi = BayesianClassifier(solver="cavi", tol=0, max_iter=cavi_iterations, **options)
+        cavi.fit(X, y)
+    rows.append(_speed_row("K = 100, probit, cavi", cavi, times, newton.elbo_))
+    show(rows[-1:])
+    (X, y, _), _ = _softmax_data(rng, 10_000, 100, 1_000, 0.3)
+    BayesianClassifier("logit", **options).fit(X[:500], y[:500])
+    for name, more in {
+        "K = 1,000, probit, newton": {"tol": 1e-8},
+        "K = 1,000, logit, cavi, one pass": {"link": "logit", "solver": "cavi", "max_iter": 1},
+    }.items():
+        with clock() as times:
+            model = BayesianClassifier(**{"tol": 0, **more, **options})
+            model.fit(X, y, classes=np.arange(1_000))
+        rows.append(_speed_row(name, model, times, model.elbo_))
+        show(rows[-1:])
+    show(rows)
+    save("binary_speed", rows)
+
+
+def _speed_row(name: str, model, times, best: float) -> dict:
+    return {
+        "fit": name,
+        "iterations": model.n_iter_,
+        "CPU seconds": times["cpu"],
+        "relative gap of the ELBO": float(1.0 - best / model.elbo_),
+    }
+
+
+def binary_memory(n_rows: int = 100_000, n_features: int = 5_000, n_classes: int = 10_000) -> None:
+    """Peak memory of a sparse fit with diagonal covariances, 50 non-zeros a row, one iteration."""
+    import resource
+
+    import scipy.sparse
+
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.integers(0, n_features, (n_rows, 50)), axis=1).ravel().astype(np.int32)
+    values = rng.random(n_rows * 50, dtype=np.float32)
+    X = scipy.sparse.csr_array((values, indices, np.arange(n_rows + 1, dtype=np.int32) * 50))
+    X.resize((n_rows, n_features))
+    X.sum_duplicates()
+    y = rng.integers(0, n_classes, n_rows)
+    y[:n_classes] = np.arange(n_classes)
+    model = BayesianClassifier(covariance="diagonal", tol=0, max_iter=1, n_threads=2)
+    forecast = model.memory_forecast(n_rows, n_features, n_classes, row_nonzeros=50)
+    with clock() as times:
+        model.fit(X, y)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    row = {"forecast, GiB": forecast / 2**30, "peak of the process, GiB": peak / 2**30}
+    show([{**row, "CPU seconds": times["cpu"], "seconds": times["wall"]}])

@@ -1,0 +1,114 @@
+"""Other Bayesian methods to measure against, each in a virtual environment of its own.
+
+``advi`` and ``nuts`` run in the environment of numpyro.txt, ``gibbs`` in that of polyagamma.txt.
+An adapter is a program that reads ``input.npz`` and ``options.json`` from a folder and writes
+``output.npz`` into it; neither imports bigcat, and bigcat imports neither.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_HERE = Path(__file__).parent
+_ENVIRONMENTS = _HERE.parent / ".envs"
+_ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}
+_ENVIRONMENT_OF = {"advi": "numpyro", "nuts": "numpyro", "gibbs": "polyagamma"}
+
+
+def is_ready(method: str) -> bool:
+    """Whether the environment of `method` has been made."""
+    return _stamp(_ENVIRONMENT_OF[method]).exists()
+
+
+def prepare(method: str) -> Path:
+    """Make the environment of `method` unless it is there; its Python."""
+    name = _ENVIRONMENT_OF[method]
+    python = _ENVIRONMENTS / name / "bin" / "python"
+    requirements = _HERE / f"{name}.txt"
+    stamp = _stamp(name)
+    if not stamp.exists() or stamp.read_text() != requirements.read_text():
+        print(f"making the environment of {requirements.name} ...", file=sys.stderr, flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--requirement", requirements]
+        subprocess.run(pip, check=True, stdout=sys.stderr)
+        stamp.write_text(requirements.read_text())
+    return python
+
+
+def run(
+    method: str,
+    X_train: np.ndarray,
+    y_train: np.ndarray,
+    X_test: np.ndarray,
+    y_test: np.ndarray,
+    n_classes: int,
+    **options: Any,
+) -> dict[str, np.ndarray]:
+    """Run one method on one data set, or on several of one shape (with one more, first, axis).
+
+    Parameters
+    ----------
+    method : {"advi", "nuts", "gibbs"}
+        What to run.
+    X_train, X_test : ndarray of shape (..., rows, features)
+        Without a column of ones; every method has intercepts.
+    y_train, y_test : ndarray of shape (..., rows)
+        Classes 0 to `n_classes` - 1.
+    options
+        ``link``: "softmax" (default), "cbm-logit", "cbc-probit" or "cbm-probit" (advi, nuts);
+        ``sigma``: the prior's standard deviation (1); ``seed`` (0); ``n_warmup``, ``n_samples``
+        (advi: steps); ``max_seconds`` of CPU (none); ``thin``: keep every so manieth draw
+        (0: none); ``learning_rate`` (advi); ``init_mean``, ``init_variance``: where nuts starts
+        and its first scales, arrays of (classes, 1 + features), the intercepts first;
+        ``adapt_scales``: whether nuts adapts the latter in its warm-up (True);
+        ``max_tree_depth`` (nuts, 10); ``last_class_zero`` (gibbs, True).
+
+    Returns
+    -------
+    dict of ndarray
+        A leading axis counts data sets. ``mean``: posterior means (classes, 1 + features);
+        ``samples``: draws kept; ``compile_seconds``; ``seconds``: CPU seconds of all iterations
+        with warm-up, without compiling or evaluation; nuts: ``leapfrogs``; and a trace at rising
+        iterations of the test rows at the mean of the draws so far: ``trace_iteration``,
+        ``trace_seconds``, ``trace_log_likelihood``, ``trace_accuracy``.
+    """
+    python = prepare(method)
+    several = np.ndim(X_train) == 3
+    arrays = {
+        "X_train": np.asarray(X_train, np.float64),
+        "y_train": np.asarray(y_train, np.int64),
+        "X_test": np.asarray(X_test, np.float64),
+        "y_test": np.asarray(y_test, np.int64),
+    }
+    if not several:
+        arrays = {name: array[None] for name, array in arrays.items()}
+    for name in ("init_mean", "init_variance"):
+        if name in options:
+            arrays[name] = np.asarray(options.pop(name), np.float64)
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "input.npz", **arrays)
+        options |= {"method": method, "n_classes": int(n_classes)}
+        (Path(folder) / "options.json").write_text(json.dumps(options))
+        adapter = _HERE / f"{_ENVIRONMENT_OF[method]}_adapter.py"
+        environment = os.environ | _ONE_THREAD
+        environment.pop("PYTHONPATH", None)
+        subprocess.run([python, adapter, folder], check=True, env=environment)
+        with np.load(Path(folder) / "output.npz") as output:
+            return {name: output[name] for name in output.files}
+
+
+def _stamp(environment: str) -> Path:
+    return _ENVIRONMENTS / environment / "made_of.txt"

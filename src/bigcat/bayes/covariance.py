@@ -1,0 +1,297 @@
+"""Covariances of the weights, in the smallest form that holds them.
+
+Each kind answers the same few questions for a block of classes (a slice or class numbers); what all
+classes share is one row in the answer (shape (1, ...)), never a copy a class.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from bigcat.bayes._design import Design
+
+
+class Covariance(ABC):
+    """Covariance matrices of the weights of all classes."""
+
+    shared: bool = False  # one for all classes
+    diagonal: bool = False
+
+    @abstractmethod
+    def variances(self, block: Any) -> np.ndarray:
+        """Diagonals, (B, M), or (1, M) where they are shared."""
+
+    @abstractmethod
+    def log_determinants(self, block: Any) -> np.ndarray:
+        """(B,), or (1,) where they are shared."""
+
+    @abstractmethod
+    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+        """x_i' Sigma_k x_i, (n, B), or (n, 1) where they are shared."""
+
+    @abstractmethod
+    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+        """Turn standard normal draws (S, B, M) into draws with the covariances, in place or not."""
+
+    @abstractmethod
+    def array(self) -> np.ndarray:
+        """What the user sees: (M, M), (K, M, M), (M,) or (K, M)."""
+
+    def traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
+        """tr(A Sigma_k) for a matrix A, or for a diagonal one given as a vector: (B,) or (1,)."""
+        if matrix.ndim == 1:
+            return self.variances(block) @ matrix
+        return self._matrix_traces(matrix, block)
+
+    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
+        return self.variances(block) @ np.diag(matrix)
+
+
+class SharedFull(Covariance):
+    """One matrix for all classes: probit with a prior that all classes share (D.3.5b)."""
+
+    shared = True
+
+    def __init__(self, matrix: np.ndarray, log_determinant: float) -> None:
+        self.matrix = matrix
+        self.log_determinant = log_determinant
+
+    @classmethod
+    def from_precision(cls, precision: np.ndarray) -> SharedFull:
+        return cls(*symmetric_inverse(precision))
+
+    def variances(self, block):
+        return np.diag(self.matrix)[None]
+
+    def log_determinants(self, block):
+        return np.array([self.log_determinant])
+
+    def row_variances(self, design, block):
+        return design.quadratic(self.matrix)[:, None]
+
+    def colour(self, noise, block):
+        return noise @ np.linalg.cholesky(self.matrix).T
+
+    def array(self):
+        return self.matrix
+
+    def _matrix_traces(self, matrix, block):
+        return np.array([np.sum(self.matrix * matrix)])
+
+
+class ClassFull(Covariance):
+    """A matrix a class, (K, M, M): logit, or a prior with a scale for each class and feature."""
+
+    pairs_dtype: type = np.float64  # of the products in `row_variances`
+
+    def __init__(self, matrices: np.ndarray, logs: np.ndarray) -> None:
+        self.matrices = matrices
+        self.logs = logs  # of the determinants
+
+    def variances(self, block):
+        return np.diagonal(self.matrices[block], axis1=1, axis2=2)
+
+    def log_determinants(self, block):
+        return self.logs[block]
+
+    def row_variances(self, design, block):
+        matrices = self.matrices[block]
+        out = np.empty((design.n, len(matrices)))
+        if design.n_columns <= PAIRS_UP_TO:
+            dtype = self.pairs_dtype
+            coefficients = packed(matrices).astype(dtype, copy=False)
+            for rows in design.chunks(coefficients.shape[0], PAIRS_CHUNK):
+                out[rows] = pairs(design.dense(rows), dtype) @ coefficients
+            return np.maximum(out, 0.0, out=out)  # rounding, where x is nearly in the null space
+        for b, matrix in enumerate(matrices):
+            out[:, b] = design.quadratic(matrix)
+        return out
+
+    def colour(self, noise, block):
+        roots = np.linalg.cholesky(self.matrices[block])
+        return np.einsum("bij,sbj->sbi", roots, noise)
+
+    def array(self):
+        return self.matrices
+
+    def _matrix_traces(self, matrix, block):
+        return np.einsum("bij,ij->b", self.matrices[block], matrix)
+
+
+class SharedDiagonal(Covariance):
+    """One vector of variances for all classes (section D.4)."""
+
+    shared = True
+    diagonal = True
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def variances(self, block):
+        return self.values[None]
+
+    def log_determinants(self, block):
+        return np.array([np.log(self.values).sum()])
+
+    def row_variances(self, design, block):
+        return design.squares_product(self.values[:, None])
+
+    def colour(self, noise, block):
+        return noise * np.sqrt(self.values)
+
+    def array(self):
+        return self.values
+
+
+class ClassDiagonal(Covariance):
+    """Variances of each class, (K, M) (section E.4)."""
+
+    diagonal = True
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def variances(self, block):
+        return self.values[block]
+
+    def log_determinants(self, block):
+        return np.log(self.values[block]).sum(axis=1)
+
+    def row_variances(self, design, block):
+        return design.squares_product(np.ascontiguousarray(self.values[block].T))
+
+    def colour(self, noise, block):
+        return noise * np.sqrt(self.values[block])
+
+    def array(self):
+        return self.values
+
+
+class Spectral(Covariance):
+    """Sigma_k = T diag(s_k) T': one basis for all classes, a spectrum a class.
+
+    A scale a class, tau_k I + X'X, changes the eigenvalues of X'X and not its eigenvectors: K + M
+    vectors hold K matrices.  An intercept with a precision of its own is eliminated first, which
+    leaves tau_k I + X'X - g g'/(n + p), g = X'1; see `spectral_basis`.
+    """
+
+    def __init__(self, basis: np.ndarray, spectra: np.ndarray) -> None:
+        self.basis = basis
+        self.spectra = spectra
+
+    def variances(self, block):
+        return self.spectra[block] @ np.square(self.basis).T
+
+    def log_determinants(self, block):
+        log_basis = 2.0 * np.linalg.slogdet(self.basis)[1]
+        return log_basis + np.log(self.spectra[block]).sum(axis=1)
+
+    def row_variances(self, design, block):
+        out = np.empty((design.n, len(self.spectra[block])))
+        for rows in design.chunks(design.n_columns):
+            turned = np.square(design.dense(rows) @ self.basis)
+            np.matmul(turned, self.spectra[block].T, out=out[rows])
+        return out
+
+    def colour(self, noise, block):
+        return (noise * np.sqrt(self.spectra[block])) @ self.basis.T
+
+    def array(self):
+        return np.einsum("im,km,jm->kij", self.basis, self.spectra, self.basis)
+
+    def _matrix_traces(self, matrix, block):
+        return self.spectra[block] @ np.einsum("im,ij,jm->m", self.basis, matrix, self.basis)
+
+
+def spectral_basis(gram: np.ndarray, intercept_precision: float | None):
+    """T and eigenvalues l with (tau I + X'X)^-1 = T diag(1 / (tau + l)) T'.
+
+    With an intercept (last) of precision p, h = g / (n + p) and A = [[I, 0], [-h', 1]], block
+    elimination gives Sigma = A diag((tau I + G - g g'/(n + p))^-1, 1/(n + p)) A', and the middle is
+    diagonal in the eigenvectors of G - g g'/(n + p); the last eigenvalue returned is n + p.
+    """
+    if intercept_precision is None:
+        values, vectors = np.linalg.eigh(gram)
+        return vectors, np.maximum(values, 0.0)
+    total = gram[-1, -1] + intercept_precision
+    ratio = gram[:-1, -1] / total
+    values, vectors = np.linalg.eigh(gram[:-1, :-1] - np.outer(ratio, gram[:-1, -1]))
+    basis = np.zeros_like(gram)
+    basis[:-1, :-1] = vectors
+    basis[-1, :-1] = -ratio @ vectors
+    basis[-1, -1] = 1.0
+    return basis, np.append(np.maximum(values, 0.0), total)
+
+
+def symmetric_inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
+    """Inverse of a symmetric positive definite matrix, and the logarithm of *its* determinant."""
+    root, failed = dpotrf(matrix, lower=1, clean=0)
+    if not failed:
+        inverse, failed = dpotri(root, lower=1)
+    if failed:
+        raise ValueError(
+            "the posterior precision is not positive definite to rounding; scale the columns of X "
+            "to similar size or take a prior with a smaller scale"
+        )
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    return inverse, -2.0 * float(np.log(np.diag(root)).sum())
+
+
+def symmetric_inverses(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same for a stack of matrices, which is overwritten."""
+    logs = np.empty(len(matrices))
+    for k, matrix in enumerate(matrices):
+        matrices[k], logs[k] = symmetric_inverse(matrix)
+    return matrices, logs
+
+
+#: Up to this many columns the Gram matrices of many classes are one product of pairs x_m x_l.
+PAIRS_UP_TO = 256
+#: Pairs held at a time.
+PAIRS_CHUNK = 1 << 22
+
+
+def pairs(rows: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """Products x_m x_l, m <= l, of each row: (n, M (M + 1) / 2).
+
+    X' diag(w_k) X for many k is then one matrix product pairs' W, and x' Sigma_k x another: half
+    the operations of a product a class, and BLAS at full speed.
+    """
+    n, m = rows.shape
+    rows = rows.astype(dtype, copy=False)
+    out = np.empty((n, m * (m + 1) // 2), dtype)
+    start = 0
+    for i in range(m):
+        stop = start + m - i
+        np.multiply(rows[:, i : i + 1], rows[:, i:], out=out[:, start:stop])
+        start = stop
+    return out
+
+
+def packed(matrices: np.ndarray) -> np.ndarray:
+    """Coefficients of `pairs` for x' S_k x: (M (M + 1) / 2, B); off-diagonal ones count twice."""
+    m = matrices.shape[-1]
+    first, second = np.triu_indices(m)
+    coefficients = matrices[:, first, second].T
+    return np.ascontiguousarray(coefficients * np.where(first == second, 1.0, 2.0)[:, None])
+
+
+def sums_of_pairs(design: Design, weights: np.ndarray, dtype: type) -> np.ndarray:
+    """X' diag(w_k) X of every column of `weights`, (B, M, M)."""
+    m = design.n_columns
+    sums = np.zeros((weights.shape[1], m * (m + 1) // 2))
+    for rows in design.chunks(sums.shape[1], PAIRS_CHUNK):
+        sums += weights[rows].T.astype(dtype, copy=False) @ pairs(design.dense(rows), dtype)
+    out = np.empty((len(sums), m, m))
+    start = 0
+    for i in range(m):
+        stop = start + m - i
+        out[:, i, i:] = sums[:, start:stop]
+        out[:, i:, i] = sums[:, start:stop]
+        start = stop
+    return out

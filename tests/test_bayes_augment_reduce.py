@@ -1,0 +1,323 @@
+"""BayesianClassifier(method="augment-reduce"): predictions, intervals, errors."""
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from test_bayes_classifier import check_arviz
+
+from bigcat import BayesianClassifier, LinearClassifier
+from bigcat.bayes import GaussianPrior, HierarchicalPrior
+from bigcat.bayes import posterior as module
+from bigcat.estimators import _memory
+from bigcat.noise import Gaussian, Gumbel
+from bigcat.probabilities import log_probabilities
+from bigcat.solvers import DivergedError
+
+NOISES = ["gumbel", "gaussian", "logistic"]
+
+
+def new(**parameters):
+    return BayesianClassifier(method="augment-reduce", **{"random_state": 0, **parameters})
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    scores = X @ rng.standard_normal((3, 4)) + [0.0, 0.5, 1.0, 0.2]
+    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return X, np.array(["ant", "bee", "cat", "dog"])[y]
+
+
+@pytest.fixture(scope="module", params=NOISES)
+def model(request, data):
+    return new(noise=request.param).fit(*data)
+
+
+def test_attributes(model, data):
+    X, y = data
+    q = model.posterior_
+    assert model.classes_.tolist() == ["ant", "bee", "cat", "dog"]
+    assert q.mean.shape == q.scale.shape == q.covariance.shape == (4, 4)
+    assert (q.mean[:, :3] == model.coef_).all()
+    assert (q.mean[:, 3] == model.intercept_).all()
+    assert ((q.scale > 0.0) & (q.scale < 1.0)).all()  # data say more than the prior
+    assert model.n_iter_ == len(model.history_) == 50
+    assert model.elbo_ == pytest.approx(400 * model.history_[-1]["elbo"])
+    assert np.nanmax(model.history_["elbo"]) < 0.0
+    assert model.history_["elbo"][-1] > model.history_["elbo"][0]
+    assert not hasattr(model, "averaging_weight_")
+    assert not hasattr(model, "partial_fit")
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
+def test_predictions_agree_with_each_other(model, data, posterior):
+    X, y = data
+    p = model.predict_proba(X, posterior=posterior)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
+    logs = model.predict_log_proba(X, posterior=posterior)
+    np.testing.assert_allclose(np.exp(logs), p)
+    assert (model.predict(X, posterior=posterior) == model.classes_[p.argmax(axis=1)]).all()
+    classes, best = model.predict_top_k(X, 2, posterior=posterior)
+    assert (classes[:, 0] == model.predict(X, posterior=posterior)).all()
+    np.testing.assert_allclose(best, -np.sort(-logs, axis=1)[:, :2])
+    own = np.searchsorted(model.classes_, y)
+    found = model.log_proba_of(X, y, posterior=posterior)
+    np.testing.assert_allclose(found, logs[np.arange(len(y)), own])
+    assert model.score(X, y) > 0.5
+    np.testing.assert_allclose(  # a row's answer does not depend on the others
+        model.predict_proba(X[7:9], posterior=posterior), p[7:9], rtol=1e-9
+    )
+
+
+def test_probabilities_are_those_of_the_noise(model, data):
+    X = data[0]
+    scores = X @ model.coef_.T + model.intercept_
+    expected = log_probabilities(model.posterior_.noise, scores)
+    np.testing.assert_allclose(model.predict_log_proba(X), expected, atol=1e-10)
+
+
+def test_averaged_is_the_mean_over_weights(data):
+    X = data[0][:20]
+    m = new(n_draws=4000, max_epochs=5, prior=GaussianPrior(scale=0.7)).fit(*data)
+    rows = np.column_stack([X, np.ones(20)])
+    draws = m.posterior_.sample(20_000, random_state=1)
+    expected = np.exp(log_softmax(np.einsum("nm,skm->snk", rows, draws), axis=2)).mean(axis=0)
+    np.testing.assert_allclose(m.predict_proba(X, posterior="averaged"), expected, atol=0.01)
+
+
+def test_averaged_does_not_depend_on_blocks(data, monkeypatch):
+    X = data[0][:50]
+    m = new(max_epochs=3).fit(*data)
+    whole = m.predict_proba(X, posterior="averaged")
+    monkeypatch.setattr(module, "BLOCK", 4 * 7)
+    np.testing.assert_allclose(m.predict_proba(X, posterior="averaged"), whole, rtol=1e-12)
+    low, high = m.posterior_.predict_interval(X, n_draws=3)
+    assert (low <= high).all()
+
+
+def test_blocks_of_scores_are_the_scores(model, data, monkeypatch):
+    X = data[0][:50]
+    q = model.posterior_
+    ((_, scores, variances),) = q.score_blocks(X, variances=True)
+    monkeypatch.setattr(module, "BLOCK", 60)
+    parts = list(q.score_blocks(X, variances=True, width=5))
+    assert [len(p[1]) for p in parts[:2]] == [3, 3]
+    assert [p[0].start for p in parts] == list(range(0, 50, 3))
+    np.testing.assert_allclose(np.concatenate([p[1] for p in parts]), scores)
+    np.testing.assert_allclose(np.concatenate([p[2] for p in parts]), variances)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_close_to_the_ridge(data, noise):
+    """The prior N(0, 1) is a ridge of 1; means and modes differ little with this much data."""
+    X, y = data
+    m = new(noise=noise, max_epochs=100).fit(X, y)
+    best = LinearClassifier(noise, "exact", l2=1.0, max_epochs=500).fit(X, y)
+    assert m.score(X, y) > best.score(X, y) - 0.03
+    gap = best.log_proba_of(X, y).mean() - m.log_proba_of(X, y).mean()
+    assert abs(gap) < 0.02
+    assert m.elbo_ / len(y) < m.log_proba_of(X, y).mean()
+
+
+def test_iris():
+    X, y = load_iris(return_X_y=True)
+    m = new().fit(X, y)
+    assert m.score(X, y) > 0.95
+    assert m.log_proba_of(X, y).mean() > -0.25
+    low, high = m.posterior_.predict_interval(X)
+    assert (m.predict_proba(X, posterior="averaged") <= high).mean() > 0.95
+    assert (high - low).max() > 0.1
+
+
+def test_intervals(model, data):
+    X = data[0][:30]
+    q = model.posterior_
+    narrow, wide = (q.predict_interval(X, level=level) for level in (0.5, 0.95))
+    assert (wide[0] <= narrow[0]).all()
+    assert (narrow[1] <= wide[1]).all()
+    for posterior in ("plug-in", "averaged"):
+        p = model.predict_proba(X, posterior=posterior)
+        assert ((wide[0] <= p) & (p <= wide[1])).all()
+
+
+def test_more_data_narrower_intervals(data):
+    X, y = data
+    few, many = (new().fit(X[:n], y[:n]).posterior_ for n in (50, 400))
+    widths = [np.mean(np.subtract(*q.predict_interval(X[:40])[::-1])) for q in (few, many)]
+    assert widths[1] < 0.7 * widths[0]
+
+
+def test_draws_have_the_moments(model):
+    q = model.posterior_
+    draws = q.sample(40_000, random_state=1)
+    np.testing.assert_allclose(draws.mean(axis=0), q.mean, atol=0.02)
+    np.testing.assert_allclose(draws.std(axis=0), q.scale, rtol=0.03)
+    np.testing.assert_allclose(q.covariance_of(2), np.diag(q.scale[2] ** 2), rtol=1e-12)
+
+
+def test_arviz(model):
+    pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
+    check_arviz(model.posterior_)
+
+
+def test_two_classes(data):
+    X = data[0]
+    y = np.where(X @ [1.0, -2.0, 0.5] > 0.3, "yes", "no")
+    for noise in NOISES:
+        m = new(noise=noise).fit(X, y)
+        assert m.score(X, y) > 0.95
+        assert m.predict_proba(X).shape == (400, 2)
+        np.testing.assert_allclose(m.predict_proba(X, posterior="averaged").sum(axis=1), 1.0)
+
+
+def test_sparse_and_float32_rows(data):
+    X, y = data
+    X = np.where(np.abs(X) > 0.7, X, 0.0)
+    rows = scipy.sparse.csr_array(X)
+    dense, sparse = new().fit(X, y), new().fit(rows, y)
+    np.testing.assert_allclose(sparse.posterior_.mean, dense.posterior_.mean, atol=0.05)
+    np.testing.assert_allclose(sparse.posterior_.scale, dense.posterior_.scale, rtol=0.05)
+    np.testing.assert_allclose(sparse.predict_proba(rows), dense.predict_proba(X), atol=0.02)
+    for posterior in ("plug-in", "averaged"):  # one model, two forms of rows
+        np.testing.assert_allclose(
+            dense.predict_proba(rows, posterior), dense.predict_proba(X, posterior), atol=1e-12
+        )
+    small = new().fit(X.astype(np.float32), y)
+    assert small.posterior_.mean.dtype == np.float32
+    np.testing.assert_allclose(small.coef_, dense.coef_, atol=1e-2)
+
+
+def test_many_classes_few_negatives():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((2000, 5)).astype(np.float32)
+    y = (X @ rng.standard_normal((5, 200)) * 2.0 + rng.gumbel(size=(2000, 200))).argmax(axis=1)
+    m = new(n_negatives=10, max_epochs=30).fit(X, y, classes=np.arange(200))
+    assert m.posterior_.mean.shape == (200, 6)
+    frequencies = np.bincount(y, minlength=200) / len(y)
+    assert m.log_proba_of(X, y).mean() > np.log(frequencies[y]).mean() + 1.0
+    absent = frequencies == 0.0
+    if absent.any():
+        assert m.predict_proba(X)[:, absent].mean() < 1e-3
+
+
+def test_no_intercept(data):
+    m = new(fit_intercept=False).fit(*data)
+    assert m.posterior_.mean.shape == m.posterior_.scale.shape == (4, 3)
+    assert (m.intercept_ == 0.0).all()
+
+
+def test_priors(data):
+    wide, narrow = (new(prior=GaussianPrior(scale=s)).fit(*data) for s in (1.0, 0.01))
+    assert np.abs(narrow.coef_).max() < 0.1 < np.abs(wide.coef_).max()
+    assert (narrow.posterior_.scale <= 0.01 + 1e-12).all()
+    same = new(prior=GaussianPrior(precision=4.0)).fit(*data)
+    other = new(prior=GaussianPrior(scale=0.5)).fit(*data)
+    assert (same.coef_ == other.coef_).all()
+    free = new(prior=GaussianPrior(scale=0.01, intercept_scale=1.0)).fit(*data)
+    assert np.abs(free.intercept_).max() > np.abs(narrow.intercept_).max()
+
+
+def test_seeds_pickle_and_clone(data):
+    X, y = data
+    m = new(noise=Gaussian()).fit(X, y)
+    again = pickle.loads(pickle.dumps(m))
+    for posterior in ("plug-in", "averaged"):
+        expected = m.predict_proba(X, posterior=posterior)
+        assert (again.predict_proba(X, posterior=posterior) == expected).all()
+        twice = clone(m).fit(X, y)
+        assert (twice.predict_proba(X, posterior=posterior) == expected).all()
+
+
+def test_one_method_after_the_other(data):
+    X, y = data
+    m = BayesianClassifier(random_state=0).fit(X, y)
+    assert hasattr(m, "averaging_weight_")
+    m.set_params(method="augment-reduce").fit(X, y)
+    assert not hasattr(m, "averaging_weight_")
+    m.set_params(method="independent-binary")
+    with pytest.raises(ValueError, match="the last fit was by augment-reduce"):
+        m.partial_fit(X, y)
+    assert hasattr(m.fit(X, y), "averaging_weight_")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_forecast_holds(sparse):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 400))
+    y = np.arange(300)
+    if sparse:
+        X = scipy.sparse.csr_array(np.where(np.abs(X) > 1.5, X, 0.0))
+    m = new(max_epochs=1)
+    m.fit(X, y)  # compiles
+    tracemalloc.start()
+    try:
+        m.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    nonzeros = X.nnz / 300 if sparse else 0.0
+    forecast = m.memory_forecast(300, 400, 300, sparse=sparse, row_nonzeros=nonzeros)
+    assert 0.5 * forecast < peak < 1.1 * forecast
+
+
+def test_refusal(data, monkeypatch):
+    m = new()
+    half = m.memory_forecast(10**4, 10**3, 10**3, sparse=False, dtype=np.float32)
+    assert half < 0.7 * m.memory_forecast(10**4, 10**3, 10**3, sparse=False)
+    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    with pytest.raises(MemoryError, match="fit fewer classes or features, or give X in float32"):
+        m.fit(*data)
+    assert not hasattr(m, "classes_")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"link": "logit"}, "link='logit' belongs to method='independent-binary'; choose the"),
+        ({"likelihood": "conditioned"}, "likelihood='conditioned' belongs to method="),
+        ({"solver": "cavi"}, "solver='cavi' belongs to method='independent-binary'"),
+        ({"prior": "horseshoe"}, "prior='horseshoe' learns its scales"),
+        ({"prior": HierarchicalPrior()}, "take a GaussianPrior"),
+        ({"prior": GaussianPrior(mean=1.0)}, "with mean 0 and one scale"),
+        ({"prior": GaussianPrior(precision=np.ones(4))}, "with mean 0 and one scale"),
+        ({"prior": GaussianPrior(scale=-1.0)}, "scale=-1.0 of the prior must be a finite number"),
+        ({"prior": GaussianPrior(precision=0.0)}, "must be above 0"),
+        ({"prior": GaussianPrior(intercept_scale=0.0)}, "intercept_scale=0.0 of the prior"),
+        ({"noise": "cauchy"}, "noise='cauchy' is not known"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be a finite number above 0"),
+    ],
+)
+def test_errors_say_what_is_wrong(data, parameters, message):
+    m = new(**parameters)
+    with pytest.raises(ValueError) as caught:
+        m.fit(*data)
+    assert message in str(caught.value)
+    assert not hasattr(m, "classes_")
+
+
+def test_divergence_leaves_the_estimator_as_it_was(data):
+    X, y = data
+    m = new(learning_rate=1e6)
+    with pytest.raises(DivergedError, match="scale the columns of X"):
+        m.fit(X * 1e150, y)
+    assert not hasattr(m, "classes_")
+
+
+def test_a_noise_object_is_the_name(data):
+    named, given = new(max_epochs=3).fit(*data), new(max_epochs=3, noise=Gumbel()).fit(*data)
+    assert (named.coef_ == given.coef_).all()
+
+
+def test_no_batches(data):
+    X, y = data
+    with pytest.raises(AttributeError) as caught:
+        new().partial_fit(X, y, classes=np.unique(y))
+    assert "and not 'augment-reduce'" in str(caught.value.__cause__)

@@ -1,0 +1,392 @@
+"""BayesianClassifier: scikit-learn's conventions, predictions, errors."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+import sklearn
+from scipy.special import expit, log_ndtr, ndtr, softmax
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+import reference.independent_binary as twin
+from bigcat import BayesianClassifier
+from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.estimators import _memory
+
+CONFIGURATIONS = [
+    BayesianClassifier(n_threads=1),
+    BayesianClassifier("logit", n_threads=1),
+    BayesianClassifier("logit", "conditioned", "diagonal", HorseshoePrior(), n_threads=1, tol=1e-5),
+    BayesianClassifier(method="augment-reduce"),
+]
+N_CHECKS = {"1.9.1": 55}  # in the version of constraints.txt
+
+
+@parametrize_with_checks(CONFIGURATIONS)
+def test_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", CONFIGURATIONS, ids=str)
+def test_how_many_checks_there_are(estimator):
+    n = len(list(estimator_checks_generator(estimator, mark="skip")))
+    if sklearn.__version__ in N_CHECKS:
+        assert n == N_CHECKS[sklearn.__version__]
+    else:
+        assert n >= 50
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    scores = X @ rng.standard_normal((3, 4)) + [0.0, 0.5, 1.0, 0.2]
+    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return X, np.array(["ant", "bee", "cat", "dog"])[y]
+
+
+@pytest.fixture(scope="module", params=["probit", "logit"])
+def model(request, data):
+    return BayesianClassifier(request.param, random_state=0).fit(*data)
+
+
+def test_attributes(model, data):
+    X, y = data
+    assert model.classes_.tolist() == ["ant", "bee", "cat", "dog"]
+    assert model.coef_.shape == (4, 3)
+    assert model.intercept_.shape == (4,)
+    q = model.posterior_
+    assert (q.mean[:, :3] == model.coef_).all()
+    assert q.covariance.shape == ((4, 4) if model.link == "probit" else (4, 4, 4))
+    assert model.elbo_ == model.history_[-1]["elbo"] < 0
+    assert model.n_iter_ == len(model.history_)
+    assert list(model.history_[0]) == ["iteration", "seconds", "elbo"]
+    assert 0.0 <= model.averaging_weight_ <= 1.0
+    assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
+def test_predictions_agree_with_each_other(model, data, posterior):
+    X, y = data
+    p = model.predict_proba(X, posterior=posterior)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    logs = model.predict_log_proba(X, posterior=posterior)
+    np.testing.assert_allclose(np.exp(logs), p)
+    assert (model.predict(X, posterior=posterior) == model.classes_[p.argmax(axis=1)]).all()
+    classes, best = model.predict_top_k(X, 2, posterior=posterior)
+    assert (classes[:, 0] == model.predict(X, posterior=posterior)).all()
+    np.testing.assert_allclose(best, -np.sort(-logs, axis=1)[:, :2])
+    own = np.searchsorted(model.classes_, y)
+    found = model.log_proba_of(X, y, posterior=posterior)
+    np.testing.assert_allclose(found, logs[np.arange(len(y)), own])
+
+
+def test_likelihoods_are_the_twins(data):
+    X, y = data
+    rows = np.column_stack([X, np.ones(len(y))])
+    for link in ("probit", "logit"):
+        for name, function in (
+            ("conditioned", twin.log_conditioned),
+            ("marginalised", twin.log_marginalised),
+        ):
+            m = BayesianClassifier(link, name).fit(X, y)
+            eta = rows @ m.posterior_.mean.T
+            np.testing.assert_allclose(m.predict_log_proba(X), function(link, eta), atol=1e-11)
+            assert m.averaging_weight_ == (name == "conditioned")
+        average = BayesianClassifier(link, random_state=0).fit(X, y)
+        w = average.averaging_weight_
+        parts = [np.exp(f(link, eta)) for f in (twin.log_conditioned, twin.log_marginalised)]
+        np.testing.assert_allclose(
+            average.predict_proba(X), w * parts[0] + (1 - w) * parts[1], atol=1e-11
+        )
+    np.testing.assert_allclose(  # CBC-logit is the softmax
+        BayesianClassifier("logit", "conditioned").fit(X, y).predict_proba(X),
+        softmax(eta, axis=1), atol=1e-8,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_averaging_weight_is_the_twins(link):
+    """The same expectation from draws of scores as from draws of weights, with less noise."""
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((40, 2)), rng.integers(0, 3, 40)
+    m = BayesianClassifier(link, n_draws=200, random_state=0).fit(X, y)
+    q = twin.Posterior(m.posterior_.mean, m.posterior_.covariance)
+    rows = np.column_stack([X, np.ones(40)])
+    expected = [twin.averaging_weight(rows, y, link, q, rng, 400) for _ in range(4)]
+    logit = np.log(np.array(expected)) - np.log1p(-np.array(expected))
+    found = np.log(m.averaging_weight_) - np.log1p(-m.averaging_weight_)
+    # Ten standard errors of the mean of four.
+    assert abs(found - logit.mean()) < 10 * max(logit.std(ddof=1) / 2, 0.01)
+
+
+def test_averaged_margin_is_the_expectation(model, data):
+    """Phi(eta / sqrt(1 + v)) exactly; MacKay's form within its known error."""
+    X = data[0][:20]
+    q = model.posterior_
+    draws = q.sample(20_000, random_state=0)
+    rows = np.column_stack([X, np.ones(20)])
+    cdf = ndtr if model.link == "probit" else expit
+    expected = cdf(np.einsum("nm,skm->snk", rows, draws)).mean(axis=0)
+    (_, margins), = q.margin_blocks(X, "averaged")  # fmt: skip
+    np.testing.assert_allclose(cdf(margins), expected, atol=0.01)
+
+
+def test_posterior_draws_have_its_moments(model):
+    q = model.posterior_
+    draws = q.sample(40_000, random_state=1)
+    assert draws.shape == (40_000, *q.mean.shape)
+    np.testing.assert_allclose(draws.mean(axis=0), q.mean, atol=0.02)
+    for k in range(4):
+        np.testing.assert_allclose(np.cov(draws[:, k].T), q.covariance_of(k), atol=0.01)
+    assert (q.sample(2, random_state=5) == q.sample(2, random_state=5)).all()
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("prior", [HierarchicalPrior("class"), HorseshoePrior()])
+def test_posterior_draws_of_other_covariances(data, covariance, prior):
+    q = BayesianClassifier(covariance=covariance, prior=prior).fit(*data).posterior_
+    draws = q.sample(20_000, random_state=1)
+    np.testing.assert_allclose(draws.var(axis=0), q.variances(), rtol=0.1)
+    for k in range(4):
+        np.testing.assert_allclose(np.diag(q.covariance_of(k)), q.variances()[k], rtol=1e-9)
+
+
+def test_intervals(model, data):
+    X = data[0][:30]
+    q = model.posterior_
+    narrow, wide = (q.predict_interval(X, level=level) for level in (0.5, 0.95))
+    assert (wide[0] <= narrow[0]).all()
+    assert (narrow[1] <= wide[1]).all()
+    p = model.predict_proba(X)
+    assert ((wide[0] <= p) & (p <= wide[1])).mean() > 0.95
+    with pytest.raises(ValueError, match=r"level=1\.5 must lie between 0 and 1"):
+        q.predict_interval(X, level=1.5)
+
+
+def test_arviz_is_optional(model, monkeypatch):
+    import builtins
+
+    original = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name == "arviz":
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ImportError, match=r"bigcat\[bayes\]"):
+        model.posterior_.to_arviz()
+
+
+def check_arviz(q):
+    """What `to_arviz` gives: the draws of `sample`, with names, which ArviZ can summarise."""
+    import arviz
+
+    found = q.to_arviz(n_draws=500, random_state=3)
+    weights = found.posterior["weights"]
+    assert weights.dims == ("chain", "draw", "class", "feature")
+    assert weights.shape == (1, 500, 4, 4)
+    assert weights.coords["class"].values.tolist() == ["ant", "bee", "cat", "dog"]
+    assert weights.coords["feature"].values.tolist() == ["0", "1", "2", "intercept"]
+    np.testing.assert_array_equal(weights.values[0], q.sample(500, random_state=3))
+    one = weights.sel({"class": "cat", "feature": "intercept"})
+    assert float(one.mean()) == pytest.approx(q.mean[2, 3], abs=0.1)
+    summary = arviz.summary(found, kind="stats")
+    assert len(summary) == 16
+    assert summary.loc["weights[cat, intercept]", "sd"] == pytest.approx(q.scale[2, 3], rel=0.2)
+    assert arviz.hdi(found)["weights"].shape == (4, 4, 2)
+
+
+def test_arviz(model):
+    pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
+    check_arviz(model.posterior_)
+
+
+def test_far_out_rows_predict(model):
+    X = np.array([[1e4, -1e4, 1e4], [1e300, 0, 0], [-1e6, 3.0, 2.0]])[[0, 2]]
+    for posterior in ("plug-in", "averaged"):
+        p = model.predict_proba(X, posterior=posterior)
+        assert np.isfinite(p).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert np.isfinite(model.predict_log_proba(X, posterior=posterior)).all()
+
+
+def test_pickle_clone_and_search(data):
+    X, y = data
+    m = BayesianClassifier(prior=GaussianPrior(scale=2.0), random_state=0).fit(X, y)
+    again = pickle.loads(pickle.dumps(m))
+    assert (again.predict_proba(X) == m.predict_proba(X)).all()
+    assert clone(m).get_params() == m.get_params()
+    priors = [GaussianPrior(scale=s) for s in (0.1, 1.0)]
+    search = GridSearchCV(
+        BayesianClassifier(), {"prior": priors, "link": ["probit", "logit"]}, cv=2
+    )
+    assert search.fit(X, y).best_score_ > 0.4
+
+
+def test_row_order_does_not_matter(data):
+    X, y = data
+    order = np.random.default_rng(0).permutation(len(y))
+    first, second = (BayesianClassifier().fit(X[o], y[o]) for o in (slice(None), order))
+    np.testing.assert_allclose(first.coef_, second.coef_, atol=1e-7)
+
+
+def test_sparse_and_float32_rows(data):
+    X, y = data
+    X = np.where(np.abs(X) > 0.7, X, 0.0)
+    dense = BayesianClassifier("logit", "conditioned").fit(X, y)
+    sparse = BayesianClassifier("logit", "conditioned").fit(scipy.sparse.csr_array(X), y)
+    np.testing.assert_allclose(
+        sparse.predict_proba(scipy.sparse.csr_array(X)), dense.predict_proba(X), atol=1e-6
+    )
+    small = BayesianClassifier("logit", "conditioned").fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(small.coef_, dense.coef_, atol=1e-4)
+
+
+# Batches
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_batches_come_close_to_the_fit(link, covariance):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    y = (X @ rng.standard_normal((3, 3)) + rng.gumbel(size=(600, 3))).argmax(axis=1)
+    best = BayesianClassifier(link, "conditioned", covariance).fit(X, y)
+    m = BayesianClassifier(link, "conditioned", covariance, total_rows=600, step_power=0.6)
+    for _ in range(25):
+        order = rng.permutation(600)
+        for rows in np.split(order, 6):
+            m.partial_fit(X[rows], y[rows], classes=np.arange(3))
+    assert m.n_iter_ == 150
+    np.testing.assert_allclose(m.coef_, best.coef_, atol=0.5)
+    np.testing.assert_allclose(m.posterior_.variances(), best.posterior_.variances(), rtol=0.3)
+    gap = best.log_proba_of(X, y).mean() - m.log_proba_of(X, y).mean()
+    assert abs(gap) < 0.015
+    assert np.mean(m.history_["elbo"][-6:]) == pytest.approx(best.elbo_, rel=0.02)
+
+
+def test_one_whole_batch_is_one_coordinate_step(data):
+    """rho = 1 in the first step: the update itself."""
+    X, y = data
+    m = BayesianClassifier(fit_intercept=False).partial_fit(X, y, classes=np.unique(y))
+    cavi = BayesianClassifier(fit_intercept=False, solver="cavi", max_iter=1, tol=0).fit(X, y)
+    np.testing.assert_allclose(m.coef_, cavi.coef_, atol=1e-12)
+    np.testing.assert_allclose(m.posterior_.covariance, cavi.posterior_.covariance, atol=1e-12)
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_batches_after_a_fit_go_on_from_it(data, link, covariance):
+    X, y = data
+    m = BayesianClassifier(link, "conditioned", covariance, tol=1e-11).fit(X, y)
+    before, variances, elbo = m.coef_.copy(), m.posterior_.variances().copy(), m.elbo_
+    m.set_params(total_rows=len(y)).partial_fit(X, y)  # the optimum stays where it is
+    np.testing.assert_allclose(m.coef_, before, atol=1e-4)
+    np.testing.assert_allclose(m.posterior_.variances(), variances, rtol=1e-3)
+    assert m.elbo_ == pytest.approx(elbo, rel=1e-8)
+    assert m.n_iter_ > 1
+
+
+def test_batches_without_some_classes(data):
+    X, y = data
+    m = BayesianClassifier()
+    for label in ("ant", "dog"):
+        m.partial_fit(X[y == label], y[y == label], classes=np.unique(y))
+    assert np.isfinite(m.predict_proba(X)).all()
+    assert m.predict_proba(X).shape[1] == 4
+
+
+# Memory
+
+
+def test_forecast_and_refusal(data, monkeypatch):
+    m = BayesianClassifier("logit", n_threads=1)
+    full = m.memory_forecast(1000, 2000, 500)
+    assert full > 8 * 500 * 2000**2
+    diagonal = BayesianClassifier("logit", covariance="diagonal", n_threads=1)
+    assert diagonal.memory_forecast(1000, 2000, 500) < full / 50
+    probit = BayesianClassifier(n_threads=1).memory_forecast(1000, 2000, 500)
+    assert probit < full / 10
+    horseshoe = BayesianClassifier(prior="horseshoe", n_threads=1)
+    assert horseshoe.memory_forecast(1000, 2000, 500) > 8 * 500 * 2000**2
+    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    with pytest.raises(MemoryError, match="set covariance='diagonal'"):
+        m.fit(*data)
+    with pytest.raises(MemoryError, match="a covariance matrix a class"):
+        horseshoe.fit(*data)
+    assert not hasattr(m, "classes_")
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"noise": "x"}, "noise='x' is not known"),
+        ({"noise": "gaussian"}, "noise='gaussian' belongs to method='augment-reduce'"),
+        ({"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1"),
+        ({"max_epochs": 1.5}, "max_epochs=1.5 must be a whole number of at least 1"),
+        ({"learning_rate": "fast"}, "learning_rate='fast' must be a finite number above 0"),
+        ({"link": "cauchit"}, "link='cauchit' is not known; choose one of 'probit', 'logit'"),
+        ({"likelihood": "x"}, "likelihood='x' is not known"),
+        ({"covariance": "x"}, "covariance='x' is not known"),
+        ({"solver": "x"}, "solver='x' is not known"),
+        ({"method": "x"}, "method='x' is not known"),
+        ({"prior": "x"}, "prior='x' is not known; choose one of 'gaussian'"),
+        ({"tol": -1.0}, "tol=-1.0 must be a finite number of at least 0"),
+        ({"max_iter": 0}, "max_iter=0 must be a whole number of at least 1"),
+        ({"n_threads": 0}, "n_threads=0 must be a whole number"),
+        ({"step_power": 0.5}, "step_power=0.5 must be above 0.5"),
+        ({"prior": GaussianPrior(scale=0.0)}, "scale=0.0 of the prior must be a finite number"),
+        ({"prior": GaussianPrior(mean=np.ones(9))}, "mean of the prior has shape"),
+        ({"prior": GaussianPrior(precision=-1.0)}, "must be above 0 for every column"),
+        ({"prior": GaussianPrior(precision=-np.eye(4))}, "must be positive definite"),
+        ({"prior": HierarchicalPrior("row")}, "per='row' is not known"),
+    ],
+)
+def test_errors_say_what_is_wrong(data, parameters, message):
+    m = BayesianClassifier(**parameters)
+    with pytest.raises(ValueError) as caught:
+        m.fit(*data)
+    assert message in str(caught.value)
+    assert not hasattr(m, "classes_")
+
+
+def test_more_errors(model, data):
+    X, y = data
+    with pytest.raises(ValueError, match="posterior='mode' is not known"):
+        model.predict_proba(X, posterior="mode")
+    with pytest.raises(ValueError, match="k=9 must be a whole number between 1 and the 4"):
+        model.predict_top_k(X, 9)
+    with pytest.raises(ValueError, match="absent in training"):
+        model.log_proba_of(X[:1], ["eel"])
+    with pytest.raises(ValueError, match="needs all classes"):
+        BayesianClassifier().partial_fit(X, y)
+    with pytest.raises(AttributeError) as caught:
+        BayesianClassifier(prior="horseshoe").partial_fit(X, y, classes=np.unique(y))
+    assert "supports the GaussianPrior and not" in str(caught.value.__cause__)
+    with pytest.raises(ValueError, match="classes differ"):
+        BayesianClassifier().partial_fit(X, y, classes=np.unique(y)).partial_fit(X, y, ["a", "b"])
+
+
+def test_scores_far_out_are_right():
+    """E[z] and the ELBO at |eta| = 1e4, where the textbook form gives NaN."""
+    from bigcat.bayes.links import Logit, Probit
+
+    eta = np.array([[1e4, -1e4, 40.0, -40.0, 0.0]])
+    slope, curvature = np.empty_like(eta), np.empty_like(eta)
+    values = Probit.terms(eta, None, np.array([1]), np.arange(5), slope, curvature)
+    s = np.array([-1.0, 1.0, -1.0, -1.0, -1.0])
+    np.testing.assert_allclose(values, log_ndtr(s * eta[0]), rtol=1e-13)
+    np.testing.assert_allclose(slope[0, :2], [-1e4, 1e4], rtol=1e-7)
+    assert ((curvature >= 0) & (curvature <= 1)).all()
+    values = Logit.terms(eta, np.zeros_like(eta), np.array([1]), np.arange(5), slope, curvature)
+    np.testing.assert_allclose(values[[0, 4]], [-1e4, -np.log(2.0)])
+    assert np.isfinite(slope).all()
+    assert (curvature >= 0).all()

@@ -1,0 +1,99 @@
+"""The plain twin of categorical from binary: against the authors' code, and against itself."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_ndtr
+
+import reference.independent_binary as twin
+
+CASES = ["glass", "detergent"]
+ITERATIONS = {"probit": (1, 10, 100, 500), "logit": (1, 10, 50)}
+
+
+def fixture_folder() -> Path:
+    """What the authors' code gave, beside the data folder that BIGCAT_DATA names."""
+    data = os.environ.get("BIGCAT_DATA")
+    folder = Path(data).resolve().parent / "reference" / "categorical_from_binary" if data else None
+    if folder is None or not folder.exists():
+        pytest.skip(
+            "needs ../reference/categorical_from_binary beside the folder that BIGCAT_DATA names"
+        )
+    return folder
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_twin_is_the_authors_code(case, link):
+    folder = fixture_folder()
+    data = np.load(folder / f"data_{case}.npz", allow_pickle=False)
+    posterior = np.load(folder / f"post_{case}_{link}.npz")
+    metrics = json.loads((folder / f"metrics_{case}_{link}.json").read_text())
+    X, y, n_classes = data["X_train"], data["y_train"], int(data["K"])
+    precision = np.eye(X.shape[1])
+    cavi = twin.probit_cavi if link == "probit" else twin.logit_cavi
+    for n in ITERATIONS[link]:
+        q = cavi(X, y, n_classes, precision, n)
+        np.testing.assert_allclose(q.mean.T, posterior[f"beta_mean_it{n}"], atol=1e-10)
+    covariance = q.covariance if link == "probit" else q.covariance.transpose(1, 2, 0)
+    np.testing.assert_allclose(covariance, posterior["beta_cov"], atol=1e-9)
+    elbo = twin.probit_elbo if link == "probit" else twin.logit_elbo
+    assert elbo(X, y, precision, q) == pytest.approx(metrics["elbo_code_at_final"], rel=1e-10)
+    last = metrics["log"][-1]
+    for name, likelihood in (("CBM", twin.log_marginalised), ("CBC", twin.log_conditioned)):
+        for part in ("train", "test"):
+            rows, labels = data[f"X_{part}"], data[f"y_{part}"]
+            found = likelihood(link, rows @ q.mean.T)[np.arange(len(labels)), labels].mean()
+            assert found == pytest.approx(last[f"{part}_{name}_ll"], abs=1e-9)
+
+
+@pytest.fixture
+def small():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.standard_normal((40, 2)), np.ones(40)])
+    labels = rng.integers(0, 3, 40)
+    return X, labels, np.diag([0.5, 2.0, 0.1])
+
+
+def test_probit_elbo_is_a_penalised_likelihood(small):
+    """Up to a constant: what makes IB-CAVI an ascent method for K convex problems."""
+    X, labels, precision = small
+    q = twin.probit_cavi(X, labels, 3, precision, 7)
+    s = twin.signs(labels, 3)
+    short = log_ndtr(s * (X @ q.mean.T)).sum() - 0.5 * np.einsum(
+        "km,ml,kl->", q.mean, precision, q.mean
+    )
+    constant = 1.5 * (np.linalg.slogdet(q.covariance)[1] + np.linalg.slogdet(precision)[1])
+    assert twin.probit_elbo(X, labels, precision, q) == pytest.approx(short + constant, rel=1e-12)
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_cavi_converges_to_a_stationary_point(small, link):
+    X, labels, precision = small
+    cavi, elbo = (
+        (twin.probit_cavi, twin.probit_elbo)
+        if link == "probit"
+        else (twin.logit_cavi, twin.logit_elbo)
+    )
+    q = cavi(X, labels, 3, precision, 2000)
+
+    def negative(mean):
+        return -elbo(X, labels, precision, q._replace(mean=mean.reshape(q.mean.shape)))
+
+    best = minimize(negative, q.mean.ravel(), method="BFGS", options={"gtol": 1e-8})
+    assert -best.fun == pytest.approx(-negative(q.mean.ravel()), abs=1e-7)
+
+
+def test_likelihoods_bound_the_binary_model(small):
+    """Definition 2.3.1: a categorical-from-binary model gives each class more."""
+    eta = small[0] @ np.random.default_rng(0).standard_normal((3, 4))
+    for link, log_cdf in (("probit", log_ndtr), ("logit", lambda t: -np.log1p(np.exp(-t)))):
+        no = log_cdf(-eta)
+        binary = log_cdf(eta) + no.sum(axis=1, keepdims=True) - no
+        assert (twin.log_conditioned(link, eta) > binary).all()
+        assert (twin.log_marginalised(link, eta) > binary).all()
