@@ -138,7 +138,7 @@ def priors() -> None:
     save("posterior_priors", rows)
 
 
-def binary_speed(cavi_iterations: int = 300) -> None:
+def binary_speed(cavi_iterations: int = 600) -> None:
     """Newton against coordinate ascent, and a thousand classes; CPU seconds of one core."""
     rng = np.random.default_rng(0)
     (X, y, _), _ = _softmax_data(rng, 20_000, 200, 100, 0.2)
