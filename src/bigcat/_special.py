@@ -38,6 +38,16 @@ def exp_differences(scores, reference, counts, n, out):
 
 
 @device
+def log_softmax_with_slopes(label_score, others, counts, n, slopes):
+    """-log(1 + sum_c counts_c exp(others_c - label_score)), its slopes, the label's last."""
+    total, high = exp_differences(others, label_score, counts, n, slopes)
+    for c in range(n):
+        slopes[c] /= -total
+    slopes[n] = negative_sum(slopes, n)
+    return -high - math.log(total)
+
+
+@device
 def log_sum_exp(first, reference, scores, counts, n):
     """log(exp(first) + sum_c counts_c exp(scores_c - reference)); no counts are counts of 1."""
     high = first

@@ -63,7 +63,7 @@ class PriorState(ABC):
 
     def scales(self) -> np.ndarray:
         """Precision a class, (K,), with ``sharing="class"``."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has no scale a class")
 
 
 # Gaussian

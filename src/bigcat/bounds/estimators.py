@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
-from bigcat._special import exp_differences, log1p_exp, negative_sum, sigmoid
+from bigcat._special import log1p_exp, log_softmax_with_slopes, sigmoid
 from bigcat.bounds._base import Bound
 from bigcat.noise import Noise
 
@@ -126,17 +126,10 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
 
 @implement(step, ImportanceTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    total, high = exp_differences(others, label_score + math.log(counts[n]), counts, n, slopes)
-    for c in range(n):
-        slopes[c] /= -total
-    slopes[n] = negative_sum(slopes, n)
-    return -high - math.log(total)
+    corrected = label_score + math.log(counts[n])
+    return log_softmax_with_slopes(corrected, others, counts, n, slopes)
 
 
 @implement(step, ComplementaryTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    total, high = exp_differences(others, label_score, counts, n, slopes)
-    for c in range(n):
-        slopes[c] /= -total
-    slopes[n] = negative_sum(slopes, n)
-    return -high - math.log(total)
+    return log_softmax_with_slopes(label_score, others, counts, n, slopes)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
-from bigcat._special import exp_differences, negative_sum
+from bigcat._special import log_softmax_with_slopes, negative_sum
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import log_prob_of_label
@@ -53,11 +52,7 @@ def _(bound, local, label_score, others, counts, n):
 
 @implement(step, SoftmaxTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    total, high = exp_differences(others, label_score, counts, n, slopes)
-    for c in range(n):
-        slopes[c] /= -total
-    slopes[n] = negative_sum(slopes, n)
-    return -high - math.log(total)
+    return log_softmax_with_slopes(label_score, others, counts, n, slopes)
 
 
 @implement(step, QuadratureTag)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import numbers
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,3 +30,26 @@ def score_blocks(
         scores = np.asarray(X[rows].astype(dtype, copy=False) @ weights)
         scores += intercept
         yield rows, scores
+
+
+def top_k(
+    blocks: Iterable[tuple[slice, np.ndarray]],
+    log_probabilities: Callable[[np.ndarray], np.ndarray],
+    classes: np.ndarray,
+    k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `k` best classes of each row, best first, and their log-probabilities.
+
+    `log_probabilities` turns a block of scores, which are in the same order, into those of all
+    classes.
+    """
+    if not isinstance(k, numbers.Integral) or not 1 <= k <= len(classes):
+        raise ValueError(f"k={k!r} must be a whole number between 1 and the {len(classes)} classes")
+    columns, values = [], []
+    for _, scores in blocks:
+        top = np.argpartition(scores, -k, axis=1)[:, -k:]
+        order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
+        top = np.take_along_axis(top, order, axis=1)
+        columns.append(top)
+        values.append(np.take_along_axis(log_probabilities(scores), top, axis=1))
+    return classes[np.concatenate(columns)], np.concatenate(values)

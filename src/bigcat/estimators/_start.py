@@ -27,10 +27,10 @@ def check_parameters(estimator: Any) -> None:
     """Raise for a parameter that no method could use, with its value and what would do."""
     for name in _WHOLE:
         value = getattr(estimator, name, 1)
-        if not _is_count(value) or value < 1:
+        if not is_count(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
     batch_size: Any = getattr(estimator, "batch_size", "auto")
-    if batch_size != "auto" and not (_is_count(batch_size) and batch_size >= 1):
+    if batch_size != "auto" and not (is_count(batch_size) and batch_size >= 1):
         raise ValueError(
             f"batch_size={batch_size!r} must be a whole number of at least 1, or 'auto'"
         )
@@ -41,32 +41,32 @@ def check_parameters(estimator: Any) -> None:
                 f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
             )
     l2 = getattr(estimator, "l2", 0.0)
-    if not _is_number(l2) or not 0.0 <= l2 < math.inf:
+    if not is_number(l2) or not 0.0 <= l2 < math.inf:
         raise ValueError(f"l2={l2!r} must be a finite number of at least 0")
     tol = estimator.tol
-    if tol is not None and not (_is_number(tol) and tol >= 0.0):
+    if tol is not None and not (is_number(tol) and tol >= 0.0):
         raise ValueError(f"tol={tol!r} must be a number of at least 0, or None")
     rate = estimator.learning_rate
-    if rate != "auto" and not (_is_number(rate) and 0.0 < rate < math.inf):
+    if rate != "auto" and not (is_number(rate) and 0.0 < rate < math.inf):
         raise ValueError(f"learning_rate={rate!r} must be a number above 0, or 'auto'")
     callbacks = getattr(estimator, "callbacks", None) or ()
     if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
         raise ValueError(f"callbacks={callbacks!r} must be a list of functions, or None")
     n_exact = getattr(estimator, "exact_classes", 0)
-    if n_exact is None or (_is_number(n_exact) and not _is_count(n_exact)):
+    if n_exact is None or (is_number(n_exact) and not is_count(n_exact)):
         raise ValueError(
             f"exact_classes={n_exact!r} must be a whole number of at least 0 or a list of labels"
         )
     fraction = getattr(estimator, "validation_fraction", 0.5)
-    if not (_is_number(fraction) and 0.0 < fraction < 1.0):
+    if not (is_number(fraction) and 0.0 < fraction < 1.0):
         raise ValueError(f"validation_fraction={fraction!r} must lie between 0 and 1")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real)
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return whole and bool(value >= 0)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 import os
 import time
 import warnings
@@ -19,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import noise as noises
 from bigcat._weights import as_rows
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.bayes import GaussianPrior
 from bigcat.bayes._design import Design
 from bigcat.bayes._forecast import forecast, forecast_weight_posterior
 from bigcat.bayes.averaging import averaging_weight
@@ -30,34 +28,20 @@ from bigcat.bayes.stochastic import Stream
 from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
 from bigcat.combinations import resolve
 from bigcat.estimators import _inputs, _memory, _progress
+from bigcat.estimators._bayesian_parameters import (
+    check_parameters,
+    prior_scales,
+    resolved_prior,
+)
 from bigcat.estimators._fit import working_dtype
 from bigcat.estimators._history import History
+from bigcat.estimators._scores import top_k
 from bigcat.noise import Noise
 from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Parts
 from bigcat.solvers._state import Problem
 
-#: Priors that go by a name, at their defaults.
-PRIORS = {
-    "gaussian": GaussianPrior,
-    "hierarchical": HierarchicalPrior,
-    "horseshoe": HorseshoePrior,
-}
-_CHOICES = {
-    "method": ("independent-binary", "augment-reduce"),
-    "link": ("probit", "logit"),
-    "likelihood": ("average", "conditioned", "marginalised"),
-    "covariance": ("full", "diagonal"),
-    "solver": ("newton", "cavi"),
-}
-_WHOLE = ("max_iter", "n_draws", "n_threads", "total_rows", "n_negatives", "max_epochs")
 _POSTERIORS = ("plug-in", "averaged")
-#: What one method alone can mean, and what says the same in the other.
-_ONLY_BINARY = {
-    "link": ("probit", "choose the noise instead, noise='gaussian' or 'gumbel'"),
-    "likelihood": ("average", "augment-reduce has one likelihood, that of its noise"),
-    "solver": ("newton", "augment-reduce makes stochastic passes; leave it at 'newton'"),
-}
 #: AdaGrad's rate for `learning_rate="auto"`: in 50 epochs it comes closest to the best ELBO.
 _RATE = 0.3
 
@@ -70,7 +54,7 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
             "rows keep local parameters from pass to pass; use fit"
         )
     try:
-        prior = estimator._resolved_prior()
+        prior = resolved_prior(estimator)
     except ValueError:
         return True  # the call itself says what is wrong
     if not isinstance(prior, GaussianPrior):
@@ -255,7 +239,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             All classes, where some have no row in `y`: all that is known of those is that they are
             rare.
         """
-        self._check_parameters()
+        check_parameters(self)
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
         known, labels = self._encode(y, classes)
@@ -289,7 +273,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_weight_posterior(self, X: Any, labels: np.ndarray, known: np.ndarray) -> None:
         parts = self._parts()
-        scale, intercept_scale = self._prior_scales()
+        scale, intercept_scale = prior_scales(self)
         problem = Problem(
             as_rows(X, working_dtype(X.dtype, X.shape[1] * len(known))),
             labels,
@@ -336,7 +320,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         classes : array, optional
             All classes that will ever come; needed in the first call only.
         """
-        self._check_parameters()
+        check_parameters(self)
         first = not hasattr(self, "classes_")
         if not first and isinstance(self.posterior_, NoisePosterior):
             raise ValueError(
@@ -403,7 +387,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         >>> model.memory_forecast(10**5, 5_000, 10_000, row_nonzeros=50) / 2**30 < 2  # GiB
         True
         """
-        self._check_parameters()
+        check_parameters(self)
         if self.method == "augment-reduce":
             return forecast_weight_posterior(
                 n_rows,
@@ -460,19 +444,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         log_probabilities : array of shape (n, k)
         """
         X = self._check_for_prediction(X, posterior)
-        if not isinstance(k, numbers.Integral) or not 1 <= k <= len(self.classes_):
-            raise ValueError(
-                f"k={k!r} must be a whole number between 1 and the {len(self.classes_)} classes"
-            )
-        columns, values = [], []
-        for _, margins in self.posterior_.margin_blocks(X, posterior):
-            top = np.argpartition(margins, -k, axis=1)[:, -k:]
-            order = np.argsort(-np.take_along_axis(margins, top, axis=1), axis=1, kind="stable")
-            top = np.take_along_axis(top, order, axis=1)
-            columns.append(top)
-            log_probabilities = self.posterior_.of_margins(margins, posterior)
-            values.append(np.take_along_axis(log_probabilities, top, axis=1))
-        return self.classes_[np.concatenate(columns)], np.concatenate(values)
+        q = self.posterior_
+        blocks = q.margin_blocks(X, posterior)
+        return top_k(blocks, lambda m: q.of_margins(m, posterior), self.classes_, k)
 
     def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "plug-in") -> np.ndarray:
         """Log-probability of one class a row, (n,)."""
@@ -499,66 +473,6 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         validate_data(self, X, skip_check_array=True, reset=False)
         return checked
 
-    def _check_parameters(self) -> None:
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ValueError(
-                    f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
-                )
-        for name in _WHOLE:
-            value = getattr(self, name)
-            if value is None and name in ("n_threads", "total_rows"):
-                continue
-            whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-            if not whole or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-        if not isinstance(self.tol, numbers.Real) or not 0.0 <= self.tol < math.inf:
-            raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
-        power = self.step_power
-        if not isinstance(power, numbers.Real) or not 0.5 < power <= 1.0:
-            raise ValueError(f"step_power={power!r} must be above 0.5 and at most 1")
-        rate = self.learning_rate
-        if rate != "auto" and not (isinstance(rate, numbers.Real) and 0.0 < rate < math.inf):
-            raise ValueError(f"learning_rate={rate!r} must be a finite number above 0, or 'auto'")
-        self._resolved_prior()
-        self._check_method()
-
-    def _check_method(self) -> None:
-        """Refuse what contradicts the method; what merely does not matter to it is ignored."""
-        noise = noises.resolve(self.noise)
-        if self.method == "augment-reduce":
-            for name, (default, instead) in _ONLY_BINARY.items():
-                if getattr(self, name) != default:
-                    raise ValueError(
-                        f"{name}={getattr(self, name)!r} belongs to method='independent-binary'; "
-                        f"{instead}"
-                    )
-            self._prior_scales()
-        elif noise != noises.resolve("gumbel"):
-            raise ValueError(
-                f"noise={self.noise!r} belongs to method='augment-reduce'; choose the link "
-                "instead, link='probit' or 'logit', or set method='augment-reduce'"
-            )
-
-    def _prior_scales(self) -> tuple[float, float]:
-        """Standard deviations of weights and intercepts, for augment-reduce."""
-        prior = self._resolved_prior()
-        if not isinstance(prior, GaussianPrior):
-            raise ValueError(
-                f"prior={self.prior!r} learns its scales, which method='augment-reduce' does "
-                "not; take a GaussianPrior, or method='independent-binary'"
-            )
-        if np.any(np.asarray(prior.mean) != 0.0) or np.asarray(prior.precision).ndim > 0:
-            raise ValueError(
-                "method='augment-reduce' takes a GaussianPrior with mean 0 and one scale for all "
-                "weights; scale the columns of X, or take method='independent-binary'"
-            )
-        prior.bind(2, 1, False)  # checks the numbers
-        scale = prior.scale if prior.precision is None else float(prior.precision) ** -0.5  # type: ignore[arg-type]
-        own = prior.intercept_scale
-        return float(scale), float(scale if own is None else own)
-
     def _parts(self) -> Parts:
         return resolve(
             "augment-reduce",
@@ -567,22 +481,12 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             learning_rate=_RATE if self.learning_rate == "auto" else float(self.learning_rate),
         )
 
-    def _resolved_prior(self) -> Any:
-        if isinstance(self.prior, str) and self.prior in PRIORS:
-            return PRIORS[self.prior]()
-        if not hasattr(self.prior, "bind"):
-            raise ValueError(
-                f"prior={self.prior!r} is not known; choose one of "
-                f"{', '.join(map(repr, PRIORS))}, or give a prior of bigcat.bayes"
-            )
-        return self.prior
-
     def _bind(self, n_classes: int, n_columns: int) -> PriorState:
-        return self._resolved_prior().bind(n_classes, n_columns, bool(self.fit_intercept))
+        return resolved_prior(self).bind(n_classes, n_columns, bool(self.fit_intercept))
 
     def _bind_sharing(self) -> str:
         """Which precisions classes share, without the arrays of a large problem."""
-        prior = self._resolved_prior()
+        prior = resolved_prior(self)
         return "shared" if isinstance(prior, GaussianPrior) else prior.bind(2, 2, False).sharing
 
     def _settings(self) -> Settings:

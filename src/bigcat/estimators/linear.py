@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from bigcat.combinations import Method, resolve
 from bigcat.estimators import _inputs, _start
 from bigcat.estimators._fit import Fit, Outcome, working_dtype
 from bigcat.estimators._history import History
-from bigcat.estimators._scores import score_blocks
+from bigcat.estimators._scores import score_blocks, top_k
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.samplers import Sampler
@@ -363,18 +362,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         log_probabilities : array of shape (n, k)
         """
         X = self._check_for_prediction(X)
-        if not isinstance(k, numbers.Integral) or not 1 <= k <= len(self.classes_):
-            raise ValueError(
-                f"k={k!r} must be a whole number between 1 and the {len(self.classes_)} classes"
-            )
-        columns, values = [], []
-        for _, scores in self._blocks(X):
-            top = np.argpartition(scores, -k, axis=1)[:, -k:]
-            order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
-            top = np.take_along_axis(top, order, axis=1)
-            columns.append(top)
-            values.append(np.take_along_axis(self._log_probabilities(scores), top, axis=1))
-        return self.classes_[np.concatenate(columns)], np.concatenate(values)
+        return top_k(self._blocks(X), self._log_probabilities, self.classes_, k)
 
     def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
         """Log-probability of one class a row, (n,)."""
