@@ -9,6 +9,7 @@ from benchmarks import (
     categorical_from_binary,
     one_vs_each,
     posteriors,
+    roofline,
     step_cost,
     unbiased_softmax,
 )
@@ -30,6 +31,7 @@ def main() -> None:
     ove.add_argument("data", nargs="*", default=list(one_vs_each.PUBLISHED))
     commands.add_parser("ove-figure1", help="one-vs-each Figure 1: probabilities of ten values")
     commands.add_parser("step-cost", help="cost of a row against the number of classes")
+    commands.add_parser("roofline", help="bytes a second of training, beside a plain copy")
     unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
     unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
     for name, text in {
@@ -75,6 +77,8 @@ def main() -> None:
         one_vs_each.figure1()
     elif args.command == "step-cost":
         step_cost.step_cost()
+    elif args.command == "roofline":
+        roofline.roofline()
     elif args.command == "unbiased-table3":
         unbiased_softmax.table3(args.data)
     elif args.command == "unbiased-rates":

@@ -1,6 +1,6 @@
-"""The one place that talks to numba: kernels, the seam for parts, and two intrinsics.
+"""The one place that talks to numba: kernels, the seam for parts, and a few intrinsics.
 
-Three decorators:
+The decorators:
 
 ``kernel``
     An entry point called from Python.  Compiled on first use, the GIL released, cached on disk
@@ -8,6 +8,8 @@ Three decorators:
     the entry point alone and runs old code after a callee in another file was edited.
 ``device``
     A scalar function called from kernels only, always inlined.
+``device_in_order``
+    The same, for arithmetic whose order matters.
 ``generic`` / ``implement``
     A function dispatched on the type of its first argument, a NamedTuple *tag* such as
     ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
@@ -25,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import caching, cgutils, errors
@@ -139,6 +142,29 @@ def device(function: Callable) -> Callable:
     return njit(forceinline=True, **_OPTIONS)(function)
 
 
+def device_in_order(function: Callable) -> Callable:
+    """`device` for arithmetic that must be done in the order in which it is written.
+
+    Multiplications and additions are still fused, which only ever saves a rounding.
+    """
+    return njit(forceinline=True, error_model="numpy", fastmath={"contract"})(function)
+
+
+def by_precision(single: Callable, double: Callable) -> Callable:
+    """A function of one number: `single` for float32, `double` for everything else."""
+
+    def choose_and_call(x):
+        return single(x) if isinstance(x, np.float32) else double(x)
+
+    @overload(choose_and_call, jit_options={"forceinline": True, **_OPTIONS})
+    def _choose(x):
+        if x == types.float32:
+            return lambda x: single(x)
+        return lambda x: double(x)
+
+    return choose_and_call
+
+
 def generic(template: Callable) -> Callable:
     """Make a function that is dispatched on the type of its first argument.
 
@@ -206,6 +232,52 @@ def _call_address(typingctx, address, x):
 @overload(call_address, jit_options={"forceinline": True, **_OPTIONS})
 def _overload_call_address(address, x):
     return lambda address, x: _call_address(address, x)
+
+
+def float_of_bits(bits):
+    """The float32 or float64 whose bits are those of an int32 or int64."""
+    return bits.view(np.float32 if bits.dtype == np.int32 else np.float64)
+
+
+@intrinsic
+def _float_of_bits(typingctx, bits):
+    result = types.float32 if bits == types.int32 else types.float64
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return result(bits), codegen
+
+
+@overload(float_of_bits, jit_options={"forceinline": True, **_OPTIONS})
+def _overload_float_of_bits(bits):
+    return lambda bits: _float_of_bits(bits)
+
+
+def maximum(a, b):
+    """The larger of two floats of one type, NaN if one of them is.
+
+    Unlike a comparison that lets NaN go either way, a loop over it becomes vector instructions.
+    """
+    return np.maximum(a, b)
+
+
+@intrinsic
+def _maximum(typingctx, a, b):
+    def codegen(context, builder, signature, args):
+        number = context.get_value_type(signature.return_type)
+        name = "llvm.maximum.f32" if a == types.float32 else "llvm.maximum.f64"
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(number, [number, number]), name
+        )
+        return builder.call(function, args, fastmath=("nsz",))
+
+    return a(a, a), codegen
+
+
+@overload(maximum, jit_options={"forceinline": True, **_OPTIONS})
+def _overload_maximum(a, b):
+    return lambda a, b: _maximum(a, b)
 
 
 def prefetch(array, index):

@@ -16,6 +16,7 @@ from bigcat._weights import batch_grams, is_sparse, squared_norms
 from bigcat.bounds import Bound
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
+from bigcat.solvers import _exact
 from bigcat.solvers._base import Solver
 from bigcat.solvers._kernel import LOOKAHEAD, Geometry, Plan, Work, train_rows
 from bigcat.solvers._state import Problem, State
@@ -40,6 +41,7 @@ class Settings:
     max_epochs: int
     shuffle: bool = True
     fresh_rows: bool = False  # rows that were never seen: local parameters start anew
+    n_threads: int = 1  # more give other bits each time
 
 
 def local_progress(epoch: int) -> float:
@@ -189,8 +191,15 @@ def run_epochs(
     solver = parts.solver.lower()
     scale, squared_norm = 1.0, float(np.vdot(state.weights, state.weights))
 
+    all_classes = _exact.applies(parts.noise, parts.bound, parts.sampler, parts.solver)
+
     def chunk(first: int, last: int) -> float:
         nonlocal scale, squared_norm
+        if all_classes:
+            value, scale = _exact.train(
+                problem, plan, solver, state, order.rows, first, last, scale, settings.n_threads
+            )
+            return value
         value, state.iteration, state.sweep_cursor, scale, squared_norm = train_rows(
             problem.rows,
             problem.labels,

@@ -1,0 +1,139 @@
+"""How near training comes to the speed of memory: bytes a second, beside those of a plain copy.
+
+A row of a training step has to read every weight of its features once and to write it once, which
+is what is counted: 2 x 4 bytes a (feature, class) pair of the row.  Reading the weights again for
+the update is not counted, nor are scores and data, so the share is one of useful work.  A copy
+reads and writes each byte once too; what a processor fetches in order to overwrite it is counted
+for neither.  Features are drawn evenly, so that caches help as little as they can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from benchmarks._report import save, show
+from bigcat import _random
+from bigcat._weights import as_rows
+from bigcat.bounds import Exact
+from bigcat.noise import Gumbel
+from bigcat.samplers import Everything
+from bigcat.solvers import SGD, _exact
+from bigcat.solvers._loop import Parts, make_plan
+from bigcat.solvers._state import Problem, State
+
+REPEATS = 7
+COPIED = 1 << 27  # float32 numbers: far beyond any cache
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something that moves a known number of bytes on a number of threads."""
+
+    name: str
+    n_bytes: float
+    run: Callable[[int], Any]
+
+
+def copy() -> Workload:
+    source, target = np.ones(COPIED, np.float32), np.ones(COPIED, np.float32)
+
+    def run(n_threads: int) -> None:
+        edges = np.linspace(0, COPIED, n_threads + 1).astype(int)
+        with ThreadPoolExecutor(n_threads) as pool:
+            parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
+            list(pool.map(lambda s: np.copyto(target[s], source[s]), parts))
+
+    return Workload("copy", 2.0 * source.nbytes, run)
+
+
+def sparse_problem(n_classes: int, n_features: int, nonzeros: int, n_rows: int) -> Problem:
+    rng = np.random.default_rng(0)
+    indices = np.sort([rng.choice(n_features, nonzeros, replace=False) for _ in range(n_rows)])
+    X = scipy.sparse.csr_array(
+        (
+            rng.random(n_rows * nonzeros, dtype=np.float32),
+            indices.ravel().astype(np.int32),
+            np.arange(n_rows + 1, dtype=np.int32) * nonzeros,
+        ),
+        shape=(n_rows, n_features),
+    )
+    labels = rng.integers(0, n_classes, n_rows)
+    return Problem(as_rows(X, np.float32), labels, np.ones(n_rows), n_features, n_classes)
+
+
+def new_state(problem: Problem) -> State:
+    weights = np.zeros((problem.n_features, problem.n_classes), np.float32)
+    weights += 0.0  # touch every page now
+    return State(
+        weights=weights,
+        intercepts=np.zeros(problem.n_classes, np.float32),
+        weights_state=np.zeros((problem.n_features, 0), np.float32),
+        intercepts_state=np.zeros(0, np.float32),
+        local=np.zeros((problem.n_rows, 0)),
+        rng=_random.new_state(np.random.RandomState(0)),
+    )
+
+
+def exact(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workload:
+    """The exact softmax, row by row; sizes as those of the WordNet data with many classes."""
+    n_rows = max(500, 10_000_000 // n_classes)
+    problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
+    parts = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
+    state, order = new_state(problem), np.arange(n_rows)
+    plan = make_plan(problem, parts, 1, state.weights.shape)
+    train = partial(_exact.train, problem, plan, parts.solver.lower(), state, order)
+    n_bytes = 2.0 * 4.0 * nonzeros * n_classes * n_rows
+    return Workload(f"exact, K = {n_classes:,}", n_bytes, lambda n: train(0, n_rows, 1.0, n))
+
+
+#: What is measured beside the copy; each is made when its turn comes, for the memory.
+WORKLOADS: tuple[Callable[[], Workload], ...] = (partial(exact, 1_000), partial(exact, 19_000))
+
+
+def best_speeds(workload: Workload, n_threads: int) -> tuple[float, float]:
+    """Highest gigabytes a second, by the clock and by processor time.
+
+    The second is what the threads would reach on processors that nobody else uses.
+    """
+    workload.run(n_threads)
+    wall, busy = np.inf, np.inf
+    for _ in range(REPEATS):
+        started, cpu = time.perf_counter(), time.process_time()
+        workload.run(n_threads)
+        wall = min(wall, time.perf_counter() - started)
+        busy = min(busy, (time.process_time() - cpu) / n_threads)
+    return 1e-9 * workload.n_bytes / wall, 1e-9 * workload.n_bytes / busy
+
+
+def roofline() -> None:
+    """Print a table of gigabytes a second, and the part of a copy's."""
+    threads = sorted({1, min(2, os.cpu_count() or 1)})
+    rows = []
+    copied = {}
+    for make in (copy, *WORKLOADS):
+        workload = make()
+        for n in threads:
+            clock, busy = best_speeds(workload, n)
+            copied.setdefault(n, busy)
+            rows.append(
+                {
+                    "what": workload.name,
+                    "threads": n,
+                    "GB/s by the clock": clock,
+                    "GB/s by processor time": busy,
+                    "of a copy": busy / copied[n],
+                }
+            )
+        del workload
+    show(rows)
+    save("roofline", rows)
