@@ -45,11 +45,12 @@ def as_rows(X: Any, dtype: Any) -> Rows:
     """
     if scipy.sparse.issparse(X):
         data = X.data.astype(dtype, copy=False)
-        return SparseRows(_read_only(X.indptr), _read_only(X.indices), _read_only(data))
-    return DenseRows(_read_only(np.ascontiguousarray(X, dtype=dtype)))
+        return SparseRows(read_only(X.indptr), read_only(X.indices), read_only(data))
+    return DenseRows(read_only(np.ascontiguousarray(X, dtype=dtype)))
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to, which to numba is a type of its own."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view

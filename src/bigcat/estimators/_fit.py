@@ -13,8 +13,7 @@ from bigcat import _random
 from bigcat._weights import class_major, is_sparse, weights_shape
 from bigcat.estimators import _memory, _progress, _start
 from bigcat.estimators._history import History
-from bigcat.estimators._scores import score_blocks
-from bigcat.probabilities import log_probabilities_of
+from bigcat.estimators._predict import Scorer
 from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Settings, run_epochs
 from bigcat.solvers._state import Problem, State
@@ -231,8 +230,5 @@ class Fit:
         if sample is None:
             return float("nan")
         X, labels, row_weights = sample
-        total = 0.0
-        for rows, scores in score_blocks(X, weights, intercepts):
-            values = log_probabilities_of(self.parts.noise, scores, labels[rows])
-            total += row_weights[rows] @ values
-        return float(total / row_weights.sum())
+        values = Scorer(weights, intercepts, self.parts.noise).log_proba_of(X, labels)
+        return float(row_weights @ values / row_weights.sum())

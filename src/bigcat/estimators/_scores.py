@@ -15,11 +15,21 @@ BLOCK = 1 << 22
 DOUBLE_BELOW = 1 << 22
 
 
+def precision(coef: np.ndarray) -> Any:
+    """In which numbers scores are computed."""
+    return np.float64 if coef.size < DOUBLE_BELOW else np.float32
+
+
+def check_k(k: Any, n_classes: int) -> None:
+    if not isinstance(k, numbers.Integral) or not 1 <= int(k) <= n_classes:
+        raise ValueError(f"k={k!r} must be a whole number between 1 and the {n_classes} classes")
+
+
 def score_blocks(
     X: Any, coef: np.ndarray, intercept: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield (rows, scores of all classes) in blocks, so that no (n, n_classes) array exists."""
-    dtype = np.float64 if coef.size < DOUBLE_BELOW else np.float32
+    dtype = precision(coef)
     weights = coef.T.astype(dtype, copy=False)
     if scipy.sparse.issparse(X):  # scipy would copy weights of another order in each product
         weights = np.ascontiguousarray(weights)
@@ -43,8 +53,7 @@ def top_k(
     `log_probabilities` turns a block of scores, which are in the same order, into those of all
     classes.
     """
-    if not isinstance(k, numbers.Integral) or not 1 <= k <= len(classes):
-        raise ValueError(f"k={k!r} must be a whole number between 1 and the {len(classes)} classes")
+    check_k(k, len(classes))
     columns, values = [], []
     for _, scores in blocks:
         top = np.argpartition(scores, -k, axis=1)[:, -k:]

@@ -23,9 +23,9 @@ from bigcat.combinations import Method, resolve
 from bigcat.estimators import _inputs, _start
 from bigcat.estimators._fit import Fit, Outcome, working_dtype
 from bigcat.estimators._history import History
-from bigcat.estimators._scores import score_blocks, top_k
+from bigcat.estimators._predict import Scorer
+from bigcat.estimators._scores import score_blocks
 from bigcat.noise import Noise
-from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.samplers import Sampler
 from bigcat.solvers import LBFGS, Solver
 from bigcat.solvers._loop import Parts, gradient_slots
@@ -340,13 +340,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
         X = self._check_for_prediction(X)
-        best = [scores.argmax(axis=1) for _, scores in self._blocks(X)]
-        return self.classes_[np.concatenate(best)]
+        return self.classes_[self._scorer().best(X)]
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities of all classes, (n, n_classes)."""
         X = self._check_for_prediction(X)
-        return np.concatenate([self._log_probabilities(s) for _, s in self._blocks(X)])
+        return self._scorer().log_proba(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of all classes, (n, n_classes); rows add up to one."""
@@ -362,16 +361,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         log_probabilities : array of shape (n, k)
         """
         X = self._check_for_prediction(X)
-        return top_k(self._blocks(X), self._log_probabilities, self.classes_, k)
+        columns, log_probabilities = self._scorer().top_k(X, k)
+        return self.classes_[columns], log_probabilities
 
     def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
         """Log-probability of one class a row, (n,)."""
         X, labels = self._check_pairs(X, y)
-        noise = noises.resolve(self.noise)
-        out = np.empty(len(labels))
-        for rows, scores in self._blocks(X):
-            out[rows] = log_probabilities_of(noise, scores, labels[rows], how=self.probabilities)
-        return out
+        return self._scorer().log_proba_of(X, labels)
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
         """The method's bound on `log_proba_of`, at the best local parameters, (n,)."""
@@ -407,8 +403,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def _blocks(self, X: Any):
         return score_blocks(X, self.coef_, self.intercept_)
 
-    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        return log_probabilities(noises.resolve(self.noise), scores, how=self.probabilities)
+    def _scorer(self) -> Scorer:
+        noise = noises.resolve(self.noise)
+        return Scorer(self.coef_, self.intercept_, noise, self.probabilities)
 
     def _check_for_prediction(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -17,52 +17,16 @@ import math
 
 import numpy as np
 
+from bigcat._all_classes import CLASS_BLOCK, NO_SCORE, add_features, exponentiate, finish, join
 from bigcat._jit import device, kernel, maximum, prefetch
 from bigcat._seam import rate
 from bigcat._vector import vector_exp
 from bigcat.solvers._kernel import NEGLIGIBLE, SMALLEST_SCALE
 
-#: Classes whose scores for a sparse row are worked on at a time.
-CLASS_BLOCK = 4096
 #: Bytes of a feature's weights that are fetched ahead; the processor then follows by itself.
 AHEAD = 1024
 #: Weights of the classes that are worked on at a time with dense rows.
 DENSE_BLOCK = 1 << 17
-#: In place of a score that must not count; finite, so that differences are.
-_NO_SCORE = -1e30
-
-
-@device
-def _exponentials(scores):
-    """Turn scores into exp(score - highest); returns the highest and the sum."""
-    high = scores[0]
-    for k in range(scores.shape[0]):
-        high = maximum(high, scores[k])
-    total = scores.dtype.type(0.0)
-    for k in range(scores.shape[0]):
-        e = vector_exp(scores[k] - high)
-        scores[k] = e
-        total += e
-    return float(high), float(total)
-
-
-@device
-def _join(high, total, more_high, more_total):
-    """total exp(high) + more_total exp(more_high), as the same pair."""
-    if more_high > high:
-        return more_high, total * math.exp(high - more_high) + more_total
-    return high, total + more_total * math.exp(more_high - high)
-
-
-@device
-def _finish(label_score, high, others):
-    """Log-probability of the label, that of all other classes together, and the normaliser.
-
-    The label's slope is the second, not 1 minus the first, which would be rounding near 1.
-    """
-    top, total = _join(high, others, label_score, 1.0)
-    normaliser = top + math.log(total)
-    return label_score - normaliser, others * math.exp(high - normaliser), normaliser
 
 
 @device
@@ -84,47 +48,25 @@ def _folded(weights, scale, n_threads):
 
 
 @device
-def _add_features(rows, first, last, weights, scale, start, out):
-    """out += scale * (x . weights) for the classes from `start`, four features in a pass."""
-    n = out.shape[0]
-    p = first
-    while p + 4 <= last:
-        a = weights[rows.indices[p], start : start + n]
-        b = weights[rows.indices[p + 1], start : start + n]
-        c = weights[rows.indices[p + 2], start : start + n]
-        d = weights[rows.indices[p + 3], start : start + n]
-        xa, xb = scale * rows.values[p], scale * rows.values[p + 1]
-        xc, xd = scale * rows.values[p + 2], scale * rows.values[p + 3]
-        for k in range(n):
-            out[k] += (xa * a[k] + xb * b[k]) + (xc * c[k] + xd * d[k])
-        p += 4
-    while p < last:
-        a, xa = weights[rows.indices[p], start : start + n], scale * rows.values[p]
-        for k in range(n):
-            out[k] += xa * a[k]
-        p += 1
-
-
-@device
 def _sparse_softmax(rows, i, label, weights, scale, intercepts, exponentials, highs):
-    """The three numbers of `_finish` for row i.
+    """The three numbers of `finish` for row i.
 
     Class k, if it is not the label, has probability
     ``exponentials[k] * exp(highs[k // CLASS_BLOCK] - normaliser)``.
     """
     scale = weights.dtype.type(scale)
-    label_score, high, total = 0.0, _NO_SCORE, 0.0
+    label_score, high, total = 0.0, NO_SCORE, 0.0
     for start in range(0, intercepts.shape[0], CLASS_BLOCK):
         block = exponentials[start : start + CLASS_BLOCK]
         block[:] = intercepts[start : start + CLASS_BLOCK]
-        _add_features(rows, rows.indptr[i], rows.indptr[i + 1], weights, scale, start, block)
+        add_features(rows, rows.indptr[i], rows.indptr[i + 1], weights, scale, start, block)
         if start <= label < start + CLASS_BLOCK:
             label_score = float(block[label - start])
-            block[label - start] = _NO_SCORE
-        block_high, block_total = _exponentials(block)
+            block[label - start] = NO_SCORE
+        block_high, block_total = exponentiate(block)
         highs[start // CLASS_BLOCK] = block_high
-        high, total = _join(high, total, block_high, block_total)
-    return _finish(label_score, high, total)
+        high, total = join(high, total, block_high, block_total)
+    return finish(label_score, high, total)
 
 
 @device
@@ -325,7 +267,7 @@ def train_dense(
         iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
 
-        row_high[:], row_total[:] = _NO_SCORE, 0.0
+        row_high[:], row_total[:] = NO_SCORE, 0.0
         for b in range(n_blocks):
             lowest, beyond = b * step, min((b + 1) * step, n_classes)
             block = scores[lowest:beyond]
@@ -337,15 +279,15 @@ def train_dense(
                 y = labels[members[r]] - lowest
                 if 0 <= y < beyond - lowest:
                     label_scores[r] = block[y, r]
-                    block[y, r] = _NO_SCORE
+                    block[y, r] = NO_SCORE
             _dense_exponentials(block, highs[b, :n_rows], totals[:n_rows])
             for r in range(n_rows):
-                row_high[r], row_total[r] = _join(
+                row_high[r], row_total[r] = join(
                     row_high[r], row_total[r], float(highs[b, r]), float(totals[r])
                 )
         for r in range(n_rows):
             i = members[r]
-            log_p, label_slope, row_high[r] = _finish(label_scores[r], row_high[r], row_total[r])
+            log_p, label_slope, row_high[r] = finish(label_scores[r], row_high[r], row_total[r])
             row_total[r] = row_weights[i] * plan.gradient_scale / n_rows
             label_slopes[r] = row_total[r] * label_slope
             value += row_weights[i] * log_p
