@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    all_classes,
     augment_reduce,
     categorical_from_binary,
     one_vs_each,
@@ -31,6 +32,7 @@ def main() -> None:
     ove.add_argument("data", nargs="*", default=list(one_vs_each.PUBLISHED))
     commands.add_parser("ove-figure1", help="one-vs-each Figure 1: probabilities of ten values")
     commands.add_parser("step-cost", help="cost of a row against the number of classes")
+    commands.add_parser("all-classes", help="exact training and prediction per 1,000 rows")
     commands.add_parser("roofline", help="bytes a second of training, beside a plain copy")
     unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
     unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
@@ -77,6 +79,8 @@ def main() -> None:
         one_vs_each.figure1()
     elif args.command == "step-cost":
         step_cost.step_cost()
+    elif args.command == "all-classes":
+        all_classes.all_classes()
     elif args.command == "roofline":
         roofline.roofline()
     elif args.command == "unbiased-table3":

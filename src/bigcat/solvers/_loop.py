@@ -189,7 +189,8 @@ def run_epochs(
     bound = parts.bound.lower(parts.noise)
     sampler = parts.sampler.lower(problem.n_classes, problem.head)
     solver = parts.solver.lower()
-    scale, squared_norm = 1.0, float(np.vdot(state.weights, state.weights))
+    bounded = plan.weight_bound < np.inf
+    scale, squared_norm = 1.0, float(np.vdot(state.weights, state.weights)) if bounded else 0.0
 
     all_classes = _exact.applies(parts.noise, parts.bound, parts.sampler, parts.solver)
 
@@ -258,9 +259,10 @@ def run_epochs(
                 wanted = min(int(chunk_rows * grow), problem.n_rows)
                 chunk_rows = block * max(1, wanted // block)
         finally:  # whoever looks now, if only after an interruption, sees the weights themselves
-            state.weights *= state.weights.dtype.type(scale)
-            scale = 1.0
-        if plan.weight_bound < np.inf:
+            if scale != 1.0:
+                state.weights *= state.weights.dtype.type(scale)
+                scale = 1.0
+        if bounded:
             squared_norm = float(np.vdot(state.weights, state.weights))
         state.epoch += 1
         if on_epoch(total / total_weight, time.perf_counter() - started):
