@@ -1,0 +1,112 @@
+"""Seconds per 1,000 rows of whatever visits all classes: exact training, and prediction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from benchmarks._report import save, show
+from benchmarks.roofline import new_state, sparse_problem
+from bigcat.bounds import Exact
+from bigcat.estimators._predict import Scorer
+from bigcat.estimators._scores import score_blocks, top_k
+from bigcat.noise import Gumbel
+from bigcat.probabilities import log_probabilities, log_probabilities_of
+from bigcat.samplers import Everything
+from bigcat.solvers import SGD, _exact
+from bigcat.solvers._loop import Parts, Settings, run_epochs
+
+REPEATS = 5
+N_ROWS = 1000
+#: Classes, features and non-zeros a row: WordNet, and the two words before a word of Penn Treebank.
+SIZES = {"wordnet": (18_964, 26_041, 11), "ptb2": (10_000, 20_000, 2)}
+
+
+def _training(problem, general: bool) -> Callable[[int], Any]:
+    state = new_state(problem)
+    applies = _exact.applies
+
+    def run(n_threads: int) -> None:
+        _exact.applies = (lambda *parts: False) if general else applies
+        try:
+            run_epochs(
+                problem,
+                Parts(Gumbel(), Exact(), Everything(), SGD(0.1)),
+                state,
+                Settings(batch_size=1, max_epochs=1, n_threads=n_threads),
+                np.random.RandomState(0),
+                on_compiled=lambda seconds: None,
+                on_epoch=lambda value, seconds: False,
+                on_chunk=lambda done, value: None,
+            )
+        finally:
+            _exact.applies = applies
+
+    return run
+
+
+def _plain(X, coef, intercept, labels) -> dict[str, Callable[[int], Any]]:
+    """Predictions from arrays of scores, by NumPy."""
+
+    def of_labels(n_threads: int) -> None:
+        for rows, scores in score_blocks(X, coef, intercept):
+            log_probabilities_of(Gumbel(), scores, labels[rows])
+
+    def best_five(n_threads: int) -> None:
+        blocks = score_blocks(X, coef, intercept)
+        top_k(blocks, lambda s: log_probabilities(Gumbel(), s), np.arange(len(coef)), 5)
+
+    return {"log_proba_of": of_labels, "predict_top_k": best_five}
+
+
+def _kernels(X, coef, intercept, labels) -> dict[str, Callable[[int], Any]]:
+    def scorer(n_threads: int) -> Scorer:
+        return Scorer(coef, intercept, Gumbel(), n_threads=n_threads)
+
+    return {
+        "log_proba_of": lambda n: scorer(n).log_proba_of(X, labels),
+        "predict_top_k": lambda n: scorer(n).top_k(X, 5),
+        "predict": lambda n: scorer(n).best(X),
+    }
+
+
+def _seconds(run: Callable[[int], Any], n_threads: int) -> dict[str, float]:
+    """Seconds by the clock and of processor time, the best of each."""
+    run(n_threads)
+    wall, cpu = np.inf, np.inf
+    for _ in range(REPEATS):
+        started, busy = time.perf_counter(), time.process_time()
+        run(n_threads)
+        wall = min(wall, time.perf_counter() - started)
+        cpu = min(cpu, time.process_time() - busy)
+    return {"seconds": float(wall), "processor seconds": float(cpu)}
+
+
+def all_classes() -> None:
+    """Print seconds per 1,000 rows, by the general code and by kernels, on 1 and 2 threads."""
+    rows = []
+    for name, (n_classes, n_features, nonzeros) in SIZES.items():
+        problem = sparse_problem(n_classes, n_features, nonzeros, N_ROWS)
+        X = scipy.sparse.csr_array(
+            (problem.rows.values, problem.rows.indices, problem.rows.indptr),
+            shape=(N_ROWS, n_features),
+        )
+        rng = np.random.default_rng(1)
+        coef = rng.standard_normal((n_features, n_classes), np.float32).T
+        intercept = rng.standard_normal(n_classes, np.float32)
+        model = (X, coef, intercept, problem.labels)
+        runs = [("a training pass", "general", 1, _training(problem, True))]
+        runs += [("a training pass", "all classes", n, _training(problem, False)) for n in (1, 2)]
+        runs += [(what, "arrays of scores", 1, run) for what, run in _plain(*model).items()]
+        runs += [
+            (what, "all classes", n, run) for what, run in _kernels(*model).items() for n in (1, 2)
+        ]
+        for what, code, n, run in runs:
+            row = {"size": name, "what": what, "code": code, "threads": n}
+            rows.append({**row, **_seconds(run, n)})
+    show(rows)
+    save("all_classes", rows)
