@@ -140,6 +140,16 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
     return step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes)
 
 
+@generic
+def damping(solver, label_slope, reach):
+    """What a row's slopes are multiplied by; a slope of 1 moves the label's score by `reach`."""
+
+
+@implement(damping, None)
+def _(solver, label_slope, reach):
+    return 1.0
+
+
 class Batch(NamedTuple):
     """A batch as an implicit solver sees it; arrays have an entry or a row of entries a row."""
 

@@ -28,6 +28,10 @@ class Sampler:
         """The most classes that one draw can give."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")
 
+    def with_own_scratch(self, tag: Any) -> Any:
+        """The tag for another thread: what draws write to is its own, the rest is shared."""
+        return tag
+
     def sample(
         self, n_classes: int, label: int, seed: int = 0, head: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -65,6 +65,9 @@ class Uniform(Sampler):
         n_drawn = min(self.n_negatives, len(rest))
         return HeadAndUniformTag(head, rest, place, n_drawn, *_scratch(n_drawn, len(rest)))
 
+    def with_own_scratch(self, tag: Any) -> Any:
+        return tag._replace(table=tag.table.copy(), pool=tag.pool.copy())
+
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
         n_head = 0 if head is None else len(head)
         return n_head + min(self.n_negatives, n_classes - 1)

@@ -2,6 +2,7 @@
 
 from bigcat.solvers._base import Solver
 from bigcat.solvers._loop import DivergedError
+from bigcat.solvers.damped import Damped
 from bigcat.solvers.double_sum import UMax, Vanilla
 from bigcat.solvers.implicit import Implicit
 from bigcat.solvers.lbfgs import LBFGS
@@ -12,6 +13,7 @@ __all__ = [
     "SGD",
     "AdaGrad",
     "Adaptive",
+    "Damped",
     "DivergedError",
     "Implicit",
     "Solver",
@@ -20,5 +22,5 @@ __all__ = [
 ]
 
 REGISTRY: dict[str, type[Solver]] = {
-    s.name: s for s in (Adaptive, AdaGrad, SGD, Vanilla, UMax, Implicit, LBFGS)
+    s.name: s for s in (Adaptive, AdaGrad, SGD, Damped, Vanilla, UMax, Implicit, LBFGS)
 }

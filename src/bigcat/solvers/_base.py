@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from bigcat.solvers._state import Problem
+
 
 @dataclass(frozen=True)
 class Solver:
@@ -23,6 +25,8 @@ class Solver:
     gradient: ClassVar[str] = "mean"
     #: Are its slopes those of the new weights, so that it has to know |x|^2 of each row?
     implicit: ClassVar[bool] = False
+    #: Does it shorten a row's step by what the row can gain, for which it has to know |x|^2 too?
+    damped: ClassVar[bool] = False
     #: Bounds and noises that it can move; None for all.
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None
@@ -40,6 +44,14 @@ class Solver:
     def lower(self) -> Any:
         """Tag below the seam."""
         raise TypeError(f"{type(self).__name__} has no compiled form")
+
+    def lower_for(self, problem: Problem, n_steps: int) -> Any:
+        """Tag below the seam for a run of `n_steps` steps at most; most solvers know all before."""
+        return self.lower()
+
+    def intercept_scale(self, problem: Problem) -> float:
+        """Step size of the intercepts, for one of 1 of the weights."""
+        return 1.0
 
     def __post_init__(self) -> None:
         rate = getattr(self, "learning_rate", 1.0)

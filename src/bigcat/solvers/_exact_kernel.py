@@ -19,7 +19,7 @@ import numpy as np
 
 from bigcat._all_classes import CLASS_BLOCK, NO_SCORE, add_features, exponentiate, finish, join
 from bigcat._jit import device, kernel, maximum, prefetch
-from bigcat._seam import rate
+from bigcat._seam import damping, rate
 from bigcat._vector import vector_exp
 from bigcat.solvers._kernel import NEGLIGIBLE, SMALLEST_SCALE
 
@@ -33,6 +33,16 @@ DENSE_BLOCK = 1 << 17
 def _ridge(step_rate, shrink, n_threads):
     """What a step multiplies the weights by: a proximal step, one for each thread."""
     return (1.0 / (1.0 + step_rate * shrink)) ** n_threads
+
+
+@device
+def _damping(solver, plan, squared_norms, i, weight, step_rate, n_rows, label_slope):
+    """What row i's slopes are multiplied by, where the solver looks ahead."""
+    if not plan.damped:
+        return 1.0
+    intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
+    reach = weight * (squared_norms[i] + intercept_norm) / n_rows
+    return damping(solver, label_slope, step_rate * reach)
 
 
 @device
@@ -134,16 +144,18 @@ def train_sparse(
     solver,
     weights,
     intercepts,
+    squared_norms,
     iteration,
     epoch,
     scale,
     n_threads,
 ):
-    """Train on rows ``order[first:last]``; returns the sum of values, iteration and scale."""
+    """Train on rows ``order[first:last]``; returns the sum of values and the scale."""
     batch_size, n_classes = plan.batch_size, intercepts.shape[0]
     exponentials = np.empty((batch_size, n_classes), weights.dtype)
     highs = np.empty((batch_size, -(-n_classes // CLASS_BLOCK)))
     normalisers, label_slopes = np.empty(batch_size), np.empty(batch_size)
+    shortened = np.empty(batch_size)
     number = weights.dtype.type
     value = 0.0
     for start in range(first, last, batch_size):
@@ -156,6 +168,10 @@ def train_sparse(
                 rows, i, labels[i], weights, scale, intercepts, exponentials[r], highs[r]
             )
             value += row_weights[i] * log_p
+            weight = row_weights[i] * plan.gradient_scale
+            shortened[r] = _damping(
+                solver, plan, squared_norms, i, weight, step_rate, n_rows, label_slopes[r]
+            )
         for r in range(n_rows - 1, -1, -1):
             i = order[start + r]
             upcoming = order[start + r - 1] if r > 0 else order[min(start + n_rows, last - 1)]
@@ -170,12 +186,12 @@ def train_sparse(
                 highs[r],
                 normalisers[r],
                 label_slopes[r],
-                row_weights[i] * plan.gradient_scale / n_rows,
+                shortened[r] * row_weights[i] * plan.gradient_scale / n_rows,
                 number(step_rate / scale),
-                number(step_rate if plan.fit_intercept else 0.0),
+                number(step_rate * plan.intercept_scale if plan.fit_intercept else 0.0),
             )
         scale = _folded(weights, scale * _ridge(step_rate, plan.shrink, n_threads), n_threads)
-    return value, iteration, scale
+    return value, scale
 
 
 # Dense rows: weights are class-major, and a batch is two products of matrices.  Scores are kept
@@ -240,12 +256,13 @@ def train_dense(
     solver,
     weights,
     intercepts,
+    squared_norms,
     iteration,
     epoch,
     scale,
     n_threads,
 ):
-    """Train on rows ``order[first:last]``; returns the sum of values, iteration and scale."""
+    """Train on rows ``order[first:last]``; returns the sum of values and the scale."""
     batch_size, (n_classes, n_features) = plan.batch_size, weights.shape
     number = weights.dtype.type
     step = min(max(DENSE_BLOCK // n_features, 16), n_classes)  # classes at a time
@@ -266,6 +283,7 @@ def train_dense(
             x[r] = rows.values[members[r]]
         iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
+        intercept_rate = number(step_rate * plan.intercept_scale)
 
         row_high[:], row_total[:] = NO_SCORE, 0.0
         for b in range(n_blocks):
@@ -288,7 +306,11 @@ def train_dense(
         for r in range(n_rows):
             i = members[r]
             log_p, label_slope, row_high[r] = finish(label_scores[r], row_high[r], row_total[r])
-            row_total[r] = row_weights[i] * plan.gradient_scale / n_rows
+            weight = row_weights[i] * plan.gradient_scale
+            row_total[r] = weight / n_rows
+            row_total[r] *= _damping(
+                solver, plan, squared_norms, i, weight, step_rate, n_rows, label_slope
+            )
             label_slopes[r] = row_total[r] * label_slope
             value += row_weights[i] * log_p
 
@@ -307,7 +329,7 @@ def train_dense(
                     slopes[y, r] = label_slopes[r]
             if plan.fit_intercept:
                 for k in range(beyond - lowest):
-                    intercepts[lowest + k] += number(step_rate) * slopes[k].sum()
+                    intercepts[lowest + k] += intercept_rate * slopes[k].sum()
             _dense_add(weights[lowest:beyond], number(step_rate / scale), slopes, x, scratch)
         scale = _folded(weights, scale * _ridge(step_rate, plan.shrink, n_threads), n_threads)
-    return value, iteration, scale
+    return value, scale

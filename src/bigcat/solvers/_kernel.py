@@ -13,7 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat._jit import device, kernel, prefetch
-from bigcat._seam import Batch, Pace, coordinate_rate, couple, draw, move, rate, visit
+from bigcat._seam import (
+    Batch,
+    Pace,
+    coordinate_rate,
+    couple,
+    damping,
+    draw,
+    move,
+    rate,
+    visit,
+)
 from bigcat._weights import (
     accumulate,
     batch_coordinates,
@@ -62,7 +72,9 @@ class Plan(NamedTuple):
     width: int  # the most other classes that a draw can give
     linear: bool
     implicit: bool
+    damped: bool
     fit_intercept: bool
+    intercept_scale: float  # step size of the intercepts, for one of 1 of the weights
     gradient_scale: float
     shrink: float  # ridge of linear solvers, for a step size of 1
     sweep: float  # ridge of the others, for a step size of 1 and the majors of one turn
@@ -80,7 +92,7 @@ class Work(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """What an implicit solver knows of the rows; empty arrays for the others."""
+    """What a solver that looks ahead knows of the rows; empty arrays for the others."""
 
     squared_norms: np.ndarray  # a row
     grams: np.ndarray  # a batch
@@ -124,13 +136,17 @@ def train_rows(
     sweep_cursor,
     scale,
     squared_norm,
+    n_threads,
 ):
     """Train on rows ``order[first:last]``.
 
     Classes of a row are kept with its label last: entry n of the n + 1.  The weights are
     ``scale * weights``, so that the ridge of a linear solver costs one multiplication a step.
 
-    Returns the sum of the rows' values, and the four counters as they are now.
+    Several calls may run at once on the same weights: nothing is locked.  Each counts the steps
+    of the others (`n_threads`) in the iterations and in the ridge.
+
+    Returns the sum of the rows' values, and the cursor, scale and norm as they are now.
     """
     batch_size, width = plan.batch_size, plan.width
     # Classes are drawn for a block of rows at once, so that the weights of the next row can be
@@ -147,7 +163,7 @@ def train_rows(
     one_by_one = batch_size == 1
     buffered = not (plan.linear or one_by_one)
     coupled = geometry.grams.shape[0] > 0
-    intercept_norm = 1.0 if plan.fit_intercept else 0.0
+    intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     limited = plan.weight_bound < math.inf
     value = 0.0
     for start in range(first, last, batch_size):
@@ -161,14 +177,14 @@ def train_rows(
             prefetch_row(rows, order[start], weights, classes[0], sizes[0] + 1)
         stop = min(start + batch_size, last)
         n_rows = stop - start
-        iteration += 1
+        iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
         # The ridge as a proximal step: W <- (W + rate slopes x) / (1 + rate l2), where slopes
         # belong to the old W, or for an implicit solver to the new one.
-        shrunk = 1.0 / (1.0 + step_rate * plan.shrink)
+        shrunk = (1.0 / (1.0 + step_rate * plan.shrink)) ** n_threads
         score_scale = scale * shrunk if plan.implicit else scale
         weight_rate = weights.dtype.type(step_rate / scale)
-        intercept_rate = weights.dtype.type(step_rate)
+        intercept_rate = weights.dtype.type(step_rate * plan.intercept_scale)
 
         for r in range(n_rows):
             i, d = order[start + r], offset + r
@@ -179,8 +195,9 @@ def train_rows(
             scores(rows, i, weights, score_scale, intercepts, classes[d], n + 1, psi[r])
             weight = row_weights[i] * plan.gradient_scale
             reach = 0.0
-            if plan.implicit:
+            if plan.implicit or plan.damped:
                 reach = (shrunk * geometry.squared_norms[i] + intercept_norm) / n_rows
+            if plan.implicit:
                 u_before[r] = local[i, 0]
                 rates[r] = step_rate * weight
             value += row_weights[i] * visit(
@@ -199,8 +216,9 @@ def train_rows(
             )
             if coupled:
                 continue
+            damped = damping(solver, row_slopes[r, n], step_rate * weight * reach)
             for c in range(n + 1):
-                slope = weight / n_rows * row_slopes[r, c]
+                slope = weight / n_rows * damped * row_slopes[r, c]
                 slopes[r, c] = slope if plan.implicit or abs(slope) > NEGLIGIBLE else 0.0
             # The row is still in the cache.  A batch's gradient is taken at the weights before
             # the batch, so only its sum may be built now, unless the batch is this row.
@@ -315,14 +333,15 @@ def train_rows(
         if limited and squared_norm > plan.weight_bound * plan.weight_bound:
             scale *= plan.weight_bound / math.sqrt(squared_norm)
             squared_norm = plan.weight_bound * plan.weight_bound
-        if scale < SMALLEST_SCALE:
+        if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
             _fold(weights, scale)
             scale = 1.0
         for _ in range(plan.sweep_majors):
             w, s = weights[sweep_cursor], weights_state[sweep_cursor]
+            sweep_rate = weights.dtype.type(step_rate)
             for j in range(w.shape[0]):
-                w[j] /= 1.0 + plan.sweep * coordinate_rate(solver, intercept_rate, s, j)
+                w[j] /= 1.0 + plan.sweep * coordinate_rate(solver, sweep_rate, s, j)
             sweep_cursor += 1
             if sweep_cursor == weights.shape[0]:
                 sweep_cursor = 0
-    return value, iteration, sweep_cursor, scale, squared_norm
+    return value, sweep_cursor, scale, squared_norm

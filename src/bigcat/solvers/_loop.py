@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bigcat import _random
 from bigcat._weights import batch_grams, is_sparse, squared_norms
 from bigcat.bounds import Bound
 from bigcat.noise import Noise
@@ -20,7 +21,10 @@ from bigcat.solvers import _exact
 from bigcat.solvers._base import Solver
 from bigcat.solvers._kernel import LOOKAHEAD, Geometry, Plan, Work, train_rows
 from bigcat.solvers._state import Problem, State
+from bigcat.solvers._threads import train_together
 
+#: Times an epoch that the weights are added to their average, where one is kept.
+AVERAGES = 8
 #: Seconds of work a kernel call is given: short enough for a progress bar and Ctrl-C.
 CHUNK_SECONDS = 0.2
 
@@ -69,7 +73,9 @@ def make_plan(problem: Problem, parts: Parts, batch_size: int, shape: tuple[int,
         width=parts.sampler.width(problem.n_classes, problem.head),
         linear=solver.linear,
         implicit=solver.implicit,
+        damped=solver.damped,
         fit_intercept=problem.fit_intercept,
+        intercept_scale=solver.intercept_scale(problem),
         # What a batch's mean gradient is multiplied by to estimate what the solver works on.
         gradient_scale=problem.n_rows / scale if solver.gradient == "mean" else problem.n_rows,
         shrink=ridge if solver.linear else 0.0,
@@ -118,6 +124,11 @@ def make_work(problem: Problem, parts: Parts, batch_size: int, weights: np.ndarr
     )
 
 
+def _can_share(plan: Plan) -> bool:
+    """May several threads work on the same weights?  Not where a step needs all of them."""
+    return not plan.implicit and plan.weight_bound == np.inf
+
+
 class Order:
     """In which order rows are visited, and what an implicit solver has to know of them.
 
@@ -130,7 +141,7 @@ class Order:
         self.rows = np.arange(problem.n_rows)
         self.batch_size = plan.batch_size
         self.fixed = plan.implicit and self.batch_size > 1
-        norms = plan.implicit or plan.weight_bound < np.inf
+        norms = plan.implicit or plan.damped or plan.weight_bound < np.inf
         grams, slots = np.empty((0, 0, 0)), 0
         if self.fixed:
             if self.shuffle:
@@ -185,23 +196,22 @@ def run_epochs(
     batch_size = min(settings.batch_size, problem.n_rows)
     plan = make_plan(problem, parts, batch_size, state.weights.shape)
     order = Order(problem, plan, settings, random_state)
-    work = make_work(problem, parts, batch_size, state.weights)
+    n_threads = settings.n_threads if _can_share(plan) else 1
+    works = [make_work(problem, parts, batch_size, state.weights) for _ in range(n_threads)]
     bound = parts.bound.lower(parts.noise)
     sampler = parts.sampler.lower(problem.n_classes, problem.head)
-    solver = parts.solver.lower()
+    samplers = [sampler, *(parts.sampler.with_own_scratch(sampler) for _ in range(n_threads - 1))]
+    rngs = [state.rng, *(_random.new_state(random_state) for _ in range(n_threads - 1))]
+    n_steps = settings.max_epochs * -(-problem.n_rows // batch_size)
+    solver = parts.solver.lower_for(problem, n_steps)
     bounded = plan.weight_bound < np.inf
     scale, squared_norm = 1.0, float(np.vdot(state.weights, state.weights)) if bounded else 0.0
 
     all_classes = _exact.applies(parts.noise, parts.bound, parts.sampler, parts.solver)
 
-    def chunk(first: int, last: int) -> float:
-        nonlocal scale, squared_norm
-        if all_classes:
-            value, scale = _exact.train(
-                problem, plan, solver, state, order.rows, first, last, scale, settings.n_threads
-            )
-            return value
-        value, state.iteration, state.sweep_cursor, scale, squared_norm = train_rows(
+    def part(thread: int, first: int, last: int, scale: float, n_together: int):
+        nonlocal squared_norm
+        value, cursor, scale, squared_norm = train_rows(
             problem.rows,
             problem.labels,
             problem.row_weights,
@@ -210,23 +220,45 @@ def run_epochs(
             last,
             plan,
             bound,
-            sampler,
+            samplers[thread],
             solver,
-            state.rng,
+            rngs[thread],
             state.weights,
             state.intercepts,
             state.weights_state,
             state.intercepts_state,
             state.local,
-            work,
+            works[thread],
             order.geometry,
             state.iteration,
             state.epoch,
             local_progress(0 if settings.fresh_rows else state.epoch),
-            state.sweep_cursor,
+            (state.sweep_cursor + thread * len(state.weights) // n_together) % len(state.weights),
             scale,
             squared_norm,
+            n_together,
         )
+        if thread == 0:
+            state.sweep_cursor = cursor
+        return value, scale
+
+    def chunk(first: int, last: int) -> float:
+        nonlocal scale
+        if all_classes:
+            value, scale = _exact.train(
+                problem,
+                plan,
+                solver,
+                state,
+                order.rows,
+                order.geometry.squared_norms,
+                first,
+                last,
+                scale,
+                n_threads,
+            )
+        else:
+            value, scale = train_together(part, first, last, scale, n_threads, plan, solver, state)
         return value
 
     started = time.perf_counter()
@@ -237,14 +269,17 @@ def run_epochs(
     # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change the bits.
     block = batch_size * max(1, LOOKAHEAD // batch_size)
     chunk_rows = block * max(1, 2048 // block)
+    between = max(block, block * round(problem.n_rows / (AVERAGES * block)))
     for _ in range(settings.max_epochs):
         started = time.perf_counter()
         order.next_epoch()
-        total, done = 0.0, 0
+        total, done, average_at = 0.0, 0, between
         try:
             while done < problem.n_rows:
                 chunk_started = time.perf_counter()
                 end = min(done + chunk_rows, problem.n_rows)
+                if state.average is not None:
+                    end = min(end, average_at)
                 value = chunk(done, end)
                 if not np.isfinite(value):
                     raise DivergedError(
@@ -254,6 +289,9 @@ def run_epochs(
                 total += value
                 seconds = max(time.perf_counter() - chunk_started, 1e-6)
                 done = end
+                if state.average is not None and (done == average_at or done == problem.n_rows):
+                    state.average.add(state.weights * state.weights.dtype.type(scale), state.intercepts)
+                    average_at += between
                 on_chunk(done / problem.n_rows, total / total_weight * problem.n_rows / done)
                 grow = min(2.0, CHUNK_SECONDS / seconds)
                 wanted = min(int(chunk_rows * grow), problem.n_rows)

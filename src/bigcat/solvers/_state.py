@@ -28,6 +28,26 @@ class Problem:
 
 
 @dataclass
+class Average:
+    """A running average of the weights in which late ones count more.
+
+    The k-th of them gets the share 4 / (k + 3), so that an early one is soon forgotten: the
+    polynomial-decay average of Shamir and Zhang (2013) with eta = 3.
+    """
+
+    weights: np.ndarray
+    intercepts: np.ndarray
+    n_seen: int = 0
+
+    def add(self, weights: np.ndarray, intercepts: np.ndarray) -> None:
+        self.n_seen += 1
+        share = self.weights.dtype.type(4.0 / (self.n_seen + 3.0))
+        for mean, now in ((self.intercepts, intercepts), (self.weights, weights)):
+            mean *= 1 - share
+            mean += share * now
+
+
+@dataclass
 class State:
     """What the next step needs: saving it is a checkpoint.
 
@@ -43,3 +63,4 @@ class State:
     iteration: int = 0
     epoch: int = 0
     sweep_cursor: int = 0
+    average: Average | None = None
