@@ -51,7 +51,7 @@ def _posteriors(n_rows: int) -> dict[str, BayesianClassifier]:
     epochs = 100 if n_rows < 1_000 else 50
     return {
         "augment-reduce": BayesianClassifier(
-            method="augment-reduce", max_epochs=epochs, random_state=0
+            method="augment-reduce", max_epochs=epochs, tol=0, random_state=0
         ),
         "probit, average": BayesianClassifier(random_state=0, n_threads=1),
         "logit, conditioned": BayesianClassifier(
@@ -90,8 +90,8 @@ CONFIGURATIONS = {
     "logit, full": {"likelihood": "conditioned", "link": "logit"},
     "logit, diagonal": {"likelihood": "conditioned", "link": "logit", "covariance": "diagonal"},
     "probit, full, average": {},
-    "augment-reduce, Gumbel": {"method": "augment-reduce"},
-    "augment-reduce, Gaussian": {"method": "augment-reduce", "noise": "gaussian"},
+    "augment-reduce, Gumbel": {"method": "augment-reduce", "tol": 0},
+    "augment-reduce, Gaussian": {"method": "augment-reduce", "noise": "gaussian", "tol": 0},
 }
 
 

@@ -30,6 +30,15 @@ def working_dtype(dtype: Any, n_weights: int) -> type:
     return np.float32 if dtype == np.float32 or n_weights > 1 << 24 else np.float64
 
 
+def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
+    """Of rows, labels and row weights at given weights (n_classes, n_features), mean a row."""
+    X, labels, row_weights = sample
+    total = 0.0
+    for rows, scores in score_blocks(X, weights, intercepts):
+        total += row_weights[rows] @ log_probabilities_of(noise, scores, labels[rows])
+    return float(total / row_weights.sum())
+
+
 class Outcome:
     """What a finished fit hands to its estimator."""
 
@@ -230,9 +239,4 @@ class Fit:
     def _log_likelihood(self, sample, weights, intercepts) -> float:
         if sample is None:
             return float("nan")
-        X, labels, row_weights = sample
-        total = 0.0
-        for rows, scores in score_blocks(X, weights, intercepts):
-            values = log_probabilities_of(self.parts.noise, scores, labels[rows])
-            total += row_weights[rows] @ values
-        return float(total / row_weights.sum())
+        return mean_log_likelihood(self.parts.noise, sample, weights, intercepts)
