@@ -21,7 +21,7 @@ import numpy as np
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat.estimators import LinearClassifier
+    from bigcat.estimators import BayesianClassifier, LinearClassifier
 
 __all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "save_model"]
 
@@ -56,7 +56,10 @@ class ModelFileError(ValueError):
 
 
 def save_model(
-    model: LinearClassifier, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None
+    model: LinearClassifier | BayesianClassifier,
+    path: str | os.PathLike[str],
+    *,
+    extra: dict[str, Any] | None = None,
 ) -> Path:
     """Write a fitted model to a file.
 
@@ -65,9 +68,9 @@ def save_model(
 
     Parameters
     ----------
-    model : LinearClassifier
-        A fitted one. Parameters that JSON cannot hold (callbacks, a ``RandomState``) are left out,
-        and the header says so. A custom noise is stored by name only.
+    model : LinearClassifier or BayesianClassifier
+        A fitted one. Parameters that JSON cannot hold (callbacks, a ``RandomState``, a prior of
+        your own) are left out, and the header says so. A custom noise is stored by name only.
     path : path
         Of the file, usually ending in ``.safetensors``.
     extra : dict, optional
@@ -92,36 +95,30 @@ def save_model(
     True
     """
     target = check_destination(path)
-    if type(model).__name__ != "LinearClassifier":
+    kind = type(model).__name__
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
         raise TypeError(
-            f"a model file holds a LinearClassifier, got {type(model).__name__}; "
-            "of a pipeline or a search, save the fitted LinearClassifier inside it"
+            f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
+            "of a pipeline or a search, save the fitted classifier inside it"
         )
-    if not hasattr(model, "coef_"):
+    if not hasattr(model, "classes_"):
         raise ValueError("the model is not fitted, so there is nothing to save; call fit first")
 
     tensors: dict[str, np.ndarray] = {}
-    coef = model.coef_
-    feature_major = coef.flags.f_contiguous and not coef.flags.c_contiguous
-    tensors["coef"] = coef.T if feature_major else coef
-    tensors["intercept"] = np.asarray(model.intercept_)
-    parameters, left_out = _storable_parameters(model)
+    parameters, left_out = _storable_parameters(model, tensors)
     header: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "bigcat_version": __version__,
-        "estimator": type(model).__name__,
-        "noise": _describe_noise(model.noise),
+        "estimator": kind,
         "parameters": parameters,
         "parameters_left_out": left_out,
-        "coef_layout": "feature-major" if feature_major else "class-major",
         "classes": _pack_labels(tensors, "classes", np.asarray(model.classes_)),
         "n_features_in": int(model.n_features_in_),
         "n_iter": _to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
     }
-    if hasattr(model, "exact_classes_"):
-        header["exact_classes"] = _pack_labels(tensors, "exact_classes", model.exact_classes_)
+    header |= (_pack_linear if kind == "LinearClassifier" else _pack_bayesian)(tensors, model)
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = _pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
@@ -140,15 +137,13 @@ def save_model(
 @overload
 def load_model(
     path: str | os.PathLike[str], *, noise: Any = None, with_extra: Literal[False] = False
-) -> LinearClassifier: ...
+) -> Any: ...
 @overload
 def load_model(
     path: str | os.PathLike[str], *, noise: Any = None, with_extra: Literal[True]
-) -> tuple[LinearClassifier, dict[str, Any]]: ...
-def load_model(
-    path: str | os.PathLike[str], *, noise: Any = None, with_extra: bool = False
-) -> LinearClassifier | tuple[LinearClassifier, dict[str, Any]]:
-    """Read a model that :func:`save_model` wrote.
+) -> tuple[Any, dict[str, Any]]: ...
+def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: bool = False) -> Any:
+    """Read a `LinearClassifier` or `BayesianClassifier` that :func:`save_model` wrote.
 
     Parameters
     ----------
@@ -163,45 +158,22 @@ def load_model(
     ModelFileError
         When the file is cut off, damaged, of another kind or of a newer format.
     """
-    from bigcat.estimators import History, LinearClassifier
+    from bigcat.estimators import History
 
     with _opened(path) as (header, read):
-        parameters = {
-            name: _from_name(name, _from_json(value))
-            for name, value in header["parameters"].items()
-        }
-        parameters["noise"] = _chosen_noise(path, header["noise"], noise)
         classes = _unpack_labels(read, "classes", header["classes"])
-        coef, intercept = read("coef"), read("intercept")
-        if header["coef_layout"] == "feature-major":
-            coef = coef.T
-        expected = (len(classes), header["n_features_in"])
-        if coef.shape != expected or intercept.shape != expected[:1]:
-            raise _damaged(
-                path,
-                f"the weights have shape {coef.shape} and the intercept "
-                f"{intercept.shape}, but there are {expected[0]} classes and "
-                f"{expected[1]} features",
-            )
-        try:
-            model = LinearClassifier(**parameters)
-        except TypeError as error:
-            raise ModelFileError(
-                path,
-                f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}: "
-                f"{error}",
-                "load it with the version that wrote it",
-            ) from error
-        model.coef_ = coef
-        model.intercept_ = intercept
-        model.classes_ = classes
+        model = _unfitted(path, header, read, noise)
+        history = History([_with_nan(row) for row in header["history"]])
+        if header["estimator"] == "LinearClassifier":
+            _unpack_linear(path, header, read, model, classes, history)
+        else:
+            from bigcat._bayesian_files import unpack_posterior
+
+            n_features = header["n_features_in"]
+            unpack_posterior(read, header["posterior"], model, classes, n_features, history)
         model.n_features_in_ = header["n_features_in"]
-        model.history_ = History([_with_nan(row) for row in header["history"]])
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
-        if "exact_classes" in header:
-            exact = _unpack_labels(read, "exact_classes", header["exact_classes"])
-            model.exact_classes_ = exact
         if "feature_names" in header:
             names = _unpack_labels(read, "feature_names", header["feature_names"])
             model.feature_names_in_ = names
@@ -247,6 +219,67 @@ def check_destination(path: str | os.PathLike[str]) -> Path:
             "choose another one",
         )
     return target
+
+
+# --- the two estimators -------------------------------------------------------------------------
+
+
+def _pack_linear(tensors: dict[str, np.ndarray], model: LinearClassifier) -> dict[str, Any]:
+    coef = model.coef_
+    feature_major = coef.flags.f_contiguous and not coef.flags.c_contiguous
+    tensors["coef"] = coef.T if feature_major else coef
+    tensors["intercept"] = np.asarray(model.intercept_)
+    header = {
+        "noise": _describe_noise(model.noise),
+        "coef_layout": "feature-major" if feature_major else "class-major",
+    }
+    if hasattr(model, "exact_classes_"):
+        header["exact_classes"] = _pack_labels(tensors, "exact_classes", model.exact_classes_)
+    return header
+
+
+def _unpack_linear(path, header, read: Tensors, model, classes, history) -> None:
+    coef, intercept = read("coef"), read("intercept")
+    if header["coef_layout"] == "feature-major":
+        coef = coef.T
+    expected = (len(classes), header["n_features_in"])
+    if coef.shape != expected or intercept.shape != expected[:1]:
+        raise _damaged(
+            path,
+            f"the weights have shape {coef.shape} and the intercept {intercept.shape}, but there "
+            f"are {expected[0]} classes and {expected[1]} features",
+        )
+    model.coef_, model.intercept_ = coef, intercept
+    model.classes_, model.history_ = classes, history
+    if "exact_classes" in header:
+        model.exact_classes_ = _unpack_labels(read, "exact_classes", header["exact_classes"])
+
+
+def _pack_bayesian(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
+    from bigcat._bayesian_files import pack_posterior
+
+    noise = getattr(model.posterior_, "noise", model.noise)  # that of the fit
+    return {"noise": _describe_noise(noise), "posterior": pack_posterior(tensors, model)}
+
+
+def _unfitted(path: str | os.PathLike[str], header: dict[str, Any], read: Tensors, noise: Any):
+    """An estimator with the parameters of the file."""
+    from bigcat import estimators
+
+    parameters = {
+        name: _from_name(name, _from_json(value), read)
+        for name, value in header["parameters"].items()
+    }
+    parameters["noise"] = _chosen_noise(path, header["noise"], noise)
+    kind = header["estimator"]
+    wrote = f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}"
+    remedy = "load it with the version that wrote it"
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
+        raise ModelFileError(path, f"{wrote}, which has no {kind}", remedy)
+    try:
+        return getattr(estimators, kind)(**parameters)
+    except TypeError as error:
+        raise ModelFileError(path, f"{wrote}: {error}", remedy) from error
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -370,20 +403,26 @@ def _damaged(path: str | os.PathLike[str], cause: str) -> ModelFileError:
 # --- parameters and noise -----------------------------------------------------------------------
 
 
-def _storable_parameters(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def _storable_parameters(
+    model: Any, tensors: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, str]]:
     stored, left_out = {}, {}
     for name, value in model.get_params(deep=False).items():
         if name == "noise":
             continue
         try:
-            stored[name] = _to_json(_by_name(name, value))
+            stored[name] = _to_json(_by_name(name, value, tensors))
         except TypeError as error:
             left_out[name] = str(error)
     return stored, left_out
 
 
-def _by_name(parameter: str, value: Any) -> Any:
-    """A registered method by its name, a solver or sampler by its name and fields."""
+def _by_name(parameter: str, value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    """A registered method by its name; a solver, sampler or prior by its name and fields."""
+    if parameter == "prior" and not isinstance(value, str):
+        from bigcat._bayesian_files import pack_prior
+
+        return pack_prior(tensors, value)
     if parameter == "method" and not isinstance(value, str):
         from bigcat.combinations import _METHODS
 
@@ -398,7 +437,11 @@ def _by_name(parameter: str, value: Any) -> Any:
     return value
 
 
-def _from_name(parameter: str, value: Any) -> Any:
+def _from_name(parameter: str, value: Any, read: Tensors) -> Any:
+    if parameter == "prior" and isinstance(value, dict):
+        from bigcat._bayesian_files import unpack_prior
+
+        return unpack_prior(read, value)
     if parameter in ("solver", "sampler") and isinstance(value, dict):
         return _parts(parameter)[value["name"]](**value["fields"])
     return value
