@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bigcat._file_values import Tensors
 from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
 from bigcat.bayes.covariance import (
     ClassDiagonal,
@@ -22,8 +22,6 @@ from bigcat.noise import resolve
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History
-
-Tensors = Callable[[str], np.ndarray]
 
 PRIORS: dict[str, Any] = {
     kind.__name__: kind for kind in (GaussianPrior, HierarchicalPrior, HorseshoePrior)

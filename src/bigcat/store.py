@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from bigcat._file_values import (
+    TYPE_NAMES,
+    Tensors,
+    from_json,
+    pack_labels,
+    pack_vectorizer,
+    to_json,
+    unpack_labels,
+    unpack_vectorizer,
+)
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
@@ -28,24 +38,7 @@ __all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "
 FORMAT = "bigcat-model"
 FORMAT_VERSION = 1
 
-Tensors = Callable[[str], np.ndarray]
-
 _BLOCK_BYTES = 1 << 26
-_VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
-# The names that the safetensors format gives to the types we write.
-_TYPE_NAMES = {
-    "float64": "F64",
-    "float32": "F32",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
 
 
 class ModelFileError(ValueError):
@@ -113,20 +106,20 @@ def save_model(
         "estimator": kind,
         "parameters": parameters,
         "parameters_left_out": left_out,
-        "classes": _pack_labels(tensors, "classes", np.asarray(model.classes_)),
+        "classes": pack_labels(tensors, "classes", np.asarray(model.classes_)),
         "n_features_in": int(model.n_features_in_),
-        "n_iter": _to_json(getattr(model, "n_iter_", None)),
+        "n_iter": to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
     }
     header |= (_pack_linear if kind == "LinearClassifier" else _pack_bayesian)(tensors, model)
     if hasattr(model, "feature_names_in_"):
-        header["feature_names"] = _pack_labels(tensors, "feature_names", model.feature_names_in_)
+        header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
     vectorizer = extra.pop("vectorizer", None)
     if vectorizer is not None:
-        header["vectorizer"] = _pack_vectorizer(tensors, vectorizer)
+        header["vectorizer"] = pack_vectorizer(tensors, vectorizer)
     try:
-        header["extra"] = _to_json(extra)
+        header["extra"] = to_json(extra)
     except TypeError as error:
         raise TypeError(f"extra can hold only what JSON can hold: {error}") from None
     header["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
@@ -161,7 +154,7 @@ def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: b
     from bigcat.estimators import History
 
     with _opened(path) as (header, read):
-        classes = _unpack_labels(read, "classes", header["classes"])
+        classes = unpack_labels(read, "classes", header["classes"])
         model = _unfitted(path, header, read, noise)
         history = History([_with_nan(row) for row in header["history"]])
         if header["estimator"] == "LinearClassifier":
@@ -175,13 +168,13 @@ def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: b
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
         if "feature_names" in header:
-            names = _unpack_labels(read, "feature_names", header["feature_names"])
+            names = unpack_labels(read, "feature_names", header["feature_names"])
             model.feature_names_in_ = names
         if not with_extra:
             return model
-        extra = _from_json(header["extra"])
+        extra = from_json(header["extra"])
         if "vectorizer" in header:
-            extra["vectorizer"] = _unpack_vectorizer(read, header["vectorizer"])
+            extra["vectorizer"] = unpack_vectorizer(read, header["vectorizer"])
         return model, extra
 
 
@@ -234,7 +227,7 @@ def _pack_linear(tensors: dict[str, np.ndarray], model: LinearClassifier) -> dic
         "coef_layout": "feature-major" if feature_major else "class-major",
     }
     if hasattr(model, "exact_classes_"):
-        header["exact_classes"] = _pack_labels(tensors, "exact_classes", model.exact_classes_)
+        header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
     return header
 
 
@@ -252,7 +245,7 @@ def _unpack_linear(path, header, read: Tensors, model, classes, history) -> None
     model.coef_, model.intercept_ = coef, intercept
     model.classes_, model.history_ = classes, history
     if "exact_classes" in header:
-        model.exact_classes_ = _unpack_labels(read, "exact_classes", header["exact_classes"])
+        model.exact_classes_ = unpack_labels(read, "exact_classes", header["exact_classes"])
 
 
 def _pack_bayesian(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
@@ -267,7 +260,7 @@ def _unfitted(path: str | os.PathLike[str], header: dict[str, Any], read: Tensor
     from bigcat import estimators
 
     parameters = {
-        name: _from_name(name, _from_json(value), read)
+        name: _from_name(name, from_json(value), read)
         for name, value in header["parameters"].items()
     }
     parameters["noise"] = _chosen_noise(path, header["noise"], noise)
@@ -294,7 +287,7 @@ def _write(target: Path, header: dict[str, Any], tensors: dict[str, np.ndarray])
     for name, tensor in ordered:
         end = offset + tensor.nbytes
         index[name] = {
-            "dtype": _TYPE_NAMES[tensor.dtype.name],
+            "dtype": TYPE_NAMES[tensor.dtype.name],
             "shape": list(tensor.shape),
             "data_offsets": [offset, end],
         }
@@ -411,7 +404,7 @@ def _storable_parameters(
         if name == "noise":
             continue
         try:
-            stored[name] = _to_json(_by_name(name, value, tensors))
+            stored[name] = to_json(_by_name(name, value, tensors))
         except TypeError as error:
             left_out[name] = str(error)
     return stored, left_out
@@ -482,45 +475,6 @@ def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any], given: A
     return given
 
 
-def _to_json(value: Any) -> Any:
-    """JSON of plain Python values, that :func:`_from_json` turns back into the same ones."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, list):
-        return [_to_json(item) for item in value]
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        return {"array": _to_json(value.tolist())}
-    if isinstance(value, tuple):
-        return {"tuple": [_to_json(item) for item in value]}
-    if isinstance(value, set | frozenset):
-        return {"set": [_to_json(item) for item in sorted(value)]}
-    if isinstance(value, dict):
-        return {"dict": [[_to_json(key), _to_json(item)] for key, item in value.items()]}
-    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_from_json(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"float"}:
-        return float(value["float"])
-    if set(value) == {"array"}:
-        return np.array(_from_json(value["array"]))
-    if set(value) == {"tuple"}:
-        return tuple(_from_json(item) for item in value["tuple"])
-    if set(value) == {"set"}:
-        return {_from_json(item) for item in value["set"]}
-    if set(value) == {"dict"}:
-        return {_from_json(key): _from_json(item) for key, item in value["dict"]}
-    return {key: _from_json(item) for key, item in value.items()}
-
-
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     """Numbers as plain JSON has them: NaN becomes null."""
     values = {
@@ -534,92 +488,3 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
 
 def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: math.nan if value is None else value for key, value in row.items()}
-
-
-# --- labels and words ---------------------------------------------------------------------------
-
-
-def _pack_labels(tensors: dict[str, np.ndarray], name: str, labels: np.ndarray) -> str:
-    """Put labels into tensors; strings become their UTF-8 bytes and where each one ends."""
-    labels = np.asarray(labels)
-    if labels.dtype.name in _TYPE_NAMES:
-        tensors[name] = labels
-        return "numbers"
-    values = labels.tolist()
-    if not all(isinstance(value, str) for value in values):
-        odd = next(value for value in values if not isinstance(value, str))
-        raise TypeError(
-            f"{name} holds {odd!r} of type {type(odd).__name__}; a model file holds numbers or "
-            "strings: convert the labels before fitting"
-        )
-    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
-    ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-    tensors[f"{name}.utf8"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    tensors[f"{name}.ends"] = ends
-    return "objects" if labels.dtype.kind == "O" else "strings"
-
-
-def _unpack_labels(read: Tensors, name: str, kind: str) -> np.ndarray:
-    if kind == "numbers":
-        return read(name)
-    ends = read(f"{name}.ends").tolist()
-    content = read(f"{name}.utf8").tobytes()
-    words = [
-        content[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)
-    ]
-    return np.array(words, dtype=object if kind == "objects" else np.str_)
-
-
-# --- text vectorisers ---------------------------------------------------------------------------
-
-
-def _pack_vectorizer(tensors: dict[str, np.ndarray], vectorizer: Any) -> dict[str, Any]:
-    kind = type(vectorizer).__name__
-    if kind not in _VECTORIZERS:
-        raise TypeError(
-            f"a model file holds {', '.join(_VECTORIZERS)}, got {kind}; "
-            "save the model without it and keep the vectoriser yourself"
-        )
-    parameters = {}
-    for name, value in vectorizer.get_params(deep=False).items():
-        if name == "vocabulary":  # what it became is stored below
-            continue
-        try:
-            parameters[name] = np.dtype(value).name if name == "dtype" else _to_json(value)
-        except TypeError:
-            raise TypeError(
-                f"the vectoriser's {name} is {value!r}, and a model file holds no functions; "
-                "save the model without the vectoriser and keep it yourself"
-            ) from None
-    if kind != "HashingVectorizer":
-        vocabulary = vectorizer.vocabulary_
-        _pack_labels(
-            tensors, "vectorizer.words", np.array(sorted(vocabulary, key=vocabulary.get), object)
-        )
-    if parameters.get("use_idf"):
-        tensors["vectorizer.idf"] = np.asarray(vectorizer.idf_)
-    return {"kind": kind, "parameters": parameters}
-
-
-def _unpack_vectorizer(read: Tensors, description: dict[str, Any]) -> Any:
-    from sklearn.feature_extraction import text
-
-    kind = description["kind"]
-    if kind not in _VECTORIZERS:
-        raise ValueError(f"unknown vectoriser {kind!r}")
-    parameters = _from_json(description["parameters"])
-    parameters["dtype"] = np.dtype(parameters["dtype"]).type
-    vectorizer = getattr(text, kind)(**parameters)
-    if kind == "HashingVectorizer":
-        return vectorizer
-    words = _unpack_labels(read, "vectorizer.words", "objects")
-    vectorizer.vocabulary_ = {word: i for i, word in enumerate(words)}
-    vectorizer.fixed_vocabulary_ = False
-    if kind == "TfidfVectorizer":
-        vectorizer._tfidf = text.TfidfTransformer(
-            **{name: parameters[name] for name in ("norm", "use_idf", "smooth_idf", "sublinear_tf")}
-        )
-        vectorizer._tfidf.n_features_in_ = len(words)
-        if parameters["use_idf"]:
-            vectorizer._tfidf.idf_ = read("vectorizer.idf")
-    return vectorizer

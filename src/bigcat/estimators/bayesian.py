@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 import warnings
@@ -17,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import noise as noises
-from bigcat._weights import as_rows
 from bigcat.bayes import GaussianPrior
 from bigcat.bayes._design import Design
 from bigcat.bayes._forecast import forecast, forecast_weight_posterior
@@ -26,23 +24,19 @@ from bigcat.bayes.independent_binary import IndependentBinary, Settings
 from bigcat.bayes.posterior import GaussianPosterior, NoisePosterior, Posterior
 from bigcat.bayes.priors import PriorState
 from bigcat.bayes.stochastic import Stream
-from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
+from bigcat.bayes.weight_posterior import WeightPosterior
 from bigcat.combinations import resolve
-from bigcat.estimators import _inputs, _memory, _progress
+from bigcat.estimators import _inputs, _memory, _progress, _weight_posterior
 from bigcat.estimators._bayesian_parameters import (
     check_parameters,
-    prior_scales,
     resolved_prior,
     tolerance,
 )
-from bigcat.estimators._fit import mean_log_likelihood, working_dtype
+from bigcat.estimators._fit import working_dtype
 from bigcat.estimators._history import History
 from bigcat.estimators._scores import top_k
-from bigcat.estimators._stopping import Plateau
 from bigcat.noise import Noise
-from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Parts
-from bigcat.solvers._state import Problem
 
 _POSTERIORS = ("plug-in", "averaged")
 #: AdaGrad's rate for `learning_rate="auto"`: in 50 epochs it comes closest to the best ELBO.
@@ -308,55 +302,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, labels: np.ndarray, weights: np.ndarray, known: np.ndarray
     ) -> None:
         parts = self._parts()
-        scale, intercept_scale = prior_scales(self)
-        random_state = check_random_state(self.random_state)
-        judge = None
-        if self.validation_fraction is not None:
-            X, labels, weights, validation = _inputs.hold_out(
-                X, labels, weights, len(known), self.validation_fraction, random_state,
-                "set validation_fraction=None",
-            )  # fmt: skip
-            judge = functools.partial(mean_log_likelihood, parts.noise, validation)
-        problem = Problem(
-            as_rows(X, working_dtype(X.dtype, X.shape[1] * len(known))),
-            labels,
-            weights,
-            X.shape[1],
-            len(known),
-            l2=0.0,
-            fit_intercept=bool(self.fit_intercept),
-        )
-        watched = "elbo" if judge is None else "validation_log_likelihood"
-        plateau = Plateau(tolerance(self), int(self.n_iter_no_change))
-        with _progress.reporter(self.progress, self.max_epochs, self.method, "ELBO") as report:
-
-            def on_epoch(row: dict[str, float]) -> bool:
-                report(row["epoch"], row["elbo"])
-                return plateau(row[watched])
-
-            found = fit_weight_posterior(
-                problem,
-                parts,
-                prior_scale=scale,
-                intercept_scale=intercept_scale,
-                max_epochs=int(self.max_epochs),
-                random_state=random_state,
-                on_epoch=on_epoch,
-                judge=judge,
-            )
-        history = History(found.history)
-        elbos = history["elbo"]
-        if judge is not None:  # that of the best epoch
-            elbos = elbos[: 1 + int(np.argmax(history[watched]))]
-        finite = elbos[np.isfinite(elbos)]
-        if not len(finite) or not np.isfinite(found.mean.sum() + found.intercept_mean.sum()):
-            raise DivergedError(
-                "the posterior is not finite; lower learning_rate or the prior's scale, or scale "
-                "the columns of X to similar size"
-            )
-        elbo = float(finite[-1] * weights.sum())
-        seed = random_state.randint(np.iinfo(np.int32).max)
-        self._adopt(self._noise_posterior(found, known, parts.noise, seed), None, elbo, history)
+        found = _weight_posterior.fit(self, parts, X, labels, weights, len(known))
+        posterior = self._noise_posterior(found.posterior, known, parts.noise, found.seed)
+        self._adopt(posterior, None, found.elbo, found.history)
 
     @available_if(_takes_batches)
     def partial_fit(
