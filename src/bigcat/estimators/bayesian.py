@@ -403,6 +403,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 stored=n_rows * (row_nonzeros if sparse else n_features),
                 item=np.dtype(working_dtype(dtype, n_features * n_classes)).itemsize,
                 n_local=self._parts().bound.n_local,
+                keeps_best=self.validation_fraction is not None,
             )
         n_columns = n_features + bool(self.fit_intercept)
         sharing = self._bind_sharing()
