@@ -62,6 +62,7 @@ def main() -> None:
     commands.add_parser("posterior-coverage", help="what intervals hold, all methods, no NUTS")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
+    commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
     commands.add_parser("binary-memory", help="independent binary fit of 10,000 classes: memory")
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
@@ -105,6 +106,8 @@ def main() -> None:
         posteriors.cost()
     elif args.command == "posterior-priors":
         posteriors.priors()
+    elif args.command == "posterior-stop":
+        posteriors.stopping()
     elif args.command == "binary-speed":
         posteriors.binary_speed()
     elif args.command == "binary-memory":

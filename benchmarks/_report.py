@@ -21,6 +21,12 @@ def save(name: str, rows: list[dict[str, Any]]) -> None:
     (RESULTS / f"{name}.jsonl").write_text(lines)
 
 
+def saved(name: str) -> list[dict[str, Any]]:
+    """The rows of the last run of that name, none where there was none."""
+    path = RESULTS / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 def show(rows: list[dict[str, Any]]) -> None:
     """Print rows as a Markdown table."""
     columns = list(rows[0])

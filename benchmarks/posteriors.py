@@ -51,7 +51,7 @@ def _posteriors(n_rows: int) -> dict[str, BayesianClassifier]:
     epochs = 100 if n_rows < 1_000 else 50
     return {
         "augment-reduce": BayesianClassifier(
-            method="augment-reduce", max_epochs=epochs, random_state=0
+            method="augment-reduce", max_epochs=epochs, tol=0, random_state=0
         ),
         "probit, average": BayesianClassifier(random_state=0, n_threads=1),
         "logit, conditioned": BayesianClassifier(
@@ -90,8 +90,8 @@ CONFIGURATIONS = {
     "logit, full": {"likelihood": "conditioned", "link": "logit"},
     "logit, diagonal": {"likelihood": "conditioned", "link": "logit", "covariance": "diagonal"},
     "probit, full, average": {},
-    "augment-reduce, Gumbel": {"method": "augment-reduce"},
-    "augment-reduce, Gaussian": {"method": "augment-reduce", "noise": "gaussian"},
+    "augment-reduce, Gumbel": {"method": "augment-reduce", "tol": 0},
+    "augment-reduce, Gaussian": {"method": "augment-reduce", "noise": "gaussian", "tol": 0},
 }
 
 
@@ -136,6 +136,40 @@ def priors() -> None:
             show(rows[-1:])
     show(rows)
     save("posterior_priors", rows)
+
+
+def stopping(max_epochs: int = 150) -> None:
+    """Where augment-reduce stops, and what the epochs after that would have added."""
+    from sklearn.datasets import load_digits, load_iris
+
+    from bigcat.estimators._stopping import Plateau
+
+    iris, digits = load_iris(return_X_y=True), load_digits(return_X_y=True)
+    problems = {
+        "iris, 3 classes": iris,
+        "digits, 10 classes": (digits[0] / 16.0, digits[1]),
+        "softmax, 10 classes, 20,000 rows": _softmax_data(
+            np.random.default_rng(0), 20_000, 10, 10, 1.0
+        )[0][:2],
+        "softmax, 100 classes, 2,000 rows": _softmax_data(
+            np.random.default_rng(0), 2_000, 20, 100, 0.5
+        )[0][:2],
+    }
+    rows = []
+    for name, (X, y) in problems.items():
+        model = BayesianClassifier(
+            method="augment-reduce", max_epochs=max_epochs, tol=0, random_state=0
+        )
+        elbo = model.fit(X, y).history_["elbo"]
+        plateau = Plateau(tol=1e-4, window=model.n_iter_no_change)
+        stop = next((i for i, value in enumerate(elbo, 1) if plateau(value)), max_epochs)
+        smooth = {n: float(elbo[n - 10 : n].mean()) for n in (50, stop, max_epochs)}
+        row = {"data": name, "stops after": stop, "noise of the ELBO": float(elbo[-20:].std())}
+        row |= {f"ELBO a row, {n} epochs": smooth[n] for n in (50, max_epochs)}
+        rows.append(row | {"at the stop": smooth[stop]})
+        show(rows[-1:])
+    show(rows)
+    save("posterior_stop", rows)
 
 
 def binary_speed(cavi_iterations: int = 600) -> None:

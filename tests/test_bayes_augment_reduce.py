@@ -9,6 +9,7 @@ import scipy.sparse
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.model_selection import train_test_split
 from test_bayes_classifier import check_arviz
 
 from bigcat import BayesianClassifier, LinearClassifier
@@ -48,7 +49,7 @@ def test_attributes(model, data):
     assert (q.mean[:, :3] == model.coef_).all()
     assert (q.mean[:, 3] == model.intercept_).all()
     assert ((q.scale > 0.0) & (q.scale < 1.0)).all()  # data say more than the prior
-    assert model.n_iter_ == len(model.history_) == 50
+    assert model.n_iter_ == len(model.history_) <= 50
     assert model.elbo_ == pytest.approx(400 * model.history_[-1]["elbo"])
     assert np.nanmax(model.history_["elbo"]) < 0.0
     assert model.history_["elbo"][-1] > model.history_["elbo"][0]
@@ -113,6 +114,52 @@ def test_blocks_of_scores_are_the_scores(model, data, monkeypatch):
     assert [p[0].start for p in parts] == list(range(0, 50, 3))
     np.testing.assert_allclose(np.concatenate([p[1] for p in parts]), scores)
     np.testing.assert_allclose(np.concatenate([p[2] for p in parts]), variances)
+
+
+def test_stops_when_the_elbo_no_longer_grows(data):
+    easy = new(max_epochs=300).fit(*data)
+    assert 20 <= easy.n_iter_ < 200
+    longer = new(max_epochs=300, tol=1e-6).fit(*data)
+    assert longer.n_iter_ > easy.n_iter_
+    assert longer.history_["elbo"][-5:].mean() < easy.history_["elbo"][-5:].mean() + 0.02
+    impatient = new(max_epochs=300, n_iter_no_change=2).fit(*data)
+    assert 4 <= impatient.n_iter_ < easy.n_iter_
+    # The way there is the same.
+    both = slice(0, impatient.n_iter_)
+    np.testing.assert_array_equal(impatient.history_["elbo"], easy.history_["elbo"][both])
+
+
+@pytest.mark.parametrize("epochs", [1, 60])
+def test_tol_zero_makes_all_epochs(data, epochs):
+    assert new(max_epochs=epochs, tol=0).fit(*data).n_iter_ == epochs
+
+
+def test_held_out_rows_choose_the_epoch():
+    """Where the posterior means overfit: few rows, a wide prior."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 20))
+    y = (0.3 * X @ rng.standard_normal((20, 4)) + rng.gumbel(size=(150, 4))).argmax(axis=1)
+    m = new(validation_fraction=0.3, max_epochs=200, prior=GaussianPrior(scale=5.0)).fit(X, y)
+    held_out = m.history_["validation_log_likelihood"]
+    assert np.isfinite(held_out).all()
+    best = int(np.argmax(held_out))
+    assert best + 1 < m.n_iter_ < 200
+    assert m.elbo_ == pytest.approx(105 * m.history_["elbo"][best])
+    # The rows that were held out are known by the seed: the kept posterior is the best epoch's.
+    _, held = train_test_split(np.arange(150), test_size=0.3, random_state=np.random.RandomState(0))
+    assert m.log_proba_of(X[held], y[held]).mean() == pytest.approx(held_out[best], abs=1e-6)
+    assert np.isnan(new(max_epochs=2).fit(X, y).history_["validation_log_likelihood"]).all()
+
+
+def test_held_out_rows_with_many_classes_and_sparse_rows():
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(100), 4)
+    X = scipy.sparse.csr_array(np.eye(100)[y] * rng.random((400, 100)))
+    m = new(validation_fraction=0.2, max_epochs=30, n_negatives=3).fit(X, y)
+    assert np.isfinite(m.history_["elbo"]).all()  # a pass over all weights an epoch
+    assert m.score(X, y) > 0.5
+    with pytest.raises(ValueError, match=r"validation_fraction=0.999 leaves no rows|no validation"):
+        new(validation_fraction=0.999).fit(X[:3], y[[0, 4, 8]])
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -249,13 +296,15 @@ def test_one_method_after_the_other(data):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_forecast_holds(sparse):
+@pytest.mark.parametrize("fraction", [None, 0.2])
+def test_forecast_holds(sparse, fraction):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 400))
     y = np.arange(300)
+    y[-30:] = 0  # so that some can be held out
     if sparse:
         X = scipy.sparse.csr_array(np.where(np.abs(X) > 1.5, X, 0.0))
-    m = new(max_epochs=1)
+    m = new(max_epochs=3 if fraction else 1, validation_fraction=fraction)
     m.fit(X, y)  # compiles
     tracemalloc.start()
     try:
@@ -264,7 +313,7 @@ def test_forecast_holds(sparse):
     finally:
         tracemalloc.stop()
     nonzeros = X.nnz / 300 if sparse else 0.0
-    forecast = m.memory_forecast(300, 400, 300, sparse=sparse, row_nonzeros=nonzeros)
+    forecast = m.memory_forecast(300, 400, 270, sparse=sparse, row_nonzeros=nonzeros)
     assert 0.5 * forecast < peak < 1.1 * forecast
 
 

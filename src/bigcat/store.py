@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -18,34 +18,27 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from bigcat._file_values import (
+    TYPE_NAMES,
+    Tensors,
+    from_json,
+    pack_labels,
+    pack_vectorizer,
+    to_json,
+    unpack_labels,
+    unpack_vectorizer,
+)
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat.estimators import LinearClassifier
+    from bigcat.estimators import BayesianClassifier, LinearClassifier
 
 __all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "save_model"]
 
 FORMAT = "bigcat-model"
 FORMAT_VERSION = 1
 
-Tensors = Callable[[str], np.ndarray]
-
 _BLOCK_BYTES = 1 << 26
-_VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
-# The names that the safetensors format gives to the types we write.
-_TYPE_NAMES = {
-    "float64": "F64",
-    "float32": "F32",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
 
 
 class ModelFileError(ValueError):
@@ -56,7 +49,10 @@ class ModelFileError(ValueError):
 
 
 def save_model(
-    model: LinearClassifier, path: str | os.PathLike[str], *, extra: dict[str, Any] | None = None
+    model: LinearClassifier | BayesianClassifier,
+    path: str | os.PathLike[str],
+    *,
+    extra: dict[str, Any] | None = None,
 ) -> Path:
     """Write a fitted model to a file.
 
@@ -65,9 +61,9 @@ def save_model(
 
     Parameters
     ----------
-    model : LinearClassifier
-        A fitted one. Parameters that JSON cannot hold (callbacks, a ``RandomState``) are left out,
-        and the header says so. A custom noise is stored by name only.
+    model : LinearClassifier or BayesianClassifier
+        A fitted one. Parameters that JSON cannot hold (callbacks, a ``RandomState``, a prior of
+        your own) are left out, and the header says so. A custom noise is stored by name only.
     path : path
         Of the file, usually ending in ``.safetensors``.
     extra : dict, optional
@@ -92,44 +88,38 @@ def save_model(
     True
     """
     target = check_destination(path)
-    if type(model).__name__ != "LinearClassifier":
+    kind = type(model).__name__
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
         raise TypeError(
-            f"a model file holds a LinearClassifier, got {type(model).__name__}; "
-            "of a pipeline or a search, save the fitted LinearClassifier inside it"
+            f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
+            "of a pipeline or a search, save the fitted classifier inside it"
         )
-    if not hasattr(model, "coef_"):
+    if not hasattr(model, "classes_"):
         raise ValueError("the model is not fitted, so there is nothing to save; call fit first")
 
     tensors: dict[str, np.ndarray] = {}
-    coef = model.coef_
-    feature_major = coef.flags.f_contiguous and not coef.flags.c_contiguous
-    tensors["coef"] = coef.T if feature_major else coef
-    tensors["intercept"] = np.asarray(model.intercept_)
-    parameters, left_out = _storable_parameters(model)
+    parameters, left_out = _storable_parameters(model, tensors)
     header: dict[str, Any] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "bigcat_version": __version__,
-        "estimator": type(model).__name__,
-        "noise": _describe_noise(model.noise),
+        "estimator": kind,
         "parameters": parameters,
         "parameters_left_out": left_out,
-        "coef_layout": "feature-major" if feature_major else "class-major",
-        "classes": _pack_labels(tensors, "classes", np.asarray(model.classes_)),
+        "classes": pack_labels(tensors, "classes", np.asarray(model.classes_)),
         "n_features_in": int(model.n_features_in_),
-        "n_iter": _to_json(getattr(model, "n_iter_", None)),
+        "n_iter": to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
     }
-    if hasattr(model, "exact_classes_"):
-        header["exact_classes"] = _pack_labels(tensors, "exact_classes", model.exact_classes_)
+    header |= (_pack_linear if kind == "LinearClassifier" else _pack_bayesian)(tensors, model)
     if hasattr(model, "feature_names_in_"):
-        header["feature_names"] = _pack_labels(tensors, "feature_names", model.feature_names_in_)
+        header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
     vectorizer = extra.pop("vectorizer", None)
     if vectorizer is not None:
-        header["vectorizer"] = _pack_vectorizer(tensors, vectorizer)
+        header["vectorizer"] = pack_vectorizer(tensors, vectorizer)
     try:
-        header["extra"] = _to_json(extra)
+        header["extra"] = to_json(extra)
     except TypeError as error:
         raise TypeError(f"extra can hold only what JSON can hold: {error}") from None
     header["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
@@ -140,15 +130,13 @@ def save_model(
 @overload
 def load_model(
     path: str | os.PathLike[str], *, noise: Any = None, with_extra: Literal[False] = False
-) -> LinearClassifier: ...
+) -> Any: ...
 @overload
 def load_model(
     path: str | os.PathLike[str], *, noise: Any = None, with_extra: Literal[True]
-) -> tuple[LinearClassifier, dict[str, Any]]: ...
-def load_model(
-    path: str | os.PathLike[str], *, noise: Any = None, with_extra: bool = False
-) -> LinearClassifier | tuple[LinearClassifier, dict[str, Any]]:
-    """Read a model that :func:`save_model` wrote.
+) -> tuple[Any, dict[str, Any]]: ...
+def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: bool = False) -> Any:
+    """Read a `LinearClassifier` or `BayesianClassifier` that :func:`save_model` wrote.
 
     Parameters
     ----------
@@ -163,53 +151,30 @@ def load_model(
     ModelFileError
         When the file is cut off, damaged, of another kind or of a newer format.
     """
-    from bigcat.estimators import History, LinearClassifier
+    from bigcat.estimators import History
 
     with _opened(path) as (header, read):
-        parameters = {
-            name: _from_name(name, _from_json(value))
-            for name, value in header["parameters"].items()
-        }
-        parameters["noise"] = _chosen_noise(path, header["noise"], noise)
-        classes = _unpack_labels(read, "classes", header["classes"])
-        coef, intercept = read("coef"), read("intercept")
-        if header["coef_layout"] == "feature-major":
-            coef = coef.T
-        expected = (len(classes), header["n_features_in"])
-        if coef.shape != expected or intercept.shape != expected[:1]:
-            raise _damaged(
-                path,
-                f"the weights have shape {coef.shape} and the intercept "
-                f"{intercept.shape}, but there are {expected[0]} classes and "
-                f"{expected[1]} features",
-            )
-        try:
-            model = LinearClassifier(**parameters)
-        except TypeError as error:
-            raise ModelFileError(
-                path,
-                f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}: "
-                f"{error}",
-                "load it with the version that wrote it",
-            ) from error
-        model.coef_ = coef
-        model.intercept_ = intercept
-        model.classes_ = classes
+        classes = unpack_labels(read, "classes", header["classes"])
+        model = _unfitted(path, header, read, noise)
+        history = History([_with_nan(row) for row in header["history"]])
+        if header["estimator"] == "LinearClassifier":
+            _unpack_linear(path, header, read, model, classes, history)
+        else:
+            from bigcat._bayesian_files import unpack_posterior
+
+            n_features = header["n_features_in"]
+            unpack_posterior(read, header["posterior"], model, classes, n_features, history)
         model.n_features_in_ = header["n_features_in"]
-        model.history_ = History([_with_nan(row) for row in header["history"]])
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
-        if "exact_classes" in header:
-            exact = _unpack_labels(read, "exact_classes", header["exact_classes"])
-            model.exact_classes_ = exact
         if "feature_names" in header:
-            names = _unpack_labels(read, "feature_names", header["feature_names"])
+            names = unpack_labels(read, "feature_names", header["feature_names"])
             model.feature_names_in_ = names
         if not with_extra:
             return model
-        extra = _from_json(header["extra"])
+        extra = from_json(header["extra"])
         if "vectorizer" in header:
-            extra["vectorizer"] = _unpack_vectorizer(read, header["vectorizer"])
+            extra["vectorizer"] = unpack_vectorizer(read, header["vectorizer"])
         return model, extra
 
 
@@ -249,6 +214,67 @@ def check_destination(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+# --- the two estimators -------------------------------------------------------------------------
+
+
+def _pack_linear(tensors: dict[str, np.ndarray], model: LinearClassifier) -> dict[str, Any]:
+    coef = model.coef_
+    feature_major = coef.flags.f_contiguous and not coef.flags.c_contiguous
+    tensors["coef"] = coef.T if feature_major else coef
+    tensors["intercept"] = np.asarray(model.intercept_)
+    header = {
+        "noise": _describe_noise(model.noise),
+        "coef_layout": "feature-major" if feature_major else "class-major",
+    }
+    if hasattr(model, "exact_classes_"):
+        header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
+    return header
+
+
+def _unpack_linear(path, header, read: Tensors, model, classes, history) -> None:
+    coef, intercept = read("coef"), read("intercept")
+    if header["coef_layout"] == "feature-major":
+        coef = coef.T
+    expected = (len(classes), header["n_features_in"])
+    if coef.shape != expected or intercept.shape != expected[:1]:
+        raise _damaged(
+            path,
+            f"the weights have shape {coef.shape} and the intercept {intercept.shape}, but there "
+            f"are {expected[0]} classes and {expected[1]} features",
+        )
+    model.coef_, model.intercept_ = coef, intercept
+    model.classes_, model.history_ = classes, history
+    if "exact_classes" in header:
+        model.exact_classes_ = unpack_labels(read, "exact_classes", header["exact_classes"])
+
+
+def _pack_bayesian(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
+    from bigcat._bayesian_files import pack_posterior
+
+    noise = getattr(model.posterior_, "noise", model.noise)  # that of the fit
+    return {"noise": _describe_noise(noise), "posterior": pack_posterior(tensors, model)}
+
+
+def _unfitted(path: str | os.PathLike[str], header: dict[str, Any], read: Tensors, noise: Any):
+    """An estimator with the parameters of the file."""
+    from bigcat import estimators
+
+    parameters = {
+        name: _from_name(name, from_json(value), read)
+        for name, value in header["parameters"].items()
+    }
+    parameters["noise"] = _chosen_noise(path, header["noise"], noise)
+    kind = header["estimator"]
+    wrote = f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}"
+    remedy = "load it with the version that wrote it"
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
+        raise ModelFileError(path, f"{wrote}, which has no {kind}", remedy)
+    try:
+        return getattr(estimators, kind)(**parameters)
+    except TypeError as error:
+        raise ModelFileError(path, f"{wrote}: {error}", remedy) from error
+
+
 # --- writing ------------------------------------------------------------------------------------
 
 
@@ -261,7 +287,7 @@ def _write(target: Path, header: dict[str, Any], tensors: dict[str, np.ndarray])
     for name, tensor in ordered:
         end = offset + tensor.nbytes
         index[name] = {
-            "dtype": _TYPE_NAMES[tensor.dtype.name],
+            "dtype": TYPE_NAMES[tensor.dtype.name],
             "shape": list(tensor.shape),
             "data_offsets": [offset, end],
         }
@@ -370,20 +396,26 @@ def _damaged(path: str | os.PathLike[str], cause: str) -> ModelFileError:
 # --- parameters and noise -----------------------------------------------------------------------
 
 
-def _storable_parameters(model: Any) -> tuple[dict[str, Any], dict[str, str]]:
+def _storable_parameters(
+    model: Any, tensors: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, str]]:
     stored, left_out = {}, {}
     for name, value in model.get_params(deep=False).items():
         if name == "noise":
             continue
         try:
-            stored[name] = _to_json(_by_name(name, value))
+            stored[name] = to_json(_by_name(name, value, tensors))
         except TypeError as error:
             left_out[name] = str(error)
     return stored, left_out
 
 
-def _by_name(parameter: str, value: Any) -> Any:
-    """A registered method by its name, a solver or sampler by its name and fields."""
+def _by_name(parameter: str, value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    """A registered method by its name; a solver, sampler or prior by its name and fields."""
+    if parameter == "prior" and not isinstance(value, str):
+        from bigcat._bayesian_files import pack_prior
+
+        return pack_prior(tensors, value)
     if parameter == "method" and not isinstance(value, str):
         from bigcat.combinations import _METHODS
 
@@ -398,7 +430,11 @@ def _by_name(parameter: str, value: Any) -> Any:
     return value
 
 
-def _from_name(parameter: str, value: Any) -> Any:
+def _from_name(parameter: str, value: Any, read: Tensors) -> Any:
+    if parameter == "prior" and isinstance(value, dict):
+        from bigcat._bayesian_files import unpack_prior
+
+        return unpack_prior(read, value)
     if parameter in ("solver", "sampler") and isinstance(value, dict):
         return _parts(parameter)[value["name"]](**value["fields"])
     return value
@@ -439,45 +475,6 @@ def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any], given: A
     return given
 
 
-def _to_json(value: Any) -> Any:
-    """JSON of plain Python values, that :func:`_from_json` turns back into the same ones."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": str(value)}
-    if isinstance(value, list):
-        return [_to_json(item) for item in value]
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        return {"array": _to_json(value.tolist())}
-    if isinstance(value, tuple):
-        return {"tuple": [_to_json(item) for item in value]}
-    if isinstance(value, set | frozenset):
-        return {"set": [_to_json(item) for item in sorted(value)]}
-    if isinstance(value, dict):
-        return {"dict": [[_to_json(key), _to_json(item)] for key, item in value.items()]}
-    raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_from_json(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {"float"}:
-        return float(value["float"])
-    if set(value) == {"array"}:
-        return np.array(_from_json(value["array"]))
-    if set(value) == {"tuple"}:
-        return tuple(_from_json(item) for item in value["tuple"])
-    if set(value) == {"set"}:
-        return {_from_json(item) for item in value["set"]}
-    if set(value) == {"dict"}:
-        return {_from_json(key): _from_json(item) for key, item in value["dict"]}
-    return {key: _from_json(item) for key, item in value.items()}
-
-
 def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
     """Numbers as plain JSON has them: NaN becomes null."""
     values = {
@@ -491,92 +488,3 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
 
 def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
     return {key: math.nan if value is None else value for key, value in row.items()}
-
-
-# --- labels and words ---------------------------------------------------------------------------
-
-
-def _pack_labels(tensors: dict[str, np.ndarray], name: str, labels: np.ndarray) -> str:
-    """Put labels into tensors; strings become their UTF-8 bytes and where each one ends."""
-    labels = np.asarray(labels)
-    if labels.dtype.name in _TYPE_NAMES:
-        tensors[name] = labels
-        return "numbers"
-    values = labels.tolist()
-    if not all(isinstance(value, str) for value in values):
-        odd = next(value for value in values if not isinstance(value, str))
-        raise TypeError(
-            f"{name} holds {odd!r} of type {type(odd).__name__}; a model file holds numbers or "
-            "strings: convert the labels before fitting"
-        )
-    encoded = [value.encode("utf-8", "surrogatepass") for value in values]
-    ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-    tensors[f"{name}.utf8"] = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-    tensors[f"{name}.ends"] = ends
-    return "objects" if labels.dtype.kind == "O" else "strings"
-
-
-def _unpack_labels(read: Tensors, name: str, kind: str) -> np.ndarray:
-    if kind == "numbers":
-        return read(name)
-    ends = read(f"{name}.ends").tolist()
-    content = read(f"{name}.utf8").tobytes()
-    words = [
-        content[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)
-    ]
-    return np.array(words, dtype=object if kind == "objects" else np.str_)
-
-
-# --- text vectorisers ---------------------------------------------------------------------------
-
-
-def _pack_vectorizer(tensors: dict[str, np.ndarray], vectorizer: Any) -> dict[str, Any]:
-    kind = type(vectorizer).__name__
-    if kind not in _VECTORIZERS:
-        raise TypeError(
-            f"a model file holds {', '.join(_VECTORIZERS)}, got {kind}; "
-            "save the model without it and keep the vectoriser yourself"
-        )
-    parameters = {}
-    for name, value in vectorizer.get_params(deep=False).items():
-        if name == "vocabulary":  # what it became is stored below
-            continue
-        try:
-            parameters[name] = np.dtype(value).name if name == "dtype" else _to_json(value)
-        except TypeError:
-            raise TypeError(
-                f"the vectoriser's {name} is {value!r}, and a model file holds no functions; "
-                "save the model without the vectoriser and keep it yourself"
-            ) from None
-    if kind != "HashingVectorizer":
-        vocabulary = vectorizer.vocabulary_
-        _pack_labels(
-            tensors, "vectorizer.words", np.array(sorted(vocabulary, key=vocabulary.get), object)
-        )
-    if parameters.get("use_idf"):
-        tensors["vectorizer.idf"] = np.asarray(vectorizer.idf_)
-    return {"kind": kind, "parameters": parameters}
-
-
-def _unpack_vectorizer(read: Tensors, description: dict[str, Any]) -> Any:
-    from sklearn.feature_extraction import text
-
-    kind = description["kind"]
-    if kind not in _VECTORIZERS:
-        raise ValueError(f"unknown vectoriser {kind!r}")
-    parameters = _from_json(description["parameters"])
-    parameters["dtype"] = np.dtype(parameters["dtype"]).type
-    vectorizer = getattr(text, kind)(**parameters)
-    if kind == "HashingVectorizer":
-        return vectorizer
-    words = _unpack_labels(read, "vectorizer.words", "objects")
-    vectorizer.vocabulary_ = {word: i for i, word in enumerate(words)}
-    vectorizer.fixed_vocabulary_ = False
-    if kind == "TfidfVectorizer":
-        vectorizer._tfidf = text.TfidfTransformer(
-            **{name: parameters[name] for name in ("norm", "use_idf", "smooth_idf", "sublinear_tf")}
-        )
-        vectorizer._tfidf.n_features_in_ = len(words)
-        if parameters["use_idf"]:
-            vectorizer._tfidf.idf_ = read("vectorizer.idf")
-    return vectorizer

@@ -21,12 +21,17 @@ class Design:
     ----------
     X : array or CSR matrix of shape (n, n_features)
     intercept : bool
+    row_weights : array of shape (n,), optional
+        How often each row counts, in the sums over all rows: `gram`, `squared_sums`, `sums`.
     """
 
-    def __init__(self, X: Any, intercept: bool) -> None:
+    def __init__(self, X: Any, intercept: bool, row_weights: np.ndarray | None = None) -> None:
         self.intercept = intercept
         self.sparse = scipy.sparse.issparse(X)
         n = X.shape[0]
+        self.row_weights = np.ones(n) if row_weights is None else row_weights
+        self.weighted = bool((self.row_weights != 1.0).any())
+        self.total_weight = float(self.row_weights.sum())
         if self.sparse:
             X = scipy.sparse.csr_array(X, dtype=np.float64)
             if intercept:
@@ -74,7 +79,9 @@ class Design:
         return self._rough
 
     def gram(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """X' diag(weights) X as a dense matrix."""
+        """X' diag(weights) X as a dense matrix; weights None are the rows' own."""
+        if weights is None and self.weighted:
+            weights = self.row_weights
         if self.sparse:
             left = self.rows if weights is None else self.rows.multiply(weights[:, None])
             return np.asarray((scipy.sparse.csr_array(left).T @ self.rows).todense())
@@ -84,14 +91,20 @@ class Design:
         return root.T @ root  # one argument twice: BLAS computes half of it
 
     def squared_sums(self) -> np.ndarray:
-        """sum_i x_im^2, (n_columns,): the diagonal of the Gram matrix without the matrix."""
+        """sum_i s_i x_im^2, (n_columns,): the diagonal of the Gram matrix without the matrix."""
         if self.sparse:
             squares = self.rows.data * self.rows.data
+            if self.weighted:
+                squares *= np.repeat(self.row_weights, np.diff(self.rows.indptr))
             return np.bincount(self.rows.indices, squares, minlength=self.n_columns)
+        if self.weighted:
+            return np.einsum("i,im,im->m", self.row_weights, self.rows, self.rows)
         return np.einsum("im,im->m", self.rows, self.rows)
 
     def sums(self) -> np.ndarray:
-        """sum_i x_im, (n_columns,)."""
+        """sum_i s_i x_im, (n_columns,)."""
+        if self.weighted:
+            return np.asarray(self.rows.T @ self.row_weights)
         return np.asarray(self.rows.sum(axis=0)).ravel()
 
     def squares_product(self, weights: np.ndarray) -> np.ndarray:

@@ -65,6 +65,7 @@ def forecast_weight_posterior(
     stored: float,
     item: int,
     n_local: int,
+    keeps_best: bool = False,
 ) -> int:
     """Bytes that `fit_weight_posterior` and its result need beside the data.
 
@@ -76,10 +77,12 @@ def forecast_weight_posterior(
         Bytes of a weight.
     n_local : int
         Local parameters a row.
+    keeps_best : bool
+        Whether the best epoch's posterior is kept beside the current one.
     """
     weights = (n_features + 1) * n_classes
     # Means, information, the solver's state and stamps; at the end means and scales twice (with
     # the other order of axes, with the intercepts), when the state is not yet gone.
-    a_weight = 7 * item + 4
+    a_weight = 7 * item + 4 + (2 * item if keeps_best else 0)
     rows = stored * (item + 4) + 8 * n_rows * (n_local + 4)
     return int(weights * a_weight + rows)

@@ -89,7 +89,7 @@ class Precisions:
         if self.basis is None:
             sums = self._curved_diagonal(curvature)
             return _newton.diagonal_preconditioner(sums + self.diagonal(classes))
-        level = curvature.mean(axis=0, dtype=np.float64)
+        level = self._level(curvature)
         scaled = self.eigenvalues[:, None] * level
         if self.prior.sharing == "shared":
             return _newton.spectral_preconditioner(self.basis, scaled + 1.0)
@@ -104,7 +104,11 @@ class Precisions:
         """sum_i h_ik x_im^2, exactly for sparse rows, by the mean of h for dense ones."""
         if self.design.sparse:
             return self.design.squares_transposed(curvature)
-        return self.gram_diagonal[:, None] * curvature.mean(axis=0, dtype=np.float64)
+        return self.gram_diagonal[:, None] * self._level(curvature)
+
+    def _level(self, curvature: np.ndarray) -> np.ndarray:
+        """Mean of h, of which `curvature` is the multiple by the rows' weights, (B,)."""
+        return curvature.sum(axis=0, dtype=np.float64) / self.design.total_weight
 
 
 #: Products of pairs above which they are taken in float32, and the largest |x| for which they are.
@@ -128,7 +132,7 @@ def pairs_dtype(design: Design, n_classes: int) -> type:
 
 
 def weighted_grams(design: Design, weights: np.ndarray, dtype: type) -> np.ndarray:
-    """X' diag(w_k) X of every class, (B, M, M)."""
+    """X' diag(w_k) X of every class, (B, M, M); `weights` hold the rows' own."""
     m = design.n_columns
     if m > PAIRS_UP_TO:
         return np.stack([design.gram(w) for w in np.ascontiguousarray(weights.T)])
@@ -159,13 +163,17 @@ def apply_covariance(covariance: Covariance, right: np.ndarray, classes) -> np.n
     return np.einsum("bij,jb->ib", covariance.matrices[classes], right)
 
 
-def signed_sums(eta: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """sum_i (y_ik - 1/2) eta_ik, (B,)."""
+def signed_sums(
+    eta: np.ndarray, labels: np.ndarray, weights: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
+    """sum_i s_i (y_ik - 1/2) eta_ik, (B,)."""
     own = np.flatnonzero((labels >= classes[0]) & (labels <= classes[-1]))
     columns = np.searchsorted(classes, labels[own])
     found = classes[np.minimum(columns, len(classes) - 1)] == labels[own]
     own, columns = own[found], columns[found]
-    return np.bincount(columns, eta[own, columns], len(classes)) - 0.5 * eta.sum(axis=0)
+    return np.bincount(columns, weights[own] * eta[own, columns], len(classes)) - 0.5 * (
+        weights @ eta
+    )
 
 
 def constant_scores(design: Design, mean: np.ndarray) -> np.ndarray | None:

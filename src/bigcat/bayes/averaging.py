@@ -8,8 +8,11 @@ their evidence bounds, and the weight of the conditioned one is sigmoid(D) with
 The paper estimates each bound with its own draws of B, which keeps the noise of the terms that
 cancel.  Here both likelihoods see the same draws; and since D is a sum over rows, only the
 distribution of a row's K scores matters: independent Gaussians with means x.mu_k and variances
-x'Sigma_k x.  Drawing these afresh for each row has the same expectation as drawing weights, much
-less noise (the rows' errors are independent), and costs one product for the means.
+x'Sigma_k x.  Drawing these for each row has the same expectation as drawing weights, much less
+noise (the rows' errors are independent), and costs one product for the means.
+
+A row's random numbers are made from its own features.  So equal rows have equal draws: a row of
+weight 2 is a row twice exactly, and the order of the rows does not matter.
 """
 
 from __future__ import annotations
@@ -17,8 +20,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from scipy.special import expit
 
+from bigcat._jit import kernel
+from bigcat._random import new_state, standard_normal
 from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
 from bigcat.bayes.posterior import Posterior
 
@@ -31,9 +37,10 @@ def averaging_weight(
     posterior: Posterior,
     X: Any,
     labels: np.ndarray,
+    row_weights: np.ndarray,
     rng: np.random.RandomState,
     n_draws: int = 100,
-    n_rows: int | None = None,
+    n_rows: float | None = None,
 ) -> float:
     """Weight of the conditioned likelihood.
 
@@ -43,33 +50,65 @@ def averaging_weight(
     X : array or CSR matrix of shape (n, n_features)
     labels : array of shape (n,)
         Class numbers.
+    row_weights : array of shape (n,)
+        How often each row counts.
     n_draws : int, default=100
         Most draws of each row's scores.
-    n_rows : int, optional
+    n_rows : float, optional
         Rows that D stands for, where X is a part of the data.
     """
     n = X.shape[0]
-    total = n if n_rows is None else n_rows
+    total = row_weights.sum() if n_rows is None else n_rows
     most = max(100, MOST_SCORES // posterior.n_classes)
     if n > most:
         chosen = np.sort(rng.choice(n, most, replace=False))
-        X, labels, n = X[chosen], labels[chosen], most
+        X, labels, row_weights, n = X[chosen], labels[chosen], row_weights[chosen], most
     n_draws = max(1, min(n_draws, MOST_SCORES // max(1, n * posterior.n_classes)))
+    states = _row_keys(X) + new_state(rng)
     differences = [
-        _differences(posterior, eta, variance, labels[rows], rng, n_draws)
+        _differences(posterior, eta, variance, labels[rows], states[rows], n_draws)
         for rows, eta, variance in posterior.score_blocks(X, variances=True)
     ]
-    mean = np.concatenate(differences).mean() if differences else 0.0
+    mean = np.average(np.concatenate(differences), weights=row_weights) if differences else 0.0
     return float(expit(total * mean))
 
 
-def _differences(posterior, eta, variance, labels, rng, n_draws: int) -> np.ndarray:
+def _differences(posterior, eta, variance, labels, states, n_draws: int) -> np.ndarray:
     """Mean over draws of log p_CBC(y_i) - log p_CBM(y_i), (rows,)."""
     deviations = np.sqrt(variance)
     own = np.arange(len(labels)), labels
-    total = np.zeros(len(labels))
+    total, noise = np.zeros(len(labels)), np.empty(eta.shape)
     for _ in range(n_draws):
-        draw = eta + deviations * rng.standard_normal(eta.shape)
+        _fill(states, noise)
+        draw = eta + deviations * noise
         total += log_conditioned(posterior.link, draw)[own]
         total -= log_marginalised(posterior.link, draw)[own]
     return total / n_draws
+
+
+@kernel
+def _fill(states, noise):
+    """Standard normal numbers, each row's from its own state."""
+    for i in range(noise.shape[0]):
+        state = states[i : i + 1]
+        for k in range(noise.shape[1]):
+            noise[i, k] = standard_normal(state)
+
+
+def _row_keys(X: Any) -> np.ndarray:
+    """A number for each row that depends on its non-zero features only, (n,)."""
+    rows = scipy.sparse.csr_array(X, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        bits = rows.data.view(np.uint64) + (rows.indices.astype(np.uint64) + np.uint64(1)) * _SALT
+        for shift, factor in _MIXING:
+            bits = (bits ^ (bits >> shift)) * factor
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
+        return sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
+
+
+# splitmix64's constants, as in `bigcat._random`.
+_SALT = np.uint64(0x9E3779B97F4A7C15)
+_MIXING = (
+    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
+    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
+)

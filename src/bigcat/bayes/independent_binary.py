@@ -107,6 +107,7 @@ class IndependentBinary:
     ) -> None:
         self.design = design
         self.labels = np.ascontiguousarray(labels, np.int64)
+        self.row_weights = np.ascontiguousarray(design.row_weights, np.float64)
         self.n_classes = n_classes
         self.prior = prior
         self.settings = settings
@@ -204,21 +205,24 @@ class IndependentBinary:
         mean = np.ascontiguousarray(self.mean[classes].T)
         eta = self.design.product(mean)
         slope, curvature = np.empty_like(eta), np.empty_like(eta)
-        values = self.link.terms(eta, None, self.labels, classes, slope, curvature)
+        values = self.link.terms(
+            eta, None, self.labels, self.row_weights, classes, slope, curvature
+        )
         precision = self._precision(classes)
         deviation = mean - self.prior.mean[:, None]
         gradient = self.design.transposed(slope)
         if self.full:
-            right = self.design.transposed(eta + slope) + precision(
+            right = self.design.transposed(self.row_weights[:, None] * eta + slope) + precision(
                 np.broadcast_to(self.prior.mean[:, None], mean.shape)
             )
             new = _updates.apply_covariance(self.covariance, right, classes)
             moved = new - mean
             quadratic = np.einsum("mb,mb->b", moved, self.precisions.gram @ moved)
         else:
-            solved = self._solve(classes, None, gradient - precision(deviation))
+            weights = self.row_weights[:, None] if self.design.weighted else None
+            solved = self._solve(classes, weights, gradient - precision(deviation))
             moved, new = solved.step, mean + solved.step
-            quadratic = np.einsum("nb,nb->b", solved.scores, solved.scores)
+            quadratic = np.einsum("n,nb,nb->b", self.row_weights, solved.scores, solved.scores)
         values += np.einsum("mb,mb->b", moved, gradient) - 0.5 * quadratic
         self.mean[classes] = new.T
         self._likelihood[classes] = values - 0.5 * self._variance_cost(classes)
@@ -232,7 +236,7 @@ class IndependentBinary:
             mean, eta, _ = self._newton_steps(classes, mean, variance, n_steps=INNER_STEPS)
         else:
             eta = design.product(mean)
-        omega, constant = polya_gamma(eta, variance)
+        omega, constant = polya_gamma(eta, variance, self.row_weights)
         precision = self._precision(classes)
         if self.full:
             grams = _updates.weighted_grams(design, omega, self._pairs_dtype)
@@ -254,31 +258,32 @@ class IndependentBinary:
             self._store.values[classes] = variances.T  # type: ignore[union-attr]
             quadratic = np.einsum("nb,nb,nb->b", omega, eta, eta)
             spread = np.einsum("mb,mb->b", sums, variances)
-            linear = _updates.signed_sums(eta, self.labels, classes)
+            linear = _updates.signed_sums(eta, self.labels, self.row_weights, classes)
         self.mean[classes] = mean.T
         values = linear + constant - 0.5 * (quadratic + spread)
         return self._part(classes, float(values.sum()), self._store)
 
     def _cavi_mean(self, classes, mean, eta, omega, precision):
         """The mean given q(omega) without an (M, M) matrix: mu + H^-1 gradient."""
-        slope = np.where(self.labels[:, None] == classes, 0.5, -0.5) - omega * eta
+        signs = np.where(self.labels[:, None] == classes, 0.5, -0.5)
+        slope = self.row_weights[:, None] * signs - omega * eta
         gradient = self.design.transposed(slope) - precision(mean - self.prior.mean[:, None])
         solved = self._solve(classes, omega, gradient)
         return mean + solved.step, eta + solved.scores
 
     def _newton_steps(self, classes, mean, variance, n_steps: int):
         """Up to `n_steps` Newton steps on the means of some classes; mean, scores and values."""
-        link, labels, design = self.link, self.labels, self.design
+        link, labels, design, row_weights = self.link, self.labels, self.design, self.row_weights
         constant = _updates.constant_scores(design, mean)
         eta = design.product(mean) if constant is None else constant
         slope, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
         prior_mean = self.prior.mean[:, None]
         for _ in range(n_steps):
-            values = link.terms(eta, variance, labels, classes, slope, curvature)
+            values = link.terms(eta, variance, labels, row_weights, classes, slope, curvature)
             precision = self._precision(classes)
             pull = precision(mean - prior_mean)
             penalties = 0.5 * np.einsum("mb,mb->b", mean - prior_mean, pull)
-            if constant is None:
+            if constant is None or design.weighted:
                 gradient = design.transposed(slope) - pull
             else:  # sparse rows, before anything was learnt
                 gradient = _updates.two_valued_transposed(design, slope, labels, classes) - pull
@@ -295,7 +300,7 @@ class IndependentBinary:
                 _newton.forcing(decrement, first),
             )  # fmt: skip
             stepped = _newton.line_search(
-                lambda scores: link.values(scores, variance, labels, classes),
+                lambda scores: link.values(scores, variance, labels, row_weights, classes),
                 functools.partial(_penalties, precision, prior_mean),
                 mean, eta, direction, values - penalties,
                 np.einsum("mb,mb->b", gradient, direction.step),
@@ -308,7 +313,7 @@ class IndependentBinary:
     def _best_likelihood(self, classes: np.ndarray) -> float:
         eta = self.design.product(self.mean[classes].T)
         variance = self._row_variances(classes) if self.link.has_row_variance else None
-        values = self.link.values(eta, variance, self.labels, classes)
+        values = self.link.values(eta, variance, self.labels, self.row_weights, classes)
         if self.link.has_row_variance:
             return float(values.sum())
         return float((values - 0.5 * self._variance_cost(classes)).sum())
@@ -323,7 +328,7 @@ class IndependentBinary:
         return _Part(likelihood, entropy, absorbed)
 
     def _variance_cost(self, classes: np.ndarray) -> np.ndarray:
-        """sum_i x_i' Sigma_k x_i = tr(X'X Sigma_k), (B,)."""
+        """sum_i s_i x_i' Sigma_k x_i = tr(X'SX Sigma_k), (B,)."""
         gram = self.precisions.gram if self.full else self.precisions.gram_diagonal
         return np.broadcast_to(self.covariance.traces(gram, classes), len(classes))
 
@@ -335,7 +340,8 @@ class IndependentBinary:
         return _newton.precision_product(self.prior.precision(classes), self.prior.is_matrix)
 
     def _solve(self, classes, weights, right) -> _newton.Direction:
-        curvature = np.ones((self.design.n, len(classes))) if weights is None else weights
+        curvature = self.row_weights[:, None] if weights is None else weights
+        curvature = np.broadcast_to(curvature, (self.design.n, len(classes)))
         preconditioner = self.precisions.preconditioner(classes, curvature)
         tolerances = np.full(len(classes), 1e-10)
         return _newton.conjugate_gradients(
@@ -349,19 +355,19 @@ class IndependentBinary:
     def _start(self) -> np.ndarray:
         mean = np.tile(self.prior.mean, (self.n_classes, 1))
         if self.newton and self.design.intercept and not self.prior.mean.any():
-            counts = np.bincount(self.labels, minlength=self.n_classes)
-            mean[:, -1] = self.link.score_of((counts + 0.5) / (self.design.n + 1.0))
+            counts = np.bincount(self.labels, self.row_weights, self.n_classes)
+            mean[:, -1] = self.link.score_of((counts + 0.5) / (self.design.total_weight + 1.0))
         return mean
 
     def _needs_class_sums(self) -> bool:
         return self.link.has_row_variance and self.full
 
     def _class_sums(self) -> np.ndarray:
-        """X'(y_k - 1/2) of every class, (K, M) (E.2.7a): a sum over the rows of the class."""
-        ones = np.ones(self.design.n)
+        """X'S(y_k - 1/2) of every class, (K, M) (E.2.7a): a sum over the rows of the class."""
         where = (self.labels, np.arange(self.design.n))
         shape = (self.n_classes, self.design.n)
-        sums = scipy.sparse.csr_array((ones, where), shape=shape) @ self.design.rows
+        indicator = scipy.sparse.csr_array((self.row_weights, where), shape=shape)
+        sums = indicator @ self.design.rows
         dense = sums.toarray() if scipy.sparse.issparse(sums) else sums
         return dense - 0.5 * self.design.sums()
 

@@ -10,6 +10,8 @@ logit
     After q(omega) is optimal it adds (y - 1/2) eta - log(2 cosh(xi/2)), xi^2 = v + eta^2 (E.3.12).
     This is concave in eta for a fixed v: with w(xi) = tanh(xi/2)/(2 xi) the curvature is
     w + (eta/xi)^2 xi w'(xi) >= w + xi w'(xi) = (xi w)' > 0.
+
+A row of weight s adds all of this s times.
 """
 
 from __future__ import annotations
@@ -25,54 +27,54 @@ from bigcat._special import log_ndtr_with_grad
 
 
 @kernel
-def _probit_terms(eta, labels, classes, value, slope, curvature):
+def _probit_terms(eta, labels, weights, classes, value, slope, curvature):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             sign = 1.0 if labels[i] == classes[b] else -1.0
             t = sign * eta[i, b]
             log_cdf, ratio = log_ndtr_with_grad(t)
-            value[b] += log_cdf
-            slope[i, b] = sign * ratio
+            value[b] += weights[i] * log_cdf
+            slope[i, b] = weights[i] * sign * ratio
             # phi/Phi (phi/Phi + t) lies in (0, 1); far out its second factor is rounding.
-            curvature[i, b] = min(max(ratio * (ratio + t), 0.0), 1.0)
+            curvature[i, b] = weights[i] * min(max(ratio * (ratio + t), 0.0), 1.0)
 
 
 @kernel
-def _probit_values(eta, labels, classes, value):
+def _probit_values(eta, labels, weights, classes, value):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             t = eta[i, b] if labels[i] == classes[b] else -eta[i, b]
-            value[b] += log_ndtr_with_grad(t)[0]
+            value[b] += weights[i] * log_ndtr_with_grad(t)[0]
 
 
 @kernel
-def _logit_terms(eta, variance, labels, classes, value, slope, curvature):
+def _logit_terms(eta, variance, labels, weights, classes, value, slope, curvature):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
             sign = 0.5 if labels[i] == classes[b] else -0.5
             xi = math.sqrt(variance[i, b] + e * e)
             decay = math.exp(-xi)
-            value[b] += sign * e - 0.5 * xi - math.log1p(decay)
+            value[b] += weights[i] * (sign * e - 0.5 * xi - math.log1p(decay))
             if xi < 1e-4:
                 w = 0.25 - xi * xi / 48.0
                 bend = -xi * xi / 24.0
             else:
                 w = 0.5 * (1.0 - decay) / ((1.0 + decay) * xi)
                 bend = decay / ((1.0 + decay) * (1.0 + decay)) - w  # xi w'(xi)
-            slope[i, b] = sign - w * e
+            slope[i, b] = weights[i] * (sign - w * e)
             share = e * e / (xi * xi) if xi > 0.0 else 0.0
-            curvature[i, b] = w + share * bend
+            curvature[i, b] = weights[i] * (w + share * bend)
 
 
 @kernel
-def _logit_values(eta, variance, labels, classes, value):
+def _logit_values(eta, variance, labels, weights, classes, value):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
             xi = math.sqrt(variance[i, b] + e * e)
             sign = 0.5 if labels[i] == classes[b] else -0.5
-            value[b] += sign * e - 0.5 * xi - math.log1p(math.exp(-xi))
+            value[b] += weights[i] * (sign * e - 0.5 * xi - math.log1p(math.exp(-xi)))
 
 
 class Probit:
@@ -82,15 +84,15 @@ class Probit:
     has_row_variance: ClassVar[bool] = False
 
     @staticmethod
-    def terms(eta, variance, labels, classes, slope, curvature) -> np.ndarray:
+    def terms(eta, variance, labels, weights, classes, slope, curvature) -> np.ndarray:
         value = np.zeros(eta.shape[1])
-        _probit_terms(eta, labels, classes, value, slope, curvature)
+        _probit_terms(eta, labels, weights, classes, value, slope, curvature)
         return value
 
     @staticmethod
-    def values(eta, variance, labels, classes) -> np.ndarray:
+    def values(eta, variance, labels, weights, classes) -> np.ndarray:
         value = np.zeros(eta.shape[1])
-        _probit_values(eta, labels, classes, value)
+        _probit_values(eta, labels, weights, classes, value)
         return value
 
     @staticmethod
@@ -122,15 +124,15 @@ class Logit:
     has_row_variance: ClassVar[bool] = True
 
     @staticmethod
-    def terms(eta, variance, labels, classes, slope, curvature) -> np.ndarray:
+    def terms(eta, variance, labels, weights, classes, slope, curvature) -> np.ndarray:
         value = np.zeros(eta.shape[1])
-        _logit_terms(eta, variance, labels, classes, value, slope, curvature)
+        _logit_terms(eta, variance, labels, weights, classes, value, slope, curvature)
         return value
 
     @staticmethod
-    def values(eta, variance, labels, classes) -> np.ndarray:
+    def values(eta, variance, labels, weights, classes) -> np.ndarray:
         value = np.zeros(eta.shape[1])
-        _logit_values(eta, variance, labels, classes, value)
+        _logit_values(eta, variance, labels, weights, classes, value)
         return value
 
     @staticmethod
@@ -159,7 +161,7 @@ LINKS: dict[str, type[Probit] | type[Logit]] = {"probit": Probit, "logit": Logit
 
 
 @kernel
-def _polya_gamma(eta, variance, omega, constant):
+def _polya_gamma(eta, variance, weights, omega, constant):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             square = variance[i, b] + eta[i, b] * eta[i, b]
@@ -169,12 +171,14 @@ def _polya_gamma(eta, variance, omega, constant):
                 w = 0.25 - square / 48.0
             else:
                 w = 0.5 * (1.0 - decay) / ((1.0 + decay) * xi)
-            omega[i, b] = w
-            constant[b] += 0.5 * (w * square - xi) - math.log1p(decay)
+            omega[i, b] = weights[i] * w
+            constant[b] += weights[i] * (0.5 * (w * square - xi) - math.log1p(decay))
 
 
-def polya_gamma(eta: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E[omega] = tanh(xi/2)/(2 xi) (E.3.5), and a class's sum_i w xi^2/2 - log(2 cosh(xi/2))."""
+def polya_gamma(
+    eta: np.ndarray, variance: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """s E[omega], E[omega] = tanh(xi/2)/(2 xi) (E.3.5); sum_i s (w xi^2/2 - log(2 cosh(xi/2)))."""
     omega, constant = np.empty_like(eta), np.zeros(eta.shape[1])
-    _polya_gamma(eta, variance, omega, constant)
+    _polya_gamma(eta, variance, weights, omega, constant)
     return omega, constant

@@ -46,15 +46,15 @@ class Stream:
         self.full = full
         self.power = power
         self.n_steps = 0
-        self.rows_seen = 0
+        self.rows_seen = 0.0
         self.mean = np.tile(prior.mean, (n_classes, 1))
         self.precision: np.ndarray | None = None  # (M, M), (M,), (K, M, M) or (K, M)
         self.surrogate: np.ndarray | None = None  # (M,) or (K, M): bounds of X'WX + P
         self.covariance: Covariance | None = None
 
-    def resume(self, mean: np.ndarray, covariance: Covariance, n_rows: int) -> None:
-        """Go on from a fit on `n_rows` rows, as if it had been the first step."""
-        self.n_steps = 1
+    def resume(self, mean: np.ndarray, covariance: Covariance, n_rows: float, n_steps: int) -> None:
+        """Go on from `n_steps` steps on `n_rows` rows; a fit counts as one step."""
+        self.n_steps = n_steps
         self.rows_seen = n_rows
         self.mean = mean.copy()
         self.covariance = covariance
@@ -69,10 +69,10 @@ class Stream:
     def step(self, design: Design, labels: np.ndarray, total_rows: int | None) -> float:
         """One step; an estimate of the ELBO before it, from the batch."""
         self.n_steps += 1
-        self.rows_seen += design.n
+        self.rows_seen += design.total_weight
         total = self.rows_seen if total_rows is None else total_rows
         self.rate = self.n_steps**-self.power
-        self.scale = total / design.n
+        self.scale = total / design.total_weight
         if self.n_steps == 1:
             self._begin(design, labels)
         if not self.full and self.surrogate is None:
@@ -84,8 +84,8 @@ class Stream:
 
     def _begin(self, design: Design, labels: np.ndarray) -> None:
         if design.intercept and not self.prior.mean.any():
-            counts = np.bincount(labels, minlength=self.n_classes)
-            self.mean[:, -1] = self.link.score_of((counts + 0.5) / (design.n + 1.0))
+            counts = np.bincount(labels, design.row_weights, self.n_classes)
+            self.mean[:, -1] = self.link.score_of((counts + 0.5) / (design.total_weight + 1.0))
         self.covariance = _updates.Precisions(design, self.prior, self.full).probit_covariance(
             self.n_classes
         )
@@ -101,13 +101,15 @@ class Stream:
         variance = self.covariance.row_variances(design, classes)
         variance = np.ascontiguousarray(np.broadcast_to(variance, eta.shape))
         slope, curvature = np.empty_like(eta), np.empty_like(eta)
-        values = self.link.terms(eta, variance, labels, classes, slope, curvature)
+        values = self.link.terms(
+            eta, variance, labels, design.row_weights, classes, slope, curvature
+        )
         likelihood = values.sum()
         if self.link.has_row_variance:
-            weights, _ = polya_gamma(eta, variance)
+            weights, _ = polya_gamma(eta, variance, design.row_weights)
         else:
             weights = None
-            likelihood -= 0.5 * variance.sum()
+            likelihood -= 0.5 * (design.row_weights @ variance).sum()
         logs = np.broadcast_to(self.covariance.log_determinants(classes), len(classes))
         entropy = 0.5 * (logs.sum() + logs.size * design.n_columns)
         energy = self.prior.absorb(classes, self.mean[classes], self.covariance)

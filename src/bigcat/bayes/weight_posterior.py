@@ -168,9 +168,9 @@ class WeightPosterior:
     intercept_mean, intercept_scale : (n_classes,) arrays
         Standard deviations of 0 say that the intercepts are point estimates.
     history : list of dict
-        One row an epoch: ``epoch, seconds, compile_seconds, elbo, expected_bound, kl``, the last
-        three a row of data.  `elbo` is unbiased over classes; `kl` and so `elbo` are NaN in
-        epochs without a pass over all weights.
+        One row an epoch: ``epoch, seconds, compile_seconds, elbo, expected_bound, kl,
+        validation_log_likelihood``, the last four a row of data.  `elbo` is unbiased over classes;
+        `kl` and so `elbo` are NaN in epochs without a pass over all weights.
     """
 
     mean: np.ndarray
@@ -206,6 +206,7 @@ def fit_weight_posterior(
     shuffle: bool = True,
     random_state: np.random.RandomState | None = None,
     on_epoch: Callable[[dict[str, float]], Any] | None = None,
+    judge: Callable[[np.ndarray, np.ndarray], float] | None = None,
 ) -> WeightPosterior:
     """Fit q(w) by sampling rows and classes; batches are single rows.
 
@@ -225,6 +226,9 @@ def fit_weight_posterior(
         point estimates: a flat prior's posterior would be improper for classes without rows.
     on_epoch : callable
         Called with each row of the history; a true answer stops the fit.
+    judge : callable
+        Of the means of weights and intercepts after each epoch: how good they are on rows that are
+        not in `problem`.  The best epoch's posterior is returned.
 
     Returns
     -------
@@ -247,11 +251,19 @@ def fit_weight_posterior(
     if intercept_scale is not None and not intercept_scale > 0.0:
         raise ValueError(f"intercept_scale={intercept_scale!r} must be a number above 0, or None")
     run = _Run(problem, parts, prior_scale, intercept_scale, shuffle, random_state)
+    best, best_score = None, -math.inf
     for epoch in range(max_epochs):
-        row = run.one_epoch(epoch, last=epoch == max_epochs - 1)
+        row = run.one_epoch(epoch, last=epoch == max_epochs - 1 or judge is not None)
+        if judge is not None:
+            now = run.posterior()
+            row["validation_log_likelihood"] = score = judge(now.mean, now.intercept_mean)
+            if score > best_score:
+                means = now.mean.copy(order="K"), now.intercept_mean.copy()
+                best = replace(now, mean=means[0], intercept_mean=means[1])
+                best_score = score
         if on_epoch is not None and on_epoch(row):
             break
-    return run.posterior()
+    return run.posterior() if best is None else best
 
 
 class _Run:
@@ -304,6 +316,7 @@ class _Run:
             "elbo": (total - kl) / self.total,
             "expected_bound": total / self.total,
             "kl": kl / self.total,
+            "validation_log_likelihood": math.nan,
         }
         self.history.append(row)
         return row

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bigcat.cli import _bayesian
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -45,10 +47,12 @@ class StoredModel:
     extra: dict[str, Any]
 
     @classmethod
-    def load(cls, path: str) -> StoredModel:
+    def load(cls, path: str, averaged: bool = False) -> StoredModel:
+        """`averaged`: over the posterior, which the model must have."""
         from bigcat.store import load_model
 
-        return cls(*load_model(path, with_extra=True))
+        estimator, extra = load_model(path, with_extra=True)
+        return cls(_bayesian.Averaged(estimator, path) if averaged else estimator, extra)
 
     def read(self, name: str, arguments: argparse.Namespace, labels: bool = True) -> Dataset:
         """Data with the model's columns; `labels=False` for files that have none."""

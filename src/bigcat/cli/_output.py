@@ -77,10 +77,18 @@ def plain(value: Any) -> Any:
 
 def forecast(estimator: Any, X: Any, n_classes: int) -> int:
     """Bytes that fitting X will take besides the data."""
+    from bigcat.estimators import BayesianClassifier
+
+    n_rows, n_features = X.shape
     if not hasattr(X, "indptr"):
-        return estimator.memory_forecast(*X.shape, n_classes, sparse=False)
+        return estimator.memory_forecast(n_rows, n_features, n_classes, sparse=False)
+    if isinstance(estimator, BayesianClassifier):
+        mean = X.nnz / max(n_rows, 1)
+        return estimator.memory_forecast(
+            n_rows, n_features, n_classes, row_nonzeros=mean, dtype=X.dtype
+        )
     longest = int((X.indptr[1:] - X.indptr[:-1]).max(initial=0))
-    return estimator.memory_forecast(*X.shape, n_classes, max_row_nonzeros=longest)
+    return estimator.memory_forecast(n_rows, n_features, n_classes, max_row_nonzeros=longest)
 
 
 def size(n_bytes: float) -> str:

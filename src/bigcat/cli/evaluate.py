@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bigcat.cli import _inputs, _output
+from bigcat.cli import _bayesian, _inputs, _output
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -17,6 +17,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
     _inputs.add_data_options(parser)
+    _bayesian.add_posterior_option(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser
 
@@ -24,7 +25,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     from bigcat import metrics
 
-    model = _inputs.StoredModel.load(arguments.model)
+    model = _inputs.StoredModel.load(arguments.model, arguments.averaged)
     dataset = model.read(arguments.data, arguments)
     report = metrics.evaluate(model.estimator, dataset.X, dataset.y)
     if arguments.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from bigcat.cli import _inputs, _output
+from bigcat.cli import _bayesian, _inputs, _output
 
 if TYPE_CHECKING:
     from bigcat.data import Dataset
@@ -68,6 +68,8 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     )
     model.add_argument("--l2", type=float, metavar="X", help="ridge penalty")
 
+    _bayesian.add_fit_options(parser)
+
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=int, metavar="N", help="passes over the data, at most")
     training.add_argument("--batch-size", type=int, metavar="N", help="rows a step")
@@ -103,7 +105,11 @@ def run(arguments: argparse.Namespace) -> int:
     parameters = {name: value for name, value in given.items() if value is not None}
     if arguments.json:
         parameters["progress"] = False
-    estimator = LinearClassifier(**parameters)
+    if arguments.bayesian:
+        estimator: Any = _bayesian.estimator(arguments)
+    else:
+        _bayesian.refuse_options(arguments)
+        estimator = LinearClassifier(**parameters)
     train = _inputs.read(
         arguments.train,
         arguments,
@@ -124,22 +130,16 @@ def run(arguments: argparse.Namespace) -> int:
     estimator.fit(train.X, train.y)
     path = store.save_model(estimator, arguments.model, extra=extra)
 
-    last = estimator.history_[-1]
     report: dict[str, Any] = {
         "data": train.report,
         "memory_bytes": memory,
-        "epochs": len(estimator.history_),
-        "seconds": last["seconds"],
-        "compile_seconds": last["compile_seconds"],
-        "objective": last["objective"],
-        "bound": last["bound"],
-        "log_likelihood": last["log_likelihood"],
-        "validation_log_likelihood": last["validation_log_likelihood"],
+        **(_bayesian.report if arguments.bayesian else _report)(estimator),
         "model": str(path),
         "model_bytes": path.stat().st_size,
     }
     if not arguments.json:
-        console.print(_output.facts(_fit_rows(report)), soft_wrap=True)
+        rows = (_bayesian.fit_rows if arguments.bayesian else _fit_rows)(report)
+        console.print(_output.facts(rows), soft_wrap=True)
     baseline = None
     if test is not None:
         report["test"] = metrics.evaluate(estimator, test.X, test.y)
@@ -155,6 +155,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _output.print_json(report)
     return 0
+
+
+def _report(estimator: Any) -> dict[str, Any]:
+    """What is told of a fitted LinearClassifier."""
+    last = estimator.history_[-1]
+    return {
+        "epochs": len(estimator.history_),
+        "seconds": last["seconds"],
+        "compile_seconds": last["compile_seconds"],
+        "objective": last["objective"],
+        "bound": last["bound"],
+        "log_likelihood": last["log_likelihood"],
+        "validation_log_likelihood": last["validation_log_likelihood"],
+    }
 
 
 def _read_test(arguments: argparse.Namespace, train: Dataset, extra: dict[str, Any]) -> Dataset:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from bigcat.cli import _inputs, _output
+from bigcat.cli import _bayesian, _inputs, _output
 
 CHUNK_ROWS = 8192
 
@@ -33,6 +33,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
         "without label column, an archive without y",
     )
     _inputs.add_data_options(parser)
+    _bayesian.add_posterior_option(parser)
     parser.add_argument("--output", metavar="OUT", help="write there instead of to the terminal")
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     return parser
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.top_k < 1:
         raise ValueError(f"--top-k is {arguments.top_k}; it has to be at least 1")
-    model = _inputs.StoredModel.load(arguments.model)
+    model = _inputs.StoredModel.load(arguments.model, arguments.averaged)
     dataset = model.read(arguments.data, arguments, labels=not arguments.no_labels)
     missing = dataset.report["rows_without_label"]
     if missing:

@@ -24,7 +24,17 @@ _CHOICES = {
     "covariance": ("full", "diagonal"),
     "solver": ("newton", "cavi"),
 }
-_WHOLE = ("max_iter", "n_draws", "n_threads", "total_rows", "n_negatives", "max_epochs")
+_WHOLE = (
+    "max_iter",
+    "n_draws",
+    "n_threads",
+    "total_rows",
+    "n_negatives",
+    "max_epochs",
+    "n_iter_no_change",
+)
+#: `tol="auto"`: a part of the ELBO, and nats a row and epoch.
+_TOLERANCES = {"independent-binary": 1e-8, "augment-reduce": 1e-4}
 #: What one method alone can mean, and what says the same in the other.
 _ONLY_BINARY = {
     "link": ("probit", "choose the noise instead, noise='gaussian' or 'gumbel'"),
@@ -47,8 +57,12 @@ def check_parameters(estimator: Any) -> None:
             continue
         if not is_count(value) or value < 1:
             raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-    if not is_number(estimator.tol) or not 0.0 <= estimator.tol < math.inf:
-        raise ValueError(f"tol={estimator.tol!r} must be a finite number of at least 0")
+    tol = estimator.tol
+    if tol != "auto" and not (is_number(tol) and 0.0 <= tol < math.inf):
+        raise ValueError(f"tol={tol!r} must be a finite number of at least 0, or 'auto'")
+    fraction = estimator.validation_fraction
+    if fraction is not None and not (is_number(fraction) and 0.0 < fraction < 1.0):
+        raise ValueError(f"validation_fraction={fraction!r} must lie between 0 and 1, or be None")
     power = estimator.step_power
     if not is_number(power) or not 0.5 < power <= 1.0:
         raise ValueError(f"step_power={power!r} must be above 0.5 and at most 1")
@@ -75,6 +89,17 @@ def _check_method(estimator: Any) -> None:
             f"noise={estimator.noise!r} belongs to method='augment-reduce'; choose the link "
             "instead, link='probit' or 'logit', or set method='augment-reduce'"
         )
+    elif estimator.validation_fraction is not None:
+        raise ValueError(
+            f"validation_fraction={estimator.validation_fraction!r} belongs to "
+            "method='augment-reduce'; independent-binary stops at its optimum, leave it at None"
+        )
+
+
+def tolerance(estimator: Any) -> float:
+    """`tol`, or what "auto" means for the method."""
+    auto = isinstance(estimator.tol, str)
+    return _TOLERANCES[estimator.method] if auto else float(estimator.tol)
 
 
 def prior_scales(estimator: Any) -> tuple[float, float]:

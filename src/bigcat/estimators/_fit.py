@@ -29,6 +29,13 @@ def working_dtype(dtype: Any, n_weights: int) -> type:
     return np.float32 if dtype == np.float32 or n_weights > 1 << 24 else np.float64
 
 
+def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
+    """Of rows, labels and row weights at given weights (n_classes, n_features), mean a row."""
+    X, labels, row_weights = sample
+    values = Scorer(weights, intercepts, noise).log_proba_of(X, labels)
+    return float(row_weights @ values / row_weights.sum())
+
+
 class Outcome:
     """What a finished fit hands to its estimator."""
 
@@ -229,6 +236,4 @@ class Fit:
     def _log_likelihood(self, sample, weights, intercepts) -> float:
         if sample is None:
             return float("nan")
-        X, labels, row_weights = sample
-        values = Scorer(weights, intercepts, self.parts.noise).log_proba_of(X, labels)
-        return float(row_weights @ values / row_weights.sum())
+        return mean_log_likelihood(self.parts.noise, sample, weights, intercepts)

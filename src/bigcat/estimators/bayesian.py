@@ -16,7 +16,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import noise as noises
-from bigcat._weights import as_rows
 from bigcat.bayes import GaussianPrior
 from bigcat.bayes._design import Design
 from bigcat.bayes._forecast import forecast, forecast_weight_posterior
@@ -25,21 +24,19 @@ from bigcat.bayes.independent_binary import IndependentBinary, Settings
 from bigcat.bayes.posterior import GaussianPosterior, NoisePosterior, Posterior
 from bigcat.bayes.priors import PriorState
 from bigcat.bayes.stochastic import Stream
-from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
+from bigcat.bayes.weight_posterior import WeightPosterior
 from bigcat.combinations import resolve
-from bigcat.estimators import _inputs, _memory, _progress
+from bigcat.estimators import _inputs, _memory, _progress, _weight_posterior
 from bigcat.estimators._bayesian_parameters import (
     check_parameters,
-    prior_scales,
     resolved_prior,
+    tolerance,
 )
 from bigcat.estimators._fit import working_dtype
 from bigcat.estimators._history import History
 from bigcat.estimators._scores import top_k
 from bigcat.noise import Noise
-from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Parts
-from bigcat.solvers._state import Problem
 
 _POSTERIORS = ("plug-in", "averaged")
 #: AdaGrad's rate for `learning_rate="auto"`: in 50 epochs it comes closest to the best ELBO.
@@ -95,15 +92,18 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         See `bigcat.bayes`; "gaussian" is N(0, 1) for every weight and the intercept.
         Augment-reduce takes a `GaussianPrior` with mean 0 and one scale.
     method : {"independent-binary", "augment-reduce"}, default="independent-binary"
-        `link`, `likelihood`, `covariance`, `solver`, `tol`, `max_iter`, `step_power`, `total_rows`
-        and `n_threads` belong to the first; `noise`, `n_negatives`, `max_epochs` and
-        `learning_rate` to the second.  What would contradict the method raises.
+        `link`, `likelihood`, `covariance`, `solver`, `max_iter`, `step_power`, `total_rows` and
+        `n_threads` belong to the first; `noise`, `n_negatives`, `max_epochs`, `learning_rate`,
+        `n_iter_no_change` and `validation_fraction` to the second.  What would contradict the
+        method raises.
     fit_intercept : bool, default=True
     solver : {"newton", "cavi"}, default="newton"
         Two ways to one optimum: Newton steps for blocks of classes, or the paper's coordinate
         ascent, which needs many more iterations.
-    tol : float, default=1e-8
-        Stop when an iteration adds less than this part of the ELBO; 0 runs exactly `max_iter`.
+    tol : float or "auto", default="auto"
+        Independent-binary: stop when an iteration adds less than this part of the ELBO; "auto" is
+        1e-8.  Augment-reduce: stop when an epoch adds less than so many nats a row; "auto" is
+        1e-4.  0 runs exactly `max_iter` iterations or `max_epochs` epochs.
     max_iter : int, default=200
     n_draws : int, default=100
         Most draws of each row's scores for `averaging_weight_`; large data take fewer.  With
@@ -117,9 +117,15 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     n_negatives : int, default=32
         Classes beside its own that a row looks at in a step of augment-reduce.
     max_epochs : int, default=50
-        Passes over the data by augment-reduce; all of them are made.
+        Most passes over the data by augment-reduce.
     learning_rate : float or "auto", default="auto"
         Of AdaGrad, for the means of augment-reduce; "auto" is 0.3.
+    n_iter_no_change : int, default=10
+        Augment-reduce compares the mean ELBO of so many epochs, which evens out its noise, with
+        that of as many before; epochs without an ELBO (see `history_`) do not count.
+    validation_fraction : float or None, default=None
+        Part of the rows that augment-reduce holds out: their log-likelihood at the posterior means
+        then takes the place of the ELBO, and the best epoch's posterior is kept.
     n_threads : int or None, default=None
         Threads over blocks of classes; None is one a core.  Results do not depend on it.
     random_state : int, RandomState or None, default=None
@@ -143,7 +149,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     history_ : History
         One dict an iteration: ``iteration``, ``seconds``, ``elbo``.  With augment-reduce one an
         epoch: ``epoch``, ``seconds``, ``compile_seconds``, and a row of data ``elbo``,
-        ``expected_bound``, ``kl``; NaN in epochs without a pass over all weights.
+        ``expected_bound``, ``kl``, ``validation_log_likelihood``; the ELBO and its KL are NaN in
+        epochs without a pass over all weights, which are rare unless classes are very many.
     n_iter_ : int
     n_features_in_ : int
 
@@ -187,7 +194,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         method: str = "independent-binary",
         fit_intercept: bool = True,
         solver: str = "newton",
-        tol: float = 1e-8,
+        tol: float | str = "auto",
         max_iter: int = 200,
         n_draws: int = 100,
         step_power: float = 0.7,
@@ -196,6 +203,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         n_negatives: int = 32,
         max_epochs: int = 50,
         learning_rate: float | str = "auto",
+        n_iter_no_change: int = 10,
+        validation_fraction: float | None = None,
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         progress: bool | str = "auto",
@@ -216,6 +225,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         self.n_negatives = n_negatives
         self.max_epochs = max_epochs
         self.learning_rate = learning_rate
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
         self.n_threads = n_threads
         self.random_state = random_state
         self.progress = progress
@@ -227,7 +238,14 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     # Fitting
 
-    def fit(self, X: Any, y: ArrayLike, *, classes: ArrayLike | None = None) -> BayesianClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> BayesianClassifier:
         """Fit the posterior; on bad input or failure the estimator stays as it was.
 
         Parameters
@@ -235,6 +253,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         X : array or CSR matrix of shape (n, n_features)
         y : array of shape (n,)
             Labels: integers or strings.
+        sample_weight : array of shape (n,), optional
+            How often each row counts; fractions are fine.  With augment-reduce a row of weight 2
+            has the optimum of a row twice, but other steps on the way there.
         classes : array, optional
             All classes, where some have no row in `y`: all that is known of those is that they are
             rare.
@@ -242,25 +263,31 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self)
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
+        weights = _inputs.check_weights(sample_weight, X, self)
         known, labels = self._encode(y, classes)
+        if not weights.all():
+            present = weights > 0.0
+            X, labels, weights = X[present], labels[present], weights[present]
         self._check_memory(X, len(known))
         if self.method == "augment-reduce":
-            self._fit_weight_posterior(X, labels, known)
+            self._fit_weight_posterior(X, labels, weights, known)
         else:
-            self._fit_independent_binary(X, labels, known)
+            self._fit_independent_binary(X, labels, weights, known)
         self._stream: Stream | None = None
-        self._n_rows = len(labels)
+        self._n_rows, self._n_steps = float(weights.sum()), 1
         validate_data(self, given_X, skip_check_array=True)
         return self
 
-    def _fit_independent_binary(self, X: Any, labels: np.ndarray, known: np.ndarray) -> None:
-        design = Design(X, bool(self.fit_intercept))
+    def _fit_independent_binary(
+        self, X: Any, labels: np.ndarray, weights: np.ndarray, known: np.ndarray
+    ) -> None:
+        design = Design(X, bool(self.fit_intercept), weights)
         prior = self._bind(len(known), design.n_columns)
         fit = IndependentBinary(design, labels, len(known), prior, self._settings())
         with _progress.reporter(self.progress, self.max_iter, self.link, "ELBO") as report:
             fitted = fit.run(report)
         del fit, design
-        if self.tol > 0.0 and not fitted.converged:
+        if tolerance(self) > 0.0 and not fitted.converged:
             warnings.warn(
                 f"the ELBO still grows after max_iter={self.max_iter} iterations; raise max_iter "
                 "or tol, or take solver='newton'",
@@ -268,46 +295,24 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         posterior = self._posterior(fitted.mean, fitted.covariance, known)
-        weight = self._weigh(posterior, X, labels, None)
+        weight = self._weigh(posterior, X, labels, weights, weights.sum())
         self._adopt(posterior, weight, fitted.elbo, History(fitted.history))
 
-    def _fit_weight_posterior(self, X: Any, labels: np.ndarray, known: np.ndarray) -> None:
+    def _fit_weight_posterior(
+        self, X: Any, labels: np.ndarray, weights: np.ndarray, known: np.ndarray
+    ) -> None:
         parts = self._parts()
-        scale, intercept_scale = prior_scales(self)
-        problem = Problem(
-            as_rows(X, working_dtype(X.dtype, X.shape[1] * len(known))),
-            labels,
-            np.ones(len(labels)),
-            X.shape[1],
-            len(known),
-            l2=0.0,
-            fit_intercept=bool(self.fit_intercept),
-        )
-        random_state = check_random_state(self.random_state)
-        with _progress.reporter(self.progress, self.max_epochs, self.method, "ELBO") as report:
-            found = fit_weight_posterior(
-                problem,
-                parts,
-                prior_scale=scale,
-                intercept_scale=intercept_scale,
-                max_epochs=int(self.max_epochs),
-                random_state=random_state,
-                on_epoch=lambda row: report(row["epoch"], row["elbo"]),
-            )
-        history = History(found.history)
-        finite = [elbo for elbo in history["elbo"] if np.isfinite(elbo)]
-        if not finite or not np.isfinite(found.mean.sum() + found.intercept_mean.sum()):
-            raise DivergedError(
-                "the posterior is not finite; lower learning_rate or the prior's scale, or scale "
-                "the columns of X to similar size"
-            )
-        elbo = float(finite[-1]) * len(labels)
-        seed = random_state.randint(np.iinfo(np.int32).max)
-        self._adopt(self._noise_posterior(found, known, parts.noise, seed), None, elbo, history)
+        found = _weight_posterior.fit(self, parts, X, labels, weights, len(known))
+        posterior = self._noise_posterior(found.posterior, known, parts.noise, found.seed)
+        self._adopt(posterior, None, found.elbo, found.history)
 
     @available_if(_takes_batches)
     def partial_fit(
-        self, X: Any, y: ArrayLike, classes: ArrayLike | None = None
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> BayesianClassifier:
         """One natural-gradient step on a batch of rows; for the Gaussian prior.
 
@@ -319,6 +324,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         X, y : as in `fit`
         classes : array, optional
             All classes that will ever come; needed in the first call only.
+        sample_weight : array of shape (n,), optional
         """
         check_parameters(self)
         first = not hasattr(self, "classes_")
@@ -343,15 +349,16 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("classes differ from those of the first call of partial_fit")
             validate_data(self, given_X, skip_check_array=True, reset=False)
             labels = _inputs.encode(y, known)
-        design = Design(X, bool(self.fit_intercept))
+        weights = _inputs.check_weights(sample_weight, X, self)
+        design = Design(X, bool(self.fit_intercept), weights)
         stream = self._stream if not first else None
         if stream is None:
             prior = self._bind(len(known), design.n_columns)
             full = self.covariance == "full"
             stream = Stream(prior, len(known), self.link, full, float(self.step_power))
-        if not first and self._stream is None:  # after `fit`
+        if not first and self._stream is None:  # after `fit`, or from a file
             q = self.posterior_
-            stream.resume(q.mean, q._covariance, self._n_rows)
+            stream.resume(q.mean, q._covariance, self._n_rows, self._n_steps)
         began = time.perf_counter()
         elbo = stream.step(design, labels, self.total_rows)
         history = History([] if first else self.history_)
@@ -359,7 +366,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         history.append({"iteration": len(history) + 1, "seconds": seconds, "elbo": elbo})
         posterior = self._posterior(stream.mean, stream.covariance, known)
         total = stream.rows_seen if self.total_rows is None else self.total_rows
-        weight = self._weigh(posterior, X, labels, total)
+        weight = self._weigh(posterior, X, labels, weights, total)
         self._adopt(posterior, weight, elbo, history)
         self._stream = stream
         if first:
@@ -396,6 +403,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 stored=n_rows * (row_nonzeros if sparse else n_features),
                 item=np.dtype(working_dtype(dtype, n_features * n_classes)).itemsize,
                 n_local=self._parts().bound.n_local,
+                keeps_best=self.validation_fraction is not None,
             )
         n_columns = n_features + bool(self.fit_intercept)
         sharing = self._bind_sharing()
@@ -495,7 +503,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             link=self.link,
             covariance=self.covariance,
             solver=self.solver,
-            tol=float(self.tol),
+            tol=tolerance(self),
             max_iter=int(self.max_iter),
             n_threads=int(threads),
         )
@@ -554,11 +562,13 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             seed=seed,
         )
 
-    def _weigh(self, posterior: Posterior, X: Any, labels: np.ndarray, n_rows) -> float:
+    def _weigh(
+        self, posterior: Posterior, X: Any, labels: np.ndarray, weights: np.ndarray, n_rows: float
+    ) -> float:
         if self.likelihood != "average":
             return 1.0 if self.likelihood == "conditioned" else 0.0
         rng = check_random_state(self.random_state)
-        return averaging_weight(posterior, X, labels, rng, int(self.n_draws), n_rows)
+        return averaging_weight(posterior, X, labels, weights, rng, int(self.n_draws), n_rows)
 
     def _adopt(
         self, posterior: GaussianPosterior, weight: float | None, elbo: float, history: History
@@ -571,10 +581,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         else:
             self.__dict__.pop("averaging_weight_", None)  # of a fit before, by the other method
         self.classes_ = posterior.classes
-        end = posterior.mean.shape[1] - bool(self.fit_intercept)
+        end = posterior.mean.shape[1] - posterior.intercept
         self.coef_ = posterior.mean[:, :end]
         n = len(posterior.mean)
-        self.intercept_ = posterior.mean[:, -1] if self.fit_intercept else np.zeros(n)
+        self.intercept_ = posterior.mean[:, -1] if posterior.intercept else np.zeros(n)
         self.elbo_: float = elbo
         self.history_: History = history
         self.n_iter_: int = len(history)

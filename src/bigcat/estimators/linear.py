@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -238,8 +237,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         if self.early_stopping and validation is None:
-            X, labels, weights, validation = self._hold_out(
-                X, labels, weights, len(classes), random_state
+            remedy = "give X_val and y_val or set early_stopping=False"
+            X, labels, weights, validation = _inputs.hold_out(
+                X, labels, weights, len(classes), self.validation_fraction, random_state, remedy
             )
         problem = self._problem(X, labels, weights, classes)
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
@@ -473,28 +473,6 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         if X_val.shape[1] != n_features:
             raise ValueError(f"X_val has {X_val.shape[1]} features and X {n_features}")
         return X_val, _inputs.encode(y_val, classes), np.ones(len(y_val))
-
-    def _hold_out(self, X, labels, weights, n_classes, random_state):
-        """Split off validation rows, none of whose classes is missing in what is left."""
-        indices = np.arange(len(labels))
-        try:
-            kept, held = train_test_split(
-                indices, test_size=self.validation_fraction, random_state=random_state
-            )
-        except ValueError as error:
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction} leaves no rows on one side of "
-                f"{len(labels)}; give X_val and y_val or set early_stopping=False"
-            ) from error
-        missing = np.bincount(labels[kept], minlength=n_classes) == 0
-        back = missing[labels[held]]
-        kept, held = np.sort(np.concatenate([kept, held[back]])), held[~back]
-        if not len(held):
-            raise ValueError(
-                "no validation row has a class that is left in the training rows; "
-                "give X_val and y_val or set early_stopping=False"
-            )
-        return X[kept], labels[kept], weights[kept], (X[held], labels[held], weights[held])
 
     def _previous_weights(self, classes: np.ndarray, n_features: int):
         if not hasattr(self, "coef_"):

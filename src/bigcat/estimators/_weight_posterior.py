@@ -1,0 +1,92 @@
+"""One fit of the Bayesian classifier by augment-and-reduce: held-out rows, stopping, divergence."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from bigcat._weights import as_rows
+from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
+from bigcat.estimators import _inputs, _progress
+from bigcat.estimators._bayesian_parameters import prior_scales, tolerance
+from bigcat.estimators._fit import mean_log_likelihood, working_dtype
+from bigcat.estimators._history import History
+from bigcat.estimators._stopping import Plateau
+from bigcat.solvers import DivergedError
+from bigcat.solvers._loop import Parts
+from bigcat.solvers._state import Problem
+
+
+class Outcome(NamedTuple):
+    posterior: WeightPosterior
+    elbo: float  # of all rows
+    history: History
+    seed: int  # for draws of scores
+
+
+def fit(
+    estimator: Any,
+    parts: Parts,
+    X: Any,
+    labels: np.ndarray,
+    row_weights: np.ndarray,
+    n_classes: int,
+) -> Outcome:
+    """Fit for an estimator, which is read and not changed."""
+    e = estimator
+    scale, intercept_scale = prior_scales(e)
+    random_state = check_random_state(e.random_state)
+    judge, watched = None, "elbo"
+    if e.validation_fraction is not None:
+        X, labels, row_weights, held_out = _inputs.hold_out(
+            X,
+            labels,
+            row_weights,
+            n_classes,
+            e.validation_fraction,
+            random_state,
+            "set validation_fraction=None",
+        )
+        judge = functools.partial(mean_log_likelihood, parts.noise, held_out)
+        watched = "validation_log_likelihood"
+    problem = Problem(
+        as_rows(X, working_dtype(X.dtype, X.shape[1] * n_classes)),
+        labels,
+        row_weights,
+        X.shape[1],
+        n_classes,
+        l2=0.0,
+        fit_intercept=bool(e.fit_intercept),
+    )
+    plateau = Plateau(tolerance(e), int(e.n_iter_no_change))
+    with _progress.reporter(e.progress, e.max_epochs, e.method, "ELBO") as report:
+
+        def on_epoch(row: dict[str, float]) -> bool:
+            report(row["epoch"], row["elbo"])
+            return plateau(row[watched])
+
+        found = fit_weight_posterior(
+            problem,
+            parts,
+            prior_scale=scale,
+            intercept_scale=intercept_scale,
+            max_epochs=int(e.max_epochs),
+            random_state=random_state,
+            on_epoch=on_epoch,
+            judge=judge,
+        )
+    history = History(found.history)
+    elbos = history["elbo"]
+    if judge is not None:  # that of the best epoch
+        elbos = elbos[: 1 + int(np.argmax(history[watched]))]
+    finite = elbos[np.isfinite(elbos)]
+    if not len(finite) or not np.isfinite(found.mean.sum() + found.intercept_mean.sum()):
+        raise DivergedError(
+            "the posterior is not finite; lower learning_rate or the prior's scale, or scale "
+            "the columns of X to similar size"
+        )
+    seed = random_state.randint(np.iinfo(np.int32).max)
+    return Outcome(found, float(finite[-1] * row_weights.sum()), history, seed)

@@ -1,0 +1,202 @@
+"""Model files of a BayesianClassifier: every kind of posterior and prior comes back bit by bit."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.numpy
+import scipy.sparse
+from sklearn.base import clone
+
+from bigcat import BayesianClassifier
+from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.noise import CustomNoise, Gaussian
+from bigcat.store import ModelFileError, load_model, read_header, save_model
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 3))
+X[np.abs(X) < 0.3] = 0.0
+Y = np.array(["ant", "bee", "cat", "dog"])[
+    (X @ rng.standard_normal((3, 4)) + rng.gumbel(size=(60, 4))).argmax(axis=1)
+]
+LINES = rng.standard_normal((25, 3))
+
+MATRIX = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 3.0]])
+MODELS = {
+    "shared full": BayesianClassifier(),
+    "conditioned": BayesianClassifier(likelihood="conditioned", fit_intercept=False),
+    "marginalised": BayesianClassifier("logit", "marginalised"),
+    "class full": BayesianClassifier("logit"),
+    "shared diagonal": BayesianClassifier(covariance="diagonal"),
+    "class diagonal": BayesianClassifier("logit", covariance="diagonal"),
+    "spectral": BayesianClassifier(prior=HierarchicalPrior("class")),
+    "spectral, no intercept": BayesianClassifier(
+        prior=HierarchicalPrior("class", shape=0.7), fit_intercept=False
+    ),
+    "horseshoe": BayesianClassifier(prior=HorseshoePrior(0.5)),
+    "named prior": BayesianClassifier(prior="hierarchical"),
+    "prior with a matrix": BayesianClassifier(prior=GaussianPrior(precision=MATRIX)),
+    "prior with vectors": BayesianClassifier(
+        prior=GaussianPrior(mean=np.array([0.1, 0.2, 0.3]), precision=[1.0, 2.0, 3.0])
+    ),
+    "gumbel": BayesianClassifier(method="augment-reduce", max_epochs=3),
+    "gaussian": BayesianClassifier(method="augment-reduce", noise="gaussian", max_epochs=3),
+    "logistic, no intercept": BayesianClassifier(
+        method="augment-reduce", noise="logistic", max_epochs=3, fit_intercept=False, n_draws=7
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request):
+    model = clone(MODELS[request.param]).set_params(random_state=0, n_threads=1)
+    rows = scipy.sparse.csr_array(X) if request.param in ("gumbel", "class diagonal") else X
+    return request.param, model.fit(rows, Y)
+
+
+def same(found, expected):
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+
+
+def test_the_loaded_model_is_the_same(fitted, tmp_path):
+    name, model = fitted
+    loaded = load_model(save_model(model, tmp_path / "m.safetensors"))
+    assert type(loaded) is BayesianClassifier
+    for rows in (LINES, scipy.sparse.csr_array(LINES)):
+        for posterior in ("plug-in", "averaged"):
+            same(loaded.predict_proba(rows, posterior), model.predict_proba(rows, posterior))
+            same(loaded.predict(rows, posterior), model.predict(rows, posterior))
+        for found, expected in zip(loaded.predict_top_k(rows, 2), model.predict_top_k(rows, 2)):
+            same(found, expected)
+    p, q = loaded.posterior_, model.posterior_
+    assert type(p) is type(q)
+    assert type(p._covariance) is type(q._covariance)
+    if name in ("shared full", "class full", "shared diagonal", "class diagonal"):
+        assert read_header(tmp_path / "m.safetensors")["posterior"]["covariance"] == name
+    for found, expected in zip(p.predict_interval(LINES), q.predict_interval(LINES)):
+        same(found, expected)
+    same(p.sample(3, random_state=1), q.sample(3, random_state=1))
+    for attribute in ("mean", "scale", "covariance", "classes"):
+        same(getattr(p, attribute), getattr(q, attribute))
+    for attribute in ("coef_", "intercept_", "classes_"):
+        same(getattr(loaded, attribute), getattr(model, attribute))
+    for attribute in ("elbo_", "n_iter_", "n_features_in_"):
+        assert getattr(loaded, attribute) == getattr(model, attribute)
+    assert hasattr(loaded, "averaging_weight_") == hasattr(model, "averaging_weight_")
+    if hasattr(model, "averaging_weight_"):
+        assert loaded.averaging_weight_ == model.averaging_weight_
+    same(loaded.history_["elbo"], model.history_["elbo"])
+    assert os.listdir(tmp_path) == ["m.safetensors"]
+
+
+def test_the_parameters_come_back(fitted, tmp_path):
+    _, model = fitted
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    found, expected = loaded.get_params(), model.get_params()
+    for prior in (found.pop("prior"), expected.pop("prior")):
+        again = loaded.set_params(prior=prior).fit(X, Y).coef_
+        np.testing.assert_array_equal(again, clone(model).fit(X, Y).coef_)
+    assert found == expected
+
+
+def test_arviz_from_a_file(tmp_path):
+    pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
+    model = BayesianClassifier(random_state=0).fit(X, Y)
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    found, expected = (m.posterior_.to_arviz(20).posterior["weights"] for m in (loaded, model))
+    assert found.identical(expected)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_batches_go_on_from_a_file(tmp_path, link, covariance):
+    model = BayesianClassifier(link, covariance=covariance, random_state=0, total_rows=60)
+    model.fit(X, Y)
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    for m in (model, loaded):
+        m.partial_fit(X[:30], Y[:30])
+    np.testing.assert_allclose(loaded.coef_, model.coef_, atol=1e-10)
+    for m in (model, again := load_model(save_model(model, tmp_path / "m"))):
+        m.partial_fit(X[30:], Y[30:])
+    assert again._stream.n_steps == model._stream.n_steps == 3
+    assert again._stream.rows_seen == model._stream.rows_seen == 120
+    if covariance == "full":
+        np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-8)
+
+
+def test_column_names_and_extra(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    model = BayesianClassifier(random_state=0).fit(frame, Y)
+    path = save_model(model, tmp_path / "m", extra={"note": "first"})
+    loaded, extra = load_model(path, with_extra=True)
+    assert list(loaded.feature_names_in_) == ["a", "b", "c"]
+    assert extra == {"note": "first"}
+
+
+def test_what_a_file_cannot_hold(tmp_path):
+    class Own(GaussianPrior):
+        pass
+
+    model = BayesianClassifier(prior=Own(), random_state=np.random.RandomState(0)).fit(X, Y)
+    path = save_model(model, tmp_path / "m")
+    assert set(read_header(path)["parameters_left_out"]) == {"prior", "random_state"}
+    loaded = load_model(path)
+    assert loaded.prior == "gaussian"
+    np.testing.assert_array_equal(loaded.predict_proba(LINES), model.predict_proba(LINES))
+    with pytest.raises(ValueError, match=r"the model is not fitted.*call fit first"):
+        save_model(BayesianClassifier(), tmp_path / "other")
+
+
+def test_the_noise_is_that_of_the_fit(tmp_path):
+    model = BayesianClassifier(
+        method="augment-reduce", noise=Gaussian(), max_epochs=2, random_state=0
+    ).fit(X, Y)
+    model.set_params(noise="gumbel")
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.predict_proba(LINES), model.predict_proba(LINES))
+    own = CustomNoise("own", *([lambda t: 0.0] * 4))
+    model.posterior_.noise = own
+    path = save_model(model, tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"custom noise 'own'.*load_model\(path, noise="):
+        load_model(path)
+    assert load_model(path, noise=own).posterior_.noise is own
+
+
+def rewrite(path, change, drop=(), **replaced):
+    with safetensors.safe_open(path, "numpy") as file:
+        header = json.loads(file.metadata()["bigcat"])
+        tensors = {name: file.get_tensor(name) for name in file.keys() if name not in drop}  # noqa: SIM118
+    tensors |= {name.replace("__", "."): value for name, value in replaced.items()}
+    change(header)
+    header["shapes"] = {**header["shapes"], **{n: list(replaced[n].shape) for n in replaced}}
+    safetensors.numpy.save_file(tensors, path, metadata={"bigcat": json.dumps(header)})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: p.write_bytes(p.read_bytes()[:-9]), "cut off, damaged"),
+        (lambda p: rewrite(p, lambda h: None, drop=["mean"]), "lacks the tensors mean"),
+        (lambda p: rewrite(p, lambda h: None, mean=np.ones((4, 3))), r"mean has shape \(4, 3\)"),
+        (lambda p: rewrite(p, lambda h: h.update(n_features_in=7)), "4 classes and 7 features"),
+        (
+            lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="class full")),
+            "covariance.matrices",
+        ),
+        (lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="x")), "'x'"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].pop("elbo")), "'elbo'"),
+        (lambda p: rewrite(p, lambda h: h.update(estimator="Oracle")), "which has no Oracle"),
+        (lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)), "argument 'flux'"),
+    ],
+)
+def test_damaged_files(tmp_path, damage, message):
+    path = save_model(BayesianClassifier(random_state=0).fit(X, Y), tmp_path / "model")
+    damage(path)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+    assert ";" in str(caught.value), "no remedy"
