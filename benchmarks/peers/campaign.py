@@ -60,7 +60,9 @@ class Runner:
             finished = [record for record in tried if record["status"] == "ok"]
             how = {"chosen_by": "validation", "settings_tried": len(tried)}
             if not finished:
-                worst = {key: tried[-1].get(key) for key in ("status", "error", "curve", "settings")}
+                worst = {
+                    key: tried[-1].get(key) for key in ("status", "error", "curve", "settings")
+                }
                 return self._keep(problem, contender, "test", worst | how)
             best = max(finished, key=lambda record: record["log_likelihood"])
             chosen = dict(best["settings"])
@@ -112,9 +114,7 @@ class Runner:
         print(in_brief(record), file=sys.stderr, flush=True)
         return record
 
-    def _path(
-        self, problem: Problem, contender: Contender, stage: str, settings: Settings
-    ) -> Path:
+    def _path(self, problem: Problem, contender: Contender, stage: str, settings: Settings) -> Path:
         slug = re.sub(r"\W+", "-", contender.name).strip("-").lower()
         key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
         return self.records / problem.name / f"{slug}.{stage}.{key}.json"

@@ -11,7 +11,11 @@ def fit(rows, watch, C=10.0):
     folder = tempfile.TemporaryDirectory()
     kind = {"ovr": models.OVR, "hsm": models.HSM, "plt": models.PLT}[rows.variant]
     model = kind(
-        folder.name, optimizer="liblinear", liblinear_c=float(C), threads=rows.threads, verbose=False
+        folder.name,
+        optimizer="liblinear",
+        liblinear_c=float(C),
+        threads=rows.threads,
+        verbose=False,
     )
     model.fit(rows.X.astype(np.float32), [[int(label)] for label in rows.y])
 

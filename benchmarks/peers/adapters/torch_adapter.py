@@ -1,8 +1,8 @@
 """PyTorch: rows times a matrix of inputs, then one of several softmax layers.
 
 Variants: ``full`` has a weight for every feature and class; ``factored`` (plain cross entropy),
-``chunked`` (linear_cross_entropy), ``adaptive`` and ``sampled`` go through `hidden` numbers, so they
-are low-rank models. Intercepts start at the class frequencies, except adaptive's.
+``chunked`` (linear_cross_entropy), ``adaptive`` and ``sampled`` go through `hidden` numbers, so
+they are low-rank models. Intercepts start at the class frequencies, except adaptive's.
 """
 
 import numpy as np
@@ -69,9 +69,7 @@ class Softmax(Intercepts):
 class ChunkedSoftmax(Softmax):
     def loss(self, h, y):
         options = nn.LinearCrossEntropyOptions()
-        return F.linear_cross_entropy(
-            h, self.weight, y, linear_bias=self.bias, options=options
-        )
+        return F.linear_cross_entropy(h, self.weight, y, linear_bias=self.bias, options=options)
 
 
 class SampledSoftmax(Softmax):
@@ -131,9 +129,7 @@ def warm_up(rows, settings):
     fit(small, None, **settings | {"epochs": 1})
 
 
-def fit(
-    rows, watch, epochs=15, batch=256, lr=0.001, optimizer="adam", hidden=256, n_sampled=200
-):
+def fit(rows, watch, epochs=15, batch=256, lr=0.001, optimizer="adam", hidden=256, n_sampled=200):
     torch.manual_seed(0)
     frequencies = torch.from_numpy(np.bincount(rows.y, minlength=rows.n_classes) + 1.0).float()
     frequencies /= frequencies.sum()

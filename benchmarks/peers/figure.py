@@ -1,0 +1,85 @@
+"""Held-out log-likelihood against seconds of training, a panel a problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.campaign import Record
+from benchmarks.peers.configuration import Campaign
+from benchmarks.peers.report import in_order, latest
+
+
+def draw(
+    records: list[Record], campaign: Campaign, path: Path, facts: dict[str, dict[str, Any]]
+) -> None:
+    """Held-out log-likelihood against seconds of training, a panel a problem.
+
+    Curves where there are epochs, else a point where the fit ended; ours are drawn thick.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    found = latest(records)
+    names = [name for name in campaign.problems if name in found]
+    columns = min(3, len(names))
+    lines = -(-len(names) // columns)
+    figure, axes = plt.subplots(
+        lines, columns, figsize=(4.6 * columns, 3.6 * lines), squeeze=False, layout="constrained"
+    )
+    style = _styles(campaign)
+    for axis, name in zip(axes.flat, names):
+        values = []
+        for record in in_order(found[name].values()):
+            seconds, value = _points(record)
+            if seconds:
+                values.append(value[-1])
+                axis.plot(seconds, value, label=record["contender"], **style[record["contender"]])
+        axis.set_xscale("log")
+        axis.set_title(name)
+        if values:
+            best, floor = max(values), facts.get(name, {}).get("baseline", min(values))
+            axis.set_ylim(min(floor, best), best + 0.05 * max(best - floor, 0.1))
+    for axis in axes.flat[len(names) :]:
+        axis.set_visible(False)
+    figure.supxlabel("seconds of training")
+    figure.supylabel("held-out log-likelihood, nats a row")
+    shown = {}
+    for axis in axes.flat:
+        for handle, label in zip(*axis.get_legend_handles_labels()):
+            shown.setdefault(label, handle)
+    order = [label for label in campaign.contenders if label in shown]
+    handles = [shown[label] for label in order]
+    figure.legend(handles, order, loc="outside lower center", ncols=4, fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _points(record: Record) -> tuple[list[float], list[float]]:
+    if record["curve"]:
+        return [p[1] for p in record["curve"]], [p[2] for p in record["curve"]]
+    if record["status"] == "ok":
+        return [record["fit_seconds"]], [record["log_likelihood"]]
+    return [], []
+
+
+def _styles(campaign: Campaign) -> dict[str, dict[str, Any]]:
+    from matplotlib import colormaps
+
+    colours = colormaps["tab20"].colors  # type: ignore[attr-defined]
+    styles = {}
+    for i, contender in enumerate(campaign.contenders.values()):
+        ours = contender.environment is None
+        styles[contender.name] = {
+            "color": colours[i % len(colours)],
+            "linewidth": 2.4 if ours else 1.2,
+            "marker": "o"
+            if ours
+            else {"full-rank": "s", "low-rank": "v", "tree": "^"}[contender.kind],
+            "markersize": 3 if ours else 4,
+            "zorder": 3 if ours else 2,
+        }
+    return styles
