@@ -78,16 +78,16 @@ class Runner:
         settings: Settings,
         more: dict[str, Any] | None = None,
     ) -> Record:
+        more = more or {}
         before = read(self._path(problem, contender, stage, settings))
         if before is not None and not self.again and not self._worth_another_try(before):
-            return before
+            told = all(before.get(key) == value for key, value in more.items())
+            return before if told else self._keep(problem, contender, stage, before | more)
         folder = problems.folder_of(problem, self.cache)
         outcome = jobs.run(
             contender, folder, stage, settings, limit=self.limit, threads=self.threads
         )
-        return self._keep(
-            problem, contender, stage, {"settings": settings} | (more or {}) | outcome
-        )
+        return self._keep(problem, contender, stage, {"settings": settings} | more | outcome)
 
     def _worth_another_try(self, record: Record) -> bool:
         """What was cut, or stopped short, may get further with more time."""
@@ -104,8 +104,8 @@ class Runner:
             "stage": stage,
             "limit": self.limit,
             "threads": self.threads,
-            "when": time.time(),
-        } | outcome
+        }
+        record |= outcome | {"when": time.time()}
         path = self._path(problem, contender, stage, record["settings"])
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
@@ -116,7 +116,8 @@ class Runner:
 
     def _path(self, problem: Problem, contender: Contender, stage: str, settings: Settings) -> Path:
         slug = re.sub(r"\W+", "-", contender.name).strip("-").lower()
-        key = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+        what = json.dumps([settings, self.threads], sort_keys=True)
+        key = hashlib.sha256(what.encode()).hexdigest()[:8]
         return self.records / problem.name / f"{slug}.{stage}.{key}.json"
 
 

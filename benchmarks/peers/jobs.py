@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -117,7 +118,11 @@ def _deadline(folder: Path) -> float:
 def _outcome(code: int, folder: Path, cut: str) -> dict[str, Any]:
     result = folder / "result.json"
     if not cut and code == 0 and result.exists():
-        return {"status": "ok"} | json.loads(result.read_text())
+        measured = json.loads(result.read_text())
+        if math.isfinite(measured["log_likelihood"]):
+            return {"status": "ok"} | measured
+        diverged = f"the log-likelihood is {measured['log_likelihood']}"
+        return measured | {"status": "failed", "error": diverged}
     curve = folder / "curve.json"
     outcome: dict[str, Any] = {"curve": json.loads(curve.read_text()) if curve.exists() else []}
     if cut:

@@ -22,8 +22,8 @@ def fit(rows, watch, C=10.0):
     def log_proba(X, keep=folder):  # the folder lives as long as the model
         p = np.zeros((X.shape[0], rows.n_classes))
         for i, pairs in enumerate(model.predict_proba(X, top_k=rows.n_classes)):
-            labels, values = zip(*pairs)
-            p[i, list(labels)] = values
+            for label, value in pairs:
+                p[i, label] = value
         return logarithm(p)
 
     def top(X, k):

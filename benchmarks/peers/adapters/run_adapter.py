@@ -73,10 +73,8 @@ def main(folder):
     }
     result |= model.facts or {}
     if tuning and watch.curve:
-        result |= {
-            "best_epoch": watch.best_epoch(),
-            "log_likelihood": max(value for _, _, value in watch.curve),
-        }
+        best = watch.best_epoch()
+        result |= {"best_epoch": best, "log_likelihood": dict(watch.values())[best]}
     elif tuning:
         n = len(common)
         if model.top is not None and n_classes > MANY_CLASSES:

@@ -108,10 +108,13 @@ class Watch:
         stale = self.patient and epoch - self.best_epoch() >= patience
         return stale or not np.isfinite(value)
 
+    def values(self):
+        """Epochs and their held-out log-likelihoods, the worst possible for NaN."""
+        return [(epoch, -np.inf if np.isnan(v) else v) for epoch, _, v in self.curve]
+
     def best_epoch(self):
-        """The epoch with the highest point of the curve."""
-        values = [-np.inf if np.isnan(value) else value for _, _, value in self.curve]
-        return self.curve[int(np.argmax(values))][0]
+        """The first epoch with the highest point of the curve."""
+        return max(self.values(), key=lambda point: point[1])[0]
 
     def _set_deadline(self, moment):
         part = self.folder / "deadline.part"
