@@ -34,6 +34,7 @@ STAND_IN = textwrap.dedent(
         log_p = np.log(scale * p / p.sum()) + (np.nan if diverge else 0.0)
 
         def log_proba(X):
+            time.sleep(0.3)  # evaluation, which is not to count
             return np.tile(log_p, (X.shape[0], 1))
 
         time.sleep(nap if not epochs else 0.0)
@@ -171,6 +172,8 @@ def test_epochs_are_chosen_on_validation_rows(problem, contender, runner):
     assert record["settings"]["epochs"] == 1  # nothing is gained after the first
     assert [epoch for epoch, _, _ in record["curve"]] == [1]
     assert record["curve"][0][2] == pytest.approx(record["log_likelihood_without_floor"])
+    assert record["curve"][0][1] < 0.2
+    assert record["fit_seconds"] < 0.2
 
 
 def test_an_epoch_that_would_end_too_late_is_not_begun(problem, contender, runner):
@@ -345,7 +348,9 @@ def test_the_report_has_the_best_on_top_and_the_latest_only(contender, tmp_path)
     measures = ["-2.000", "3/80", "1", "0.250", "0.500"]
     expected = [*measures, "12.0", "23.5", "1.0", "0.50", "1,234"]
     assert rows[0][2:12] == expected
-    assert rows[0][12].startswith("C=10.0, solver=sgd(decay=0.9) (2), stopped by the limit after 3")
+    assert rows[0][12].startswith(
+        "C=10.0, solver=sgd(decay=0.9) (2), stopped by the limit after epoch 3"
+    )
     assert rows[1][9] == "–"  # never near the best
     figure.draw(records, _with_names(known), tmp_path / "peers.png", {})
     assert (tmp_path / "peers.png").stat().st_size > 1000

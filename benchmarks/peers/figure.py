@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ def draw(
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
     figure, axes = plt.subplots(
-        lines, columns, figsize=(4.6 * columns, 3.6 * lines), squeeze=False, layout="constrained"
+        lines,
+        columns,
+        figsize=(4.2 * columns + 2.2, max(3.4 * lines, 5.5)),
+        squeeze=False,
+        layout="constrained",
     )
     style = _styles(campaign)
     for axis, name in zip(axes.flat, names):
@@ -52,7 +57,7 @@ def draw(
             shown.setdefault(label, handle)
     order = [label for label in campaign.contenders if label in shown]
     handles = [shown[label] for label in order]
-    figure.legend(handles, order, loc="outside lower center", ncols=4, fontsize="small")
+    figure.legend(handles, order, loc="outside right upper", fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     plt.close(figure)
@@ -67,19 +72,19 @@ def _points(record: Record) -> tuple[list[float], list[float]]:
 
 
 def _styles(campaign: Campaign) -> dict[str, dict[str, Any]]:
+    """Ours thick and in strong colours; the marks of others say what model they fit."""
     from matplotlib import colormaps
 
-    colours = colormaps["tab20"].colors  # type: ignore[attr-defined]
+    marks = {"full-rank": "s", "low-rank": "v", "tree": "^"}
+    strong, weak = (itertools.cycle(colormaps[name].colors) for name in ("tab10", "tab20b"))
     styles = {}
-    for i, contender in enumerate(campaign.contenders.values()):
+    for contender in campaign.contenders.values():
         ours = contender.environment is None
         styles[contender.name] = {
-            "color": colours[i % len(colours)],
+            "color": next(strong if ours else weak),
             "linewidth": 2.4 if ours else 1.2,
-            "marker": "o"
-            if ours
-            else {"full-rank": "s", "low-rank": "v", "tree": "^"}[contender.kind],
-            "markersize": 3 if ours else 4,
+            "marker": "o" if ours else marks[contender.kind],
+            "markersize": 3 if ours else 5,
             "zorder": 3 if ours else 2,
         }
     return styles

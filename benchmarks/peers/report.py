@@ -110,7 +110,7 @@ def _cells(record: Record, best: float) -> list[str]:
             middle[COLUMNS.index("s to near best") - 2] = _seconds(near)
         return [*name, *middle, settings]
     if record["stopped_by_limit"]:
-        settings += f", stopped by the limit after {record['curve'][-1][0]} epochs"
+        settings += f", stopped by the limit after epoch {record['curve'][-1][0]}"
     return [
         *name,
         f"{record['log_likelihood']:.3f}",

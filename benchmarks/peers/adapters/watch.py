@@ -92,9 +92,10 @@ class Watch:
 
     def after_epoch(self, epoch, log_proba):
         """Take a point of the curve; true when the fit should stop."""
+        seconds = self.seconds()
         with self.pause():
             value = mean_log_likelihood(log_proba, self.X, self.y, self.n_classes)
-            return self.record(epoch, self.seconds(), value)
+            return self.record(epoch, seconds, value)
 
     def record(self, epoch, seconds, value):
         """Add a point that was taken elsewhere; true when the fit should stop."""
