@@ -26,8 +26,10 @@ def python_of(requirements: Path) -> Path:
     python = ENVIRONMENTS / requirements.stem / "bin" / "python"
     if not is_ready(requirements):
         print(f"making the environment of {requirements.name} ...", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--requirement", requirements]
+        subprocess.run(
+            [sys.executable, "-m", "venv", "--clear", str(python.parents[1])], check=True
+        )
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(requirements)]
         subprocess.run(pip, check=True, stdout=sys.stderr)
         _stamp(requirements).write_text(requirements.read_text())
     return python

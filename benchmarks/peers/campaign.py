@@ -97,7 +97,7 @@ class Runner:
     def _keep(
         self, problem: Problem, contender: Contender, stage: str, outcome: dict[str, Any]
     ) -> Record:
-        record = {
+        record: Record = {
             "problem": problem.name,
             "contender": contender.name,
             "kind": contender.kind,

@@ -51,7 +51,7 @@ def draw(
         axis.set_visible(False)
     figure.supxlabel("seconds of training")
     figure.supylabel("held-out log-likelihood, nats a row")
-    shown = {}
+    shown: dict[str, Any] = {}
     for axis in axes.flat:
         for handle, label in zip(*axis.get_legend_handles_labels()):
             shown.setdefault(label, handle)

@@ -12,6 +12,7 @@ def fit(rows, watch, C=10.0):
     kind = {"ovr": models.OVR, "hsm": models.HSM, "plt": models.PLT}[rows.variant]
     model = kind(
         folder.name,
+        seed=1,  # by default the time of day
         optimizer="liblinear",
         liblinear_c=float(C),
         threads=rows.threads,
