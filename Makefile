@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 BIGCAT_DATA ?= $(wildcard ../shared/data)
 export BIGCAT_DATA
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow lint format bench bench-full clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
@@ -30,6 +30,13 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks peers run --quick
+	$(BIN)/python -m benchmarks peers report
+
+bench-full: $(READY)
+	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks peers run
+	$(BIN)/python -m benchmarks peers report
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -14,6 +14,7 @@ from benchmarks import (
     step_cost,
     unbiased_softmax,
 )
+from benchmarks.peers import commands as peers
 
 
 def main() -> None:
@@ -66,6 +67,7 @@ def main() -> None:
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
     commands.add_parser("binary-memory", help="independent binary fit of 10,000 classes: memory")
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
+    peers.add_to(commands)
     args = parser.parse_args()
 
     if args.command == "table3":
@@ -114,6 +116,8 @@ def main() -> None:
         posteriors.binary_memory()
     elif args.command == "yardsticks":
         categorical_from_binary.make_environments()
+    elif args.command == "peers":
+        peers.run(args)
     else:
         augment_reduce.table2(["mnist", "bibtex"])
         augment_reduce.table3("bibtex")

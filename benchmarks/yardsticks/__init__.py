@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks import environments
+
 _HERE = Path(__file__).parent
-_ENVIRONMENTS = _HERE.parent / ".envs"
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -30,22 +30,12 @@ _ENVIRONMENT_OF = {"advi": "numpyro", "nuts": "numpyro", "gibbs": "polyagamma"}
 
 def is_ready(method: str) -> bool:
     """Whether the environment of `method` has been made."""
-    return _stamp(_ENVIRONMENT_OF[method]).exists()
+    return environments.is_ready(_requirements(method))
 
 
 def prepare(method: str) -> Path:
     """Make the environment of `method` unless it is there; its Python."""
-    name = _ENVIRONMENT_OF[method]
-    python = _ENVIRONMENTS / name / "bin" / "python"
-    requirements = _HERE / f"{name}.txt"
-    stamp = _stamp(name)
-    if not stamp.exists() or stamp.read_text() != requirements.read_text():
-        print(f"making the environment of {requirements.name} ...", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", python.parents[1]], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--requirement", requirements]
-        subprocess.run(pip, check=True, stdout=sys.stderr)
-        stamp.write_text(requirements.read_text())
-    return python
+    return environments.python_of(_requirements(method))
 
 
 def run(
@@ -110,5 +100,5 @@ def run(
             return {name: output[name] for name in output.files}
 
 
-def _stamp(environment: str) -> Path:
-    return _ENVIRONMENTS / environment / "made_of.txt"
+def _requirements(method: str) -> Path:
+    return _HERE / f"{_ENVIRONMENT_OF[method]}.txt"

@@ -1,0 +1,63 @@
+"""Our own methods: settings are the parameters of LinearClassifier.
+
+Two are spelt as a configuration file can: `epochs` is max_epochs, and `solver` may be a table of a
+solver's name and its fields.
+"""
+
+import time
+
+import numpy as np
+from scoring import Model
+from watch import cpu_seconds
+
+from bigcat import LinearClassifier, solvers
+
+WARM_UP_ROWS = 64
+
+
+def _classifier(settings, **more):
+    settings = {"random_state": 0, "tol": None, "progress": False} | settings | more
+    if "epochs" in settings:
+        settings["max_epochs"] = settings.pop("epochs")
+    if isinstance(settings.get("solver"), dict):
+        fields = dict(settings["solver"])
+        settings["solver"] = solvers.REGISTRY[fields.pop("name")](**fields)
+    return LinearClassifier(**settings)
+
+
+def warm_up(rows, settings):
+    """Compile on a few rows, which have the types of the real ones."""
+    some = np.unique(np.linspace(0, len(rows.y) - 1, WARM_UP_ROWS).astype(int))
+    once = {"epochs": 1, "exact_classes": min(settings.get("exact_classes", 0), 8)}
+    model = _classifier(settings, **once).fit(rows.X[some], rows.y[some])
+    return {"compile_seconds": model.history_[-1]["compile_seconds"]}
+
+
+def fit(rows, watch, **settings):
+    gaps = [time.perf_counter()]  # when each epoch ended, its evaluation included
+
+    def on_epoch(info):
+        gaps.append(time.perf_counter())
+        value = info["validation_log_likelihood"]
+        return watch.record(info["epoch"], info["seconds"], value)
+
+    model = _classifier(settings, callbacks=[on_epoch])
+    model.fit(rows.X, rows.y, X_val=watch.X, y_val=watch.y)
+    cpu = watch.cpu_seconds()
+    with watch.pause():
+        return Model(model.predict_log_proba, facts=_times(model, watch, gaps, cpu))
+
+
+def _times(model, watch, gaps, cpu):
+    """Of the fit without its evaluations, one an epoch: another one is made and timed here."""
+    evaluation, evaluation_cpu = time.perf_counter(), cpu_seconds()
+    model.log_proba_of(watch.X, watch.y)
+    evaluation = time.perf_counter() - evaluation
+    evaluation_cpu = cpu_seconds() - evaluation_cpu
+    first, last = model.history_[0], model.history_[-1]
+    compilation = last["compile_seconds"]
+    set_up = gaps[1] - gaps[0] - first["seconds"] - compilation - evaluation
+    return {
+        "fit_seconds": last["seconds"] + max(set_up, 0.0),
+        "fit_cpu_seconds": cpu - evaluation_cpu * len(model.history_) - compilation,
+    }
