@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeGuard
 import numpy as np
 import scipy.sparse
 
-from bigcat._jit import device, generic, implement, prefetch
+from bigcat._jit import device, generic, implement, kernel, prefetch
 from bigcat._seam import move
 
 
@@ -68,6 +68,17 @@ def weights_shape(rows: Rows, n_features: int, n_classes: int) -> tuple[int, int
 def class_major(weights: np.ndarray, rows: Rows) -> np.ndarray:
     """View of the weights as (n_classes, n_features), whatever the layout."""
     return weights.T if is_sparse(rows) else weights
+
+
+@kernel
+def gather_minors(weights, places):
+    """Each row's entries in another order, in place."""
+    before = np.empty(weights.shape[1], weights.dtype)
+    for major in range(weights.shape[0]):
+        w = weights[major]
+        before[:] = w
+        for j in range(w.shape[0]):
+            w[j] = before[places[j]]
 
 
 def squared_norms(rows: Rows) -> np.ndarray:

@@ -14,19 +14,15 @@ from bigcat._weights import class_major, is_sparse, weights_shape
 from bigcat.estimators import _memory, _progress, _start
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
+from bigcat.estimators._recipe import Recipe, Sizes
 from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Settings, run_epochs
-from bigcat.solvers._state import Problem, State
+from bigcat.solvers._state import Average, Problem, State
 from bigcat.solvers.lbfgs import run_lbfgs
 
 #: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
 MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
-
-
-def working_dtype(dtype: Any, n_weights: int) -> type:
-    """float32 where X is or the weights are many; float64 otherwise. `coef_` is always float32."""
-    return np.float32 if dtype == np.float32 or n_weights > 1 << 24 else np.float64
 
 
 def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
@@ -39,7 +35,7 @@ def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
 class Outcome:
     """What a finished fit hands to its estimator."""
 
-    def __init__(self, coef, intercept, history, resume, head, advice: str) -> None:
+    def __init__(self, coef, intercept, history, resume, problem: Problem, advice: str) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             self.coef = coef.astype(np.float32, copy=False)
             self.intercept = intercept.astype(np.float32, copy=False)
@@ -48,23 +44,25 @@ class Outcome:
             raise DivergedError(f"the weights became infinite or NaN; {advice}")
         self.history = history
         self.resume = resume
-        self.head = head
+        self.head = problem.head
 
 
 class Fit:
     """One run of a solver for an estimator, which it reads but does not change."""
 
-    def __init__(self, estimator, parts: Any, problem: Problem, validation, random_state) -> None:
+    def __init__(self, estimator, recipe: Recipe, problem: Problem, validation, random_state):
         self.estimator = estimator
-        self.parts = parts
+        self.recipe = recipe
+        self.parts = recipe.parts
         self.problem = problem
         self.validation = validation
         self.random_state = random_state
         self.training_sample = self._sample_for_log_likelihood()
         self.history = History()
         self.compile_seconds = 0.0
-        self.best: tuple[float, Any, Any] = (-np.inf, None, None)  # value, weights, intercepts
-        self.stale = 0
+        self.stop = recipe.stop()
+        # Of the epoch with the highest value: value, epoch, weights, intercepts.
+        self.best: tuple[float, int, Any, Any] = (-np.inf, 0, None, None)
 
     def run(self, start, resume: State | None = None, one_pass: bool = False) -> Outcome:
         e = self.estimator
@@ -72,8 +70,8 @@ class Fit:
         self._check_memory()
         if start is None:
             start = _start.initial_weights(e.init, p, self.parts, self.random_state)
-        bound = self.parts.bound
-        with _progress.reporter(e.progress, e.max_epochs, bound.name, bound.word) as report:
+        bound, epochs = self.parts.bound, self.recipe.max_epochs
+        with _progress.reporter(e.progress, epochs, bound.name, bound.word) as report:
             if self.parts.solver.stochastic:
                 return self._run_stochastic(start, resume, one_pass, report)
             return self._run_lbfgs(start, report)
@@ -82,11 +80,13 @@ class Fit:
         e, p = self.estimator, self.problem
         state = self._state(start, resume)
         settings = Settings(
-            batch_size=self.parts.solver.batch_size(e.batch_size),
-            max_epochs=1 if one_pass else int(e.max_epochs),
+            batch_size=self.recipe.batch_size,
+            max_epochs=1 if one_pass else self.recipe.max_epochs,
             shuffle=bool(e.shuffle),
             fresh_rows=one_pass,
+            n_threads=self.recipe.n_threads,
         )
+        fitted: Any = state.average or state
         run_epochs(
             p,
             self.parts,
@@ -95,18 +95,16 @@ class Fit:
             self.random_state,
             on_compiled=self._on_compiled,
             on_epoch=lambda value, seconds: self._on_epoch(
-                value, seconds, class_major(state.weights, p.rows), state.intercepts
+                value, seconds, class_major(fitted.weights, p.rows), fitted.intercepts
             ),
             on_chunk=lambda done, value: report(len(self.history) + done, value),
         )
-        weights, intercepts = class_major(state.weights, p.rows), state.intercepts
-        if e.early_stopping and self.best[1] is not None:
-            weights, intercepts = self.best[1], self.best[2]
-        state.local = np.empty((0, 0))
+        weights, intercepts = self._best_or(class_major(fitted.weights, p.rows), fitted.intercepts)
+        state.local, state.average = np.empty((0, 0)), None
         state.weights_state = class_major(state.weights_state, p.rows)
         resume = State(**{**vars(state), "weights": np.empty(0), "intercepts": np.empty(0)})
         advice = self.parts.solver.if_diverged
-        return Outcome(weights, intercepts, self.history, resume, p.head, advice)
+        return Outcome(weights, intercepts, self.history, resume, p, advice)
 
     def _run_lbfgs(self, start, report) -> Outcome:
         e, p = self.estimator, self.problem
@@ -122,7 +120,7 @@ class Fit:
             self.parts.solver,
             start[0].astype(np.float64),
             start[1].astype(np.float64),
-            max_iterations=int(e.max_epochs),
+            max_iterations=self.recipe.max_epochs,
             tol=0.0 if e.tol is None else float(e.tol),
             on_compiled=self._on_compiled,
             on_epoch=on_epoch,
@@ -134,10 +132,14 @@ class Fit:
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        if e.early_stopping and self.best[1] is not None:
-            weights, intercepts = self.best[1], self.best[2]
+        weights, intercepts = self._best_or(weights, intercepts)
         advice = self.parts.solver.if_diverged
-        return Outcome(weights, intercepts, self.history, None, p.head, advice)
+        return Outcome(weights, intercepts, self.history, None, p, advice)
+
+    def _best_or(self, weights, intercepts):
+        if self.recipe.early_stopping and self.best[2] is not None:
+            return self.best[2], self.best[3]
+        return weights, intercepts
 
     def _state(self, start, resume: State | None) -> State:
         """Weights in the rows' layout and working precision, and what the solver remembers."""
@@ -155,6 +157,8 @@ class Fit:
             local=self.parts.bound.initial_local(self.parts.noise, start[1])[p.labels],
             rng=_random.new_state(self.random_state),
         )
+        if getattr(self.parts.solver, "average", False):
+            state.average = Average(weights.copy(), state.intercepts.copy())
         if resume is not None:
             state.iteration, state.epoch, state.rng = resume.iteration, resume.epoch, resume.rng
             before = resume.weights_state.T if is_sparse(p.rows) else resume.weights_state
@@ -165,17 +169,11 @@ class Fit:
         return state
 
     def _check_memory(self) -> None:
-        p, e = self.problem, self.estimator
+        p = self.problem
         rows = p.rows
         nonzeros = int(np.diff(rows.indptr).max(initial=1)) if is_sparse(rows) else 0
-        needed = e.memory_forecast(
-            p.n_rows,
-            p.n_features,
-            p.n_classes,
-            sparse=is_sparse(rows),
-            max_row_nonzeros=nonzeros,
-            dtype=rows.values.dtype,
-        )
+        sizes = Sizes(p.n_rows, p.n_features, p.n_classes, rows.values.size, is_sparse(rows))
+        needed = _memory.needed(self.recipe, sizes, nonzeros, rows.values.dtype)
         remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
         _memory.check(needed, (p.n_classes, p.n_features), remedy)
 
@@ -201,17 +199,13 @@ class Fit:
         return self._no_gain(value, score, weights, intercepts) or stop
 
     def _no_gain(self, value: float, score: float, weights, intercepts) -> bool:
-        e = self.estimator
-        watched = score if e.early_stopping else value
-        gained = watched > self.best[0] + (e.tol or 0.0)
+        keeps = self.recipe.early_stopping
+        watched = score if keeps else value
         if watched > self.best[0]:
-            keep = (
-                (weights.copy(order="K"), intercepts.copy()) if e.early_stopping else (None, None)
-            )
-            self.best = (watched, *keep)
-        self.stale = 0 if gained else self.stale + 1
-        stops_itself = not self.parts.solver.stochastic and not e.early_stopping
-        return e.tol is not None and not stops_itself and self.stale >= e.n_iter_no_change
+            kept = (weights.copy(order="K"), intercepts.copy()) if keeps else (None, None)
+            self.best = (watched, len(self.history), *kept)
+        stops_itself = not self.parts.solver.stochastic and not keeps
+        return self.stop(watched) and not stops_itself
 
     def _sample_for_log_likelihood(self):
         """Training rows for the true log-likelihood, where the objective says nothing about it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ class History(list):
     the epoch), ``bound`` (the same where it is a bound, NaN for an estimator), ``log_likelihood``
     (for an estimator, whose objective is on another scale: the true one of up to 4 million / K
     training rows after the epoch; NaN for a bound), ``validation_log_likelihood`` (mean a row;
-    NaN where there is no validation set).
+    NaN where there is no validation set).  ``choice`` is what ``method="auto"`` chose, with its
+    ``reason`` and the trials of the learning rate; None where a method was named.
 
     Examples
     --------
@@ -24,6 +26,10 @@ class History(list):
     >>> h["bound"].tolist(), h[-1]["epoch"]
     ([-2.0, -1.5], 2)
     """
+
+    def __init__(self, rows: Iterable[dict] = (), choice: dict[str, Any] | None = None) -> None:
+        super().__init__(rows)
+        self.choice = choice
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):

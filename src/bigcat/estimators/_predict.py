@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from bigcat._weights import as_rows, read_only
 from bigcat.estimators import _scores
+from bigcat.estimators._recipe import available_cores
 from bigcat.estimators._predict_kernel import (
     DENSE_ROWS,
     best_classes,
@@ -33,13 +33,6 @@ FEW_SCORES = 1 << 17
 TASK_SCORES = 1 << 22
 
 _libraries = functools.cache(ThreadpoolController)
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Scorer:

@@ -16,6 +16,7 @@ from bigcat.solvers._loop import Parts
 from bigcat.solvers._state import Problem
 
 _WHOLE = ("n_negatives", "max_epochs", "n_iter_no_change", "n_nodes")
+_MAY_BE_AUTO = ("n_negatives", "max_epochs")
 _CHOICES = {
     "init": ("frequencies", "zero", "random"),
     "probabilities": ("quadrature", "importance"),
@@ -27,8 +28,16 @@ def check_parameters(estimator: Any) -> None:
     """Raise for a parameter that no method could use, with its value and what would do."""
     for name in _WHOLE:
         value = getattr(estimator, name, 1)
+        if name in _MAY_BE_AUTO and isinstance(value, str) and value == "auto":
+            continue
         if not is_count(value) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+            also = ", or 'auto'" if name in _MAY_BE_AUTO else ""
+            raise ValueError(f"{name}={value!r} must be a whole number of at least 1{also}")
+    n_threads = getattr(estimator, "n_threads", None)
+    if n_threads is not None and not (is_count(n_threads) and n_threads >= 1):
+        raise ValueError(
+            f"n_threads={n_threads!r} must be a whole number of at least 1, or None for all cores"
+        )
     batch_size: Any = getattr(estimator, "batch_size", "auto")
     if batch_size != "auto" and not (is_count(batch_size) and batch_size >= 1):
         raise ValueError(
@@ -41,8 +50,8 @@ def check_parameters(estimator: Any) -> None:
                 f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
             )
     l2 = getattr(estimator, "l2", 0.0)
-    if not is_number(l2) or not 0.0 <= l2 < math.inf:
-        raise ValueError(f"l2={l2!r} must be a finite number of at least 0")
+    if not (isinstance(l2, str) and l2 == "auto") and not (is_number(l2) and 0.0 <= l2 < math.inf):
+        raise ValueError(f"l2={l2!r} must be a finite number of at least 0, or 'auto'")
     tol = estimator.tol
     if tol is not None and not (is_number(tol) and tol >= 0.0):
         raise ValueError(f"tol={tol!r} must be a number of at least 0, or None")

@@ -41,3 +41,60 @@ class Plateau:
         recent = sum(self.values[-self.window :])
         before = sum(self.values[-2 * self.window : -self.window])
         return recent - before < self.tol * self.window**2
+
+
+class NoGain:
+    """Stops a fit after `patience` epochs none of which beat the best value by `tol`.
+
+    Parameters
+    ----------
+    tol : float or None
+        None never stops.
+    patience : int
+
+    Examples
+    --------
+    >>> from bigcat.estimators._stopping import NoGain
+    >>> stop = NoGain(tol=0.1, patience=2)
+    >>> [stop(value) for value in (-3.0, -2.0, -2.0, -1.95)]
+    [False, False, False, True]
+    """
+
+    def __init__(self, tol: float | None, patience: int) -> None:
+        self.tol, self.patience = tol, patience
+        self.best, self.stale = -math.inf, 0
+
+    def __call__(self, value: float) -> bool:
+        gained = value > self.best + (self.tol or 0.0)
+        self.best = max(self.best, value)
+        self.stale = 0 if gained else self.stale + 1
+        return self.tol is not None and self.stale >= self.patience
+
+
+class GrowingPatience:
+    """Stops a fit that has run half as long again as it took to the last gain that counts.
+
+    Parameters
+    ----------
+    least : int
+        Epochs that are always made.
+    gain : float
+        What counts as a gain, relative to the last value that did.
+
+    Examples
+    --------
+    >>> from bigcat.estimators._stopping import GrowingPatience
+    >>> stop = GrowingPatience(least=2, gain=0.01)
+    >>> [stop(value) for value in (-3.0, -2.0, -1.999, -1.998)]
+    [False, False, True, True]
+    """
+
+    def __init__(self, least: int, gain: float = 0.003) -> None:
+        self.least, self.gain = least, gain
+        self.epoch, self.gained_at, self.best = 0, 0, -math.inf
+
+    def __call__(self, value: float) -> bool:
+        self.epoch += 1
+        if math.isinf(self.best) or value > self.best + self.gain * abs(self.best):
+            self.best, self.gained_at = value, self.epoch
+        return self.epoch >= max(self.least, 1.5 * self.gained_at)

@@ -32,7 +32,7 @@ from bigcat.estimators._bayesian_parameters import (
     resolved_prior,
     tolerance,
 )
-from bigcat.estimators._fit import working_dtype
+from bigcat.estimators._memory import working_dtype
 from bigcat.estimators._history import History
 from bigcat.estimators._scores import top_k
 from bigcat.noise import Noise

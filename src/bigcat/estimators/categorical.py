@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bigcat.estimators import _inputs
+from bigcat.estimators._recipe import from_parameters
 from bigcat.estimators.linear import LinearClassifier
 
 
@@ -82,14 +83,15 @@ class CategoricalDistribution(BaseEstimator):
         classes, labels = _inputs.classes_of(y)
         counts = np.bincount(labels, weights)
         model = LinearClassifier(**self.get_params())
-        if model._parts().solver.stochastic:
+        parts = from_parameters(model).parts
+        if parts.solver.stochastic:
             rows, row_weights = labels, weights
         else:
             rows, row_weights = np.arange(len(classes)), counts
         # A column of zeros: its weights stay at zero and the intercepts are the model.
         model.fit(np.zeros((len(rows), 1), np.float32), rows, sample_weight=row_weights)
         bounds = np.full(len(classes), np.nan)
-        if model._parts().bound.is_bound:
+        if parts.bound.is_bound:
             bounds = model.lower_bound(np.zeros((len(classes), 1)), np.arange(len(classes)))
         scores = model.intercept_.astype(np.float64)
         p = np.exp(scores - scores.max())

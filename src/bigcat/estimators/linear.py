@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -15,29 +16,26 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import _random
 from bigcat import noise as noises
-from bigcat._weights import as_rows
 from bigcat.bounds import AugmentReduce
 from bigcat.bounds._base import full_rows
-from bigcat.combinations import Method, resolve
-from bigcat.estimators import _inputs, _start
-from bigcat.estimators._fit import Fit, Outcome, working_dtype
+from bigcat.combinations import Method
+from bigcat.estimators import _inputs, _memory, _start
+from bigcat.estimators._auto import choose, choose_for_stream
+from bigcat.estimators._fit import Fit, Outcome
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
+from bigcat.estimators._recipe import Recipe, Sizes, from_parameters
 from bigcat.estimators._scores import score_blocks
+from bigcat.estimators._training import make_problem, train
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
-from bigcat.solvers import LBFGS, Solver
-from bigcat.solvers._loop import Parts, gradient_slots
-from bigcat.solvers._state import Problem
-
-# A parameter at its default leaves a method's own bound as it is.
-_BOUND_DEFAULTS = {"expectation": "quadrature", "n_nodes": 8, "variational": "auto"}
+from bigcat.solvers import Solver
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
     """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
     try:
-        solver = estimator._parts().solver
+        solver = estimator._stream_recipe(Sizes(1, 1, 2, 1, False)).parts.solver
     except ValueError:
         return True  # the call itself says what is wrong
     if not solver.stochastic:
@@ -46,6 +44,11 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
             "solver='adagrad', 'adaptive' or 'sgd'"
         )
     return True
+
+
+def _sizes(X: Any, n_classes: int) -> Sizes:
+    sparse = scipy.sparse.issparse(X)
+    return Sizes(*X.shape, n_classes, X.nnz if sparse else X.size, sparse)
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):
@@ -60,26 +63,28 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     ----------
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
         Which random utility; `bigcat.noise.CustomNoise` for your own.
-    method : str or Method, default="augment-reduce"
-        A name of `bigcat.methods()`.
-    n_negatives : int, default=32
-        Classes beside its own that a row looks at in a step.
+    method : str or Method, default="auto"
+        "auto" chooses method, sampler, solver, rate, epochs and regularisation from the data;
+        what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`.
+    n_negatives : int or "auto", default="auto"
+        Classes beside its own that a row looks at in a step; 32 where a method is named.
     batch_size : int or "auto", default="auto"
         Rows a step; "auto" is the solver's own: 1 for "vanilla", "umax" and "implicit", else 64.
-    max_epochs : int, default=50
-        Most passes over the data (iterations with ``solver="lbfgs"``).
+    max_epochs : int or "auto", default="auto"
+        Most passes over the data (iterations with ``solver="lbfgs"``); 50 where a method is named.
     learning_rate : float or "auto", default="auto"
         Step size; "auto" is the solver's own.
-    l2 : float, default=0.0
+    l2 : float or "auto", default="auto"
         Ridge on the *sum*: log-likelihood - l2/2 |W|^2, so 1/C of scikit-learn.  Intercepts are
-        not penalised.
+        not penalised.  "auto" is 1 for up to 2,000 rows with ``method="auto"``, as there, and
+        otherwise 0: many rows are regularised by when the fit stops.
     fit_intercept : bool, default=True
     class_weight : dict, "balanced" or None, default=None
     validation_fraction : float, default=0.1
         Part of the rows held out with `early_stopping`.
-    early_stopping : bool, default=False
+    early_stopping : bool or "auto", default="auto"
         Stop when the held-out log-likelihood has not grown by `tol` for `n_iter_no_change`
-        epochs, and keep the best epoch's weights.
+        epochs, and keep the best epoch's weights.  "auto" is False where a method is named.
     n_iter_no_change : int, default=5
     tol : float or None, default=1e-4
         Gain a row below which an epoch counts as none (in the bound where there is no
@@ -89,14 +94,18 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         Start `fit` from the weights of the last one.
     random_state : int, RandomState or None, default=None
         One thread and one seed give the same bits.
+    n_threads : int or None, default=None
+        Threads of a fit.  Several share the weights without locks, so they give other bits each
+        time.  None: one where `random_state` is given, else all cores.
     callbacks : sequence of callables or None, default=None
         Each is called after each epoch with a dict, that epoch's row of `history_` plus
         ``"estimator"``; a true answer stops the fit.
     progress : {"auto", True, False}, default="auto"
         A progress bar with the current bound; "auto" shows one on a terminal.
-    solver : {"auto", "adaptive", "adagrad", "sgd", "vanilla", "umax", "implicit", "lbfgs"} or \
-            Solver, default="auto"
-    sampler : {"auto", "uniform", "everything"} or Sampler, default="auto"
+    solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
+            "lbfgs"} or Solver, default="auto"
+    sampler : {"auto", "uniform", "frequency", "stratified", "co-occurrence", "everything"} or \
+            Sampler, default="auto"
     exact_classes : int or array of labels, default=0
         Classes that every row looks at, beside those drawn; a number takes that many of the most
         frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
@@ -147,22 +156,23 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         noise: str | Noise = "gumbel",
-        method: str | Method = "augment-reduce",
+        method: str | Method = "auto",
         *,
-        n_negatives: int = 32,
+        n_negatives: int | str = "auto",
         batch_size: int | str = "auto",
-        max_epochs: int = 50,
+        max_epochs: int | str = "auto",
         learning_rate: float | str = "auto",
-        l2: float = 0.0,
+        l2: float | str = "auto",
         fit_intercept: bool = True,
         class_weight: dict | str | None = None,
         validation_fraction: float = 0.1,
-        early_stopping: bool = False,
+        early_stopping: bool | str = "auto",
         n_iter_no_change: int = 5,
         tol: float | None = 1e-4,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Sequence[Callable[[dict], Any]] | None = None,
+        n_threads: int | None = None,
         progress: bool | str = "auto",
         solver: str | Solver = "auto",
         sampler: str | Sampler = "auto",
@@ -190,6 +200,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
+        self.n_threads = n_threads
         self.progress = progress
         self.solver = solver
         self.sampler = sampler
@@ -228,7 +239,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         X_val, y_val : optional
             A validation set; its log-likelihood is in `history_` after each epoch.
         """
-        parts = self._parts()
+        self._check_parameters()
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
         weights = _inputs.check_weights(sample_weight, X, self)
@@ -236,14 +247,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
-        if self.early_stopping and validation is None:
-            remedy = "give X_val and y_val or set early_stopping=False"
-            X, labels, weights, validation = _inputs.hold_out(
-                X, labels, weights, len(classes), self.validation_fraction, random_state, remedy
-            )
-        problem = self._problem(X, labels, weights, classes)
+        recipe = self._recipe(_sizes(X, len(classes)))
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
-        outcome = Fit(self, parts, problem, validation, random_state).run(start)
+        data = (X, labels, weights)
+        outcome = train(self, recipe, data, classes, validation, random_state, start)
         self._adopt(outcome, classes)
         validate_data(self, given_X, skip_check_array=True)
         return self
@@ -271,7 +278,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 "the first call of partial_fit needs all classes: pass classes=numpy.unique(y) "
                 "of the whole data"
             )
-        parts = self._parts()
+        self._check_parameters()
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
         if first:
@@ -289,10 +296,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 "sample_weight to partial_fit"
             )
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
-        problem = self._problem(X, labels, weights, known)
+        recipe = self._stream_recipe(_sizes(X, len(known)))
+        problem = make_problem(self, recipe, (X, labels, weights), known)
         start = None if first else (self.coef_, self.intercept_)
-        fit = Fit(self, parts, problem, None, check_random_state(self.random_state))
+        fit = Fit(self, recipe, problem, None, check_random_state(self.random_state))
         outcome = fit.run(start, resume=getattr(self, "_resume", None), one_pass=True)
+        outcome.history.choice = recipe.choice
         self._adopt(outcome, known, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
@@ -316,18 +325,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         >>> LinearClassifier().memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
         1.7...
         """
-        parts = self._parts()
-        weights = n_features * n_classes
-        item = np.dtype(working_dtype(dtype, weights)).itemsize
-        if isinstance(parts.solver, LBFGS):  # float64, its pairs of vectors, a few work arrays
-            return 8 * weights * (2 * parts.solver.memory + 8) + 8 * (1 << 23)
-        n_majors, n_minors = (n_features, n_classes) if sparse else (n_classes, n_features)
-        majors_a_row = max_row_nonzeros if sparse else parts.sampler.width(n_classes) + 1
-        batch_size = min(parts.solver.batch_size(self.batch_size), n_rows)
-        slots = gradient_slots(parts.solver, batch_size, majors_a_row, n_majors)
-        copies = 1 + parts.solver.has_state + bool(self.early_stopping)
-        a_row = parts.bound.n_local + parts.solver.implicit * (1 if batch_size == 1 else batch_size)
-        return item * (weights * copies + slots * n_minors) + 8 * n_rows * a_row
+        self._check_parameters()
+        n_values = n_rows * (max_row_nonzeros if sparse else n_features)
+        sizes = Sizes(n_rows, n_features, n_classes, n_values, sparse)
+        return _memory.needed(self._recipe(sizes), sizes, max_row_nonzeros, dtype)
 
     # Prediction
 
@@ -372,7 +373,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
         """The method's bound on `log_proba_of`, at the best local parameters, (n,)."""
         X, labels = self._check_pairs(X, y)
-        parts = self._parts()
+        parts = self._recipe(_sizes(X, len(self.classes_))).parts
         if not parts.bound.is_bound:
             raise ValueError(
                 f"the {parts.bound.name} objective is an estimator, not a bound; log_proba_of "
@@ -420,49 +421,20 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
         return X, labels
 
-    def _parts(self) -> Parts:
+    def _check_parameters(self) -> None:
+        """Raise for parameters that cannot be right, whatever the data are."""
         _start.check_parameters(self)
-        return resolve(
-            self.method,
-            noises.resolve(self.noise),
-            solver=self.solver,
-            sampler=self.sampler,
-            n_negatives=self.n_negatives,
-            learning_rate=self.learning_rate,
-            bound_options={
-                name: getattr(self, name)
-                for name, default in _BOUND_DEFAULTS.items()
-                if getattr(self, name) != default
-            },
-        )
+        if not self._chooses():
+            from_parameters(self)
 
-    def _problem(self, X: Any, labels: np.ndarray, weights: np.ndarray, classes: np.ndarray):
-        dtype = working_dtype(X.dtype, X.shape[1] * len(classes))
-        return Problem(
-            as_rows(X, dtype),
-            labels,
-            weights,
-            X.shape[1],
-            len(classes),
-            l2=float(self.l2),
-            fit_intercept=bool(self.fit_intercept),
-            head=self._head(np.bincount(labels, weights, len(classes)), classes),
-        )
+    def _chooses(self) -> bool:
+        return isinstance(self.method, str) and self.method == "auto"
 
-    def _head(self, frequencies: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        """Numbers of the classes that are kept exact."""
-        chosen = self.exact_classes
-        if isinstance(chosen, (int, np.integer)):
-            if chosen == 0:
-                return np.empty(0, np.int64)
-            return np.sort(np.argsort(-frequencies, kind="stable")[:chosen]).astype(np.int64)
-        try:
-            return np.unique(_inputs.encode(chosen, classes))
-        except ValueError as error:
-            raise ValueError(
-                f"exact_classes={chosen!r} holds labels that y does not; give labels of y, or a "
-                "number of classes"
-            ) from error
+    def _recipe(self, sizes: Sizes) -> Recipe:
+        return choose(self, sizes) if self._chooses() else from_parameters(self)
+
+    def _stream_recipe(self, sizes: Sizes) -> Recipe:
+        return choose_for_stream(self, sizes) if self._chooses() else from_parameters(self)
 
     def _validation(self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int):
         if (X_val is None) != (y_val is None):
@@ -497,7 +469,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.coef_ = outcome.coef
         self.intercept_ = outcome.intercept
         before = self.history_ if append else []
-        self.history_: History = History([*before, *outcome.history])
+        choice = outcome.history.choice
+        self.history_: History = History([*before, *outcome.history], choice=choice)
         self.n_iter_: int = len(self.history_)
         self._resume = outcome.resume
         self.exact_classes_ = classes[outcome.head]

@@ -28,6 +28,10 @@ class Sampler:
         """The most classes that one draw can give."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")
 
+    def memory(self, n_rows: int, n_classes: int, n_values: int) -> int:
+        """Bytes of its tables, for data of these sizes."""
+        return 0
+
     def with_own_scratch(self, tag: Any) -> Any:
         """The tag for another thread: what draws write to is its own, the rest is shared."""
         return tag

@@ -290,7 +290,9 @@ def run_epochs(
                 seconds = max(time.perf_counter() - chunk_started, 1e-6)
                 done = end
                 if state.average is not None and (done == average_at or done == problem.n_rows):
-                    state.average.add(state.weights * state.weights.dtype.type(scale), state.intercepts)
+                    state.average.add(
+                        state.weights * state.weights.dtype.type(scale), state.intercepts
+                    )
                     average_at += between
                 on_chunk(done / problem.n_rows, total / total_weight * problem.n_rows / done)
                 grow = min(2.0, CHUNK_SECONDS / seconds)

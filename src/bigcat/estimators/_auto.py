@@ -1,0 +1,158 @@
+"""``method="auto"``: which method for which data, and a learning rate that nobody has to choose.
+
+The limits here come from measurements; ``docs/choosing.md`` has the table.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bigcat import noise as noises
+from bigcat.estimators._recipe import (
+    Recipe,
+    Sizes,
+    from_parameters,
+    n_threads,
+    named_parts,
+    setting,
+)
+from bigcat.estimators._stopping import GrowingPatience, NoGain
+from bigcat.noise import Gumbel
+from bigcat.solvers import LBFGS, Damped
+
+#: Up to here all rows and classes at once, with a ridge as in scikit-learn.
+FEW_ROWS = 2_000
+FEW_WEIGHTS = 1 << 20
+#: Up to here the exact softmax is the fastest way to its own answer.
+FEW_CLASSES = 4_096
+#: Scores of all rows that make one evaluation of the likelihood too long for L-BFGS.
+#: Epochs: the most with an average of the weights, and those with a rate that falls to zero.
+MOST_EPOCHS = 60
+FALLING_EPOCHS = 8
+N_NEGATIVES = 20
+
+
+def choose(estimator: Any, sizes: Sizes) -> Recipe:
+    """The recipe for data of these sizes; parameters that the user has set are kept."""
+    softmax = isinstance(noises.resolve(estimator.noise), Gumbel)
+    few = sizes.n_rows <= FEW_ROWS and sizes.n_features * sizes.n_classes <= FEW_WEIGHTS
+    if estimator.solver == "lbfgs" or (estimator.solver == "auto" and few):
+        return _all_at_once(estimator, sizes)
+    if softmax and sizes.n_classes <= FEW_CLASSES and estimator.sampler == "auto":
+        method, sampler = "exact", "everything"
+        reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
+    else:
+        method = "complementary" if softmax else "augment-reduce"
+        sampler = estimator.sampler
+        if sampler == "auto":
+            sampler = "co-occurrence" if sizes.sparse else "stratified"
+        reason = f"{sizes.n_classes:,} classes: a few are drawn for each row"
+        if sampler == "co-occurrence":
+            reason += ", most of them classes that share features with it"
+    if estimator.solver != "auto":
+        recipe = from_parameters(_With(estimator, method=method, sampler=sampler))
+        return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
+    return _damped(estimator, sizes, method, sampler, reason)
+
+
+def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
+    """The recipe of a pass over some of the rows, of which the rest is not known."""
+    softmax = isinstance(noises.resolve(estimator.noise), Gumbel)
+    method, sampler = "exact", "everything"
+    if not softmax or sizes.n_classes > FEW_CLASSES or estimator.sampler != "auto":
+        method = "complementary" if softmax else "augment-reduce"
+        sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
+    given = _With(estimator, method=method, sampler=sampler)
+    if estimator.solver == "auto":
+        rate = 1.0 if estimator.learning_rate == "auto" else float(estimator.learning_rate)
+        given.solver, given.learning_rate = Damped(rate, schedule="constant"), "auto"
+    recipe = from_parameters(given)
+    return replace(recipe, choice=_told(recipe, "rows come in parts"))
+
+
+def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
+    parts = named_parts(estimator, "exact", solver="lbfgs", learning_rate="auto")
+    l2 = float(setting(estimator, "l2", auto=1.0))
+    recipe = Recipe(
+        parts,
+        batch_size=sizes.n_rows,
+        max_epochs=int(setting(estimator, "max_epochs", auto=200)),
+        l2=l2,
+        early_stopping=bool(setting(estimator, "early_stopping")),
+        stop=lambda: NoGain(estimator.tol, estimator.n_iter_no_change),
+    )
+    reason = f"{sizes.n_rows:,} rows are few enough to maximise the penalised likelihood itself"
+    return replace(recipe, choice=_told(recipe, reason))
+
+
+def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str) -> Recipe:
+    """Damped steps: to a stop on held-out rows with an average, or a rate that falls to zero."""
+    searches = estimator.learning_rate == "auto"
+    stops = setting(estimator, "early_stopping", auto=method == "exact")
+    solver = Damped(
+        learning_rate=1.0 if searches else float(estimator.learning_rate),
+        schedule="constant" if stops else "linear",
+        average=bool(stops),
+    )
+    parts = named_parts(
+        estimator,
+        method,
+        solver=solver,
+        sampler=sampler,
+        learning_rate="auto",
+        n_negatives=setting(estimator, "n_negatives", auto=N_NEGATIVES),
+    )
+    least = int(np.clip(20_000 // sizes.n_rows, 2, 50))
+    recipe = Recipe(
+        parts,
+        batch_size=parts.solver.batch_size(estimator.batch_size),
+        max_epochs=int(
+            setting(estimator, "max_epochs", auto=MOST_EPOCHS if stops else FALLING_EPOCHS)
+        ),
+        l2=float(setting(estimator, "l2")),
+        early_stopping=bool(stops),
+        searches_rate=searches,
+        refits=bool(stops) and estimator.early_stopping == "auto",
+        n_threads=n_threads(estimator),
+        stop=(lambda: GrowingPatience(least)) if stops else (lambda: NoGain(None, 1)),
+    )
+    ends = (
+        "it ends when held-out rows no longer gain, and is then run on all rows"
+        if stops
+        else f"the rate falls to zero over {recipe.max_epochs} epochs"
+    )
+    return replace(recipe, choice=_told(recipe, f"{reason}; {ends}"))
+
+
+def _told(recipe: Recipe, reason: str) -> dict[str, Any]:
+    parts = recipe.parts
+    told = {
+        "bound": parts.bound.name,
+        "sampler": parts.sampler.name,
+        "solver": parts.solver.name,
+        "batch_size": recipe.batch_size,
+        "max_epochs": recipe.max_epochs,
+        "l2": recipe.l2,
+        "n_threads": recipe.n_threads,
+        "reason": reason,
+    }
+    if hasattr(parts.sampler, "n_negatives"):
+        told["n_negatives"] = parts.sampler.n_negatives
+    if not isinstance(parts.solver, LBFGS):
+        told["learning_rate"] = getattr(parts.solver, "learning_rate", math.nan)
+    return told
+
+
+class _With:
+    """An estimator with some parameters changed, to read."""
+
+    def __init__(self, estimator: Any, **changed: Any) -> None:
+        self._estimator = estimator
+        self.__dict__.update(changed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._estimator, name)

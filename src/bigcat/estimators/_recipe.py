@@ -1,0 +1,110 @@
+"""How a fit is run: the parts, the passes, and when it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bigcat import noise as noises
+from bigcat.combinations import resolve
+from bigcat.estimators._stopping import NoGain
+from bigcat.solvers._loop import Parts
+
+#: What "auto" stands for where a method is named.
+NAMED_DEFAULTS = {"n_negatives": 32, "max_epochs": 50, "early_stopping": False, "l2": 0.0}
+# A parameter at its default leaves a method's own bound as it is.
+_BOUND_DEFAULTS = {"expectation": "quadrature", "n_nodes": 8, "variational": "auto"}
+
+
+class Sizes(NamedTuple):
+    """What there is to fit."""
+
+    n_rows: int
+    n_features: int
+    n_classes: int
+    n_values: int  # non-zeros, or all entries of dense rows
+    sparse: bool
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides how a fit runs, with nothing left to "auto" but the rate.
+
+    Parameters
+    ----------
+    searches_rate : bool
+        Find the learning rate by short trials first.
+    refits : bool
+        Fit once more on all rows, the held-out ones too, for as many epochs as were best.
+    stop : callable
+        Makes a rule that is told each epoch's value, and says when to stop.
+    choice : dict
+        What was chosen and why, for people.
+    """
+
+    parts: Parts
+    batch_size: int
+    max_epochs: int
+    l2: float = 0.0
+    early_stopping: bool = False
+    searches_rate: bool = False
+    refits: bool = False
+    n_threads: int = 1
+    stop: Callable[[], Any] = field(default=lambda: NoGain(None, 1))
+    choice: dict[str, Any] | None = None
+
+
+def from_parameters(estimator: Any) -> Recipe:
+    """The recipe of a named method: the estimator's parameters as they are."""
+    parts = named_parts(estimator, estimator.method)
+    return Recipe(
+        parts,
+        batch_size=parts.solver.batch_size(estimator.batch_size),
+        max_epochs=int(setting(estimator, "max_epochs")),
+        l2=float(setting(estimator, "l2")),
+        early_stopping=bool(setting(estimator, "early_stopping")),
+        n_threads=n_threads(estimator),
+        stop=lambda: NoGain(estimator.tol, estimator.n_iter_no_change),
+    )
+
+
+def named_parts(estimator: Any, method: Any, **instead: Any) -> Parts:
+    """The parts of a method, with the estimator's parameters and some others instead."""
+    options = {
+        "solver": estimator.solver,
+        "sampler": estimator.sampler,
+        "n_negatives": setting(estimator, "n_negatives"),
+        "learning_rate": estimator.learning_rate,
+        **instead,
+    }
+    bound_options = {
+        name: getattr(estimator, name)
+        for name, default in _BOUND_DEFAULTS.items()
+        if getattr(estimator, name) != default
+    }
+    noise = noises.resolve(estimator.noise)
+    return resolve(method, noise, bound_options=bound_options, **options)
+
+
+def setting(estimator: Any, name: str, auto: Any = None) -> Any:
+    """A parameter, or what "auto" stands for."""
+    value = getattr(estimator, name)
+    if not (isinstance(value, str) and value == "auto"):
+        return value
+    return NAMED_DEFAULTS[name] if auto is None else auto
+
+
+def n_threads(estimator: Any) -> int:
+    """Threads of a fit: as asked; else all cores, but one where a seed asks for the same bits."""
+    if estimator.n_threads is not None:
+        return int(estimator.n_threads)
+    return 1 if estimator.random_state is not None else available_cores()
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

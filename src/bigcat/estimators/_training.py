@@ -1,0 +1,159 @@
+"""From checked data and a recipe to fitted weights: holding out, searching, fitting, refitting."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bigcat._weights import as_rows, gather_minors
+from bigcat.estimators import _inputs
+from bigcat.estimators._fit import Fit, Outcome
+from bigcat.estimators._memory import working_dtype
+from bigcat.estimators._rate_search import search_rate
+from bigcat.estimators._recipe import Recipe, available_cores
+from bigcat.estimators._stopping import NoGain
+from bigcat.solvers._state import Problem
+
+#: From here on classes are numbered by frequency inside, so that the frequent ones, which most
+#: steps visit, share cache lines and can be visited as one run.
+MANY_CLASSES = 2_048
+#: Rows held out for a choice that we make ourselves.
+HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 20, 100, 2_000
+
+Rows = tuple[Any, np.ndarray, np.ndarray]  # X, labels, row weights
+
+
+def train(
+    estimator: Any,
+    recipe: Recipe,
+    data: Rows,
+    classes: np.ndarray,
+    validation: Rows | None,
+    random_state: np.random.RandomState,
+    start: tuple[np.ndarray, np.ndarray] | None,
+) -> Outcome:
+    """Run a recipe: one fit, or with what it asks for before and after."""
+    order = _by_frequency(data, len(classes))
+    if order is not None:
+        rank = np.argsort(order)
+        data = (data[0], rank[data[1]], data[2])
+        validation = validation and (validation[0], rank[validation[1]], validation[2])
+        start = start and (start[0][order], start[1][order])
+        classes = classes[order]
+    outcome = _train(estimator, recipe, data, classes, validation, random_state, start)
+    if order is not None:
+        outcome.coef = _reordered(outcome.coef, rank)
+        outcome.intercept = outcome.intercept[rank]
+        outcome.head = np.sort(order[outcome.head])
+    return outcome
+
+
+def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_state, start):
+    everything = data
+    chosen_by_us = validation is None and recipe.choice is not None
+    if validation is None and (recipe.early_stopping or recipe.searches_rate):
+        data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
+    seconds = 0.0
+    if recipe.searches_rate and start is None:
+        problem = make_problem(estimator, recipe, data, classes)
+        recipe, report = search_rate(
+            recipe, *data, validation, problem, estimator.init, random_state
+        )
+        seconds = report["seconds"]
+        rate = getattr(recipe.parts.solver, "learning_rate", None)
+        told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
+        recipe = replace(recipe, choice=told)
+    if chosen_by_us and not recipe.early_stopping:  # what was held out was for the search only
+        data, validation = everything, None
+    problem = make_problem(estimator, recipe, data, classes)
+    fit = Fit(estimator, recipe, problem, validation, random_state)
+    outcome = fit.run(start)
+    best_epoch = fit.best[1]
+    if recipe.refits and chosen_by_us and best_epoch:
+        outcome = _refit(
+            estimator, recipe, everything, classes, random_state, start, outcome, best_epoch
+        )
+    for row in outcome.history:
+        row["seconds"] += seconds
+    outcome.history.choice = recipe.choice
+    return outcome
+
+
+def _refit(estimator, recipe, data, classes, random_state, start, before: Outcome, n_epochs: int):
+    """All rows, for as many epochs as were best on those that were held out."""
+    recipe = replace(
+        recipe, max_epochs=n_epochs, early_stopping=False, stop=lambda: NoGain(None, 1)
+    )
+    problem = make_problem(estimator, recipe, data, classes)
+    outcome = Fit(estimator, recipe, problem, None, random_state).run(start)
+    last = before.history[-1]
+    for row in outcome.history:
+        row["epoch"] += last["epoch"]
+        row["seconds"] += last["seconds"]
+        row["compile_seconds"] = last["compile_seconds"]
+    outcome.history = type(before.history)([*before.history, *outcome.history])
+    return outcome
+
+
+def make_problem(estimator: Any, recipe: Recipe, data: Rows, classes: np.ndarray) -> Problem:
+    X, labels, weights = data
+    frequencies = np.bincount(labels, weights, len(classes))
+    return Problem(
+        as_rows(X, working_dtype(X.dtype, X.shape[1] * len(classes))),
+        labels,
+        weights,
+        X.shape[1],
+        len(classes),
+        l2=recipe.l2,
+        fit_intercept=bool(estimator.fit_intercept),
+        head=_head(estimator.exact_classes, frequencies, classes),
+    )
+
+
+def _head(chosen: Any, frequencies: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Numbers of the classes that are kept exact."""
+    if isinstance(chosen, (int, np.integer)):
+        if chosen == 0:
+            return np.empty(0, np.int64)
+        return np.sort(np.argsort(-frequencies, kind="stable")[:chosen]).astype(np.int64)
+    order = np.argsort(classes, kind="stable")
+    try:
+        return np.unique(order[_inputs.encode(chosen, classes[order])])
+    except ValueError as error:
+        raise ValueError(
+            f"exact_classes={chosen!r} holds labels that y does not; give labels of y, or a "
+            "number of classes"
+        ) from error
+
+
+def _hold_out(estimator, recipe: Recipe, data: Rows, n_classes: int, random_state):
+    fraction = estimator.validation_fraction
+    if recipe.choice is not None:
+        n = len(data[1])
+        wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), MOST_HELD_OUT)
+        fraction = max(wanted, 1) / n
+    remedy = "give X_val and y_val or set early_stopping=False"
+    *kept, held = _inputs.hold_out(*data, n_classes, fraction, random_state, remedy)
+    return tuple(kept), held
+
+
+def _by_frequency(data: Rows, n_classes: int) -> np.ndarray | None:
+    """Classes from the most frequent one down; None where the order makes no difference."""
+    if n_classes < MANY_CLASSES:
+        return None
+    return np.argsort(-np.bincount(data[1], data[2], n_classes), kind="stable")
+
+
+def _reordered(coef: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """``coef[places]``; in place where it is stored feature by feature, as a copy may not fit."""
+    if coef.flags.c_contiguous:
+        return coef[places]
+    weights = coef.T
+    n = available_cores()
+    edges = np.linspace(0, len(weights), n + 1).astype(int)
+    with ThreadPoolExecutor(n) as pool:
+        list(pool.map(lambda a, b: gather_minors(weights[a:b], places), edges[:-1], edges[1:]))
+    return coef
