@@ -110,6 +110,7 @@ def save_model(
         "n_features_in": int(model.n_features_in_),
         "n_iter": to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
+        "choice": to_json(getattr(getattr(model, "history_", None), "choice", None)),
     }
     header |= (_pack_linear if kind == "LinearClassifier" else _pack_bayesian)(tensors, model)
     if hasattr(model, "feature_names_in_"):
@@ -156,7 +157,8 @@ def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: b
     with _opened(path) as (header, read):
         classes = unpack_labels(read, "classes", header["classes"])
         model = _unfitted(path, header, read, noise)
-        history = History([_with_nan(row) for row in header["history"]])
+        rows = [_with_nan(row) for row in header["history"]]
+        history = History(rows, choice=from_json(header.get("choice")))
         if header["estimator"] == "LinearClassifier":
             _unpack_linear(path, header, read, model, classes, history)
         else:

@@ -26,6 +26,7 @@ PARAMETERS = {
     "l2": "l2",
     "early_stopping": "early_stopping",
     "validation_fraction": "validation_fraction",
+    "threads": "n_threads",
     "seed": "random_state",
 }
 
@@ -58,7 +59,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
 
     model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
     model.add_argument("--noise", help="gumbel (softmax), gaussian (probit) or logistic")
-    model.add_argument("--method", help="such as augment-reduce, one-vs-each, exact")
+    model.add_argument("--method", help="auto (default), or such as exact, augment-reduce")
     model.add_argument("--solver", help="how the weights move")
     model.add_argument("--sampler", help="how other classes are drawn")
     model.add_argument("--expectation", help="quadrature or sample")
@@ -66,7 +67,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     model.add_argument(
         "--exact-classes", type=int, metavar="N", help="frequent classes that are always in"
     )
-    model.add_argument("--l2", type=float, metavar="X", help="ridge penalty")
+    model.add_argument("--l2", type=_rate, metavar="X", help="ridge penalty: a number, or auto")
 
     _bayesian.add_fit_options(parser)
 
@@ -82,6 +83,9 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     )
     training.add_argument(
         "--validation-fraction", type=float, metavar="X", help="share of rows to hold back"
+    )
+    training.add_argument(
+        "--threads", type=int, metavar="N", help="default 1; several give other bits each time"
     )
     training.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")
 
@@ -168,6 +172,7 @@ def _report(estimator: Any) -> dict[str, Any]:
         "bound": last["bound"],
         "log_likelihood": last["log_likelihood"],
         "validation_log_likelihood": last["validation_log_likelihood"],
+        "choice": estimator.history_.choice,
     }
 
 
@@ -220,7 +225,12 @@ def _data_rows(train: Dataset, memory: int) -> list[tuple[str, str, str]]:
 def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     compiled = report["compile_seconds"]
     remark = f"and {compiled:.1f} to compile" if compiled >= 0.05 else ""
-    rows = [
+    rows = []
+    if report["choice"]:
+        choice = report["choice"]
+        rows.append(("method", f"{choice['bound']}", choice["reason"]))
+        rows.append(("solver", choice["solver"], _solver_remark(choice)))
+    rows += [
         ("epochs", f"{report['epochs']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", remark),
     ]
@@ -236,6 +246,17 @@ def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         rows.append(("validation", f"{validation:.4f}", "log-likelihood of held-back rows, nats"))
     rows.append(("model", _output.size(report["model_bytes"]), report["model"]))
     return rows
+
+
+def _solver_remark(choice: dict[str, Any]) -> str:
+    remarks = [f"sampler {choice['sampler']}", f"l2 {choice['l2']:g}"]
+    if "learning_rate" in choice:
+        rate = f"learning rate {choice['learning_rate']:.3g}"
+        search = choice.get("rate_search")
+        if search:
+            rate += f" from {len(search['trials'])} trials, {search['seconds']:.1f} seconds"
+        remarks.append(rate)
+    return "; ".join(remarks)
 
 
 def _range(text: str) -> tuple[int, int]:

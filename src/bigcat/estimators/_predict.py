@@ -18,13 +18,13 @@ from threadpoolctl import ThreadpoolController
 
 from bigcat._weights import as_rows, read_only
 from bigcat.estimators import _scores
-from bigcat.estimators._recipe import available_cores
 from bigcat.estimators._predict_kernel import (
     DENSE_ROWS,
     best_classes,
     log_probs,
     log_probs_of_labels,
 )
+from bigcat.estimators._recipe import available_cores
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 

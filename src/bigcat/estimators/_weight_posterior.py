@@ -13,8 +13,8 @@ from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
 from bigcat.estimators import _inputs, _progress
 from bigcat.estimators._bayesian_parameters import prior_scales, tolerance
 from bigcat.estimators._fit import mean_log_likelihood
-from bigcat.estimators._memory import working_dtype
 from bigcat.estimators._history import History
+from bigcat.estimators._memory import working_dtype
 from bigcat.estimators._stopping import Plateau
 from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Parts

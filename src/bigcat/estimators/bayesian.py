@@ -32,8 +32,8 @@ from bigcat.estimators._bayesian_parameters import (
     resolved_prior,
     tolerance,
 )
-from bigcat.estimators._memory import working_dtype
 from bigcat.estimators._history import History
+from bigcat.estimators._memory import working_dtype
 from bigcat.estimators._scores import top_k
 from bigcat.noise import Noise
 from bigcat.solvers._loop import Parts
