@@ -104,12 +104,12 @@ def shortened(slope, whole):
     """The u in (0, 1] with u (1 - q + q exp(whole slope u)) = 1, where slope = 1 - q."""
     missing = min(max(slope, 0.0), 1.0)
     q, a = 1.0 - missing, whole * missing
+    if q < 1e-300 or (a < 30.0 and q * math.expm1(a) < 1e-3):
+        return 1.0
     # u exp(a u) q + u missing = 1.  Its left side is convex and grows, so Newton's method comes
-    # down to the root from any point above it; min(1, log(1 + a / q) / a) is one.
+    # down to the root from any point above it: 1 is one, and so is log(1 + a / q) / a if a / q > 2.
     u = 1.0
-    if a * q < 1e-3:
-        return u
-    if q > 1e-9:
+    if a > 2.0 * q:
         u = min(1.0, math.log1p(a / q) / a)
     for _ in range(8):
         e = q * math.exp(a * u)
