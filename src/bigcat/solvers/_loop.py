@@ -187,7 +187,7 @@ def run_epochs(
     order = Order(problem, plan, settings, random_state)
     work = make_work(problem, parts, batch_size, state.weights)
     bound = parts.bound.lower(parts.noise)
-    sampler = parts.sampler.lower(problem.n_classes, problem.head)
+    sampler = parts.sampler.lower(problem)
     solver = parts.solver.lower()
     bounded = plan.weight_bound < np.inf
     scale, squared_norm = 1.0, float(np.vdot(state.weights, state.weights)) if bounded else 0.0
