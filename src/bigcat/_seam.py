@@ -43,13 +43,13 @@ def log_pdf_grad(noise, t):
 
 
 @generic
-def draw(sampler, rng, label, classes, counts):
-    """Draw classes other than `label`, all distinct.
+def draw(sampler, rng, rows, i, label, classes, counts):
+    """Draw classes other than `label`, all distinct, for row `i` of the rows trained on.
 
     Fills ``classes[:n]`` and ``counts[:n]``, the latter with how many classes each drawn one
-    stands for (the inverse of its expected number of appearances), and ``counts[n]`` with what
-    the label would stand for were it drawn like the others.  Returns n and how many of them, at
-    the front, are in whatever is drawn.
+    stands for (the inverse of its expected number of appearances, times how often it appeared),
+    and ``counts[n]`` with what the label would stand for were it drawn like the others.  Returns
+    n, which may be 0, and how many of them, at the front, are in whatever is drawn.
     """
 
 

@@ -253,7 +253,7 @@ def train_rows(
     value = 0.0
     for r in range(first, last):
         i = order[r]
-        n, n_always = draw(sampler, rng, labels[i], classes, counts)
+        n, n_always = draw(sampler, rng, rows, i, labels[i], classes, counts)
         classes[n] = labels[i]
         iteration += 1
         step_rate = rate(solver, iteration, epoch)

@@ -273,7 +273,7 @@ class _Run:
         self.problem, self.shuffle = problem, shuffle
         self.random_state = random_state or np.random.RandomState(0)
         self.bound, self.solver = _check_parts(parts), parts.solver.lower()
-        self.sampler = parts.sampler.lower(problem.n_classes, problem.head)
+        self.sampler = parts.sampler.lower(problem)
         self.width = parts.sampler.width(problem.n_classes, problem.head)
         start = _Start(problem, parts, prior_scale, intercept_scale)
         self.weights, self.intercepts, self.local = start.weights, start.intercepts, start.local

@@ -1,9 +1,13 @@
 """Which classes a step looks at."""
 
 from bigcat.samplers._base import Sampler
+from bigcat.samplers.co_occurrence import CoOccurrence
 from bigcat.samplers.everything import Everything
+from bigcat.samplers.frequency import Frequency, Stratified
 from bigcat.samplers.uniform import Uniform
 
-__all__ = ["Everything", "Sampler", "Uniform"]
+__all__ = ["CoOccurrence", "Everything", "Frequency", "Sampler", "Stratified", "Uniform"]
 
-REGISTRY: dict[str, type[Sampler]] = {s.name: s for s in (Uniform, Everything)}
+REGISTRY: dict[str, type[Sampler]] = {
+    s.name: s for s in (Uniform, Everything, Frequency, Stratified, CoOccurrence)
+}

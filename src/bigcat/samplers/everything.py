@@ -8,8 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bigcat._jit import implement
+from bigcat._problem import Problem
 from bigcat._seam import draw
-from bigcat.samplers._base import Sampler
+from bigcat.samplers._base import Sampler, always_in
 
 
 class EverythingTag(NamedTuple):
@@ -31,21 +32,16 @@ class Everything(Sampler):
     name: ClassVar[str] = "everything"
     promise: ClassVar[str] = "all other classes; cost grows with their number"
 
-    def lower(self, n_classes: int, head: np.ndarray | None = None) -> EverythingTag:
-        return EverythingTag(n_classes, np.asarray([] if head is None else head, dtype=np.int64))
+    def lower(self, problem: Problem) -> EverythingTag:
+        return EverythingTag(problem.n_classes, problem.head)
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
         return n_classes - 1
 
 
 @implement(draw, EverythingTag)
-def _(sampler, rng, label, classes, counts):
-    n = 0
-    for k in sampler.head:
-        if k != label:
-            classes[n] = k
-            n += 1
-    n_always = n
+def _(sampler, rng, rows, i, label, classes, counts):
+    n = n_always = always_in(sampler.head, label, classes, counts)
     for k in range(sampler.n_classes):
         inside = k == label
         for c in range(n_always):

@@ -9,8 +9,9 @@ import numpy as np
 
 from bigcat import _random
 from bigcat._jit import device, implement
+from bigcat._problem import Problem
 from bigcat._seam import draw
-from bigcat.samplers._base import Sampler
+from bigcat.samplers._base import Sampler, always_in
 
 _FREE = np.int64(-1)
 
@@ -50,11 +51,13 @@ class Uniform(Sampler):
 
     name: ClassVar[str] = "uniform"
     promise: ClassVar[str] = "uniform over the other classes, without replacement"
+    scratch: ClassVar[tuple[str, ...]] = ("table", "pool")
     n_negatives: int = 1
 
-    def lower(self, n_classes: int, head: np.ndarray | None = None) -> Any:
-        if head is not None and len(head):
-            return self._lower_with_head(n_classes, np.asarray(head, dtype=np.int64))
+    def lower(self, problem: Problem) -> Any:
+        n_classes = problem.n_classes
+        if len(problem.head):
+            return self._lower_with_head(n_classes, problem.head)
         n_drawn = min(self.n_negatives, n_classes - 1)
         return UniformTag(n_classes, n_drawn, *_scratch(n_drawn, n_classes - 1))
 
@@ -64,9 +67,6 @@ class Uniform(Sampler):
         place[rest] = np.arange(len(rest))
         n_drawn = min(self.n_negatives, len(rest))
         return HeadAndUniformTag(head, rest, place, n_drawn, *_scratch(n_drawn, len(rest)))
-
-    def with_own_scratch(self, tag: Any) -> Any:
-        return tag._replace(table=tag.table.copy(), pool=tag.pool.copy())
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
         n_head = 0 if head is None else len(head)
@@ -111,7 +111,7 @@ def _distinct(rng, n, n_others, table, pool, out, start):
 
 
 @implement(draw, UniformTag)
-def _(sampler, rng, label, classes, counts):
+def _(sampler, rng, rows, i, label, classes, counts):
     n, n_others = sampler.n_drawn, sampler.n_classes - 1
     _distinct(rng, n, n_others, sampler.table, sampler.pool, classes, 0)
     for c in range(n):
@@ -123,14 +123,8 @@ def _(sampler, rng, label, classes, counts):
 
 
 @implement(draw, HeadAndUniformTag)
-def _(sampler, rng, label, classes, counts):
-    n = 0
-    for k in sampler.head:
-        if k != label:
-            classes[n] = k
-            counts[n] = 1.0
-            n += 1
-    n_always = n
+def _(sampler, rng, rows, i, label, classes, counts):
+    n = n_always = always_in(sampler.head, label, classes, counts)
     place = sampler.place[label]
     n_others = sampler.rest.shape[0] - (1 if place >= 0 else 0)
     n_drawn = min(sampler.n_drawn, n_others)

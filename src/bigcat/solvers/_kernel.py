@@ -170,8 +170,9 @@ def train_rows(
         offset = (start - first) % block
         if offset == 0:
             for r in range(min(block, last - start)):
-                y = labels[order[start + r]]
-                n, n_always = draw(sampler, rng, y, classes[r], counts[r])
+                i = order[start + r]
+                y = labels[i]
+                n, n_always = draw(sampler, rng, rows, i, y, classes[r], counts[r])
                 classes[r, n] = y
                 sizes[r], always[r] = n, n_always
             prefetch_row(rows, order[start], weights, classes[0], sizes[0] + 1)

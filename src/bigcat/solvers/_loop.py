@@ -199,7 +199,7 @@ def run_epochs(
     n_threads = settings.n_threads if _can_share(plan) else 1
     works = [make_work(problem, parts, batch_size, state.weights) for _ in range(n_threads)]
     bound = parts.bound.lower(parts.noise)
-    sampler = parts.sampler.lower(problem.n_classes, problem.head)
+    sampler = parts.sampler.lower(problem)
     samplers = [sampler, *(parts.sampler.with_own_scratch(sampler) for _ in range(n_threads - 1))]
     rngs = [state.rng, *(_random.new_state(random_state) for _ in range(n_threads - 1))]
     n_steps = settings.max_epochs * -(-problem.n_rows // batch_size)

@@ -1,0 +1,188 @@
+"""Which classes occur with which features: the tables behind `CoOccurrence`.
+
+A draw picks a feature of the row and then one of the labels of the rows that have it; what such a
+draw stands for needs the share of *every* drawn class among the labels of *every* one of the row's
+features.  These look-ups are nearly all of the work, so each feature has a hash table of its own,
+in one or two cache lines where the feature is rare.  A class is in one of two slots (cuckoo
+hashing; Pagh and Rodler, 2004): no look-up has a branch to mispredict, and all run at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bigcat._jit import device, float_of_bits, kernel
+from bigcat._problem import Problem
+from bigcat._weights import SparseRows
+
+#: A class that there is not, with a share of 0.
+_FREE = np.int64(0x7FFFFFFF << 32)
+_NO_FEATURE = -1
+#: Moves before a hash table is taken for too small; rings are short where it is not.
+_MOST_MOVES = 50
+
+
+class FeatureIndex(NamedTuple):
+    """Features with no row, or that no row lists, have no labels and no slots."""
+
+    rarest: np.ndarray  # (n_rows, n) int32: features that a row draws by, -1 where it has fewer
+    first_label: np.ndarray  # (n_features + 1,) int64: a feature's place in `labels`
+    labels: np.ndarray  # int32: of the rows that have the feature
+    first_slot: np.ndarray  # (n_features + 1,) int64: a feature's hash table, a power of two long
+    slots: np.ndarray  # int64: class, then the bits of its share of the labels
+
+
+def feature_index(problem: Problem, rows: SparseRows, n: int) -> FeatureIndex:
+    """Tables of the rows that count, with the `n` rarest features for each row."""
+    indptr, indices, n_features = rows.indptr, rows.indices, problem.n_features
+    counted = problem.row_weights > 0.0
+    n_with = np.zeros(n_features, np.int64)
+    _count(indptr, indices, counted, n_with)
+    rarest = np.full((problem.n_rows, n), _NO_FEATURE, np.int32)
+    listed = np.zeros(n_features, np.bool_)
+    _choose(indptr, indices, n_with, rarest, listed)
+    first_label = _offsets(np.where(listed, n_with, 0))
+    labels = np.empty(first_label[-1], np.int32)
+    _collect(indptr, indices, counted, problem.labels, listed, first_label, labels)
+    n_slots = np.zeros(n_features, np.int64)
+    _size(first_label, labels, problem.n_classes, n_slots)
+    first_slot = _offsets(n_slots)
+    slots = np.full(first_slot[-1], _FREE)
+    _fill(first_label, labels, problem.n_classes, first_slot, slots)
+    return FeatureIndex(rarest, first_label, labels, first_slot, slots)
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+@kernel
+def _count(indptr, indices, counted, n_with):
+    for i in range(counted.shape[0]):
+        if counted[i]:
+            for p in range(indptr[i], indptr[i + 1]):
+                n_with[indices[p]] += 1
+
+
+@kernel
+def _choose(indptr, indices, n_with, rarest, listed):
+    """Each row's rarest features, by insertion into a short ordered list."""
+    most = rarest.shape[1]
+    for i in range(rarest.shape[0]):
+        row, n = rarest[i], 0
+        for p in range(indptr[i], indptr[i + 1]):
+            f = indices[p]
+            if n_with[f] == 0 or (n == most and n_with[f] >= n_with[row[n - 1]]):
+                continue
+            n = min(n + 1, most)
+            at = n - 1
+            while at > 0 and n_with[f] < n_with[row[at - 1]]:
+                row[at] = row[at - 1]
+                at -= 1
+            row[at] = f
+        for at in range(n):
+            listed[row[at]] = True
+
+
+@kernel
+def _collect(indptr, indices, counted, labels, listed, first_label, out):
+    """The transpose of the rows, with labels for row numbers."""
+    end = first_label.copy()
+    for i in range(counted.shape[0]):
+        if counted[i]:
+            for p in range(indptr[i], indptr[i + 1]):
+                f = indices[p]
+                if listed[f]:
+                    out[end[f]] = labels[i]
+                    end[f] += 1
+
+
+@device
+def _spots(k, mask):
+    """The two places of class k in a hash table; they may be one."""
+    return (k * 0x9E3779B1 >> 15) & mask, (k * 0x85EBCA77 >> 13) & mask
+
+
+@device
+def _tally(labels, first, last, number, entries):
+    """The classes among labels[first:last] with their shares, as entries; returns how many."""
+    n = 0
+    for p in range(first, last):
+        if number[labels[p]] == 0:
+            entries[n] = labels[p]
+            n += 1
+        number[labels[p]] += 1
+    share = np.empty(1, np.float32)
+    for e in range(n):
+        k = entries[e]
+        share[0] = number[k] / (last - first)
+        number[k] = 0
+        entries[e] = k << 32 | np.int64(share.view(np.int32)[0])
+    return n
+
+
+@device
+def _place(entries, n, slots, first, size):
+    """Put the entries into free slots, moving others to their second place; false if stuck."""
+    for e in range(n):
+        entry, at = entries[e], _spots(entries[e] >> 32, size - 1)[0]
+        for _ in range(_MOST_MOVES):
+            here = slots[first + at]
+            slots[first + at] = entry
+            if here == _FREE:
+                entry = _FREE
+                break
+            entry = here
+            one, two = _spots(entry >> 32, size - 1)
+            at = two if at == one else one
+        if entry != _FREE:
+            return False
+    return True
+
+
+@kernel
+def _size(first_label, labels, n_classes, n_slots):
+    """Slots a feature: twice its classes at least, and so many that all find a place."""
+    number, entries = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
+    trial = np.full(4, _FREE)
+    for f in range(n_slots.shape[0]):
+        n = _tally(labels, first_label[f], first_label[f + 1], number, entries)
+        if n == 0:
+            continue
+        size = 2
+        while size < 2 * n:
+            size *= 2
+        while True:
+            if trial.shape[0] < size:
+                trial = np.empty(size, np.int64)
+            trial[:size] = _FREE
+            if _place(entries, n, trial, 0, size):
+                break
+            size *= 2
+        n_slots[f] = size
+
+
+@kernel
+def _fill(first_label, labels, n_classes, first_slot, slots):
+    number, entries = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
+    for f in range(first_label.shape[0] - 1):
+        n = _tally(labels, first_label[f], first_label[f + 1], number, entries)
+        _place(entries, n, slots, first_slot[f], first_slot[f + 1] - first_slot[f])
+
+
+@device
+def _bits_if(entry, k):
+    """The entry if it is of class k, else 0; arithmetic, lest the compiler makes a branch of it."""
+    return entry & (((entry >> 32) ^ k) - 1 >> 63)
+
+
+@device
+def add_shares(slots, first, mask, factor, classes, n, total):
+    """total[c] += factor * (share of classes[c] among the labels of the feature)."""
+    for c in range(n):
+        k = classes[c]
+        one, two = _spots(k, mask)
+        entry = _bits_if(slots[first + one], k) | _bits_if(slots[first + two], k)
+        total[c] += factor * float_of_bits(np.int32(entry))

@@ -1,0 +1,163 @@
+"""Classes that share features with the row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bigcat import _random
+from bigcat._jit import implement
+from bigcat._problem import Problem
+from bigcat._seam import draw
+from bigcat._weights import is_sparse
+from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture, pick
+from bigcat.samplers._base import Sampler, always_in
+from bigcat.samplers._features import FeatureIndex, add_shares, feature_index
+from bigcat.samplers._merge import Places, add, forget, make_places
+from bigcat.samplers.frequency import ALIAS_BYTES, check_mixture
+
+
+class CoOccurrenceTag(NamedTuple):
+    head: np.ndarray  # classes that are always in
+    table: Alias  # the background, over all others
+    index: FeatureIndex
+    n_drawn: int
+    background: float
+    seen: Places
+    drawn: np.ndarray  # scratch: the classes of a draw, and the label
+    q: np.ndarray  # scratch: their probabilities
+
+
+@dataclass(frozen=True)
+class CoOccurrence(Sampler):
+    """`n_negatives` draws among the classes of training rows that share a feature with the row.
+
+    The classes that compete for a row are mostly those seen with its features.  A draw takes one
+    of the row's rarest features, then the label of a random training row that has it; with
+    probability `background` it comes from the mixture of `Frequency` instead.  So class k has
+
+        q(k | x) = background q0(k) + (1 - background) mean_f n(f, k) / n(f),
+
+    known exactly.  Repetitions are merged and draws of the label dropped as in `Frequency`.  Rows
+    have to be sparse.  Tables take 4 bytes a non-zero and 16 to 32 a pair of feature and class
+    that occur together, about 20 bytes a non-zero, and ``4 n_features`` bytes a row.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Draws a row.
+    n_features : int
+        Features that a row draws by: those that fewest training rows have.
+    background : float
+        Share of draws that do not look at the row, above 0.  A row without features has no others.
+    power, uniform : float
+        Of the background, as in `Frequency`.
+
+    Examples
+    --------
+    Class 2 shares no feature with the first row, and is drawn from the background only.
+
+    >>> import numpy as np
+    >>> import scipy.sparse
+    >>> from bigcat.samplers import CoOccurrence
+    >>> X = scipy.sparse.csr_array(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    >>> sampler = CoOccurrence(n_negatives=50)
+    >>> classes, counts = sampler.sample(3, label=0, X=X, y=[0, 1, 2], row=0)
+    >>> sorted(classes.tolist())
+    [1, 2]
+    """
+
+    name: ClassVar[str] = "co-occurrence"
+    promise: ClassVar[str] = "classes of rows that share a feature, beside a background"
+    scratch: ClassVar[tuple[str, ...]] = ("seen", "drawn", "q")
+    n_negatives: int = 16
+    n_features: int = 4
+    background: float = 0.3
+    power: float = 1.0
+    uniform: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_mixture(self.power, self.uniform)
+        if self.n_features < 1:
+            raise ValueError(
+                f"n_features={self.n_features!r} must be at least 1; for draws that do not look "
+                "at features take Frequency"
+            )
+        if not 0.0 < self.background <= 1.0:
+            raise ValueError(
+                f"background={self.background!r} must be above 0 and at most 1: without it "
+                "classes that share no feature would never be drawn; set a small number such as "
+                "0.05"
+            )
+
+    def lower(self, problem: Problem) -> CoOccurrenceTag:
+        rows = problem.rows
+        if not is_sparse(rows):
+            raise ValueError(
+                f"sampler={self.name!r} draws classes by the features that a row has and needs "
+                f"sparse rows, not a dense array with {problem.n_features} columns; pass "
+                "scipy.sparse.csr_array(X), or take sampler='frequency'"
+            )
+        q = mixture(problem.class_weights(), self.power, self.uniform, problem.head)
+        n_drawn = self.n_negatives if q.any() else 0
+        index = feature_index(problem, rows, self.n_features)
+        return CoOccurrenceTag(
+            problem.head,
+            alias_table(q),
+            index,
+            n_drawn,
+            float(self.background),
+            make_places(n_drawn),
+            np.empty(n_drawn + 1, np.int64),
+            np.empty(n_drawn + 1),
+        )
+
+    def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        n_head = 0 if head is None else len(head)
+        return n_head + min(self.n_negatives, n_classes - 1)
+
+    def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        return ALIAS_BYTES * n_classes + 20 * nnz + 4 * self.n_features * n_rows
+
+
+@implement(draw, CoOccurrenceTag)
+def _(sampler, rng, rows, i, label, classes, counts):
+    table, index, seen, q = sampler.table, sampler.index, sampler.seen, sampler.q
+    features, probability, drawn = index.rarest[i], table.probability, sampler.drawn
+    n_drawn, n_features = sampler.n_drawn, 0
+    while n_features < features.shape[0] and features[n_features] >= 0:
+        n_features += 1
+    background = sampler.background if n_features > 0 else 1.0
+    # All draws first, so that the processor waits for all of their labels at once.
+    for c in range(n_drawn):
+        u = _random.uniform(rng)  # has bits enough for the whole draw
+        if u < background:
+            drawn[c] = alias_draw(table, u / background)
+        else:
+            at, rest = pick((u - background) / (1.0 - background), n_features)
+            first = index.first_label[features[at]]
+            at, _rest = pick(rest, index.first_label[features[at] + 1] - first)
+            drawn[c] = index.labels[first + at]
+    n = n_always = always_in(sampler.head, label, classes, counts)
+    forget(seen)
+    for c in range(n_drawn):
+        k = drawn[c]
+        if k != label and probability[k] > 0.0:  # that of the head is 0
+            n = add(seen, k, n, classes, counts)
+    n_new = n - n_always
+    for c in range(n_new):
+        drawn[c] = classes[n_always + c]
+    drawn[n_new] = label
+    for c in range(n_new + 1):
+        q[c] = background * probability[drawn[c]]
+    for at in range(n_features):
+        first = index.first_slot[features[at]]
+        mask = index.first_slot[features[at] + 1] - first - 1
+        factor = (1.0 - background) / n_features
+        add_shares(index.slots, first, mask, factor, drawn, n_new + 1, q)
+    for c in range(n_new):
+        counts[n_always + c] /= n_drawn * q[c]
+    counts[n] = 1.0 / (n_drawn * q[n_new]) if probability[label] > 0.0 else 1.0
+    return n, n_always

@@ -1,0 +1,143 @@
+"""Classes drawn by their frequency, with replacement; and the same beside the most frequent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from bigcat import _random
+from bigcat._jit import implement
+from bigcat._problem import Problem
+from bigcat._seam import draw
+from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture
+from bigcat.samplers._base import Sampler, always_in
+from bigcat.samplers._merge import Places, add, forget, make_places
+
+ALIAS_BYTES = 12  # a class
+
+
+class FrequencyTag(NamedTuple):
+    head: np.ndarray  # classes that are always in
+    table: Alias  # over all others
+    n_drawn: int
+    seen: Places
+
+
+@dataclass(frozen=True)
+class Frequency(Sampler):
+    """`n_negatives` draws by class frequency to a power, mixed with a share of uniform draws.
+
+    Draws are with replacement: a class of probability q that is drawn c times of n comes once and
+    stands for c / (n q) classes.  Draws of the label are dropped, so a row may have none at all.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Draws a row.
+    power : float
+        Of the frequency.  1 draws classes as they come, 0 all alike.
+    uniform : float
+        Share of uniform draws, above 0: without them classes that have no rows yet would never
+        be drawn, and rare ones so seldom that each time they would stand for very many.
+
+    Examples
+    --------
+    >>> from bigcat.samplers import Frequency
+    >>> sampler = Frequency(n_negatives=100)
+    >>> classes, counts = sampler.sample(4, label=2, frequencies=[900, 90, 9, 1])
+    >>> sorted(classes.tolist())
+    [0, 1, 3]
+    """
+
+    name: ClassVar[str] = "frequency"
+    promise: ClassVar[str] = "by class frequency mixed with uniform, with replacement"
+    scratch: ClassVar[tuple[str, ...]] = ("seen",)
+    n_negatives: int = 16
+    power: float = 0.75
+    uniform: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_mixture(self.power, self.uniform)
+
+    def lower(self, problem: Problem) -> FrequencyTag:
+        return self._lower(problem, problem.head)
+
+    def _lower(self, problem: Problem, head: np.ndarray) -> FrequencyTag:
+        q = mixture(problem.class_weights(), self.power, self.uniform, head)
+        n_drawn = self.n_negatives if q.any() else 0
+        return FrequencyTag(head, alias_table(q), n_drawn, make_places(n_drawn))
+
+    def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        n_head = 0 if head is None else len(head)
+        return n_head + min(self.n_negatives, n_classes - 1)
+
+    def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        return ALIAS_BYTES * n_classes
+
+
+@dataclass(frozen=True)
+class Stratified(Frequency):
+    """The `n_head` most frequent classes always, and `n_negatives` draws from the others.
+
+    The head comes first and counts once each, as do `exact_classes`, which are added to it; the
+    tail is drawn as by `Frequency`.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Draws a row.
+    power, uniform : float
+        As in `Frequency`, within the tail.
+    n_head : int
+        Classes that every row looks at: work, for less noise where few classes have most rows.
+
+    Examples
+    --------
+    >>> from bigcat.samplers import Stratified
+    >>> sampler = Stratified(n_negatives=2, n_head=3)
+    >>> classes, counts = sampler.sample(6, label=0, frequencies=[50, 20, 15, 5, 5, 5])
+    >>> classes[:2].tolist(), counts[:2].tolist()
+    ([1, 2], [1.0, 1.0])
+    """
+
+    name: ClassVar[str] = "stratified"
+    promise: ClassVar[str] = "the most frequent classes always, the others by frequency"
+    n_head: int = 512
+
+    def lower(self, problem: Problem) -> FrequencyTag:
+        most = np.argsort(-problem.class_weights(), kind="stable")[: self.n_head]
+        more = np.setdiff1d(most, problem.head)
+        return self._lower(problem, np.concatenate([problem.head, np.sort(more)]))
+
+    def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        n_head = min(self.n_head, n_classes) + (0 if head is None else len(head))
+        return min(n_head + self.n_negatives, n_classes)
+
+
+def check_mixture(power: float, uniform: float) -> None:
+    if not 0.0 <= power < np.inf:
+        raise ValueError(f"power={power!r} must be a finite number, not below 0")
+    if not 0.0 < uniform <= 1.0:
+        raise ValueError(
+            f"uniform={uniform!r} must be above 0 and at most 1: with no uniform draws classes "
+            "without rows would never be drawn; set a small number such as 0.05"
+        )
+
+
+@implement(draw, FrequencyTag)
+def _(sampler, rng, rows, i, label, classes, counts):
+    table, seen, n_drawn = sampler.table, sampler.seen, sampler.n_drawn
+    n = n_always = always_in(sampler.head, label, classes, counts)
+    forget(seen)
+    for _ in range(n_drawn):
+        k = alias_draw(table, _random.uniform(rng))
+        # Dropped, not drawn again: what the others stand for does then not depend on the label.
+        if k != label:
+            n = add(seen, k, n, classes, counts)
+    for c in range(n_always, n):
+        counts[c] /= n_drawn * table.probability[classes[c]]
+    q = table.probability[label]
+    counts[n] = 1.0 / (n_drawn * q) if q > 0.0 else 1.0
+    return n, n_always
