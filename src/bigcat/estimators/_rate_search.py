@@ -21,10 +21,11 @@ from bigcat.solvers._state import Average, Problem, State
 #: Rows of a trial: a part of all, but not too few or too many; and held-out rows it is judged by.
 TRIAL_PART, LEAST_ROWS, MOST_ROWS = 8, 200, 10_000
 MOST_HELD_OUT = 1_000
-#: Rates are tried from here on, by factors of two, within these limits.
-FIRST_RATE, LOWEST_RATE, HIGHEST_RATE = 4.0, 1.0 / 64.0, 16.0
-#: A whole fit takes a smaller rate than the best short trial, more so where it stays constant.
-SHARE_OF_BEST = {"constant": 0.25, "linear": 0.5}
+#: Rates are tried from here on, by factors of two, down to the lowest and up to the highest, which
+#: is higher where the rate then falls to zero.
+FIRST_RATE, LOWEST_RATE, HIGHEST_RATE = 4.0, 1.0 / 64.0, {"constant": 16.0, "linear": 32.0}
+#: A whole fit takes a smaller rate than the best of one short pass.
+SHARE_OF_BEST = 0.25
 
 
 def search_rate(
@@ -52,13 +53,14 @@ def search_rate(
             tried[rate] = _trial(recipe, rate, trial, validation, init, seed)
         return tried[rate]
 
+    solver: Any = recipe.parts.solver
+    highest = HIGHEST_RATE[solver.schedule]
     best, step = FIRST_RATE, 2.0
     if value(2.0 * best) < value(best):
         step = 0.5
-    while LOWEST_RATE <= best * step <= HIGHEST_RATE and value(best * step) > value(best):
+    while LOWEST_RATE <= best * step <= highest and value(best * step) > value(best):
         best *= step
-    solver: Any = recipe.parts.solver
-    rate = best * SHARE_OF_BEST[solver.schedule]
+    rate = best * SHARE_OF_BEST
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     report = {
         "trials": dict(sorted(tried.items())),
