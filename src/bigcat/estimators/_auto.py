@@ -29,7 +29,6 @@ FEW_ROWS = 2_000
 FEW_WEIGHTS = 1 << 20
 #: Up to here the exact softmax is the fastest way to its own answer.
 FEW_CLASSES = 4_096
-#: Scores of all rows that make one evaluation of the likelihood too long for L-BFGS.
 #: Epochs: the most with an average of the weights, and those with a rate that falls to zero.
 MOST_EPOCHS = 60
 FALLING_EPOCHS = 8
@@ -66,11 +65,11 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     if not softmax or sizes.n_classes > FEW_CLASSES or estimator.sampler != "auto":
         method = "complementary" if softmax else "augment-reduce"
         sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
-    given = _With(estimator, method=method, sampler=sampler)
+    changed: dict[str, Any] = {"method": method, "sampler": sampler}
     if estimator.solver == "auto":
         rate = 1.0 if estimator.learning_rate == "auto" else float(estimator.learning_rate)
-        given.solver, given.learning_rate = Damped(rate, schedule="constant"), "auto"
-    recipe = from_parameters(given)
+        changed |= {"solver": Damped(rate, schedule="constant"), "learning_rate": "auto"}
+    recipe = from_parameters(_With(estimator, **changed))
     return replace(recipe, choice=_told(recipe, "rows come in parts"))
 
 

@@ -53,7 +53,7 @@ class Fit:
     def __init__(self, estimator, recipe: Recipe, problem: Problem, validation, random_state):
         self.estimator = estimator
         self.recipe = recipe
-        self.parts = recipe.parts
+        self.parts: Any = recipe.parts
         self.problem = problem
         self.validation = validation
         self.random_state = random_state

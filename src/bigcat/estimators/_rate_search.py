@@ -99,7 +99,8 @@ def _trial(
 ) -> float:
     """Held-out log-likelihood after one pass with this rate."""
     random_state = np.random.RandomState(seed)
-    parts = replace(recipe.parts, solver=replace(recipe.parts.solver, learning_rate=rate))
+    solver: Any = recipe.parts.solver
+    parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     weights, intercepts = _start.initial_weights(init, problem, parts, random_state)
     dtype = problem.rows.values.dtype
     weights = weights.T if is_sparse(problem.rows) else weights
@@ -112,7 +113,7 @@ def _trial(
         local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
         rng=_random.new_state(random_state),
     )
-    if parts.solver.average:
+    if solver.average:
         state.average = Average(np.zeros_like(state.weights), np.zeros_like(state.intercepts))
     settings = Settings(recipe.batch_size, max_epochs=1, n_threads=recipe.n_threads)
     try:

@@ -48,7 +48,8 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
 
 def _sizes(X: Any, n_classes: int) -> Sizes:
     sparse = scipy.sparse.issparse(X)
-    return Sizes(*X.shape, n_classes, X.nnz if sparse else X.size, sparse)
+    n_values = X.nnz if sparse else X.size
+    return Sizes(X.shape[0], X.shape[1], n_classes, n_values, sparse)
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):

@@ -90,7 +90,7 @@ class Sampler:
 
 def _copied(scratch: Any) -> Any:
     """Arrays, or a tuple of them, anew."""
-    return scratch._make(map(np.copy, scratch)) if isinstance(scratch, tuple) else scratch.copy()
+    return type(scratch)(*map(np.copy, scratch)) if isinstance(scratch, tuple) else scratch.copy()
 
 
 @kernel
