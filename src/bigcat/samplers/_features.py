@@ -17,6 +17,7 @@ from bigcat._jit import device, float_of_bits, kernel
 from bigcat._problem import Problem
 from bigcat._weights import SparseRows
 
+_GOLDEN, _S40, _S16 = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(16)
 #: A class that there is not, with a share of 0.
 _FREE = np.int64(0x7FFFFFFF << 32)
 _NO_FEATURE = -1
@@ -101,8 +102,12 @@ def _collect(indptr, indices, counted, labels, listed, first_label, out):
 
 @device
 def _spots(k, mask):
-    """The two places of class k in a hash table; they may be one."""
-    return (k * 0x9E3779B1 >> 15) & mask, (k * 0x85EBCA77 >> 13) & mask
+    """The two places of class k in a hash table; they may be one.
+
+    Unsigned, since for other numbers numba asks at each access whether it counts from the end.
+    """
+    mixed = np.uint64(k) * _GOLDEN
+    return (mixed >> _S40) & mask, (mixed >> _S16) & mask
 
 
 @device
@@ -126,16 +131,18 @@ def _tally(labels, first, last, number, entries):
 @device
 def _place(entries, n, slots, first, size):
     """Put the entries into free slots, moving others to their second place; false if stuck."""
+    mask = np.uint64(size - 1)
     for e in range(n):
-        entry, at = entries[e], _spots(entries[e] >> 32, size - 1)[0]
+        entry = entries[e]
+        at, _two = _spots(entry >> 32, mask)
         for _ in range(_MOST_MOVES):
-            here = slots[first + at]
-            slots[first + at] = entry
-            if here == _FREE:
-                entry = _FREE
-                break
+            place = np.uint64(first) + at
+            here = slots[place]
+            slots[place] = entry
             entry = here
-            one, two = _spots(entry >> 32, size - 1)
+            if here == _FREE:
+                break
+            one, two = _spots(entry >> 32, mask)
             at = two if at == one else one
         if entry != _FREE:
             return False
@@ -179,10 +186,11 @@ def _bits_if(entry, k):
 
 
 @device
-def add_shares(slots, first, mask, factor, classes, n, total):
-    """total[c] += factor * (share of classes[c] among the labels of the feature)."""
+def add_shares(slots, first, last, factor, classes, n, total):
+    """total[c] += factor * (share of classes[c] among the labels), the feature in first..last-1."""
+    start, mask = np.uint64(first), np.uint64(last - first - 1)
     for c in range(n):
         k = classes[c]
         one, two = _spots(k, mask)
-        entry = _bits_if(slots[first + one], k) | _bits_if(slots[first + two], k)
+        entry = _bits_if(slots[start + one], k) | _bits_if(slots[start + two], k)
         total[c] += factor * float_of_bits(np.int32(entry))

@@ -111,7 +111,7 @@ class CoOccurrence(Sampler):
             float(self.background),
             make_places(n_drawn),
             np.empty(n_drawn + 1, np.int64),
-            np.empty(n_drawn + 1),
+            np.empty(n_drawn + 1, np.float32),
         )
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
@@ -130,13 +130,14 @@ def _(sampler, rng, rows, i, label, classes, counts):
     while n_features < features.shape[0] and features[n_features] >= 0:
         n_features += 1
     background = sampler.background if n_features > 0 else 1.0
+    to_background, to_features = 1.0 / background, 1.0 / (1.0 - background)
     # All draws first, so that the processor waits for all of their labels at once.
     for c in range(n_drawn):
         u = _random.uniform(rng)  # has bits enough for the whole draw
         if u < background:
-            drawn[c] = alias_draw(table, u / background)
+            drawn[c] = alias_draw(table, u * to_background)
         else:
-            at, rest = pick((u - background) / (1.0 - background), n_features)
+            at, rest = pick((u - background) * to_features, n_features)
             first = index.first_label[features[at]]
             at, _rest = pick(rest, index.first_label[features[at] + 1] - first)
             drawn[c] = index.labels[first + at]
@@ -151,12 +152,11 @@ def _(sampler, rng, rows, i, label, classes, counts):
         drawn[c] = classes[n_always + c]
     drawn[n_new] = label
     for c in range(n_new + 1):
-        q[c] = background * probability[drawn[c]]
+        q[c] = np.float32(background) * probability[drawn[c]]
     for at in range(n_features):
-        first = index.first_slot[features[at]]
-        mask = index.first_slot[features[at] + 1] - first - 1
-        factor = (1.0 - background) / n_features
-        add_shares(index.slots, first, mask, factor, drawn, n_new + 1, q)
+        first, last = index.first_slot[features[at]], index.first_slot[features[at] + 1]
+        factor = np.float32((1.0 - background) / n_features)
+        add_shares(index.slots, first, last, factor, drawn, n_new + 1, q)
     for c in range(n_new):
         counts[n_always + c] /= n_drawn * q[c]
     counts[n] = 1.0 / (n_drawn * q[n_new]) if probability[label] > 0.0 else 1.0
