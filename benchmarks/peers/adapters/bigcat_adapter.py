@@ -26,7 +26,13 @@ def _classifier(settings, **more):
 
 
 def warm_up(rows, settings):
-    """Compile on a few rows, which have the types of the real ones."""
+    """Compile on a few rows, which have the types of the real ones.
+
+    What is chosen by the size of the data is compiled on all of them.
+    """
+    if settings.get("method", "auto") == "auto":
+        model = _classifier(settings, epochs=1).fit(rows.X, rows.y)
+        return {"compile_seconds": model.history_[-1]["compile_seconds"]}
     some = np.unique(np.linspace(0, len(rows.y) - 1, WARM_UP_ROWS).astype(int))
     once = {"epochs": 1, "exact_classes": min(settings.get("exact_classes", 0), 8)}
     model = _classifier(settings, **once).fit(rows.X[some], rows.y[some])
@@ -38,11 +44,11 @@ def fit(rows, watch, **settings):
 
     def on_epoch(info):
         gaps.append(time.perf_counter())
-        value = info["validation_log_likelihood"]
+        value = info["log_likelihood_of"](watch.X, watch.y)
         return watch.record(info["epoch"], info["seconds"], value)
 
     model = _classifier(settings, callbacks=[on_epoch])
-    model.fit(rows.X, rows.y, X_val=watch.X, y_val=watch.y)
+    model.fit(rows.X, rows.y)
     cpu = watch.cpu_seconds()
     with watch.pause():
         return Model(model.predict_log_proba, facts=_times(model, watch, gaps, cpu))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import _random
 from bigcat._weights import class_major, is_sparse, weights_shape
-from bigcat.estimators import _memory, _progress, _start
+from bigcat.estimators import _inputs, _memory, _progress, _start
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
 from bigcat.estimators._recipe import Recipe, Sizes
@@ -47,14 +47,37 @@ class Outcome:
         self.head = problem.head
 
 
+class Before(NamedTuple):
+    """What went on before a run, to be counted in its history."""
+
+    epochs: int = 0
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+
+NOTHING_BEFORE = Before()
+
+
 class Fit:
     """One run of a solver for an estimator, which it reads but does not change."""
 
-    def __init__(self, estimator, recipe: Recipe, problem: Problem, validation, random_state):
+    def __init__(
+        self,
+        estimator,
+        recipe: Recipe,
+        problem: Problem,
+        classes: np.ndarray,
+        validation,
+        random_state,
+        before: Before = NOTHING_BEFORE,
+    ):
+        """`classes` are the labels in the order of the problem's numbers."""
         self.estimator = estimator
         self.recipe = recipe
         self.parts: Any = recipe.parts
         self.problem = problem
+        self.classes = classes
+        self.before = before
         self.validation = validation
         self.random_state = random_state
         self.training_sample = self._sample_for_log_likelihood()
@@ -178,15 +201,15 @@ class Fit:
         _memory.check(needed, (p.n_classes, p.n_features), remedy)
 
     def _on_compiled(self, seconds: float) -> None:
-        self.compile_seconds = seconds
+        self.compile_seconds = self.before.compile_seconds + seconds
 
     def _on_epoch(self, value: float, seconds: float, weights, intercepts) -> bool:
         """Record an epoch; true when the fit should stop."""
         e = self.estimator
         score = self._log_likelihood(self.validation, weights, intercepts)
-        before = self.history[-1]["seconds"] if self.history else 0.0
+        before = self.history[-1]["seconds"] if self.history else self.before.seconds
         row = {
-            "epoch": len(self.history) + 1,
+            "epoch": self.before.epochs + len(self.history) + 1,
             "seconds": before + seconds,
             "compile_seconds": self.compile_seconds,
             "objective": float(value),
@@ -195,8 +218,20 @@ class Fit:
             "validation_log_likelihood": score,
         }
         self.history.append(row)
-        stop = any([bool(callback({**row, "estimator": e})) for callback in e.callbacks or ()])
+        told = {
+            **row,
+            "estimator": e,
+            "log_likelihood_of": lambda X, y: self._log_likelihood_of(X, y, weights, intercepts),
+        }
+        stop = any([bool(callback(told)) for callback in e.callbacks or ()])
         return self._no_gain(value, score, weights, intercepts) or stop
+
+    def _log_likelihood_of(self, X, y, weights, intercepts) -> float:
+        """Mean log-probability of labels a row, at the weights of now."""
+        order = np.argsort(self.classes, kind="stable")
+        labels = order[_inputs.encode(y, self.classes[order])]
+        sample = (X, labels, np.ones(len(labels)))
+        return mean_log_likelihood(self.parts.noise, sample, weights, intercepts)
 
     def _no_gain(self, value: float, score: float, weights, intercepts) -> bool:
         keeps = self.recipe.early_stopping

@@ -47,10 +47,13 @@ def search_rate(
     )
     seed = random_state.randint(2**31)
     tried: dict[float, float] = {}
+    compile_seconds: list[float] = []
 
     def value(rate: float) -> float:
         if rate not in tried:
-            tried[rate] = _trial(recipe, rate, trial, validation, init, seed)
+            tried[rate] = _trial(
+                recipe, rate, trial, validation, init, seed, compile_seconds.append
+            )
         return tried[rate]
 
     solver: Any = recipe.parts.solver
@@ -66,6 +69,7 @@ def search_rate(
         "trials": dict(sorted(tried.items())),
         "trial_rows": int(n),
         "seconds": time.perf_counter() - started,
+        "compile_seconds": sum(compile_seconds),
     }
     return replace(recipe, parts=parts), report
 
@@ -95,7 +99,7 @@ def _small_problem(X, labels, weights, held_out, problem: Problem):
 
 
 def _trial(
-    recipe: Recipe, rate: float, problem: Problem, validation, init: str, seed: int
+    recipe: Recipe, rate: float, problem: Problem, validation, init: str, seed: int, on_compiled
 ) -> float:
     """Held-out log-likelihood after one pass with this rate."""
     random_state = np.random.RandomState(seed)
@@ -123,7 +127,7 @@ def _trial(
             state,
             settings,
             random_state,
-            on_compiled=lambda seconds: None,
+            on_compiled=on_compiled,
             on_epoch=lambda value, seconds: False,
             on_chunk=lambda done, value: None,
         )

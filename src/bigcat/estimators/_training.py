@@ -10,7 +10,8 @@ import numpy as np
 
 from bigcat._weights import as_rows, gather_minors
 from bigcat.estimators import _inputs
-from bigcat.estimators._fit import Fit, Outcome
+from bigcat.estimators._fit import Before, Fit, Outcome
+from bigcat.estimators._history import History
 from bigcat.estimators._memory import working_dtype
 from bigcat.estimators._rate_search import search_rate
 from bigcat.estimators._recipe import Recipe, available_cores
@@ -56,46 +57,44 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
     chosen_by_us = validation is None and recipe.choice is not None
     if validation is None and (recipe.early_stopping or recipe.searches_rate):
         data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
-    seconds = 0.0
+    before = Before()
     if recipe.searches_rate and start is None:
         problem = make_problem(estimator, recipe, data, classes)
         recipe, report = search_rate(
             recipe, *data, validation, problem, estimator.init, random_state
         )
-        seconds = report["seconds"]
+        before = Before(
+            seconds=report["seconds"] - report["compile_seconds"],
+            compile_seconds=report["compile_seconds"],
+        )
         rate = getattr(recipe.parts.solver, "learning_rate", None)
         told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
         recipe = replace(recipe, choice=told)
     if chosen_by_us and not recipe.early_stopping:  # what was held out was for the search only
         data, validation = everything, None
     problem = make_problem(estimator, recipe, data, classes)
-    fit = Fit(estimator, recipe, problem, validation, random_state)
+    fit = Fit(estimator, recipe, problem, classes, validation, random_state, before)
     outcome = fit.run(start)
     best_epoch = fit.best[1]
     if recipe.refits and chosen_by_us and best_epoch:
+        history = outcome.history
         outcome = _refit(
-            estimator, recipe, everything, classes, random_state, start, outcome, best_epoch
+            estimator, recipe, everything, classes, random_state, start, history, best_epoch
         )
-    for row in outcome.history:
-        row["seconds"] += seconds
+        outcome.history = History([*history, *outcome.history])
     outcome.history.choice = recipe.choice
     return outcome
 
 
-def _refit(estimator, recipe, data, classes, random_state, start, before: Outcome, n_epochs: int):
+def _refit(estimator, recipe, data, classes, random_state, start, history, n_epochs: int):
     """All rows, for as many epochs as were best on those that were held out."""
     recipe = replace(
         recipe, max_epochs=n_epochs, early_stopping=False, stop=lambda: NoGain(None, 1)
     )
+    last = history[-1]
+    before = Before(last["epoch"], last["seconds"], last["compile_seconds"])
     problem = make_problem(estimator, recipe, data, classes)
-    outcome = Fit(estimator, recipe, problem, None, random_state).run(start)
-    last = before.history[-1]
-    for row in outcome.history:
-        row["epoch"] += last["epoch"]
-        row["seconds"] += last["seconds"]
-        row["compile_seconds"] = last["compile_seconds"]
-    outcome.history = type(before.history)([*before.history, *outcome.history])
-    return outcome
+    return Fit(estimator, recipe, problem, classes, None, random_state, before).run(start)
 
 
 def make_problem(estimator: Any, recipe: Recipe, data: Rows, classes: np.ndarray) -> Problem:

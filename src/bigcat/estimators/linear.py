@@ -100,7 +100,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         time.  None: one where `random_state` is given, else all cores.
     callbacks : sequence of callables or None, default=None
         Each is called after each epoch with a dict, that epoch's row of `history_` plus
-        ``"estimator"``; a true answer stops the fit.
+        ``"estimator"`` and ``"log_likelihood_of"``, a function of (X, y) that gives their mean
+        log-likelihood by the weights of now; a true answer stops the fit.
     progress : {"auto", True, False}, default="auto"
         A progress bar with the current bound; "auto" shows one on a terminal.
     solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
@@ -300,7 +301,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         recipe = self._stream_recipe(_sizes(X, len(known)))
         problem = make_problem(self, recipe, (X, labels, weights), known)
         start = None if first else (self.coef_, self.intercept_)
-        fit = Fit(self, recipe, problem, None, check_random_state(self.random_state))
+        fit = Fit(self, recipe, problem, known, None, check_random_state(self.random_state))
         outcome = fit.run(start, resume=getattr(self, "_resume", None), one_pass=True)
         outcome.history.choice = recipe.choice
         self._adopt(outcome, known, append=not first)
