@@ -52,6 +52,9 @@ def check_parameters(estimator: Any) -> None:
     l2 = getattr(estimator, "l2", 0.0)
     if not (isinstance(l2, str) and l2 == "auto") and not (is_number(l2) and 0.0 <= l2 < math.inf):
         raise ValueError(f"l2={l2!r} must be a finite number of at least 0, or 'auto'")
+    stopping = getattr(estimator, "early_stopping", False)
+    if not isinstance(stopping, (bool, np.bool_)) and stopping != "auto":
+        raise ValueError(f"early_stopping={stopping!r} must be True, False or 'auto'")
     tol = estimator.tol
     if tol is not None and not (is_number(tol) and tol >= 0.0):
         raise ValueError(f"tol={tol!r} must be a number of at least 0, or None")

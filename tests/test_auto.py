@@ -1,0 +1,192 @@
+"""``method="auto"``: what is chosen for which data, what a user's own settings do to it."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.linear_model import LogisticRegression
+
+from bigcat import LinearClassifier
+from bigcat.estimators import _auto
+from bigcat.estimators._recipe import Sizes
+
+
+def rows(n, n_classes, n_features=40, seed=0, sparse=True):
+    """Each class has two features of its own kind; labels follow them most of the time."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)])
+    X = rng.random((n, n_features)) * (rng.random((n, n_features)) < 0.1)
+    X[np.arange(n), y % n_features] += 1.0
+    X[np.arange(n), (y // n_features) % n_features] += 1.0
+    X = X.astype(np.float32)
+    return (scipy.sparse.csr_array(X) if sparse else X), y
+
+
+def choice(estimator=None, **sizes):
+    sizes = {"n_rows": 10**5, "n_features": 1000, "n_classes": 100, "sparse": True} | sizes
+    n_values = sizes["n_rows"] * 10
+    sizes = Sizes(
+        sizes["n_rows"], sizes["n_features"], sizes["n_classes"], n_values, sizes["sparse"]
+    )
+    return _auto.choose(estimator or LinearClassifier(), sizes)
+
+
+def test_few_rows_are_scikit_learns_logistic_regression():
+    X, y = rows(300, 5, sparse=False)
+    ours = LinearClassifier(tol=1e-8, max_epochs=500).fit(X, y)
+    theirs = LogisticRegression(tol=1e-8, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+    assert ours.history_.choice["solver"] == "lbfgs"
+    assert ours.history_.choice["l2"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bound", "sampler", "solver"),
+    [
+        ({"n_rows": 500}, "exact", "everything", "lbfgs"),
+        ({"n_rows": 10_000}, "exact", "everything", "damped"),
+        ({"n_classes": 20_000}, "complementary", "co-occurrence", "damped"),
+        ({"n_classes": 20_000, "sparse": False}, "complementary", "stratified", "damped"),
+    ],
+)
+def test_what_is_chosen(sizes, bound, sampler, solver):
+    chosen = choice(**sizes).choice
+    assert (chosen["bound"], chosen["sampler"], chosen["solver"]) == (bound, sampler, solver)
+    assert (
+        f"{sizes.get('n_classes', 100):,} classes" in chosen["reason"] or "rows" in chosen["reason"]
+    )
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "logistic"])
+def test_other_noises_take_their_bound(noise):
+    chosen = choice(LinearClassifier(noise), n_rows=10_000).choice
+    assert chosen["bound"] == "augment-reduce"
+
+
+def test_what_the_user_sets_is_kept():
+    estimator = LinearClassifier(n_negatives=5, max_epochs=3, l2=0.1, learning_rate=2.0)
+    recipe = choice(estimator, n_classes=20_000)
+    assert recipe.parts.sampler.n_negatives == 5
+    assert recipe.max_epochs == 3
+    assert recipe.l2 == 0.1
+    assert recipe.parts.solver.learning_rate == 2.0
+    assert not recipe.searches_rate
+    assert choice(LinearClassifier(solver="adagrad")).parts.solver.name == "adagrad"
+    assert choice(LinearClassifier(sampler="uniform")).parts.sampler.name == "uniform"
+    assert not choice(LinearClassifier(early_stopping=False)).early_stopping
+
+
+def test_a_fit_reports_its_search_and_ends_by_itself():
+    X, y = rows(3000, 20)
+    model = LinearClassifier(random_state=0).fit(X, y)
+    told = model.history_.choice
+    trials = told["rate_search"]["trials"]
+    best = max(trials, key=trials.get)
+    assert told["learning_rate"] == best / 4
+    assert model.n_iter_ < 2 * told["max_epochs"]
+    validated = np.isfinite(model.history_["validation_log_likelihood"])
+    n_refitted = int((~validated).sum())
+    assert 0 < n_refitted <= validated.sum()  # then all rows, for the best number of epochs
+    assert validated[:-n_refitted].all()
+    assert model.history_["epoch"].tolist() == list(range(1, model.n_iter_ + 1))
+    assert (np.diff(model.history_["seconds"]) > 0).all()
+
+
+def test_a_validation_set_is_watched_and_nothing_is_refitted():
+    X, y = rows(3000, 20)
+    model = LinearClassifier(random_state=0).fit(X[:2500], y[:2500], X_val=X[2500:], y_val=y[2500:])
+    assert np.isfinite(model.history_["validation_log_likelihood"]).all()
+
+
+def test_nearly_as_good_as_the_optimum_with_a_tuned_ridge():
+    X, y = rows(4000, 30)
+    X_test, y_test = rows(2000, 30, seed=1)
+    ours = LinearClassifier(random_state=0).fit(X, y).log_proba_of(X_test, y_test).mean()
+    tuned = max(
+        LogisticRegression(C=C, max_iter=500)
+        .fit(X, y)
+        .predict_log_proba(X_test)[np.arange(len(y_test)), y_test]
+        .mean()
+        for C in (0.1, 1.0, 10.0)
+    )
+    assert ours > 1.03 * tuned  # both are negative
+
+
+def test_many_classes_come_back_in_the_order_of_their_labels():
+    X, y = rows(12_000, 2_500, n_features=60)
+    names = np.array([f"class {k:05d}" for k in range(2_500)])
+    model = LinearClassifier(
+        method="complementary",
+        sampler="co-occurrence",
+        solver="damped",
+        max_epochs=6,
+        random_state=0,
+    ).fit(X, names[y])
+    assert model.classes_.tolist() == names.tolist()
+    baseline = np.log(np.bincount(y) / len(y))[y].mean()
+    assert model.log_proba_of(X, names[y]).mean() > baseline + 3.0
+    again = LinearClassifier(method="exact", solver="damped", max_epochs=2, random_state=0)
+    again.fit(X, names[y], X_val=X[:500], y_val=names[y[:500]])
+    np.testing.assert_allclose(
+        again.history_[-1]["validation_log_likelihood"],
+        again.log_proba_of(X[:500], names[y[:500]]).mean(),
+        rtol=1e-5,
+    )
+
+
+def test_callbacks_can_evaluate_the_weights_of_now():
+    X, y = rows(12_000, 2_500, n_features=60)
+    seen = []
+    model = LinearClassifier(
+        method="exact",
+        solver="damped",
+        max_epochs=2,
+        random_state=0,
+        callbacks=[lambda info: seen.append(info["log_likelihood_of"](X[:300], y[:300]))],
+    ).fit(X, y)
+    assert seen[-1] == pytest.approx(model.log_proba_of(X[:300], y[:300]).mean(), rel=1e-5)
+
+
+def test_exact_classes_keep_their_labels_when_classes_are_reordered():
+    X, y = rows(12_000, 2_500, n_features=60)
+    model = LinearClassifier(
+        method="one-vs-each", exact_classes=[7, 2_400], max_epochs=1, random_state=0
+    ).fit(X, y)
+    assert sorted(model.exact_classes_.tolist()) == [7, 2_400]
+
+
+def test_a_second_fit_from_the_first_ones_weights():
+    X, y = rows(3000, 20)
+    model = LinearClassifier(random_state=0, warm_start=True).fit(X, y)
+    before = model.log_proba_of(X, y).mean()
+    assert model.fit(X, y).log_proba_of(X, y).mean() > before - 0.05
+
+
+@pytest.mark.parametrize("n_classes", [20, 5_000])
+def test_rows_that_come_in_parts(n_classes):
+    X, y = rows(12_000, n_classes, n_features=72)
+    model = LinearClassifier(random_state=0)
+    for _ in range(3):
+        for part in np.array_split(np.arange(len(y)), 3):
+            model.partial_fit(X[part], y[part], classes=np.arange(n_classes))
+    baseline = np.log(np.bincount(y) / len(y))[y].mean()
+    assert model.log_proba_of(X[:2000], y[:2000]).mean() > baseline + 0.5
+    assert model.history_.choice["reason"] == "rows come in parts"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_threads": 0}, "n_threads=0 must be a whole number of at least 1, or None"),
+        (
+            {"max_epochs": "many"},
+            "max_epochs='many' must be a whole number of at least 1, or 'auto'",
+        ),
+        ({"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1, or 'auto'"),
+        ({"l2": "some"}, "l2='some' must be a finite number of at least 0, or 'auto'"),
+        ({"early_stopping": "yes"}, "early_stopping='yes' must be True, False or 'auto'"),
+    ],
+)
+def test_bad_parameters_are_told_before_any_work(parameters, message):
+    X, y = rows(50, 3)
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier(**parameters).fit(X, y)
