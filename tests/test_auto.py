@@ -32,6 +32,7 @@ def choice(estimator=None, **sizes):
 
 def test_few_rows_are_scikit_learns_logistic_regression():
     X, y = rows(300, 5, sparse=False)
+    X = X.astype(np.float64)
     ours = LinearClassifier(tol=1e-8, max_epochs=500).fit(X, y)
     theirs = LogisticRegression(tol=1e-8, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)

@@ -61,14 +61,15 @@ def test_parameters_and_their_defaults():
     parameters = LinearClassifier().get_params()
     stated = {
         "noise": "gumbel",
-        "method": "augment-reduce",
+        "method": "auto",
         "batch_size": "auto",
         "learning_rate": "auto",
-        "l2": 0.0,
+        "l2": "auto",
         "fit_intercept": True,
         "class_weight": None,
         "validation_fraction": 0.1,
-        "early_stopping": False,
+        "early_stopping": "auto",
+        "n_threads": None,
         "warm_start": False,
         "random_state": None,
         "callbacks": None,
@@ -185,8 +186,9 @@ def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood,
 
 def test_monte_carlo_expectations_learn_too(data):
     X, y = data
-    model = LinearClassifier("gaussian", expectation="sample", max_epochs=6, random_state=0)
-    start = LinearClassifier("gaussian", max_epochs=1, learning_rate=1e-9, random_state=0)
+    model = LinearClassifier("gaussian", "augment-reduce", expectation="sample", max_epochs=6)
+    start = LinearClassifier("gaussian", "augment-reduce", max_epochs=1, learning_rate=1e-9)
+    model.set_params(random_state=0)
     gain = model.fit(X, y).log_proba_of(X, y).mean() - start.fit(X, y).log_proba_of(X, y).mean()
     assert gain > 0.2
 
@@ -239,12 +241,12 @@ def test_a_part_of_the_rows_is_enough_for_the_log_likelihood(data, monkeypatch):
     monkeypatch.setattr(_fit, "LEAST_ROWS", 1)
     seen = []
 
-    def count(*arguments):
-        seen.append(arguments[0].shape[0])
-        return score_blocks(*arguments)
+    def count(noise, sample, *arguments):
+        seen.append(sample[0].shape[0])
+        return mean_log_likelihood(noise, sample, *arguments)
 
-    score_blocks = _fit.score_blocks
-    monkeypatch.setattr(_fit, "score_blocks", count)
+    mean_log_likelihood = _fit.mean_log_likelihood
+    monkeypatch.setattr(_fit, "mean_log_likelihood", count)
     part = clone(model).fit(X, y, sample_weight=weights)
     assert seen == [40, 40]
     assert (part.coef_ == whole.coef_).all()
@@ -287,9 +289,11 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
 
 
 def test_stops_when_the_bound_no_longer_grows(data):
-    model = LinearClassifier(tol=0.05, n_iter_no_change=2, random_state=0).fit(*data)
+    model = LinearClassifier(
+        method="augment-reduce", tol=0.05, n_iter_no_change=2, random_state=0
+    ).fit(*data)
     assert 2 < model.n_iter_ < 50
-    assert LinearClassifier(tol=None, max_epochs=9, random_state=0).fit(*data).n_iter_ == 9
+    assert LinearClassifier(method="nce", tol=None, max_epochs=9).fit(*data).n_iter_ == 9
 
 
 def test_early_stopping_keeps_the_best_epoch(data):
@@ -423,7 +427,7 @@ def test_warm_start(data):
 
 
 def test_seeds(data):
-    model = LinearClassifier(n_negatives=2, max_epochs=2, random_state=1)
+    model = LinearClassifier(method="augment-reduce", n_negatives=2, max_epochs=2, random_state=1)
     coef = model.fit(*data).coef_
     assert (model.fit(*data).coef_ == coef).all()
     assert (clone(model).set_params(random_state=2).fit(*data).coef_ != coef).any()
@@ -584,7 +588,7 @@ def test_no_array_of_rows_times_classes(wide, sparse):
 
 def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
     X, y = data
-    model = LinearClassifier(random_state=0)
+    model = LinearClassifier(method="augment-reduce", random_state=0)
     monkeypatch.setattr(_memory, "available", lambda: 1000)
     with pytest.raises(MemoryError) as caught:
         model.fit(X, y)
@@ -603,12 +607,17 @@ def test_available_memory_is_a_number():
 
 
 def test_memory_forecast_follows_the_parts():
-    forecast = LinearClassifier().memory_forecast
-    base = forecast(10**5, 10**4, 10**4)
-    assert 2 * 4 * 10**8 < base < 3 * 4 * 10**8  # weights, AdaGrad's memory, a batch's gradient
-    assert LinearClassifier(solver="sgd").memory_forecast(10**5, 10**4, 10**4) < 0.6 * base
-    assert LinearClassifier(solver="lbfgs").memory_forecast(10**5, 10**4, 10**4) > 20 * base
-    assert LinearClassifier(early_stopping=True).memory_forecast(10**5, 10**4, 10**4) > base
+    def forecast(**parameters):
+        return LinearClassifier(**parameters).memory_forecast(10**5, 10**4, 10**4)
+
+    weights = 4 * 10**8
+    named = forecast(method="augment-reduce")
+    assert 2 * weights < named < 3 * weights  # and AdaGrad's memory, a batch's gradient
+    assert weights < forecast(method="augment-reduce", solver="sgd") < 0.6 * named
+    assert forecast(solver="lbfgs") > 20 * named
+    assert forecast(method="augment-reduce", early_stopping=True) > named
+    chosen = forecast()
+    assert weights < chosen < 2 * weights  # and the sampler's tables
 
 
 def test_memory_forecast_of_the_double_sum():

@@ -9,6 +9,7 @@ import bigcat
 from bigcat import LinearClassifier, Method, bounds, noise, samplers, solvers
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach, Raman
 from bigcat.combinations import register, resolve
+from bigcat.estimators._recipe import Sizes
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.samplers import Everything, Uniform
@@ -228,6 +229,9 @@ def test_the_double_sums_solvers_move_what_they_can():
     assert resolve("vanilla", Gaussian(), solver="adagrad").bound == AugmentReduce()
 
 
+SIZES = Sizes(100, 10, 5, 1000, False)
+
+
 def test_a_method_of_ones_own(monkeypatch):
     from bigcat import combinations
 
@@ -235,17 +239,20 @@ def test_a_method_of_ones_own(monkeypatch):
     mine = register(Method("near-eta", AugmentReduce(band=2.0), solver="sgd"))
     assert bigcat.methods()[-1]["name"] == "near-eta"
     model = LinearClassifier(method="near-eta")
-    assert model._parts().bound.band == 2.0
-    assert model._parts().solver == SGD()
+    assert model._recipe(SIZES).parts.bound.band == 2.0
+    assert model._recipe(SIZES).parts.solver == SGD()
     with pytest.raises(ValueError, match="a method named 'near-eta' exists already; choose anoth"):
         register(mine)
-    assert LinearClassifier(method=Method("own", OneVsEach()))._parts().bound == OneVsEach()
+    assert (
+        LinearClassifier(method=Method("own", OneVsEach()))._recipe(SIZES).parts.bound
+        == OneVsEach()
+    )
 
 
 def test_a_methods_own_bound_is_kept_as_it_is():
     """Parameters of the estimator that were left alone do not undo what the method says."""
     own = Method("own", AugmentReduce(expectation="sample", n_nodes=5, variational="gumbel"))
-    bound = LinearClassifier("gaussian", method=own)._parts().bound
+    bound = LinearClassifier("gaussian", method=own)._recipe(SIZES).parts.bound
     assert bound == own.bound
-    bound = LinearClassifier("gaussian", method=own, n_nodes=12)._parts().bound
+    bound = LinearClassifier("gaussian", method=own, n_nodes=12)._recipe(SIZES).parts.bound
     assert (bound.n_nodes, bound.expectation) == (12, "sample")

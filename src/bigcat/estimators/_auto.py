@@ -23,6 +23,7 @@ from bigcat.estimators._recipe import (
 from bigcat.estimators._stopping import GrowingPatience, NoGain
 from bigcat.noise import Gumbel
 from bigcat.solvers import LBFGS, Damped
+from bigcat.solvers import REGISTRY as SOLVERS
 
 #: Up to here all rows and classes at once, with a ridge as in scikit-learn.
 FEW_ROWS = 2_000
@@ -39,9 +40,12 @@ def choose(estimator: Any, sizes: Sizes) -> Recipe:
     """The recipe for data of these sizes; parameters that the user has set are kept."""
     softmax = isinstance(noises.resolve(estimator.noise), Gumbel)
     few = sizes.n_rows <= FEW_ROWS and sizes.n_features * sizes.n_classes <= FEW_WEIGHTS
-    if estimator.solver == "lbfgs" or (estimator.solver == "auto" and few):
+    if estimator.solver == "lbfgs" or (few and not _wants_passes(estimator)):
         return _all_at_once(estimator, sizes)
-    if softmax and sizes.n_classes <= FEW_CLASSES and estimator.sampler == "auto":
+    if not _takes_any_bound(estimator.solver):
+        method, sampler = "augment-reduce", estimator.sampler
+        reason = "the bound that the solver is made for"
+    elif softmax and sizes.n_classes <= FEW_CLASSES and estimator.sampler == "auto":
         method, sampler = "exact", "everything"
         reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
     else:
@@ -73,8 +77,23 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     return replace(recipe, choice=_told(recipe, "rows come in parts"))
 
 
+def _takes_any_bound(solver: Any) -> bool:
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else solver
+    return getattr(kind, "bounds", None) is None
+
+
+def _wants_passes(estimator: Any) -> bool:
+    """Has the user set something that only stochastic passes know?"""
+    set_ones = (
+        getattr(estimator, name)
+        for name in ("solver", "sampler", "learning_rate", "n_negatives", "batch_size")
+    )
+    given = any(not (isinstance(value, str) and value == "auto") for value in set_ones)
+    return given or estimator.expectation == "sample"
+
+
 def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
-    parts = named_parts(estimator, "exact", solver="lbfgs", learning_rate="auto")
+    parts = named_parts(estimator, "exact", solver="lbfgs")
     l2 = float(setting(estimator, "l2", auto=1.0))
     recipe = Recipe(
         parts,

@@ -21,6 +21,7 @@ _CHOICES = {
     "init": ("frequencies", "zero", "random"),
     "probabilities": ("quadrature", "importance"),
     "expectation": ("quadrature", "sample"),
+    "variational": ("auto", "gaussian", "logistic", "gumbel"),
 }
 
 

@@ -83,6 +83,7 @@ class CategoricalDistribution(BaseEstimator):
         classes, labels = _inputs.classes_of(y)
         counts = np.bincount(labels, weights)
         model = LinearClassifier(**self.get_params())
+        model._check_parameters()
         parts = from_parameters(model).parts
         if parts.solver.stochastic:
             rows, row_weights = labels, weights

@@ -373,18 +373,23 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         return self._scorer().log_proba_of(X, labels)
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """The method's bound on `log_proba_of`, at the best local parameters, (n,)."""
+        """The method's bound on `log_proba_of`, at the best local parameters, (n,).
+
+        With ``method="auto"`` that of "augment-reduce", where what was fitted is no bound.
+        """
         X, labels = self._check_pairs(X, y)
         parts = self._recipe(_sizes(X, len(self.classes_))).parts
-        if not parts.bound.is_bound:
+        bound = parts.bound
+        if self._chooses() and not bound.is_bound:
+            bound = AugmentReduce()
+        if not bound.is_bound:
             raise ValueError(
-                f"the {parts.bound.name} objective is an estimator, not a bound; log_proba_of "
+                f"the {bound.name} objective is an estimator, not a bound; log_proba_of "
                 "gives the log-probabilities themselves"
             )
         head = _inputs.encode(self.exact_classes_, self.classes_)
         rest = np.setdiff1d(np.arange(len(self.classes_)), head)
         order = np.concatenate([head, rest]).astype(np.int64)
-        bound = parts.bound
         if isinstance(bound, AugmentReduce):  # an expectation to rounding, not a cheap one
             nodes = max(20, bound.n_nodes)
             bound = dataclasses.replace(bound, expectation="quadrature", n_nodes=nodes)
