@@ -167,6 +167,7 @@ class Fit:
             p.n_classes,
             sparse=is_sparse(rows),
             max_row_nonzeros=nonzeros,
+            nnz=len(rows.indices) if is_sparse(rows) else None,
             dtype=rows.values.dtype,
         )
         remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"

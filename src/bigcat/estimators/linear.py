@@ -97,7 +97,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         A progress bar with the current bound; "auto" shows one on a terminal.
     solver : {"auto", "adaptive", "adagrad", "sgd", "vanilla", "umax", "implicit", "lbfgs"} or \
             Solver, default="auto"
-    sampler : {"auto", "uniform", "everything"} or Sampler, default="auto"
+    sampler : {"auto", "uniform", "everything", "frequency", "stratified", "co-occurrence"} \
+            or Sampler, default="auto"
     exact_classes : int or array of labels, default=0
         Classes that every row looks at, beside those drawn; a number takes that many of the most
         frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
@@ -306,9 +307,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         *,
         sparse: bool = True,
         max_row_nonzeros: int = 100,
+        nnz: int | None = None,
         dtype: Any = np.float32,
     ) -> int:
         """Bytes that `fit` will need beside the data.
+
+        Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
 
         Examples
         --------
@@ -327,7 +331,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         slots = gradient_slots(parts.solver, batch_size, majors_a_row, n_majors)
         copies = 1 + parts.solver.has_state + bool(self.early_stopping)
         a_row = parts.bound.n_local + parts.solver.implicit * (1 if batch_size == 1 else batch_size)
-        return item * (weights * copies + slots * n_minors) + 8 * n_rows * a_row
+        nnz = n_rows * max_row_nonzeros if nnz is None else nnz
+        tables = parts.sampler.memory(n_rows, n_classes, nnz)
+        return item * (weights * copies + slots * n_minors) + 8 * n_rows * a_row + tables
 
     # Prediction
 
