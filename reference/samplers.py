@@ -23,7 +23,7 @@ def uniform(
 def frequency(
     frequencies: np.ndarray, power: float, uniform_share: float, head: tuple[int, ...] = ()
 ) -> np.ndarray:
-    """Frequencies to a power mixed with uniform draws, over the classes that are not in the head."""
+    """Frequencies to a power mixed with uniform draws, over the classes not in the head."""
     tail = np.setdiff1d(np.arange(len(frequencies)), head)
     q = np.zeros(len(frequencies))
     if tail.size:

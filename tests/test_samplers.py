@@ -154,7 +154,7 @@ def test_the_labels_count_is_that_of_a_class_like_it(sampler, head, label):
 def test_counts_make_sums_unbiased(sampler, head, row):
     """Class by class; none twice in a draw, never the label, the head first."""
     repeats, label, problem = 20_000, 5, some_problem(11, head)
-    classes, counts, sizes, always = draws(sampler, problem, label, repeats, seed=1, row=row)
+    classes, counts, _, always = draws(sampler, problem, label, repeats, seed=1, row=row)
     expected = [k for k in head or [] if k != label]
     assert (classes[:, : len(expected)] == expected).all()
     assert (always >= len(expected)).all()
@@ -308,7 +308,7 @@ def test_rows_without_weight_are_not_drawn_from():
     rows = as_rows(scipy.sparse.csr_array([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]), np.float64)
     problem = Problem(rows, np.array([0, 1, 2]), np.array([0.0, 1.0, 1.0]), 2, 3)
     sampler = CoOccurrence(n_negatives=8, background=0.1)
-    classes, counts, sizes, _ = draws(sampler, problem, 0, 1000, seed=5)
+    classes, counts, _, _ = draws(sampler, problem, 0, 1000, seed=5)
     q = 0.9 + 0.1 * (0.5 * 0.5 + 0.5 / 3)
     at = classes == 1
     times = counts[:, :-1][at] * 8 * q
@@ -333,7 +333,7 @@ def test_the_forecast_of_memory_is_about_right():
     X = scipy.sparse.random_array((20_000, 3_000), density=0.004, rng=rng, format="csr")
     y = np.minimum(rng.geometric(0.002, 20_000) - 1, 1999)
     problem = Problem(as_rows(X, np.float64), y, np.ones(20_000), 3_000, 2_000)
-    index = CoOccurrence().lower(problem).index
+    index = CoOccurrence().lower(problem).by_feature
     forecast = CoOccurrence().memory(20_000, 2_000, X.nnz)
     assert 0.5 < sum(table.nbytes for table in index) / forecast < 2.0
     assert Frequency().memory(20_000, 2_000, X.nnz) == 12 * 2_000
@@ -349,17 +349,17 @@ def test_the_forecast_of_memory_is_about_right():
 
 
 @kernel
-def step_many(sampler, bound, rng, rows, label, scores, local, values, slopes):
-    n_classes = scores.shape[0]
-    classes, counts = np.empty(n_classes + 50, np.int64), np.empty(n_classes + 51)
-    others, found = np.empty(n_classes + 50), np.empty(n_classes + 51)
+def step_many(bound, rng, label, scores, classes, counts, sizes, always, local, values, slopes):
+    others, found = np.empty(scores.shape[0]), np.empty(scores.shape[0] + 1)
     for r in range(values.shape[0]):
-        n, n_always = draw(sampler, rng, rows, 0, label, classes, counts)
+        n = sizes[r]
         for c in range(n):
-            others[c] = scores[classes[c]]
-        values[r] = step(bound, rng, local, 0.0, scores[label], others, counts, n, n_always, found)
+            others[c] = scores[classes[r, c]]
+        values[r] = step(
+            bound, rng, local, 0.0, scores[label], others, counts[r], n, always[r], found
+        )
         for c in range(n):
-            slopes[r, classes[c]] = found[c]
+            slopes[r, classes[r, c]] = found[c]
         slopes[r, label] = found[n]
 
 
@@ -369,29 +369,24 @@ SAMPLED = [name for name, kind in bounds.REGISTRY.items() if kind.can_sample and
 @pytest.mark.parametrize("sampler", list(members(REGISTRY, (3,))))
 @pytest.mark.parametrize("bound", SAMPLED)
 def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
+    """The value and all slopes, at local parameters that do not move."""
     repeats, n_classes, label, problem = 20_000, 8, 2, some_problem(8)
     scores = np.random.default_rng(3).normal(size=n_classes)
     part = bounds.REGISTRY[bound]()
     local = part.initial_local(Gumbel(), np.zeros(n_classes))[label]
-    state = new_state(np.random.RandomState(7))
 
-    def run(which, repeats):
+    def values_and_slopes(which, problem, repeats):
         values, slopes = np.empty(repeats), np.zeros((repeats, n_classes))
-        tag, lowered = which.lower(problem), part.lower(Gumbel())
-        step_many(tag, lowered, state, problem.rows, label, scores, local, values, slopes)
+        rng = new_state(np.random.RandomState(7))
+        some = draws(which, problem, label, repeats, seed=7)
+        step_many(part.lower(Gumbel()), rng, label, scores, *some, local, values, slopes)
         return np.column_stack([values, slopes])
 
-    # The classes that are always in make one-vs-each another bound.
-    reference = Everything()
-    if isinstance(sampler, Stratified):
-        frequent = twin.most_frequent(np.bincount(problem.labels, minlength=n_classes), 3)
-        full_problem, tag = problem, None
-        problem = dataclasses.replace(full_problem, head=np.array(frequent))
-        full = run(reference, 1)[0]
-        problem = full_problem
-    else:
-        full = run(reference, 1)[0]
-    found = run(sampler, repeats)
+    # Classes that are always in make one-vs-each another bound.
+    head = probabilities(sampler, problem, 0)[1] if sampler.name == "stratified" else ()
+    with_head = dataclasses.replace(problem, head=np.array(head, np.int64))
+    full = values_and_slopes(Everything(), with_head, 1)[0]
+    found = values_and_slopes(sampler, problem, repeats)
     limit = stats.norm.isf(FALSE_ALARM / 2 / full.size) * found.std(axis=0) / np.sqrt(repeats)
     assert (np.abs(found.mean(axis=0) - full) <= limit + 1e-6).all()
 
