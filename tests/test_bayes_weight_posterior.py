@@ -211,9 +211,9 @@ def test_training_equals_its_twin(sparse):
     state = new_state(np.random.RandomState(0))
 
     def draws():
-        for label in itertools.cycle(y):
+        for i, label in itertools.cycle(enumerate(y)):
             classes, counts = np.empty((1, 2), np.int64), np.empty((1, 3))
-            sample_many(chosen.sampler.lower(7), state, label, classes, counts)
+            sample_many(chosen.sampler.lower(p), state, p.rows, i, label, classes, counts)
             yield classes[0], counts[0, :2]
 
     prior = np.broadcast_to([0.8] * 4 + [2.0], (7, 5))

@@ -322,13 +322,17 @@ def test_bound_skeleton(parts, digits, monkeypatch):
 
 
 def test_sampler_skeleton(parts, digits, monkeypatch):
+    from bigcat._problem import Problem
+    from bigcat._weights import as_rows
     from bigcat.samplers._base import sample_many
 
     kind = parts["sampler"].MySampler
     n_classes, label, n, draws = 23, 7, 6, 40_000
-    tag = kind(n_negatives=n).lower(n_classes)
+    rows = as_rows(np.empty((1, 0)), np.float64)
+    tag = kind(n_negatives=n).lower(Problem(rows, np.array([label]), np.ones(1), 0, n_classes))
     classes, counts = np.empty((draws, n), np.int64), np.full((draws, n + 1), np.nan)
-    sample_many(tag, _random.new_state(np.random.RandomState(0)), label, classes, counts)
+    state = _random.new_state(np.random.RandomState(0))
+    sample_many(tag, state, rows, 0, label, classes, counts)
     assert (np.diff(np.sort(classes, axis=1), axis=1) > 0).all()
     frequency = np.bincount(classes.ravel(), minlength=n_classes) / draws
     assert frequency[label] == 0.0

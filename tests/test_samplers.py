@@ -4,34 +4,69 @@ Statistical tests have fixed seeds, and limits that a right sampler exceeds once
 seeds (each of them).
 """
 
+import dataclasses
 from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.sparse
 from scipy import stats
 
 import bigcat.samplers
+import reference.samplers as twin
+from bigcat import LinearClassifier, bounds
 from bigcat._jit import kernel
+from bigcat._problem import Problem
 from bigcat._random import new_state
-from bigcat._seam import draw
-from bigcat.samplers import REGISTRY, Everything, Sampler, Uniform
+from bigcat._seam import draw, step
+from bigcat._weights import as_rows
+from bigcat.noise import Gumbel
+from bigcat.samplers import (
+    REGISTRY,
+    CoOccurrence,
+    Everything,
+    Frequency,
+    Sampler,
+    Stratified,
+    Uniform,
+)
 
 FALSE_ALARM = 1e-6
 
 
 @kernel
-def draw_many(sampler, rng, label, classes, counts, sizes, always):
+def draw_many(sampler, rng, rows, i, label, classes, counts, sizes, always):
     for r in range(classes.shape[0]):
-        sizes[r], always[r] = draw(sampler, rng, label, classes[r], counts[r])
+        sizes[r], always[r] = draw(sampler, rng, rows, i, label, classes[r], counts[r])
+
+
+def some_problem(n_classes=11, head=None, n_rows=60, n_features=9):
+    """Sparse rows of which the second has no feature, and classes of which the last has no row."""
+    rng = np.random.default_rng(n_classes)
+    X = (rng.random((n_rows, n_features)) < 0.4) * rng.uniform(0.5, 2.0, (n_rows, n_features))
+    X[1] = 0.0
+    y = np.minimum(rng.geometric(0.3, n_rows) - 1, max(n_classes - 2, 0))
+    head = np.asarray([] if head is None else head, np.int64)
+    rows = as_rows(scipy.sparse.csr_array(X), np.float64)
+    return Problem(rows, y, np.ones(n_rows), n_features, n_classes, head=head)
+
+
+def draws(sampler, problem, label, repeats, seed=0, row=0):
+    """Many draws: classes (-1 beyond the drawn ones), counts, sizes, how many are always in."""
+    width = sampler.width(problem.n_classes, problem.head)
+    classes, counts = np.full((repeats, width), -1), np.full((repeats, width + 1), np.nan)
+    sizes, always = np.empty(repeats, np.int64), np.empty(repeats, np.int64)
+    tag, rng = sampler.lower(problem), new_state(np.random.RandomState(seed))
+    draw_many(tag, rng, problem.rows, row, label, classes, counts, sizes, always)
+    beyond = np.arange(width) >= sizes[:, None]
+    assert ((classes == -1) == beyond).all()
+    return classes, counts, sizes, always
 
 
 def all_drawn(sampler, n_classes, label, repeats, seed=0, head=None):
-    """Many draws: classes and counts (repeats, n), how many are always in, the label's count."""
-    width = sampler.width(n_classes, head)
-    classes, counts = np.full((repeats, width), -1), np.full((repeats, width + 1), np.nan)
-    sizes, always = np.empty(repeats, np.int64), np.empty(repeats, np.int64)
-    tag, rng = sampler.lower(n_classes, head), new_state(np.random.RandomState(seed))
-    draw_many(tag, rng, label, classes, counts, sizes, always)
+    """For samplers whose draws are of one size: (repeats, n) arrays, and the label's count."""
+    problem = some_problem(n_classes, head)
+    classes, counts, sizes, always = draws(sampler, problem, label, repeats, seed)
     n = sizes[0]
     assert (sizes == n).all()
     assert (always == always[0]).all()
@@ -43,17 +78,32 @@ def drawn(*arguments, **options):
     return all_drawn(*arguments, **options)[:3]
 
 
-def members():
-    """Every sampler; one that draws a number of classes with several, around half of them too."""
-    for name, kind in REGISTRY.items():
+def weight_of_classes(classes, counts, n_classes):
+    """What each class stands for in each draw, 0 where it was not drawn: (repeats, n_classes)."""
+    weight = np.zeros((len(classes), n_classes + 1))
+    np.put_along_axis(weight, classes, counts[:, : classes.shape[1]], axis=1)  # -1: the last
+    return weight[:, :n_classes]
+
+
+WITH_REPLACEMENT = ("frequency", "stratified", "co-occurrence")
+
+
+def members(names, numbers=(1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 40)):
+    """Samplers; one that draws a number of classes with several, around half of them too."""
+    for name in names:
+        kind = REGISTRY[name]
+        options = {"n_head": 3} if hasattr(kind, "n_head") else {}
         if hasattr(kind, "n_negatives"):
-            for n in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 40):
-                yield pytest.param(kind(n_negatives=n), id=f"{name}-{n}")
+            for n in numbers:
+                yield pytest.param(kind(n_negatives=n, **options), id=f"{name}-{n}")
         else:
             yield pytest.param(kind(), id=name)
 
 
-every_member = pytest.mark.parametrize("sampler", list(members()))
+ONE_SIZE = [name for name in REGISTRY if name not in WITH_REPLACEMENT]
+every_member = pytest.mark.parametrize("sampler", list(members(ONE_SIZE)))
+any_size = pytest.mark.parametrize("sampler", list(members(REGISTRY, (1, 4, 16))))
+with_replacement = pytest.mark.parametrize("sampler", list(members(WITH_REPLACEMENT, (1, 5, 16))))
 HEADS = [None, [], [3], [0, 5, 9], list(range(11))]
 every_head = pytest.mark.parametrize("head", HEADS, ids=str)
 
@@ -64,7 +114,7 @@ def test_registry_is_what_the_package_exports():
     )
     assert all(name == kind.name for name, kind in REGISTRY.items())
     with pytest.raises(TypeError, match=r"Sampler is a base class; use a member of bigcat\.samp"):
-        Sampler().lower(3)
+        Sampler().lower(some_problem())
 
 
 @every_member
@@ -98,20 +148,25 @@ def test_the_labels_count_is_that_of_a_class_like_it(sampler, head, label):
     assert label_count == pytest.approx(counts[classes == label][0], rel=1e-15)
 
 
-@every_member
+@any_size
 @every_head
-def test_counts_are_inverse_inclusion_probabilities(sampler, head):
-    repeats, label = 20_000, 5
-    classes, counts, _ = drawn(sampler, 11, label, repeats, seed=1, head=head)
-    weight = np.zeros((repeats, 11))
-    np.put_along_axis(weight, classes, counts, axis=1)
+@pytest.mark.parametrize("row", [0, 1])
+def test_counts_make_sums_unbiased(sampler, head, row):
+    """Class by class; none twice in a draw, never the label, the head first."""
+    repeats, label, problem = 20_000, 5, some_problem(11, head)
+    classes, counts, _, always = draws(sampler, problem, label, repeats, seed=1, row=row)
+    expected = [k for k in head or [] if k != label]
+    assert (classes[:, : len(expected)] == expected).all()
+    assert (always >= len(expected)).all()
+    assert (counts[:, : always[0]] == 1.0).all()
+    ordered = np.sort(classes, axis=1)
+    assert ((np.diff(ordered, axis=1) > 0) | (ordered[:, 1:] == -1)).all()
+    weight = weight_of_classes(classes, counts, 11)
+    assert not weight[:, label].any()
     limit = stats.norm.isf(FALSE_ALARM / 2 / 10)  # ten classes
-    for k in range(11):
-        if k == label:
-            assert not weight[:, k].any()
-        else:
-            error = weight[:, k].std() / np.sqrt(repeats)
-            assert abs(weight[:, k].mean() - 1.0) <= limit * error + 1e-12
+    for k in np.delete(np.arange(11), label):
+        error = weight[:, k].std() / np.sqrt(repeats)
+        assert abs(weight[:, k].mean() - 1.0) <= limit * error + 1e-7
 
 
 @pytest.mark.parametrize("n_negatives", [2, 3, 4])  # two ways to draw, around half of 6
@@ -167,14 +222,228 @@ def test_two_classes(sampler, label):
     assert (counts == 1.0).all()
 
 
-@every_member
+@any_size
 def test_seeds(sampler):
-    first, _, _ = drawn(sampler, 30, 7, 50, seed=5)
-    again, _, _ = drawn(sampler, 30, 7, 50, seed=5)
-    assert (first == again).all()
-    classes, counts = sampler.sample(30, 7, seed=5)
-    assert (classes == first[0]).all()
-    assert counts.sum() == pytest.approx(29.0)
-    if classes.size < 29:
-        other, _, _ = drawn(sampler, 30, 7, 50, seed=6)
-        assert (first != other).any()
+    problem = some_problem(30)
+    first = draws(sampler, problem, 7, 50, seed=5)[0]
+    assert (first == draws(sampler, problem, 7, 50, seed=5)[0]).all()
+    if len(np.unique(first, axis=0)) > 1:
+        assert (first != draws(sampler, problem, 7, 50, seed=6)[0]).any()
+    rows = problem.rows
+    X = scipy.sparse.csr_array((rows.values, rows.indices, rows.indptr), shape=(60, 9))
+    classes, counts = sampler.sample(30, 7, seed=5, X=X, y=problem.labels)
+    assert (classes == first[0][first[0] >= 0]).all()
+    assert counts.shape == classes.shape
+
+
+# Draws with replacement
+
+
+def probabilities(sampler, problem, row):
+    """By the twin: of each class, 0 for those always in, whose list comes second."""
+    frequencies = np.bincount(problem.labels, minlength=problem.n_classes)
+    head = tuple(int(k) for k in problem.head)
+    if isinstance(sampler, Stratified):
+        head = twin.most_frequent(frequencies, sampler.n_head, head)
+    q = twin.frequency(frequencies, sampler.power, sampler.uniform, head)
+    if isinstance(sampler, CoOccurrence):
+        shape = (problem.n_rows, problem.n_features)
+        rows = problem.rows
+        X = scipy.sparse.csr_array((rows.values, rows.indices, rows.indptr), shape=shape)
+        options = (sampler.n_features, sampler.background)
+        q = twin.co_occurrence(X.toarray() != 0.0, problem.labels, row, q, *options)
+        q = np.where(np.isin(np.arange(len(q)), head), 0.0, q)
+    return q, head
+
+
+@with_replacement
+@pytest.mark.parametrize("head", [None, [0, 5]], ids=str)
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_draws_have_the_twins_probabilities(sampler, head, row):
+    repeats, label, problem = 20_000, 1, some_problem(12, head)
+    q, always_in = probabilities(sampler, problem, row)
+    classes, counts, sizes, always = draws(sampler, problem, label, repeats, seed=2, row=row)
+    expected = [k for k in always_in if k != label]
+    assert (always == len(expected)).all()
+    assert (classes[:, : len(expected)] == expected).all()
+    # A count is a whole number of draws over their expected number.
+    n, tail = sampler.n_negatives, np.flatnonzero((q > 0.0) & (np.arange(12) != label))
+    times = weight_of_classes(classes, counts, 12)[:, tail] * n * q[tail]
+    np.testing.assert_allclose(times, np.rint(times), atol=1e-5)
+    label_count = counts[np.arange(repeats), sizes]
+    in_head = label in always_in
+    np.testing.assert_allclose(label_count, 1.0 if in_head else 1.0 / (n * q[label]), rtol=1e-6)
+    seen = np.rint(times).sum(axis=0)
+    seen, q_seen = np.append(seen, repeats * n - seen.sum()), np.append(q[tail], 1 - q[tail].sum())
+    if q_seen[-1] < 1e-12:
+        assert seen[-1] == 0
+        seen, q_seen = seen[:-1], q_seen[:-1]
+    assert stats.chisquare(seen, repeats * n * q_seen / q_seen.sum()).pvalue > FALSE_ALARM
+
+
+@with_replacement
+@pytest.mark.parametrize("label", [0, 1])
+def test_two_classes_with_replacement(sampler, label):
+    sampler = Frequency(sampler.n_negatives) if sampler.name == "stratified" else sampler
+    classes, counts, sizes, _ = draws(sampler, some_problem(2), label, 4000, seed=3)
+    assert set(sizes) <= {0, 1}
+    assert (sizes == 0).any() or sampler.n_negatives > 1
+    weight = weight_of_classes(classes, counts, 2)[:, 1 - label]
+    limit = stats.norm.isf(FALSE_ALARM / 2) * weight.std() / np.sqrt(4000)
+    assert abs(weight.mean() - 1.0) <= limit + 1e-7
+
+
+@any_size
+def test_one_row(sampler):
+    rows = as_rows(scipy.sparse.csr_array([[1.0, 0.0]]), np.float64)
+    problem = Problem(rows, np.array([2]), np.ones(1), 2, 5)
+    classes, counts, _, _ = draws(sampler, problem, 2, 20_000, seed=4)
+    weight = weight_of_classes(classes, counts, 5)
+    limit = stats.norm.isf(FALSE_ALARM / 2 / 4) * weight.std(axis=0) / np.sqrt(20_000)
+    assert (np.abs(weight.mean(axis=0) - [1, 1, 0, 1, 1]) <= limit + 1e-7).all()
+
+
+def test_rows_without_weight_are_not_drawn_from():
+    """But are drawn for, by the features that other rows have."""
+    rows = as_rows(scipy.sparse.csr_array([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]), np.float64)
+    problem = Problem(rows, np.array([0, 1, 2]), np.array([0.0, 1.0, 1.0]), 2, 3)
+    sampler = CoOccurrence(n_negatives=8, background=0.1)
+    classes, counts, _, _ = draws(sampler, problem, 0, 1000, seed=5)
+    q = 0.9 + 0.1 * (0.5 * 0.5 + 0.5 / 3)
+    at = classes == 1
+    times = counts[:, :-1][at] * 8 * q
+    np.testing.assert_allclose(times, np.rint(times), rtol=1e-5)
+    assert 7.0 < times.sum() / 1000 < 8.0
+
+
+def test_a_mixture_without_uniform_draws_is_refused():
+    for kind in (Frequency, Stratified, CoOccurrence):
+        with pytest.raises(ValueError, match=r"uniform=0 must be above 0 and at most 1: with no"):
+            kind(uniform=0)
+        with pytest.raises(ValueError, match=r"power=-1 must be a finite number, not below 0"):
+            kind(power=-1)
+    with pytest.raises(ValueError, match=r"background=0 must be above 0 .* share no feature"):
+        CoOccurrence(background=0)
+    with pytest.raises(ValueError, match=r"n_features=0 must be at least 1; .* take Frequency"):
+        CoOccurrence(n_features=0)
+
+
+def test_the_forecast_of_memory_is_about_right():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((20_000, 3_000), density=0.004, rng=rng, format="csr")
+    y = np.minimum(rng.geometric(0.002, 20_000) - 1, 1999)
+    problem = Problem(as_rows(X, np.float64), y, np.ones(20_000), 3_000, 2_000)
+    index = CoOccurrence().lower(problem).by_feature
+    forecast = CoOccurrence().memory(20_000, 2_000, X.nnz)
+    assert 0.5 < sum(table.nbytes for table in index) / forecast < 2.0
+    assert Frequency().memory(20_000, 2_000, X.nnz) == 12 * 2_000
+    assert Uniform().memory(20_000, 2_000, X.nnz) == 0
+    few, more = (
+        LinearClassifier(sampler=s).memory_forecast(20_000, 3_000, 2_000, nnz=X.nnz)
+        for s in ("uniform", "co-occurrence")
+    )
+    assert more - few == forecast
+
+
+# Every sampler with every bound
+
+
+@kernel
+def step_many(bound, rng, label, scores, classes, counts, sizes, always, local, values, slopes):
+    others, found = np.empty(scores.shape[0]), np.empty(scores.shape[0] + 1)
+    for r in range(values.shape[0]):
+        n = sizes[r]
+        for c in range(n):
+            others[c] = scores[classes[r, c]]
+        values[r] = step(
+            bound, rng, local, 0.0, scores[label], others, counts[r], n, always[r], found
+        )
+        for c in range(n):
+            slopes[r, classes[r, c]] = found[c]
+        slopes[r, label] = found[n]
+
+
+SAMPLED = [name for name, kind in bounds.REGISTRY.items() if kind.can_sample and kind.is_bound]
+
+
+@pytest.mark.parametrize("sampler", list(members(REGISTRY, (3,))))
+@pytest.mark.parametrize("bound", SAMPLED)
+def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
+    """The value and all slopes, at local parameters that do not move."""
+    repeats, n_classes, label, problem = 20_000, 8, 2, some_problem(8)
+    scores = np.random.default_rng(3).normal(size=n_classes)
+    part = bounds.REGISTRY[bound]()
+    local = part.initial_local(Gumbel(), np.zeros(n_classes))[label]
+
+    def values_and_slopes(which, problem, repeats):
+        values, slopes = np.empty(repeats), np.zeros((repeats, n_classes))
+        rng = new_state(np.random.RandomState(7))
+        some = draws(which, problem, label, repeats, seed=7)
+        step_many(part.lower(Gumbel()), rng, label, scores, *some, local, values, slopes)
+        return np.column_stack([values, slopes])
+
+    # Classes that are always in make one-vs-each another bound.
+    head = probabilities(sampler, problem, 0)[1] if sampler.name == "stratified" else ()
+    with_head = dataclasses.replace(problem, head=np.array(head, np.int64))
+    full = values_and_slopes(Everything(), with_head, 1)[0]
+    found = values_and_slopes(sampler, problem, repeats)
+    limit = stats.norm.isf(FALSE_ALARM / 2 / full.size) * found.std(axis=0) / np.sqrt(repeats)
+    assert (np.abs(found.mean(axis=0) - full) <= limit + 1e-6).all()
+
+
+@kernel
+def step_on_nothing(bound, rng, local, progress, counts, slopes):
+    return step(bound, rng, local, progress, 0.7, np.empty(0), counts, 0, 0, slopes)
+
+
+@pytest.mark.parametrize("bound", [n for n, kind in bounds.REGISTRY.items() if kind.can_sample])
+def test_bounds_cope_with_no_class_at_all(bound):
+    part = bounds.REGISTRY[bound]()
+    local = part.initial_local(Gumbel(), np.zeros(5))[0]
+    state = new_state(np.random.RandomState(0))
+    for progress in (0.0, 0.5):
+        slopes = np.full(1, np.nan)
+        counts = np.array([0.6])
+        tag = part.lower(Gumbel())
+        value = step_on_nothing(tag, state, local, progress, counts, slopes)
+        assert np.isfinite(value)
+        assert np.isfinite(local).all()
+        if bound in ("raman", "nce"):  # the label's own terms depend on its score
+            assert np.isfinite(slopes[0])
+        else:
+            assert slopes[0] == 0.0
+
+
+# By name, from end to end
+
+
+@pytest.mark.parametrize("method", ["complementary", "augment-reduce"])
+@pytest.mark.parametrize("name", WITH_REPLACEMENT)
+def test_learning_with_a_sampler_by_name(name, method):
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 12
+    X = np.zeros((600, 24))
+    X[np.arange(600), y] = 1.0
+    X[np.arange(600), rng.integers(12, 24, 600)] = 1.0
+    X = scipy.sparse.csr_array(X)
+    model = LinearClassifier(
+        sampler=name, n_negatives=16, method=method, solver="sgd", max_epochs=20, random_state=0
+    )
+    assert model.fit(X, y).score(X, y) > 0.9
+    model = LinearClassifier(
+        sampler=name, n_negatives=8, exact_classes=3, method=method, max_epochs=10, random_state=0
+    )
+    assert model.fit(X, y).score(X, y) > 0.9
+    for part in range(3):
+        model.partial_fit(X[part * 200 : (part + 1) * 200], y[part * 200 : (part + 1) * 200])
+    assert model.score(X, y) > 0.9
+
+
+def test_co_occurrence_needs_sparse_rows():
+    text = (
+        r"sampler='co-occurrence' draws classes by the features that a row has and needs sparse "
+        r"rows, not a dense array with 3 columns; pass scipy\.sparse\.csr_array\(X\), or take "
+        r"sampler='frequency'"
+    )
+    with pytest.raises(ValueError, match=text):
+        LinearClassifier(sampler="co-occurrence").fit(np.eye(3), [0, 1, 2])

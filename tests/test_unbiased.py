@@ -153,7 +153,8 @@ def replay(run, start):
     """The same in plain NumPy, with the same classes: one step of the twin a batch."""
     n_classes, total = len(start.b), start.row_weights.sum()
     width = min(run.n_negatives, n_classes - 1)
-    sampler, rng = run.parts.sampler.lower(n_classes), new_state(np.random.RandomState(4))
+    problem = run.problem(start)
+    sampler, rng = run.parts.sampler.lower(problem), new_state(np.random.RandomState(4))
     W, b, u = start.W, start.b, start.u.copy()
     weights = start.row_weights * len(start.y) / total
     ridge = run.l2 / total
@@ -165,7 +166,7 @@ def replay(run, start):
             draws = []
             for i in rows:
                 classes, counts = np.empty((1, width), np.int64), np.empty((1, width + 1))
-                sample_many(sampler, rng, start.y[i], classes, counts)
+                sample_many(sampler, rng, problem.rows, i, start.y[i], classes, counts)
                 draws.append((classes[0], counts[0, :width]))
             W, b, new_u, values = TWINS[run.solver.name](
                 run, W, b, start.X[rows], start.y[rows], draws, u[rows], rate, weights[rows], ridge

@@ -26,7 +26,7 @@ class MySampler(Sampler):
     # n_negatives      set from the estimator's parameter where the sampler is given by name
     ...  # FILL: declarations
 
-    def lower(self, n_classes, head=None):
+    def lower(self, problem):
         ...  # FILL: lower
 
     def width(self, n_classes, head=None):
@@ -34,8 +34,8 @@ class MySampler(Sampler):
 
 
 @implement(draw, Tag)
-def _(sampler, rng, label, classes, counts):
-    """Write distinct classes other than `label`, what each stands for, and what the label would.
+def _(sampler, rng, rows, i, label, classes, counts):
+    """For row i: write distinct classes other than `label`, what each stands for, and the label.
 
     Return how many there are, and how many of these are in whatever is drawn.
     """

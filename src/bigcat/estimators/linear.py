@@ -317,9 +317,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         *,
         sparse: bool = True,
         max_row_nonzeros: int = 100,
+        nnz: int | None = None,
         dtype: Any = np.float32,
     ) -> int:
         """Bytes that `fit` will need beside the data.
+
+        Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
 
         Examples
         --------
@@ -328,8 +331,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         1.7...
         """
         self._check_parameters()
-        n_values = n_rows * (max_row_nonzeros if sparse else n_features)
-        sizes = Sizes(n_rows, n_features, n_classes, n_values, sparse)
+        if nnz is None:
+            nnz = n_rows * (max_row_nonzeros if sparse else n_features)
+        sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse)
         return _memory.needed(self._recipe(sizes), sizes, max_row_nonzeros, dtype)
 
     # Prediction

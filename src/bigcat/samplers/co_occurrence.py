@@ -22,7 +22,7 @@ from bigcat.samplers.frequency import ALIAS_BYTES, check_mixture
 class CoOccurrenceTag(NamedTuple):
     head: np.ndarray  # classes that are always in
     table: Alias  # the background, over all others
-    index: FeatureIndex
+    by_feature: FeatureIndex
     n_drawn: int
     background: float
     seen: Places
@@ -124,7 +124,7 @@ class CoOccurrence(Sampler):
 
 @implement(draw, CoOccurrenceTag)
 def _(sampler, rng, rows, i, label, classes, counts):
-    table, index, seen, q = sampler.table, sampler.index, sampler.seen, sampler.q
+    table, index, seen, q = sampler.table, sampler.by_feature, sampler.seen, sampler.q
     features, probability, drawn = index.rarest[i], table.probability, sampler.drawn
     n_drawn, n_features = sampler.n_drawn, 0
     while n_features < features.shape[0] and features[n_features] >= 0:

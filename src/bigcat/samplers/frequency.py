@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -62,12 +62,9 @@ class Frequency(Sampler):
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
-        return self._lower(problem, problem.head)
-
-    def _lower(self, problem: Problem, head: np.ndarray) -> FrequencyTag:
-        q = mixture(problem.class_weights(), self.power, self.uniform, head)
-        n_drawn = self.n_negatives if q.any() else 0
-        return FrequencyTag(head, alias_table(q), n_drawn, make_places(n_drawn))
+        q = mixture(problem.class_weights(), self.power, self.uniform, problem.head)
+        n_drawn = self.n_negatives if q.any() else 0  # none where the head is everything
+        return FrequencyTag(problem.head, alias_table(q), n_drawn, make_places(n_drawn))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
         n_head = 0 if head is None else len(head)
@@ -78,7 +75,7 @@ class Frequency(Sampler):
 
 
 @dataclass(frozen=True)
-class Stratified(Frequency):
+class Stratified(Sampler):
     """The `n_head` most frequent classes always, and `n_negatives` draws from the others.
 
     The head comes first and counts once each, as do `exact_classes`, which are added to it; the
@@ -86,17 +83,17 @@ class Stratified(Frequency):
 
     Parameters
     ----------
+    n_head : int
+        Classes that every row looks at: work, for less noise where few classes have most rows.
     n_negatives : int
         Draws a row.
     power, uniform : float
         As in `Frequency`, within the tail.
-    n_head : int
-        Classes that every row looks at: work, for less noise where few classes have most rows.
 
     Examples
     --------
     >>> from bigcat.samplers import Stratified
-    >>> sampler = Stratified(n_negatives=2, n_head=3)
+    >>> sampler = Stratified(n_head=3, n_negatives=2)
     >>> classes, counts = sampler.sample(6, label=0, frequencies=[50, 20, 15, 5, 5, 5])
     >>> classes[:2].tolist(), counts[:2].tolist()
     ([1, 2], [1.0, 1.0])
@@ -105,15 +102,25 @@ class Stratified(Frequency):
     name: ClassVar[str] = "stratified"
     promise: ClassVar[str] = "the most frequent classes always, the others by frequency"
     n_head: int = 512
+    n_negatives: int = 16
+    power: float = 0.75
+    uniform: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
         most = np.argsort(-problem.class_weights(), kind="stable")[: self.n_head]
-        more = np.setdiff1d(most, problem.head)
-        return self._lower(problem, np.concatenate([problem.head, np.sort(more)]))
+        head = np.concatenate([problem.head, np.setdiff1d(most, problem.head)])
+        tail = Frequency(self.n_negatives, self.power, self.uniform)
+        return tail.lower(replace(problem, head=head))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
         n_head = min(self.n_head, n_classes) + (0 if head is None else len(head))
         return min(n_head + self.n_negatives, n_classes)
+
+    def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        return ALIAS_BYTES * n_classes
 
 
 def check_mixture(power: float, uniform: float) -> None:
