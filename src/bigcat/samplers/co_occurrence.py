@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bigcat import _random
-from bigcat._jit import implement
+from bigcat._jit import implement, prefetch
 from bigcat._problem import Problem
 from bigcat._seam import draw
 from bigcat._weights import is_sparse
@@ -128,6 +128,11 @@ def _(sampler, rng, rows, i, label, classes, counts):
     features, probability, drawn = index.rarest[i], table.probability, sampler.drawn
     n_drawn, n_features = sampler.n_drawn, 0
     while n_features < features.shape[0] and features[n_features] >= 0:
+        # Small tables come while classes are drawn.
+        f = features[n_features]
+        first, last = index.first_slot[f], index.first_slot[f + 1]
+        for line in range(first, min(last, first + 64), 8):
+            prefetch(index.slots, line)
         n_features += 1
     background = sampler.background if n_features > 0 else 1.0
     to_background, to_features = 1.0 / background, 1.0 / (1.0 - background)
