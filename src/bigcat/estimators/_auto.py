@@ -30,10 +30,11 @@ FEW_ROWS = 2_000
 FEW_WEIGHTS = 1 << 20
 #: Up to here the exact softmax is the fastest way to its own answer.
 FEW_CLASSES = 4_096
-#: Epochs: the most with an average of the weights, and those with a rate that falls to zero.
+#: The most epochs where held-out rows say when to stop.
 MOST_EPOCHS = 60
-FALLING_EPOCHS = 8
-N_NEGATIVES = 20
+#: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
+ROWS_VISITED, LEAST_PASSES, MOST_PASSES = 2_400_000, 4, 8
+N_NEGATIVES = 16
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -125,12 +126,11 @@ def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str
         n_negatives=setting(estimator, "n_negatives", auto=N_NEGATIVES),
     )
     least = int(np.clip(20_000 // sizes.n_rows, 2, 50))
+    passes = int(np.clip(ROWS_VISITED // sizes.n_rows, LEAST_PASSES, MOST_PASSES))
     recipe = Recipe(
         parts,
         batch_size=parts.solver.batch_size(estimator.batch_size),
-        max_epochs=int(
-            setting(estimator, "max_epochs", auto=MOST_EPOCHS if stops else FALLING_EPOCHS)
-        ),
+        max_epochs=int(setting(estimator, "max_epochs", auto=MOST_EPOCHS if stops else passes)),
         l2=float(setting(estimator, "l2")),
         early_stopping=bool(stops),
         searches_rate=searches,

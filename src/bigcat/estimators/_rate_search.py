@@ -19,7 +19,7 @@ from bigcat.solvers._loop import Settings, run_epochs
 from bigcat.solvers._state import Average, Problem, State
 
 #: Rows of a trial: a part of all, but not too few or too many; and held-out rows it is judged by.
-TRIAL_PART, LEAST_ROWS, MOST_ROWS = 8, 200, 10_000
+TRIAL_PART, LEAST_ROWS, MOST_ROWS = 8, 200, 50_000
 MOST_HELD_OUT = 1_000
 #: Rates are tried from here on, by factors of two, down to the lowest and up to the highest, which
 #: is higher where the rate then falls to zero.
