@@ -8,10 +8,14 @@ from benchmarks import (
     all_classes,
     augment_reduce,
     categorical_from_binary,
+    cost_against_classes,
+    first_fit,
+    noises,
     one_vs_each,
     posteriors,
     roofline,
     step_cost,
+    threads,
     unbiased_softmax,
 )
 from benchmarks.peers import commands as peers
@@ -67,6 +71,7 @@ def main() -> None:
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
     commands.add_parser("binary-memory", help="independent binary fit of 10,000 classes: memory")
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
+    _add_measures(commands)
     peers.add_to(commands)
     args = parser.parse_args()
 
@@ -116,6 +121,21 @@ def main() -> None:
         posteriors.binary_memory()
     elif args.command == "yardsticks":
         categorical_from_binary.make_environments()
+    elif args.command == "cost-against-classes":
+        cost_against_classes.cost_against_classes(
+            args.classes,
+            args.rows,
+            args.rows_a_class,
+            args.quality,
+            args.json,
+            sampler=args.sampler,
+        )
+    elif args.command == "noises":
+        noises.noises(args.problems, args.epochs, args.json, sampler=args.sampler)
+    elif args.command == "first-fit":
+        first_fit.first_fit(args.json, args.kernels)
+    elif args.command == "threads":
+        threads.threads(args.names, args.json)
     elif args.command == "peers":
         peers.run(args)
     else:
@@ -123,6 +143,37 @@ def main() -> None:
         augment_reduce.table3("bibtex")
         one_vs_each.figure1()
         step_cost.step_cost()
+
+
+def _add_measures(commands) -> None:
+    """The commands that measure what the defaults promise."""
+    cost = commands.add_parser(
+        "cost-against-classes", help="seconds to a fixed quality against the number of classes"
+    )
+    cost.add_argument(
+        "--classes", nargs="+", type=int, default=list(cost_against_classes.CLASSES), metavar="K"
+    )
+    cost.add_argument("--rows", type=int, metavar="N", help="the same for all numbers of classes")
+    cost.add_argument(
+        "--rows-a-class", type=int, default=cost_against_classes.ROWS_A_CLASS, metavar="N"
+    )
+    cost.add_argument(
+        "--quality",
+        type=float,
+        default=cost_against_classes.QUALITY,
+        help="part of the possible gain (default %(default)s)",
+    )
+    noise = commands.add_parser("noises", help="softmax, probit and logistic beside long fits")
+    noise.add_argument("--problems", nargs="+", default=list(noises.PROBLEMS), metavar="NAME")
+    noise.add_argument("--epochs", type=int, default=noises.EPOCHS, help="most of a long fit")
+    first = commands.add_parser("first-fit", help="import, fit and predict in a fresh process")
+    first.add_argument("--kernels", action="store_true", help="list what is compiled in any case")
+    thread = commands.add_parser("threads", help="rows a second on one and on two threads")
+    thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
+    for command in (cost, noise):
+        command.add_argument("--sampler", default="auto", help="instead of the default one")
+    for command in (cost, noise, first, thread):
+        command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 
 if __name__ == "__main__":

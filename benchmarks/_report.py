@@ -27,8 +27,11 @@ def saved(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print rows as a Markdown table."""
+def show(rows: list[dict[str, Any]], as_json: bool = False) -> None:
+    """Print rows as a Markdown table, or as JSON."""
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
     columns = list(rows[0])
     print("| " + " | ".join(columns) + " |")
     print("|" + "---|" * len(columns))
@@ -37,6 +40,8 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) >= 1e4 or 0 < abs(value) < 1e-3 else f"{value:.4f}"
     return str(value)

@@ -1,0 +1,151 @@
+"""The three noises: what the defaults reach, in what time, beside a long fit of the same noise.
+
+The defaults are fitted to all training rows, as a user would, and measured on test rows.  For the
+comparison with a long fit both get the same nine training rows in ten and are watched on the
+others.  The long fit has the defaults' parts but many epochs of a constant rate with an average of
+the weights, stops when the watched rows no longer gain, and keeps the best epoch; of some rates,
+shares of the one that the defaults found, the best counts.  "Seconds to near" are those after which
+the defaults are within 2 % of that fit's log-likelihood, on the watched rows.  A dash is a fit that
+diverged or a target that was not reached.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from benchmarks._curves import Curve, seconds_to_reach, watched_fit
+from benchmarks._report import save, show
+from benchmarks.peers import configuration, problems
+from bigcat import LinearClassifier
+from bigcat.data import DataError
+from bigcat.solvers import DivergedError
+
+PROBLEMS = ("bibtex", "delicious", "wordnet20k")
+NOISES = ("gumbel", "gaussian", "logistic")
+SHARES = (1.0, 0.25, 0.0625)  # of the defaults' rate
+RATE_INSTEAD = 1.0  # where the defaults diverge
+EPOCHS = 300  # at most, of a long fit
+WATCHED = 1_000  # rows, at most
+WITHIN = 0.02
+WARM_UP_ROWS = 3_000  # too many for the path of few rows
+
+
+def noises(
+    names: list[str],
+    long_epochs: int = EPOCHS,
+    as_json: bool = False,
+    **options: Any,
+) -> None:
+    """Print a table; `options` go to the estimator."""
+    rows: list[dict] = []
+    for name in names:
+        try:
+            folder = problems.folder_of(configuration.read().problems[name])
+        except DataError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            continue
+        data = _read(folder)
+        mine = [{"problem": name, **_measure(data, n, long_epochs, options)} for n in NOISES]
+        rows += with_ratios(mine)
+        save("noises", rows)
+    if rows:
+        show(rows, as_json)
+
+
+def with_ratios(rows: list[dict]) -> list[dict]:
+    """Seconds to near the long fit, over those of the first row, the softmax."""
+    first = rows[0]["seconds to near"]
+    ratios = [
+        row["seconds to near"] / first if first and row["seconds to near"] else None for row in rows
+    ]
+    return [{**row, "of softmax's": ratio} for row, ratio in zip(rows, ratios)]
+
+
+def near(log_likelihood: float, within: float = WITHIN) -> float:
+    """What is within that part of a log-likelihood, which is negative."""
+    return log_likelihood - within * abs(log_likelihood)
+
+
+def _read(folder) -> dict[str, Any]:
+    labels = dict(np.load(folder / "labels.npz"))
+    X, X_test = (scipy.sparse.load_npz(folder / f"X_{part}.npz") for part in ("train", "test"))
+    y, common, watched = labels["y_train"], labels["common_rows"], labels["is_validation"]
+    chosen = np.flatnonzero(watched & np.isin(y, y[~watched]))[:WATCHED]
+    return {
+        "all": (X, y),
+        "nine tenths": (X[~watched], y[~watched]),
+        "watched": (X[chosen], y[chosen]),
+        "test": (X_test[common], labels["y_test"][common]),
+    }
+
+
+def _test_log_likelihood(model, data) -> float:
+    """Of test rows whose class the fit has seen."""
+    X, y = data["test"]
+    seen = np.isin(y, model.classes_)
+    return float(model.log_proba_of(X[seen], y[seen]).mean())
+
+
+def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) -> dict:
+    def classifier(**more: Any) -> LinearClassifier:
+        return LinearClassifier(noise=noise, n_threads=2, progress=False, **options | more)
+
+    X, y = data["all"]
+    few = np.unique(np.linspace(0, len(y) - 1, WARM_UP_ROWS).astype(int))
+    _unless_diverged(lambda: classifier(max_epochs=1).fit(X[few], y[few]))  # compiles
+    started = time.perf_counter()
+    model = _unless_diverged(lambda: classifier().fit(X, y))
+    seconds = time.perf_counter() - started
+
+    def watched(**more: Any) -> Curve | None:
+        fit = partial(watched_fit, classifier(**more), *data["nine tenths"], data["watched"])
+        return _unless_diverged(fit)
+
+    defaults = watched()
+    found = defaults.model.history_.choice["learning_rate"] if defaults else RATE_INSTEAD
+    long_fits = {
+        share * found: watched(
+            learning_rate=share * found, early_stopping=True, max_epochs=long_epochs
+        )
+        for share in SHARES
+    }
+    best = max(((c.values.max(), rate, c) for rate, c in long_fits.items() if c), default=None)
+    row = {
+        "noise": noise,
+        "test log-likelihood": model and _test_log_likelihood(model, data),
+        "seconds": model and seconds,
+        "of nine tenths": defaults and _test_log_likelihood(defaults.model, data),
+        "long fit": None,
+        "its rate": None,
+        "its best epoch": None,
+        "its seconds": None,
+        "seconds to near": None,
+    }
+    if best:
+        value, rate, curve = best
+        row |= {
+            "long fit": _test_log_likelihood(curve.model, data),
+            "its rate": rate,
+            "its best epoch": int(curve.values.argmax()) + 1,
+            "its seconds": float(curve.seconds[-1]),
+        }
+        if defaults:
+            row["seconds to near"] = seconds_to_reach(
+                near(float(value)), defaults.seconds, defaults.values
+            )
+    return row
+
+
+def _unless_diverged(fit: Callable[[], Any]) -> Any:
+    try:
+        return fit()
+    except DivergedError as error:
+        print(error, file=sys.stderr)
+        return None

@@ -1,0 +1,128 @@
+"""Rows a second of training on one and on two threads, sparse rows.
+
+Exact rows are as those of `roofline`; sampled ones have the sizes of the WordNet data, with Zipf's
+class frequencies.  Threads take turns, several times over, and the fastest pass of each counts:
+set-up and compilation are outside.  "Cores at work" is processor time over time in that pass; below
+the number of threads the machine had other work, and the ratio says little.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks._report import save, show
+from benchmarks.all_classes import SIZES
+from benchmarks.roofline import new_state, sparse_problem
+from bigcat._weights import as_rows
+from bigcat.bounds import Complementary
+from bigcat.combinations import resolve
+from bigcat.data.synthetic import zipf_classes
+from bigcat.noise import Gaussian, Gumbel
+from bigcat.samplers import REGISTRY as SAMPLERS
+from bigcat.solvers import Damped
+from bigcat.solvers._loop import Parts, Settings, run_epochs
+from bigcat.solvers._state import Problem
+
+TURNS, PASSES = 4, 3  # of each number of threads
+THREADS = (1, 2)
+N_NEGATIVES = 20
+RATE = 0.1  # small enough for all; it makes no difference to the speed
+SCORES = 20_000_000  # of a pass over all classes
+SAMPLED_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    make_problem: Callable[[], Problem]
+    parts: Parts
+
+
+def cases() -> list[Case]:
+    """What is measured: the exact softmax, then every sampler that there is."""
+    damped = Damped(RATE, schedule="constant")
+    exact = resolve("exact", Gumbel(), solver=damped)
+    found = [
+        Case(
+            f"exact, K = {k:,}", partial(sparse_problem, k, 26_000, 11, max(SCORES // k, 64)), exact
+        )
+        for k in (1_600, 19_000)
+    ]
+    common: dict[str, Any] = {"solver": damped, "n_negatives": N_NEGATIVES}
+    for name in SAMPLERS:
+        if name != "everything":
+            parts = resolve(Complementary.name, Gumbel(), sampler=name, **common)
+            found.append(Case(f"{name} sampler", _wordnet_like, parts))
+    probit = resolve("augment-reduce", Gaussian(), sampler="uniform", **common)
+    return [*found, Case("uniform sampler, probit", _wordnet_like, probit)]
+
+
+def _wordnet_like() -> Problem:
+    n_classes, n_features, nonzeros = SIZES["wordnet"]
+    drawn = zipf_classes(SAMPLED_ROWS, n_classes, n_features, row_entries=nonzeros)
+    rows = as_rows(drawn.X, np.float32)
+    return Problem(rows, drawn.y, np.ones(SAMPLED_ROWS), n_features, n_classes)
+
+
+def fastest_pass(problem: Problem, parts: Parts, n_threads: int) -> tuple[float, float]:
+    """Seconds of the fastest of some passes, and the cores at work in it."""
+    state, passes = new_state(problem), []
+    state.local = parts.bound.initial_local(parts.noise, state.intercepts)[problem.labels]
+    busy = time.process_time()
+
+    def after_compilation(seconds: float) -> None:
+        nonlocal busy
+        busy = time.process_time()
+
+    def after_pass(value: float, seconds: float) -> bool:
+        nonlocal busy
+        now = time.process_time()
+        passes.append((seconds, (now - busy) / seconds))
+        busy = now
+        return False
+
+    run_epochs(
+        problem,
+        parts,
+        state,
+        Settings(batch_size=1, max_epochs=PASSES, n_threads=n_threads),
+        np.random.RandomState(0),
+        on_compiled=after_compilation,
+        on_epoch=after_pass,
+        on_chunk=lambda done, value: None,
+    )
+    return min(passes)
+
+
+def threads(names: list[str] | None = None, as_json: bool = False) -> None:
+    """Print rows a second and the ratio to one thread, of the cases whose names begin so."""
+    rows = []
+    for case in cases():
+        if names and not case.name.startswith(tuple(names)):
+            continue
+        problem = case.make_problem()
+        best = {n: (np.inf, 0.0) for n in THREADS}
+        for _ in range(TURNS):
+            for n in THREADS:
+                best[n] = min(best[n], fastest_pass(problem, case.parts, n))
+        for n in THREADS:
+            seconds, cores = best[n]
+            rows.append(
+                {
+                    "what": case.name,
+                    "threads": n,
+                    "rows a second": problem.n_rows / seconds,
+                    "of one thread's": best[1][0] / seconds,
+                    "cores at work": cores,
+                }
+            )
+        save("threads", rows)
+        del problem
+    if rows:
+        show(rows, as_json)
