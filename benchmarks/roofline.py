@@ -97,7 +97,7 @@ def exact(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workl
     parts = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
     state, order = new_state(problem), np.arange(n_rows)
     plan = make_plan(problem, parts, 1, state.weights.shape)
-    train = partial(_exact.train, problem, plan, parts.solver.lower(), state, order)
+    train = partial(_exact.train, problem, plan, parts.solver.lower(), state, order, np.empty(0))
     starts = itertools.cycle(range(0, n_rows, a_run))  # other rows each time
 
     def run(n_threads: int) -> None:

@@ -17,22 +17,8 @@ if TYPE_CHECKING:
 
     from bigcat.data import Split
 
-# The settings of the fit, all of them: parameters of LinearClassifier.
-# The classes are Zipf-like: every row looks at the 512 most frequent ones, and at 16 of the rest.
-SETTINGS: dict[str, Any] = {
-    "noise": "gumbel",
-    "method": "augment-reduce",
-    "exact_classes": 512,
-    "n_negatives": 16,
-    "solver": "sgd",
-    "learning_rate": 0.6,
-    "batch_size": 1,
-    "max_epochs": 5,
-    "tol": None,
-}
-# What --quick changes: parameters of stdlib_corpus and of LinearClassifier.
+# What --quick changes: parameters of stdlib_corpus.
 QUICK_CORPUS: dict[str, Any] = {"max_rows": 60_000, "max_features": 2_000, "min_classes": 500}
-QUICK_SETTINGS: dict[str, Any] = {"max_epochs": 3}
 
 CURVE_ROWS = 4_000  # held-out rows behind each point of the curve
 EXAMPLES = 6
@@ -66,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     from bigcat import data, metrics, plots
     from bigcat.estimators import LinearClassifier
+    from bigcat.estimators._recipe import available_cores
 
     plots.require_matplotlib()
     folder = Path(arguments.output)
@@ -76,8 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     console.print("Reading the source of Python's standard library ...", style="dim")
     corpus = data.stdlib_corpus(**(QUICK_CORPUS if arguments.quick else {}))
-    settings = SETTINGS | (QUICK_SETTINGS if arguments.quick else {})
-    estimator = LinearClassifier(**settings, random_state=arguments.seed)
+    estimator = LinearClassifier(n_threads=available_cores(), random_state=arguments.seed)
     if arguments.json:
         estimator.set_params(progress=False)
     elif not sys.stderr.isatty():  # where there is no progress bar, a line an epoch
@@ -87,7 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
     train, test = corpus.train, corpus.test
     sample = _some_rows(len(test), CURVE_ROWS, arguments.seed)
     X_sample, y_sample = test.X[sample], test.y[sample]
-    estimator.fit(train.X, train.y, X_val=X_sample, y_val=y_sample)
+    # The curve is drawn from rows that the fit itself must not see.
+    curve_points: list[float] = []
+    watch = [lambda info: curve_points.append(info["log_likelihood_of"](X_sample, y_sample))]
+    estimator.set_params(callbacks=[*(estimator.callbacks or []), *watch])
+    estimator.fit(train.X, train.y)
+    for row, value in zip(estimator.history_, curve_points):
+        row["validation_log_likelihood"] = value
     console.print("Measuring on the held-out files ...", style="dim")
     results = _results(corpus, estimator, X_sample, y_sample)
     baseline = metrics.class_frequency_baseline(train.y, test.y)
@@ -100,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
         baseline=baseline,
         title=f"Next identifier in Python source, {results['classes']:,} classes",
     )
-    results |= {"seed": arguments.seed, "settings": settings, "curve": str(curve)}
+    choice = estimator.history_.choice
+    results |= {"seed": arguments.seed, "choice": choice, "curve": str(curve)}
     if arguments.save_model:
         results |= _save(folder, estimator, test)
     results["total_seconds"] = time.perf_counter() - start

@@ -46,7 +46,7 @@ def choose(estimator: Any, sizes: Sizes) -> Recipe:
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
         reason = "the bound that the solver is made for"
-    elif softmax and sizes.n_classes <= FEW_CLASSES and estimator.sampler == "auto":
+    elif softmax and sizes.n_classes <= FEW_CLASSES and not _wants_samples(estimator):
         method, sampler = "exact", "everything"
         reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
     else:
@@ -67,7 +67,7 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     """The recipe of a pass over some of the rows, of which the rest is not known."""
     softmax = isinstance(noises.resolve(estimator.noise), Gumbel)
     method, sampler = "exact", "everything"
-    if not softmax or sizes.n_classes > FEW_CLASSES or estimator.sampler != "auto":
+    if not softmax or sizes.n_classes > FEW_CLASSES or _wants_samples(estimator):
         method = "complementary" if softmax else "augment-reduce"
         sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
     changed: dict[str, Any] = {"method": method, "sampler": sampler}
@@ -81,6 +81,11 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
 def _takes_any_bound(solver: Any) -> bool:
     kind = SOLVERS.get(solver) if isinstance(solver, str) else solver
     return getattr(kind, "bounds", None) is None
+
+
+def _wants_samples(estimator: Any) -> bool:
+    """Has the user said how classes are to be drawn?"""
+    return estimator.sampler != "auto" or estimator.n_negatives != "auto"
 
 
 def _wants_passes(estimator: Any) -> bool:

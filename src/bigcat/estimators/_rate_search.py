@@ -59,9 +59,11 @@ def search_rate(
     solver: Any = recipe.parts.solver
     highest = HIGHEST_RATE[solver.schedule]
     best, step = FIRST_RATE, 2.0
-    if value(2.0 * best) < value(best):
+    if not value(2.0 * best) > value(best):  # also where neither is finite
         step = 0.5
-    while LOWEST_RATE <= best * step <= highest and value(best * step) > value(best):
+    while LOWEST_RATE <= best * step <= highest and (
+        value(best * step) > value(best) or value(best) == -np.inf
+    ):
         best *= step
     rate = best * SHARE_OF_BEST
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
