@@ -18,6 +18,22 @@ CLASS_BLOCK = 4096
 NO_SCORE = -1e30
 
 
+# Loops rather than assignments to slices, which take the compiler many times as long.
+
+
+@device
+def fill(out, value):
+    for k in range(out.shape[0]):
+        out[k] = value
+
+
+@device
+def copy_from(source, start, out):
+    """out = source[start : start + the length of out]."""
+    for k in range(out.shape[0]):
+        out[k] = source[start + k]
+
+
 @device
 def exponentiate(scores):
     """Turn scores into exp(score - highest); returns the highest and the sum."""
@@ -83,7 +99,7 @@ def _(rows, first, weights, intercepts, start, out):
     one = weights.dtype.type(1.0)
     for r in range(out.shape[0]):
         i = first + r
-        out[r] = intercepts[start : start + out.shape[1]]
+        copy_from(intercepts, start, out[r])
         add_features(rows, rows.indptr[i], rows.indptr[i + 1], weights, one, start, out[r])
 
 

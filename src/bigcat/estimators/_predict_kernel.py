@@ -10,7 +10,15 @@ import math
 
 import numpy as np
 
-from bigcat._all_classes import CLASS_BLOCK, NO_SCORE, exponentiate, finish, join, score_block
+from bigcat._all_classes import (
+    CLASS_BLOCK,
+    NO_SCORE,
+    exponentiate,
+    fill,
+    finish,
+    join,
+    score_block,
+)
 from bigcat._jit import device, generic, implement, kernel, maximum
 from bigcat._weights import DenseRows, SparseRows
 
@@ -106,10 +114,13 @@ def best_classes(rows, weights, intercepts, want_log, classes, values):
     group, width = _block_shape(rows, n_classes, weights.size // n_classes)
     buffer = np.empty(group * width, weights.dtype)
     highs, totals = np.empty(group), np.empty(group)
-    classes[:], values[:] = n_classes, -math.inf  # empty places, worse than every class
+    for r in range(n_rows):  # empty places, worse than every class
+        fill(classes[r], n_classes)
+        fill(values[r], -math.inf)
     for first in range(0, n_rows, group):
         n = min(group, n_rows - first)
-        highs[:], totals[:] = NO_SCORE, 0.0
+        fill(highs, NO_SCORE)
+        fill(totals, 0.0)
         for start in range(0, n_classes, width):
             m = min(width, n_classes - start)
             scores = buffer[: n * m].reshape(n, m)
@@ -137,7 +148,8 @@ def log_probs_of_labels(rows, weights, intercepts, labels, out):
     highs, totals, label_scores = np.empty(group), np.empty(group), np.empty(group)
     for first in range(0, n_rows, group):
         n = min(group, n_rows - first)
-        highs[:], totals[:] = NO_SCORE, 0.0
+        fill(highs, NO_SCORE)
+        fill(totals, 0.0)
         for start in range(0, n_classes, width):
             m = min(width, n_classes - start)
             scores = buffer[: n * m].reshape(n, m)
@@ -162,7 +174,8 @@ def log_probs(rows, weights, intercepts, out):
     highs, totals = np.empty(group), np.empty(group)
     for first in range(0, n_rows, group):
         n = min(group, n_rows - first)
-        highs[:], totals[:] = NO_SCORE, 0.0
+        fill(highs, NO_SCORE)
+        fill(totals, 0.0)
         for start in range(0, n_classes, width):
             m = min(width, n_classes - start)
             scores = buffer[: n * m].reshape(n, m)

@@ -17,7 +17,15 @@ import math
 
 import numpy as np
 
-from bigcat._all_classes import CLASS_BLOCK, NO_SCORE, add_features, exponentiate, finish, join
+from bigcat._all_classes import (
+    CLASS_BLOCK,
+    NO_SCORE,
+    add_features,
+    copy_from,
+    exponentiate,
+    finish,
+    join,
+)
 from bigcat._jit import device, kernel, maximum, prefetch
 from bigcat._seam import damping, rate
 from bigcat._vector import vector_exp
@@ -68,7 +76,7 @@ def _sparse_softmax(rows, i, label, weights, scale, intercepts, exponentials, hi
     label_score, high, total = 0.0, NO_SCORE, 0.0
     for start in range(0, intercepts.shape[0], CLASS_BLOCK):
         block = exponentials[start : start + CLASS_BLOCK]
-        block[:] = intercepts[start : start + CLASS_BLOCK]
+        copy_from(intercepts, start, block)
         add_features(rows, rows.indptr[i], rows.indptr[i + 1], weights, scale, start, block)
         if start <= label < start + CLASS_BLOCK:
             label_score = float(block[label - start])
