@@ -28,7 +28,13 @@ def reporter(progress: bool | str, total_epochs: int, label: str, word: str = "b
         yield lambda epochs_done, value: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
@@ -36,6 +42,9 @@ def reporter(progress: bool | str, total_epochs: int, label: str, word: str = "b
         TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
         TextColumn("{task.fields[word]} {task.fields[value]}"),
         TimeElapsedColumn(),
+        TextColumn("of at most"),
+        TimeRemainingColumn(),
+        TextColumn("more"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total_epochs, epoch=0, word=word, value="...")

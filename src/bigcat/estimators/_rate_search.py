@@ -38,7 +38,10 @@ def search_rate(
     init: str,
     random_state: np.random.RandomState,
 ) -> tuple[Recipe, dict[str, Any]]:
-    """The recipe with a rate, and what was tried: rates, their log-likelihoods, seconds."""
+    """The recipe with a rate, and what was tried: rates, their log-likelihoods, seconds.
+
+    Also a forecast of the seconds of all epochs, the most that the fit can take.
+    """
     started = time.perf_counter()
     n = min(max(len(labels) // TRIAL_PART, LEAST_ROWS), MOST_ROWS, len(labels))
     chosen = np.sort(random_state.permutation(len(labels))[:n])
@@ -48,11 +51,19 @@ def search_rate(
     seed = random_state.randint(2**31)
     tried: dict[float, float] = {}
     compile_seconds: list[float] = []
+    pass_seconds: list[float] = []
 
     def value(rate: float) -> float:
         if rate not in tried:
             tried[rate] = _trial(
-                recipe, rate, trial, validation, init, seed, compile_seconds.append
+                recipe,
+                rate,
+                trial,
+                validation,
+                init,
+                seed,
+                compile_seconds.append,
+                pass_seconds.append,
             )
         return tried[rate]
 
@@ -67,11 +78,13 @@ def search_rate(
         best *= step
     rate = best * SHARE_OF_BEST
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
+    a_row = min(pass_seconds, default=np.nan) / n
     report = {
         "trials": dict(sorted(tried.items())),
         "trial_rows": int(n),
         "seconds": time.perf_counter() - started,
         "compile_seconds": sum(compile_seconds),
+        "forecast_seconds": a_row * problem.n_rows * recipe.max_epochs,
     }
     return replace(recipe, parts=parts), report
 
@@ -101,7 +114,14 @@ def _small_problem(X, labels, weights, held_out, problem: Problem):
 
 
 def _trial(
-    recipe: Recipe, rate: float, problem: Problem, validation, init: str, seed: int, on_compiled
+    recipe: Recipe,
+    rate: float,
+    problem: Problem,
+    validation,
+    init: str,
+    seed: int,
+    on_compiled,
+    on_passed,
 ) -> float:
     """Held-out log-likelihood after one pass with this rate."""
     random_state = np.random.RandomState(seed)
@@ -130,7 +150,7 @@ def _trial(
             settings,
             random_state,
             on_compiled=on_compiled,
-            on_epoch=lambda value, seconds: False,
+            on_epoch=lambda value, seconds: on_passed(seconds),
             on_chunk=lambda done, value: None,
         )
     except DivergedError:
