@@ -446,4 +446,4 @@ def test_co_occurrence_needs_sparse_rows():
         r"sampler='frequency'"
     )
     with pytest.raises(ValueError, match=text):
-        LinearClassifier(sampler="co-occurrence").fit(np.eye(3), [0, 1, 2])
+        LinearClassifier(method="one-vs-each", sampler="co-occurrence").fit(np.eye(3), [0, 1, 2])

@@ -328,7 +328,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         --------
         >>> from bigcat import LinearClassifier
         >>> LinearClassifier().memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
-        1.7...
+        0.9...
         """
         self._check_parameters()
         if nnz is None:
