@@ -16,7 +16,7 @@ The decorators:
     jitclasses, closures or function arguments the result can be cached.
 """
 
-from __future__ import annotations
+from __future__ import gc
 
 import contextlib
 import ctypes
@@ -112,6 +112,9 @@ class _PackageCache(caching.FunctionCache):
     def save_overload(self, sig, data):
         if not _has_outside_part(sig):
             super().save_overload(sig, data)
+        # Errors that the compiler met and overcame hold, in a circle, the arguments it was called
+        # with; and those may be gigabytes of weights.
+        gc.collect()
 
 
 def _has_outside_part(sig: Any) -> bool:
