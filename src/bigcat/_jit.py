@@ -21,6 +21,7 @@ from __future__ import gc
 import contextlib
 import ctypes
 import functools
+import gc
 import hashlib
 import uuid
 from collections.abc import Callable
