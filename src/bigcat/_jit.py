@@ -16,7 +16,7 @@ The decorators:
     jitclasses, closures or function arguments the result can be cached.
 """
 
-from __future__ import gc
+from __future__ import annotations
 
 import contextlib
 import ctypes
