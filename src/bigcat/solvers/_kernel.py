@@ -148,6 +148,8 @@ def train_rows(
 
     Returns the sum of the rows' values, and the cursor, scale and norm as they are now.
     """
+    # Several states of threads may lie in one cache line, which would go to and fro with every draw.
+    shared_rng, rng = rng, rng.copy()
     batch_size, width = plan.batch_size, plan.width
     # Classes are drawn for a block of rows at once, so that the weights of the next row can be
     # fetched while a row is worked on.
@@ -345,4 +347,5 @@ def train_rows(
             sweep_cursor += 1
             if sweep_cursor == weights.shape[0]:
                 sweep_cursor = 0
+    shared_rng[0] = rng[0]
     return value, sweep_cursor, scale, squared_norm
