@@ -148,7 +148,7 @@ def train_rows(
 
     Returns the sum of the rows' values, and the cursor, scale and norm as they are now.
     """
-    # Several states of threads may lie in one cache line, which would go to and fro with every draw.
+    # States of several threads may share a cache line, which would go to and fro with every draw.
     shared_rng, rng = rng, rng.copy()
     batch_size, width = plan.batch_size, plan.width
     # Classes are drawn for a block of rows at once, so that the weights of the next row can be
