@@ -82,7 +82,7 @@ def test_a_fit_reports_its_search_and_ends_by_itself():
     told = model.history_.choice
     trials = told["rate_search"]["trials"]
     best = max(trials, key=trials.get)
-    assert told["learning_rate"] == best / 4
+    assert told["learning_rate"] == best / 3
     assert model.n_iter_ < 2 * told["max_epochs"]
     validated = np.isfinite(model.history_["validation_log_likelihood"])
     n_refitted = int((~validated).sum())

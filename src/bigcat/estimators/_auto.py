@@ -34,7 +34,7 @@ FEW_CLASSES = 4_096
 MOST_EPOCHS = 60
 #: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
 ROWS_VISITED, LEAST_PASSES, MOST_PASSES = 2_400_000, 4, 8
-N_NEGATIVES = 16
+N_NEGATIVES = 24
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:

@@ -25,7 +25,7 @@ MOST_HELD_OUT = 1_000
 #: is higher where the rate then falls to zero.
 FIRST_RATE, LOWEST_RATE, HIGHEST_RATE = 4.0, 1.0 / 64.0, {"constant": 16.0, "linear": 32.0}
 #: A whole fit takes a smaller rate than the best of one short pass.
-SHARE_OF_BEST = 0.25
+SHARE_OF_BEST = {"constant": 1.0 / 3.0, "linear": 0.25}
 
 
 def search_rate(
@@ -76,7 +76,7 @@ def search_rate(
         value(best * step) > value(best) or value(best) == -np.inf
     ):
         best *= step
-    rate = best * SHARE_OF_BEST
+    rate = best * SHARE_OF_BEST[solver.schedule]
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     a_row = min(pass_seconds, default=np.nan) / n
     report = {
