@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.peers.campaign import Record
 from benchmarks.peers.configuration import Campaign
 
-NEAR = 1.05  # a log-likelihood of at most this many times the best one's size is near it
+NEAR = 1.01  # a log-likelihood of at most this many times the best one's size is near it
 SUMS_TO_ONE = 1e-3
 COLUMNS = (
     "contender",
