@@ -239,12 +239,12 @@ def test_a_part_of_the_rows_is_enough_for_the_log_likelihood(data, monkeypatch):
     monkeypatch.setattr(_fit, "LEAST_ROWS", 1)
     seen = []
 
-    def count(*arguments):
-        seen.append(arguments[0].shape[0])
-        return score_blocks(*arguments)
+    class CountingScorer(_fit.Scorer):
+        def log_proba_of(self, X, labels):
+            seen.append(X.shape[0])
+            return super().log_proba_of(X, labels)
 
-    score_blocks = _fit.score_blocks
-    monkeypatch.setattr(_fit, "score_blocks", count)
+    monkeypatch.setattr(_fit, "Scorer", CountingScorer)
     part = clone(model).fit(X, y, sample_weight=weights)
     assert seen == [40, 40]
     assert (part.coef_ == whole.coef_).all()
