@@ -24,6 +24,8 @@ MOST_HELD_OUT = 1_000
 #: Rates are tried from here on, by factors of two, down to the lowest and up to the highest, which
 #: is higher where the rate then falls to zero.
 FIRST_RATE, LOWEST_RATE, HIGHEST_RATE = 4.0, 1.0 / 64.0, {"constant": 16.0, "linear": 32.0}
+#: Part of the log-likelihood by which a trial may be worse and still count as as good.
+AS_GOOD = 0.005
 #: A whole fit takes a smaller rate than the best of one short pass.
 SHARE_OF_BEST = {"constant": 1.0 / 3.0, "linear": 0.25}
 
@@ -76,6 +78,9 @@ def search_rate(
         value(best * step) > value(best) or value(best) == -np.inf
     ):
         best *= step
+    # Of rates that are nearly as good the lowest: a whole fit has more passes than a trial.
+    worst = tried[best] - AS_GOOD * abs(tried[best])
+    best = min(rate for rate, found in tried.items() if found >= worst)
     rate = best * SHARE_OF_BEST[solver.schedule]
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     a_row = min(pass_seconds, default=np.nan) / n
