@@ -335,7 +335,7 @@ def finished(name: str, value: float, when: float, **more) -> dict:
 
 
 def test_the_report_has_the_best_on_top_and_the_latest_only(contender, tmp_path):
-    curve = [[1, 0.5, -3.0], [2, 1.0, -2.05], [3, 1.5, -2.0]]
+    curve = [[1, 0.5, -3.0], [2, 1.0, -2.01], [3, 1.5, -2.0]]
     records = [
         finished("second", -1.0, when=1),
         finished("first", -2.0, when=2, curve=curve, stopped_by_limit=True),
