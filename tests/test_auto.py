@@ -191,3 +191,13 @@ def test_bad_parameters_are_told_before_any_work(parameters, message):
     X, y = rows(50, 3)
     with pytest.raises(ValueError, match=message):
         LinearClassifier(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("n_classes", [2_100, 4_200])
+def test_a_row_for_each_class_is_fitted_without_holding_any_out(n_classes):
+    X = scipy.sparse.eye_array(n_classes, dtype=np.float32, format="csr")
+    model = LinearClassifier(random_state=0).fit(X, np.arange(n_classes))
+    assert "no row can be held out" in model.history_.choice["reason"]
+    assert model.log_proba_of(X, np.arange(n_classes)).mean() > -np.log(n_classes)
+    with pytest.raises(ValueError, match="no validation row has a class"):
+        LinearClassifier(early_stopping=True, random_state=0).fit(X, np.arange(n_classes))

@@ -151,6 +151,24 @@ def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str
     return replace(recipe, choice=_told(recipe, f"{reason}; {ends}"))
 
 
+def without_held_out_rows(recipe: Recipe) -> Recipe:
+    """The recipe where no row can be spared, since each is the only one of its class."""
+    solver: Any = recipe.parts.solver
+    if isinstance(solver, Damped):
+        solver = replace(solver, schedule="linear", average=False)
+    reason = f"{(recipe.choice or {})['reason'].partition(';')[0]}; no row can be held out, so the "
+    recipe = replace(
+        recipe,
+        parts=replace(recipe.parts, solver=solver),
+        max_epochs=min(recipe.max_epochs, MOST_PASSES),
+        early_stopping=False,
+        searches_rate=False,
+        refits=False,
+        stop=lambda: NoGain(None, 1),
+    )
+    return replace(recipe, choice=_told(recipe, f"{reason}rate is not searched"))
+
+
 def _told(recipe: Recipe, reason: str) -> dict[str, Any]:
     parts = recipe.parts
     told = {

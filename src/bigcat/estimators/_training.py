@@ -10,6 +10,7 @@ import numpy as np
 
 from bigcat._weights import as_rows, gather_minors
 from bigcat.estimators import _inputs
+from bigcat.estimators._auto import without_held_out_rows
 from bigcat.estimators._fit import Before, Fit, Outcome
 from bigcat.estimators._history import History
 from bigcat.estimators._memory import working_dtype
@@ -56,7 +57,12 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
     everything = data
     chosen_by_us = validation is None and recipe.choice is not None
     if validation is None and (recipe.early_stopping or recipe.searches_rate):
-        data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
+        try:
+            data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
+        except ValueError:
+            if recipe.choice is None or estimator.early_stopping is True:
+                raise  # the user has asked for it
+            recipe = without_held_out_rows(recipe)
     before = Before()
     if recipe.searches_rate and start is None:
         problem = make_problem(estimator, recipe, data, classes)
