@@ -176,8 +176,8 @@ def _corpus_rows(corpus: Split, estimator: Any) -> list[tuple[str, str, str]]:
 
 def _print_epoch(console: Console, info: dict[str, Any]) -> None:
     console.print(
-        f"epoch {info['epoch']:3d}  {info['seconds']:7.1f} s  bound {info['bound']:9.4f}  "
-        f"held-out log-likelihood {info['validation_log_likelihood']:9.4f}"
+        f"epoch {info['epoch']:3d}  {info['seconds']:7.1f} s  "
+        f"log-likelihood of training rows {info['log_likelihood']:9.4f}"
     )
 
 
@@ -196,7 +196,7 @@ def _result_rows(results: dict[str, Any]) -> list[tuple[str, str, str]]:
         (
             "bound",
             f"{results['bound']:.3f}",
-            f"what was optimised, on {results['bound_rows']:,} of these rows, whose "
+            f"augment-and-reduce's, on {results['bound_rows']:,} of these rows, whose "
             f"log-likelihood is {results['bound_rows_log_likelihood']:.3f}",
         ),
         ("accuracy", f"{results['accuracy']:.3f}", ""),
