@@ -83,6 +83,14 @@ class _CacheFiles(caching.IndexDataCacheFile):
     names what is written already; the worst that can happen is a kernel that is compiled again.
     """
 
+    def _load_index(self):
+        # One of another version may name tags that are gone, which pickle finds before anybody
+        # could compare stamps.
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError):
+            return {}
+
     def save(self, key, data):
         overloads = self._load_index()
         if not overloads:  # new, or of another version of the package

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from bigcat._weights import Rows
+from bigcat._weights import Rows, squared_norms
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,24 @@ class Problem:
     n_classes: int
     l2: float = 0.0
     fit_intercept: bool = True
+    rank: int | None = None  # of the scores; None where each class has a weight for each feature
     head: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # kept exact
 
     @property
     def n_rows(self) -> int:
         return len(self.labels)
+
+    @cached_property
+    def mean_size(self) -> float:
+        """Mean |x|^2 of the rows; 1 where all are empty."""
+        norms = squared_norms(self.rows)
+        mean = float(norms @ self.row_weights / self.row_weights.sum())
+        return mean if mean > 0.0 else 1.0
+
+    @property
+    def unit(self) -> float:
+        """What rows are multiplied by before they are embedded, so that their mean |x|^2 is 1."""
+        return self.mean_size**-0.5
 
     def class_weights(self) -> np.ndarray:
         """Sum of the rows' weights, a class each."""

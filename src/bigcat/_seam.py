@@ -50,7 +50,19 @@ def draw(sampler, rng, rows, i, label, classes, counts):
     stands for (the inverse of its expected number of appearances, times how often it appeared),
     and ``counts[n]`` with what the label would stand for were it drawn like the others.  Returns
     n, which may be 0, and how many of them, at the front, are in whatever is drawn.
+
+    Where draws are shared by a batch the label is -1, and all classes may come.
     """
+
+
+@generic
+def stands_for(sampler, label):
+    """What the label would stand for were it drawn like the others, where draws are shared."""
+
+
+@implement(stands_for, None)
+def _(sampler, label):
+    return 1.0
 
 
 # Bound: what is maximised, for one row.
@@ -107,6 +119,20 @@ def rate(solver, iteration, epoch):
 @generic
 def move(solver, rate, weights, state, j, gradient):
     """Move ``weights[j]`` up the gradient, and its state ``state[j]`` along."""
+
+
+@generic
+def move_vector(solver, rate, weights, state, factor, gradient):
+    """Move a class's or a feature's whole vector by gradient ``factor * gradient``.
+
+    As `move` does it coordinate by coordinate, unless a solver has one step size for a vector.
+    """
+
+
+@implement(move_vector, None)
+def _(solver, rate, weights, state, factor, gradient):
+    for j in range(weights.shape[0]):
+        move(solver, rate, weights, state, j, factor * gradient[j])
 
 
 @generic

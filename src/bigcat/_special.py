@@ -5,7 +5,8 @@ import math
 import numpy as np
 from scipy.special import erfcx, wrightomega
 
-from bigcat._jit import device
+from bigcat._jit import device, maximum
+from bigcat._vector import vector_exp
 
 SQRT_HALF = math.sqrt(0.5)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -29,11 +30,12 @@ def exp_differences(scores, reference, counts, n, out):
     """1 + sum_c counts_c exp(scores_c - reference) as total * exp(high), the terms in `out`."""
     high = 0.0
     for c in range(n):
-        high = max(high, scores[c] - reference)
+        high = maximum(high, scores[c] - reference)
     total = math.exp(-high)
     for c in range(n):
-        out[c] = counts[c] * math.exp(scores[c] - reference - high)
-        total += out[c]
+        term = counts[c] * vector_exp(scores[c] - reference - high)
+        out[c] = term
+        total += term
     return total, high
 
 

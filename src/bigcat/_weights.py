@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from bigcat._jit import device, generic, implement, kernel, prefetch
-from bigcat._seam import move
+from bigcat._seam import move, move_vector
 
 
 class DenseRows(NamedTuple):
@@ -137,6 +137,16 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
 
 
 @generic
+def reach(rows, i, weights, label, squared_norm):
+    """What a step of 1 along the gradient moves the label's score by, after its `scores`."""
+
+
+@implement(reach, None)
+def _(rows, i, weights, label, squared_norm):
+    return squared_norm
+
+
+@generic
 def prefetch_row(rows, i, weights, classes, n):
     """Start to fetch row `i` and the weights that `scores` will read for it."""
 
@@ -191,36 +201,36 @@ def _(rows, i, weights, state, classes, slopes, n, solver, rate):
 
 
 @device
-def _slot(major, slot_of, touched, n_touched):
+def slot(major, slot_of, touched, n_touched):
     """Slot of a major coordinate, a new one on its first appearance in the batch."""
-    slot = slot_of[major]
-    if slot < 0:
-        slot = n_touched[0]
-        slot_of[major] = slot
-        touched[slot] = major
+    place = slot_of[major]
+    if place < 0:
+        place = n_touched[0]
+        slot_of[major] = place
+        touched[place] = major
         n_touched[0] += 1
-    return slot
+    return place
 
 
 @generic
-def accumulate(rows, i, gradient, slot_of, touched, n_touched, classes, slopes, n):
+def accumulate(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
     """Add row i's gradient to the batch's."""
 
 
 @implement(accumulate, DenseRows)
-def _(rows, i, gradient, slot_of, touched, n_touched, classes, slopes, n):
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
     x = rows.values[i]
     for c in range(n):
-        g, slope = gradient[_slot(classes[c], slot_of, touched, n_touched)], slopes[c]
+        g, slope = gradient[slot(classes[c], slot_of, touched, n_touched)], slopes[c]
         if slope != 0.0:
             for j in range(x.shape[0]):
                 g[j] += slope * x[j]
 
 
 @implement(accumulate, SparseRows)
-def _(rows, i, gradient, slot_of, touched, n_touched, classes, slopes, n):
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
-        g, x = gradient[_slot(rows.indices[p], slot_of, touched, n_touched)], rows.values[p]
+        g, x = gradient[slot(rows.indices[p], slot_of, touched, n_touched)], rows.values[p]
         for c in range(n):
             g[classes[c]] += slopes[c] * x
 
@@ -280,6 +290,18 @@ def update_slots(weights, state, gradient, touched, n, solver, rate):
             if g[j] != 0.0:
                 move(solver, rate, w, s, j, g[j])
                 g[j] = 0.0
+
+
+@device
+def move_slots(weights, state, gradient, slot_of, touched, n, solver, rate):
+    """Move the `n` touched majors as vectors, and leave the slots empty."""
+    one = weights.dtype.type(1.0)
+    for place in range(n):
+        major, g = touched[place], gradient[place]
+        move_vector(solver, rate, weights[major], state[major], one, g)
+        for j in range(g.shape[0]):
+            g[j] = 0.0
+        slot_of[major] = -1
 
 
 # A posterior keeps four numbers a weight.  What is done with them is an *action*, a tag with no

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bigcat import noise as noises
+from bigcat.estimators._memory import n_weights
 from bigcat.estimators._recipe import (
     Recipe,
     Sizes,
@@ -22,8 +23,9 @@ from bigcat.estimators._recipe import (
 )
 from bigcat.estimators._stopping import GrowingPatience, NoGain
 from bigcat.noise import Gumbel
-from bigcat.solvers import LBFGS, Damped
+from bigcat.solvers import LBFGS, AdaGrad, Damped
 from bigcat.solvers import REGISTRY as SOLVERS
+from bigcat.solvers._loop import AVERAGES
 
 #: Up to here all rows and classes at once, with a ridge as in scikit-learn.
 FEW_ROWS = 2_000
@@ -35,18 +37,95 @@ MOST_EPOCHS = 60
 #: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
 ROWS_VISITED, LEAST_PASSES, MOST_PASSES = 2_400_000, 4, 8
 N_NEGATIVES = 24
+#: The rank, where it is chosen; and how many times the weights of full rank it may need.
+RANK, MOST_GROWTH = 256, 2.0
+#: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
+#: ones; rows a batch; rows visited in all, within some passes; the rate where none is searched.
+FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 1_024, 512, 64
+ROWS_EMBEDDED, EMBEDDED_PASSES, EMBEDDED_RATE = 600_000, (3, 6), 0.05
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
     """The recipe for data of these sizes; parameters that the user has set are kept."""
-    softmax = isinstance(noises.resolve(estimator.noise), Gumbel)
+    if estimator.rank == "auto":
+        rank, why = _rank_for(estimator, sizes)
+        recipe = choose(_With(estimator, rank=rank), sizes)
+        told = {**(recipe.choice or {})}
+        told["reason"] = f"{why}; {told['reason']}"
+        return replace(recipe, choice=told)
+    if estimator.rank is None or _is_whole(estimator, sizes):
+        return _of_full_rank(estimator, sizes)
+    return _of_low_rank(estimator, sizes, int(estimator.rank))
+
+
+def _is_whole(estimator: Any, sizes: Sizes) -> bool:
+    """All rows and classes at once?"""
     few = sizes.n_rows <= FEW_ROWS and sizes.n_features * sizes.n_classes <= FEW_WEIGHTS
-    if estimator.solver == "lbfgs" or (few and not _wants_passes(estimator)):
+    return estimator.solver == "lbfgs" or (few and not _wants_passes(estimator))
+
+
+def _rank_for(estimator: Any, sizes: Sizes) -> tuple[int | None, str]:
+    """Full or low rank, and why.
+
+    On every data set of ``docs/results.md`` with many classes and features low rank predicts better
+    than full rank, the more so the fewer rows a class has.  What speaks against it is a matrix of
+    weights that is small anyway, and parts that were chosen for full rank.
+    """
+    n_full = sizes.n_features * sizes.n_classes
+    given = [name for name in ("solver", "sampler") if getattr(estimator, name) != "auto"]
+    if _is_whole(estimator, sizes):
+        return None, "few rows"
+    if given or not _is_softmax(estimator):
+        what = " and ".join(given) or "noise"
+        return None, f"full rank, since the {what} was given"
+    if n_weights(sizes.n_features, sizes.n_classes, RANK) > MOST_GROWTH * n_full:
+        return None, "full rank, which has no more weights than low rank"
+    return RANK, "low rank, from which rare classes gain"
+
+
+def _is_softmax(estimator: Any) -> bool:
+    return isinstance(noises.resolve(estimator.noise), Gumbel)
+
+
+def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
+    """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
+    method, sampler = "exact", "everything"
+    if sizes.n_classes > FEW_FOR_PRODUCTS or not _is_softmax(estimator) or _wants_samples(estimator):
+        method = "complementary" if _is_softmax(estimator) else "augment-reduce"
+        sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
+    n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
+    reason = (
+        f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} features"
+    )
+    changed: dict[str, Any] = {"method": method, "sampler": sampler, "n_negatives": n_negatives}
+    if estimator.solver != "auto":
+        recipe = from_parameters(_With(estimator, **changed))
+        return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
+    searches = estimator.learning_rate == "auto"
+    rate = EMBEDDED_RATE if searches else float(estimator.learning_rate)
+    stops = bool(setting(estimator, "early_stopping"))
+    passes = int(np.clip(ROWS_EMBEDDED // sizes.n_rows, *EMBEDDED_PASSES))
+    changed |= {"solver": AdaGrad(rate, schedule="linear"), "learning_rate": "auto"}
+    recipe = replace(
+        from_parameters(_With(estimator, **changed)),
+        batch_size=EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size),
+        max_epochs=int(setting(estimator, "max_epochs", auto=passes)),
+        searches_rate=searches,
+    )
+    if not stops:
+        recipe = replace(recipe, stop=lambda: NoGain(None, 1))
+    ends = f"the rate falls to zero over {recipe.max_epochs} epochs"
+    return replace(recipe, choice=_told(recipe, f"{reason}; {ends}"))
+
+
+def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
+    softmax = _is_softmax(estimator)
+    if _is_whole(estimator, sizes):
         return _all_at_once(estimator, sizes)
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
         reason = "the bound that the solver is made for"
-    elif softmax and sizes.n_classes <= FEW_CLASSES and not _wants_samples(estimator):
+    elif softmax and _few_classes(sizes) and not _wants_samples(estimator):
         method, sampler = "exact", "everything"
         reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
     else:
@@ -65,17 +144,32 @@ def choose(estimator: Any, sizes: Sizes) -> Recipe:
 
 def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     """The recipe of a pass over some of the rows, of which the rest is not known."""
-    softmax = isinstance(noises.resolve(estimator.noise), Gumbel)
+    softmax = _is_softmax(estimator)
     method, sampler = "exact", "everything"
     if not softmax or sizes.n_classes > FEW_CLASSES or _wants_samples(estimator):
         method = "complementary" if softmax else "augment-reduce"
         sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
     changed: dict[str, Any] = {"method": method, "sampler": sampler}
+    low = estimator.rank not in (None, "auto")
     if estimator.solver == "auto":
-        rate = 1.0 if estimator.learning_rate == "auto" else float(estimator.learning_rate)
-        changed |= {"solver": Damped(rate, schedule="constant"), "learning_rate": "auto"}
+        rate = EMBEDDED_RATE if low else 1.0
+        if estimator.learning_rate != "auto":
+            rate = float(estimator.learning_rate)
+        solver = AdaGrad(rate) if low else Damped(rate, schedule="constant")
+        changed |= {"solver": solver, "learning_rate": "auto"}
+    if low and changed["sampler"] == "frequency":
+        changed |= {"sampler": "shared"}
     recipe = from_parameters(_With(estimator, **changed))
     return replace(recipe, choice=_told(recipe, "rows come in parts"))
+
+
+def _few_classes(sizes: Sizes) -> bool:
+    """Is visiting all classes the fastest way?
+
+    Not where an average of all weights, which that way takes, is more work than the steps.
+    """
+    average_is_cheap = sizes.n_values >= AVERAGES * sizes.n_features
+    return sizes.n_classes <= FEW_CLASSES and average_is_cheap
 
 
 def _takes_any_bound(solver: Any) -> bool:
@@ -103,6 +197,7 @@ def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
     l2 = float(setting(estimator, "l2", auto=1.0))
     recipe = Recipe(
         parts,
+        rank=None if estimator.rank == "auto" else estimator.rank,
         batch_size=sizes.n_rows,
         max_epochs=int(setting(estimator, "max_epochs", auto=200)),
         l2=l2,
@@ -175,6 +270,7 @@ def _told(recipe: Recipe, reason: str) -> dict[str, Any]:
         "bound": parts.bound.name,
         "sampler": parts.sampler.name,
         "solver": parts.solver.name,
+        "rank": recipe.rank,
         "batch_size": recipe.batch_size,
         "max_epochs": recipe.max_epochs,
         "l2": recipe.l2,
@@ -186,6 +282,19 @@ def _told(recipe: Recipe, reason: str) -> dict[str, Any]:
     if not isinstance(parts.solver, LBFGS):
         told["learning_rate"] = getattr(parts.solver, "learning_rate", math.nan)
     return told
+
+
+def continued(estimator: Any, start: Any) -> Any:
+    """The estimator with the rank of the weights that its fit starts from, if there are any."""
+    if start is None:
+        return estimator
+    rank = getattr(start[0], "rank", None)
+    if estimator.rank != "auto" and estimator.rank != rank:
+        raise ValueError(
+            f"rank={estimator.rank} differs from that of the weights to start from, {rank}; set "
+            f"rank={rank} or begin anew"
+        )
+    return _With(estimator, rank=rank)
 
 
 class _With:

@@ -10,7 +10,8 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import _random
-from bigcat._weights import class_major, is_sparse, weights_shape
+from bigcat._factors import as_public, as_trained, trained_shape
+from bigcat._weights import class_major, is_sparse
 from bigcat.estimators import _inputs, _memory, _progress, _start
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
@@ -118,13 +119,14 @@ class Fit:
             self.random_state,
             on_compiled=self._on_compiled,
             on_epoch=lambda value, seconds: self._on_epoch(
-                value, seconds, class_major(fitted.weights, p.rows), fitted.intercepts
+                value, seconds, as_public(fitted.weights, p), fitted.intercepts
             ),
             on_chunk=lambda done, value: report(len(self.history) + done, value),
         )
-        weights, intercepts = self._best_or(class_major(fitted.weights, p.rows), fitted.intercepts)
+        weights, intercepts = self._best_or(as_public(fitted.weights, p), fitted.intercepts)
         state.local, state.average = np.empty((0, 0)), None
-        state.weights_state = class_major(state.weights_state, p.rows)
+        if p.rank is None:
+            state.weights_state = class_major(state.weights_state, p.rows)
         resume = State(**{**vars(state), "weights": np.empty(0), "intercepts": np.empty(0)})
         advice = self.parts.solver.if_diverged
         return Outcome(weights, intercepts, self.history, resume, p, advice)
@@ -132,16 +134,23 @@ class Fit:
     def _run_lbfgs(self, start, report) -> Outcome:
         e, p = self.estimator, self.problem
 
+        def public(weights):
+            return weights if p.rank is None else as_public(weights, p)
+
         def on_epoch(value, seconds, weights, intercepts):
             report(len(self.history) + 1, value)
-            return self._on_epoch(value, seconds, weights, intercepts)
+            return self._on_epoch(value, seconds, public(weights), intercepts)
+
+        weights = start[0].astype(np.float64)
+        if p.rank is not None:
+            weights = as_trained(weights, p, np.float64)
 
         weights, intercepts, converged = run_lbfgs(
             p,
             self.parts.bound,
             self.parts.noise,
             self.parts.solver,
-            start[0].astype(np.float64),
+            weights,
             start[1].astype(np.float64),
             max_iterations=self.recipe.max_epochs,
             tol=0.0 if e.tol is None else float(e.tol),
@@ -155,7 +164,7 @@ class Fit:
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        weights, intercepts = self._best_or(weights, intercepts)
+        weights, intercepts = self._best_or(public(weights), intercepts)
         advice = self.parts.solver.if_diverged
         return Outcome(weights, intercepts, self.history, None, p, advice)
 
@@ -168,9 +177,8 @@ class Fit:
         """Weights in the rows' layout and working precision, and what the solver remembers."""
         p = self.problem
         dtype = p.rows.values.dtype
-        shape = weights_shape(p.rows, p.n_features, p.n_classes)
-        weights = start[0].T if is_sparse(p.rows) else start[0]
-        weights = np.ascontiguousarray(weights, dtype=dtype)
+        shape = trained_shape(p)
+        weights = as_trained(start[0], p, dtype)
         has_state = self.parts.solver.has_state
         state = State(
             weights=weights,
@@ -184,7 +192,9 @@ class Fit:
             state.average = Average(weights.copy(), state.intercepts.copy())
         if resume is not None:
             state.iteration, state.epoch, state.rng = resume.iteration, resume.epoch, resume.rng
-            before = resume.weights_state.T if is_sparse(p.rows) else resume.weights_state
+            before = resume.weights_state
+            if p.rank is None and is_sparse(p.rows):
+                before = before.T
             if before.shape == shape and has_state:  # not after a change of solver
                 state.weights_state = np.ascontiguousarray(before, dtype=dtype)
                 state.intercepts_state = resume.intercepts_state.astype(dtype, copy=False)
@@ -198,6 +208,8 @@ class Fit:
         sizes = Sizes(p.n_rows, p.n_features, p.n_classes, rows.values.size, is_sparse(rows))
         needed = _memory.needed(self.recipe, sizes, nonzeros, rows.values.dtype)
         remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
+        if self.recipe.rank is None:
+            remedy += ", or a rank, with which a class has as many weights as that"
         _memory.check(needed, (p.n_classes, p.n_features), remedy)
 
     def _on_compiled(self, seconds: float) -> None:

@@ -9,29 +9,48 @@ import numpy as np
 
 from bigcat.estimators._recipe import Recipe, Sizes
 from bigcat.solvers import LBFGS
-from bigcat.solvers._loop import gradient_slots
+from bigcat.solvers._loop import is_buffered
 
 _GIB = 1 << 30
 
 
-def working_dtype(dtype: Any, n_weights: int) -> type:
+#: Weights above which a fit runs in float32 whatever X is: of full rank, and of low rank, whose
+#: products of matrices take twice as long in float64.
+MANY_WEIGHTS, MANY_FACTORS = 1 << 24, 1 << 16
+
+
+def working_dtype(dtype: Any, n_features: int, n_classes: int, rank: int | None = None) -> type:
     """float32 where X is or the weights are many; float64 otherwise. `coef_` is always float32."""
-    return np.float32 if dtype == np.float32 or n_weights > 1 << 24 else np.float64
+    many = MANY_WEIGHTS if rank is None else MANY_FACTORS
+    few = n_weights(n_features, n_classes, rank) <= many
+    return np.float64 if few and dtype != np.float32 else np.float32
+
+
+def n_weights(n_features: int, n_classes: int, rank: int | None) -> int:
+    """Weights of a model: one a feature and class, or a vector of `rank` for each of them."""
+    if rank is None:
+        return n_features * n_classes
+    return (n_features + n_classes) * rank
 
 
 def needed(recipe: Recipe, sizes: Sizes, max_row_nonzeros: int, dtype: Any) -> int:
     """Bytes that a fit needs beside the data."""
     parts, solver = recipe.parts, recipe.parts.solver
-    weights = sizes.n_features * sizes.n_classes
-    item = np.dtype(working_dtype(dtype, weights)).itemsize
+    weights = n_weights(sizes.n_features, sizes.n_classes, recipe.rank)
+    kind = working_dtype(dtype, sizes.n_features, sizes.n_classes, recipe.rank)
+    item = np.dtype(kind).itemsize
     if isinstance(solver, LBFGS):  # float64, its pairs of vectors, a few work arrays
         return 8 * weights * (2 * solver.memory + 8) + 8 * (1 << 23)
-    shape = (sizes.n_features, sizes.n_classes)
-    n_majors, n_minors = shape if sizes.sparse else shape[::-1]
+    n_minors = recipe.rank or (sizes.n_classes if sizes.sparse else sizes.n_features)
     width = parts.sampler.width(sizes.n_classes) + 1
-    majors_a_row = max_row_nonzeros if sizes.sparse else width
+    features_a_row = max_row_nonzeros if sizes.sparse else sizes.n_features
+    majors_a_row = features_a_row if sizes.sparse else width
+    if recipe.rank is not None:
+        majors_a_row = width + features_a_row
     batch_size = min(recipe.batch_size, sizes.n_rows)
-    slots = gradient_slots(solver, batch_size, majors_a_row, n_majors)
+    slots = 0
+    if is_buffered(solver, batch_size, recipe.rank):
+        slots = min(weights // n_minors, batch_size * majors_a_row)
     copies = 1 + solver.has_state + recipe.early_stopping + getattr(solver, "average", False)
     a_row = parts.bound.n_local + solver.damped
     a_row += solver.implicit * (1 if batch_size == 1 else batch_size)

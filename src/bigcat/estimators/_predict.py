@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 from threadpoolctl import ThreadpoolController
 
+from bigcat._factors import Factors, Weights
 from bigcat._weights import as_rows, read_only
 from bigcat.estimators import _scores
 from bigcat.estimators._predict_kernel import (
@@ -40,7 +41,7 @@ class Scorer:
 
     Parameters
     ----------
-    coef : array of shape (n_classes, n_features)
+    coef : array of shape (n_classes, n_features), or its factors
     intercept : array of shape (n_classes,)
     noise : Noise
     how : {"quadrature", "importance"}
@@ -51,7 +52,7 @@ class Scorer:
 
     def __init__(
         self,
-        coef: np.ndarray,
+        coef: Weights,
         intercept: np.ndarray,
         noise: Noise,
         how: str = "quadrature",
@@ -107,15 +108,19 @@ class Scorer:
 
     def _run(self, X: Any, call: Callable[..., None]) -> None:
         """Call ``call(rows as a slice, rows, weights, intercepts)`` for all rows, on threads."""
-        sparse = scipy.sparse.issparse(X)
         dtype = _scores.precision(self.coef)
+        weights, embedding = self.coef, None
+        if isinstance(weights, Factors):
+            weights, embedding = weights.classes, weights.features.astype(dtype, copy=False)
+        sparse = embedding is None and scipy.sparse.issparse(X)
         # No copy of weights that lie as the kernels want them: those of training on such rows.
-        weights = self.coef.T if sparse else self.coef
+        weights = weights.T if sparse else weights
         weights = read_only(np.ascontiguousarray(weights, dtype=dtype))
         intercepts = read_only(self.intercept.astype(dtype))
 
         def task(rows: slice) -> None:
-            call(rows, as_rows(X[rows], dtype), weights, intercepts)
+            x = X[rows] if embedding is None else np.asarray(X[rows] @ embedding)
+            call(rows, as_rows(x, dtype), weights, intercepts)
 
         few = X.shape[0] * self.n_classes < FEW_SCORES
         n_threads = 1 if few else self.n_threads

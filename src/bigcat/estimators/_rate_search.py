@@ -1,4 +1,9 @@
-"""A learning rate from short trials on a part of the rows."""
+"""A learning rate from short trials on a part of the rows.
+
+A trial is one pass over some rows, where the best rate of a pass tells that of a fit; or a whole
+fit to some classes with all their rows, where what counts is when the rows of a class are learned
+by heart (`bigcat.solvers._base.Rates`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,8 @@ import numpy as np
 import scipy.sparse
 
 from bigcat import _random
-from bigcat._weights import as_rows, class_major, is_sparse, weights_shape
+from bigcat._factors import as_public, as_trained, trained_shape
+from bigcat._weights import as_rows
 from bigcat.estimators import _start
 from bigcat.estimators._fit import mean_log_likelihood
 from bigcat.estimators._recipe import Recipe
@@ -21,13 +27,8 @@ from bigcat.solvers._state import Average, Problem, State
 #: Rows of a trial: a part of all, but not too few or too many; and held-out rows it is judged by.
 TRIAL_PART, LEAST_ROWS, MOST_ROWS = 8, 200, 50_000
 MOST_HELD_OUT = 1_000
-#: Rates are tried from here on, by factors of two, down to the lowest and up to the highest, which
-#: is higher where the rate then falls to zero.
-FIRST_RATE, LOWEST_RATE, HIGHEST_RATE = 4.0, 1.0 / 64.0, {"constant": 16.0, "linear": 32.0}
-#: Part of the log-likelihood by which a trial may be worse and still count as as good.
-AS_GOOD = 0.005
-#: A whole fit takes a smaller rate than the best of one short pass.
-SHARE_OF_BEST = {"constant": 1.0 / 3.0, "linear": 0.25}
+#: The same for trials that are whole fits, and the part of their rows that is held out.
+LEAST_ROWS_OF_FITS, MOST_ROWS_OF_FITS, HELD_OUT_PART = 2_000, 20_000, 8
 
 
 def search_rate(
@@ -35,18 +36,28 @@ def search_rate(
     X: Any,
     labels: np.ndarray,
     weights: np.ndarray,
-    held_out: tuple[Any, np.ndarray, np.ndarray],
+    held_out: tuple[Any, np.ndarray, np.ndarray] | None,
     problem: Problem,
     init: str,
     random_state: np.random.RandomState,
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe with a rate, and what was tried: rates, their log-likelihoods, seconds.
 
-    Also a forecast of the seconds of all epochs, the most that the fit can take.
+    Also a forecast of the seconds of all epochs, the most that the fit can take.  Trials that are
+    whole fits hold rows out themselves.
     """
     started = time.perf_counter()
-    n = min(max(len(labels) // TRIAL_PART, LEAST_ROWS), MOST_ROWS, len(labels))
-    chosen = np.sort(random_state.permutation(len(labels))[:n])
+    solver: Any = recipe.parts.solver
+    rates = solver.rates_to_try()
+    if rates.whole_fits:
+        chosen, kept_back = _rows_of_some_classes(labels, problem.n_classes, random_state)
+        held_out = (X[kept_back], labels[kept_back], weights[kept_back])
+        n_passes = recipe.max_epochs
+    else:
+        n = min(max(len(labels) // TRIAL_PART, LEAST_ROWS), MOST_ROWS, len(labels))
+        chosen = np.sort(random_state.permutation(len(labels))[:n])
+        n_passes = 1
+    assert held_out is not None
     trial, validation = _small_problem(
         X[chosen], labels[chosen], weights[chosen], held_out, problem
     )
@@ -60,6 +71,7 @@ def search_rate(
             tried[rate] = _trial(
                 recipe,
                 rate,
+                n_passes,
                 trial,
                 validation,
                 init,
@@ -69,29 +81,49 @@ def search_rate(
             )
         return tried[rate]
 
-    solver: Any = recipe.parts.solver
-    highest = HIGHEST_RATE[solver.schedule]
-    best, step = FIRST_RATE, 2.0
+    best, step = rates.first, 2.0
     if not value(2.0 * best) > value(best):  # also where neither is finite
         step = 0.5
-    while LOWEST_RATE <= best * step <= highest and (
+    while rates.lowest <= best * step <= rates.highest and (
         value(best * step) > value(best) or value(best) == -np.inf
     ):
         best *= step
-    # Of rates that are nearly as good the lowest: a whole fit has more passes than a trial.
-    worst = tried[best] - AS_GOOD * abs(tried[best])
+    # Of rates that are nearly as good the lowest: the fit itself has more passes, or more classes.
+    worst = tried[best] - rates.as_good * abs(tried[best])
     best = min(rate for rate, found in tried.items() if found >= worst)
-    rate = best * SHARE_OF_BEST[solver.schedule]
+    rate = best * rates.share
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
-    a_row = min(pass_seconds, default=np.nan) / n
+    a_row = min(pass_seconds, default=np.nan) / len(chosen)
     report = {
         "trials": dict(sorted(tried.items())),
-        "trial_rows": int(n),
+        "trial_rows": len(chosen),
         "seconds": time.perf_counter() - started,
         "compile_seconds": sum(compile_seconds),
         "forecast_seconds": a_row * problem.n_rows * recipe.max_epochs,
     }
     return replace(recipe, parts=parts), report
+
+
+def _rows_of_some_classes(
+    labels: np.ndarray, n_classes: int, random_state: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """All rows of as many random classes as are wanted: to fit to, and to judge by.
+
+    Rows to judge by are of classes that have others.
+    """
+    wanted = min(max(len(labels) // TRIAL_PART, LEAST_ROWS_OF_FITS), MOST_ROWS_OF_FITS)
+    classes = random_state.permutation(n_classes)
+    n_rows = np.cumsum(np.bincount(labels, minlength=n_classes)[classes])
+    taken = np.zeros(n_classes, bool)
+    taken[classes[: max(2, int(np.searchsorted(n_rows, wanted)) + 1)]] = True
+    rows = random_state.permutation(np.flatnonzero(taken[labels]))
+    _, first_of_class = np.unique(labels[rows], return_index=True)
+    spare = np.ones(len(rows), bool)
+    spare[first_of_class] = False
+    spare = np.flatnonzero(spare)[: min(len(rows) // HELD_OUT_PART, MOST_HELD_OUT)]
+    judges = np.zeros(len(rows), bool)
+    judges[spare] = True
+    return np.sort(rows[~judges][:MOST_ROWS_OF_FITS]), np.sort(rows[judges])
 
 
 def _small_problem(X, labels, weights, held_out, problem: Problem):
@@ -114,6 +146,7 @@ def _small_problem(X, labels, weights, held_out, problem: Problem):
         len(classes),
         l2=problem.l2 * len(labels) / problem.n_rows,
         fit_intercept=problem.fit_intercept,
+        rank=problem.rank,
     )
     return small, validation
 
@@ -121,6 +154,7 @@ def _small_problem(X, labels, weights, held_out, problem: Problem):
 def _trial(
     recipe: Recipe,
     rate: float,
+    n_passes: int,
     problem: Problem,
     validation,
     init: str,
@@ -128,25 +162,25 @@ def _trial(
     on_compiled,
     on_passed,
 ) -> float:
-    """Held-out log-likelihood after one pass with this rate."""
+    """Held-out log-likelihood after some passes with this rate."""
     random_state = np.random.RandomState(seed)
     solver: Any = recipe.parts.solver
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     weights, intercepts = _start.initial_weights(init, problem, parts, random_state)
     dtype = problem.rows.values.dtype
-    weights = weights.T if is_sparse(problem.rows) else weights
-    shape = weights_shape(problem.rows, problem.n_features, problem.n_classes)
+    shape = trained_shape(problem)
+    has_state = solver.has_state
     state = State(
-        weights=np.ascontiguousarray(weights, dtype=dtype),
+        weights=as_trained(weights, problem, dtype),
         intercepts=np.ascontiguousarray(intercepts, dtype=dtype),
-        weights_state=np.zeros((shape[0], 0), dtype),
-        intercepts_state=np.zeros(0, dtype),
+        weights_state=np.zeros(shape if has_state else (shape[0], 0), dtype),
+        intercepts_state=np.zeros(problem.n_classes if has_state else 0, dtype),
         local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
         rng=_random.new_state(random_state),
     )
-    if solver.average:
+    if getattr(solver, "average", False):
         state.average = Average(np.zeros_like(state.weights), np.zeros_like(state.intercepts))
-    settings = Settings(recipe.batch_size, max_epochs=1, n_threads=recipe.n_threads)
+    settings = Settings(recipe.batch_size, max_epochs=n_passes, n_threads=recipe.n_threads)
     try:
         run_epochs(
             problem,
@@ -162,6 +196,6 @@ def _trial(
         return -np.inf
     fitted = state.average or state
     value = mean_log_likelihood(
-        parts.noise, validation, class_major(fitted.weights, problem.rows), fitted.intercepts
+        parts.noise, validation, as_public(fitted.weights, problem), fitted.intercepts
     )
     return value if np.isfinite(value) else -np.inf

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bigcat import noise as noises
 from bigcat.combinations import resolve
 from bigcat.estimators._stopping import NoGain
@@ -52,6 +54,7 @@ class Recipe:
     searches_rate: bool = False
     refits: bool = False
     n_threads: int = 1
+    rank: int | None = None
     stop: Callable[[], Any] = field(default=lambda: NoGain(None, 1))
     choice: dict[str, Any] | None = None
 
@@ -59,8 +62,11 @@ class Recipe:
 def from_parameters(estimator: Any) -> Recipe:
     """The recipe of a named method: the estimator's parameters as they are."""
     parts = named_parts(estimator, estimator.method)
+    rank = None if estimator.rank == "auto" else estimator.rank
+    check_rank(rank, parts.solver)
     return Recipe(
         parts,
+        rank=rank,
         batch_size=parts.solver.batch_size(estimator.batch_size),
         max_epochs=int(setting(estimator, "max_epochs")),
         l2=float(setting(estimator, "l2")),
@@ -68,6 +74,16 @@ def from_parameters(estimator: Any) -> Recipe:
         n_threads=n_threads(estimator),
         stop=lambda: NoGain(estimator.tol, estimator.n_iter_no_change),
     )
+
+
+def check_rank(rank: int | None, solver: Any) -> None:
+    """Raise for a solver whose steps take scores to be linear in the weights."""
+    linear_scores = solver.implicit or getattr(solver, "weight_bound", np.inf) < np.inf
+    if rank is not None and linear_scores:
+        raise ValueError(
+            f"rank={rank} does not go with solver={solver.name!r}, whose steps are solved for "
+            "scores that are linear in the weights; take solver='adagrad' or rank=None"
+        )
 
 
 def named_parts(estimator: Any, method: Any, **instead: Any) -> Parts:

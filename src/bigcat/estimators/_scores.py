@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bigcat._factors import Factors, Weights
+
 #: Scores held at a time, in numbers.
 BLOCK = 1 << 22
 #: Below this many weights predictions run in float64; above it the copy would cost too much.
 DOUBLE_BELOW = 1 << 22
 
 
-def precision(coef: np.ndarray) -> Any:
+def precision(coef: Weights) -> Any:
     """In which numbers scores are computed."""
     return np.float64 if coef.size < DOUBLE_BELOW else np.float32
 
@@ -26,18 +28,22 @@ def check_k(k: Any, n_classes: int) -> None:
 
 
 def score_blocks(
-    X: Any, coef: np.ndarray, intercept: np.ndarray
+    X: Any, coef: Weights, intercept: np.ndarray
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield (rows, scores of all classes) in blocks, so that no (n, n_classes) array exists."""
     dtype = precision(coef)
+    embedding = None
+    if isinstance(coef, Factors):
+        embedding, coef = coef.features.astype(dtype, copy=False), coef.classes
     weights = coef.T.astype(dtype, copy=False)
-    if scipy.sparse.issparse(X):  # scipy would copy weights of another order in each product
+    if embedding is None and scipy.sparse.issparse(X):  # scipy would copy weights of another order in each product
         weights = np.ascontiguousarray(weights)
     intercept = intercept.astype(dtype)
     block = max(1, BLOCK // len(coef))
     for start in range(0, X.shape[0], block):
         rows = slice(start, min(start + block, X.shape[0]))
-        scores = np.asarray(X[rows].astype(dtype, copy=False) @ weights)
+        x = X[rows].astype(dtype, copy=False)
+        scores = np.asarray((x if embedding is None else x @ embedding) @ weights)
         scores += intercept
         yield rows, scores
 

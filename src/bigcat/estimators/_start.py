@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from bigcat._factors import Factors, Weights
 from bigcat._weights import class_major, weights_shape
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import max_scale
 from bigcat.solvers._loop import Parts
 from bigcat.solvers._state import Problem
 
+#: Length of a typical row's embedding at the start.
+EMBEDDED_SIZE = 2.0
 _WHOLE = ("n_negatives", "max_epochs", "n_iter_no_change", "n_nodes")
 _MAY_BE_AUTO = ("n_negatives", "max_epochs")
 _CHOICES = {
@@ -38,6 +41,12 @@ def check_parameters(estimator: Any) -> None:
     if n_threads is not None and not (is_count(n_threads) and n_threads >= 1):
         raise ValueError(
             f"n_threads={n_threads!r} must be a whole number of at least 1, or None for all cores"
+        )
+    rank: Any = getattr(estimator, "rank", None)
+    if rank is not None and rank != "auto" and not (is_count(rank) and rank >= 1):
+        raise ValueError(
+            f"rank={rank!r} must be a whole number of at least 1, None for weights of full rank, "
+            "or 'auto'"
         )
     batch_size: Any = getattr(estimator, "batch_size", "auto")
     if batch_size != "auto" and not (is_count(batch_size) and batch_size >= 1):
@@ -86,16 +95,24 @@ def is_count(value: Any) -> bool:
 
 def initial_weights(
     init: str, problem: Problem, parts: Parts, random_state: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (n_classes, n_features), in the memory layout of the rows, and intercepts."""
+) -> tuple[Weights, np.ndarray]:
+    """Weights for (n_classes, n_features), in the memory layout of the rows, and intercepts."""
     dtype = problem.rows.values.dtype
-    shape = (problem.n_classes, problem.n_features)
+    n_columns = problem.n_features if problem.rank is None else problem.rank
+    shape = (problem.n_classes, n_columns)
+    weights: Weights
     if init == "random":  # A&R section 4: standard deviations 0.1 and 0.001
         weights = (0.1 * random_state.standard_normal(shape)).astype(dtype)
+    elif problem.rank is None:
+        layout = weights_shape(problem.rows, problem.n_features, problem.n_classes)
+        weights = class_major(np.zeros(layout, dtype), problem.rows)
+    else:
+        weights = np.zeros(shape, dtype)
+    if problem.rank is not None:
+        weights = Factors(weights, _random_features(problem, random_state))
+    if init == "random":
         intercepts = 0.001 * random_state.standard_normal(problem.n_classes)
         return weights, intercepts if problem.fit_intercept else np.zeros(problem.n_classes)
-    layout = weights_shape(problem.rows, problem.n_features, problem.n_classes)
-    weights = class_major(np.zeros(layout, dtype), problem.rows)
     intercepts = np.zeros(problem.n_classes)
     if init == "frequencies" and problem.fit_intercept:
         counts = np.bincount(problem.labels, problem.row_weights, problem.n_classes)
@@ -104,6 +121,15 @@ def initial_weights(
         if not parts.bound.wants_log_probabilities:
             intercepts -= intercepts.mean()
     return weights, intercepts
+
+
+def _random_features(problem: Problem, random_state: np.random.RandomState) -> np.ndarray:
+    """Vectors that keep the rows' angles, about, and make them `EMBEDDED_SIZE` long."""
+    assert problem.rank is not None
+    dtype = problem.rows.values.dtype
+    vectors = random_state.standard_normal((problem.n_features, problem.rank)).astype(dtype)
+    vectors *= dtype.type(EMBEDDED_SIZE * problem.unit / math.sqrt(problem.rank))
+    return vectors
 
 
 def log_frequencies(counts: np.ndarray) -> np.ndarray:

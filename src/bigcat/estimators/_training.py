@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bigcat._factors import Factors, Weights
 from bigcat._weights import as_rows, gather_minors
 from bigcat.estimators import _inputs
 from bigcat.estimators._auto import without_held_out_rows
@@ -35,7 +36,7 @@ def train(
     classes: np.ndarray,
     validation: Rows | None,
     random_state: np.random.RandomState,
-    start: tuple[np.ndarray, np.ndarray] | None,
+    start: tuple[Weights, np.ndarray] | None,
 ) -> Outcome:
     """Run a recipe: one fit, or with what it asks for before and after."""
     order = _by_frequency(data, len(classes))
@@ -56,7 +57,7 @@ def train(
 def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_state, start):
     everything = data
     chosen_by_us = validation is None and recipe.choice is not None
-    if validation is None and (recipe.early_stopping or recipe.searches_rate):
+    if validation is None and (recipe.early_stopping or _search_needs_rows(recipe)):
         try:
             data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
         except ValueError:
@@ -92,6 +93,10 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
     return outcome
 
 
+def _search_needs_rows(recipe: Recipe) -> bool:
+    return recipe.searches_rate and not recipe.parts.solver.rates_to_try().whole_fits
+
+
 def _refit(estimator, recipe, data, classes, random_state, start, history, n_epochs: int):
     """All rows, for as many epochs as were best on those that were held out."""
     recipe = replace(
@@ -107,13 +112,14 @@ def make_problem(estimator: Any, recipe: Recipe, data: Rows, classes: np.ndarray
     X, labels, weights = data
     frequencies = np.bincount(labels, weights, len(classes))
     return Problem(
-        as_rows(X, working_dtype(X.dtype, X.shape[1] * len(classes))),
+        as_rows(X, working_dtype(X.dtype, X.shape[1], len(classes), recipe.rank)),
         labels,
         weights,
         X.shape[1],
         len(classes),
         l2=recipe.l2,
         fit_intercept=bool(estimator.fit_intercept),
+        rank=recipe.rank,
         head=_head(estimator.exact_classes, frequencies, classes),
     )
 
@@ -152,9 +158,9 @@ def _by_frequency(data: Rows, n_classes: int) -> np.ndarray | None:
     return np.argsort(-np.bincount(data[1], data[2], n_classes), kind="stable")
 
 
-def _reordered(coef: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _reordered(coef: Weights, places: np.ndarray) -> Weights:
     """``coef[places]``; in place where it is stored feature by feature, as a copy may not fit."""
-    if coef.flags.c_contiguous:
+    if isinstance(coef, Factors) or coef.flags.c_contiguous:
         return coef[places]
     weights = coef.T
     n = available_cores()

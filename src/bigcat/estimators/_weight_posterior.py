@@ -54,7 +54,7 @@ def fit(
         judge = functools.partial(mean_log_likelihood, parts.noise, held_out)
         watched = "validation_log_likelihood"
     problem = Problem(
-        as_rows(X, working_dtype(X.dtype, X.shape[1] * n_classes)),
+        as_rows(X, working_dtype(X.dtype, X.shape[1], n_classes)),
         labels,
         row_weights,
         X.shape[1],

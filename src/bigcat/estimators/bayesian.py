@@ -401,7 +401,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 n_features,
                 n_classes,
                 stored=n_rows * (row_nonzeros if sparse else n_features),
-                item=np.dtype(working_dtype(dtype, n_features * n_classes)).itemsize,
+                item=np.dtype(working_dtype(dtype, n_features, n_classes)).itemsize,
                 n_local=self._parts().bound.n_local,
                 keeps_best=self.validation_fraction is not None,
             )

@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import _random
 from bigcat import noise as noises
+from bigcat._factors import Factors, Weights
 from bigcat.bounds import AugmentReduce
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Method
 from bigcat.estimators import _inputs, _memory, _start
-from bigcat.estimators._auto import choose, choose_for_stream
+from bigcat.estimators._auto import choose, choose_for_stream, continued
 from bigcat.estimators._fit import Fit, Outcome
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
@@ -30,6 +31,10 @@ from bigcat.estimators._training import make_problem, train
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
+
+
+#: Weights and intercepts that a fit starts from.
+Start = tuple[Weights, np.ndarray] | None
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
@@ -67,6 +72,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     method : str or Method, default="auto"
         "auto" chooses method, sampler, solver, rate, epochs and regularisation from the data;
         what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`.
+    rank : int, None or "auto", default="auto"
+        Of the scores.  None gives every class a weight for every feature; a number gives classes
+        and features vectors of that length, whose inner products are the weights: fewer of them,
+        and rare classes learn from what others have taught the features.  "auto" tries both on
+        some rows where ``method="auto"`` and is None where a method is named.
     n_negatives : int or "auto", default="auto"
         Classes beside its own that a row looks at in a step; 32 where a method is named.
     batch_size : int or "auto", default="auto"
@@ -131,6 +141,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     coef_ : array of shape (n_classes, n_features), float32
+        Of full rank only; else ``class_embedding_ @ embedding_.T`` would be it.
+    embedding_ : array of shape (n_features, rank), float32
+        Of low rank only: a row is embedded as ``x @ embedding_``.
+    class_embedding_ : array of shape (n_classes, rank), float32
+        Of low rank only: scores are inner products with it, plus `intercept_`.
     intercept_ : array of shape (n_classes,), float32
     classes_ : array of shape (n_classes,)
     n_features_in_ : int
@@ -160,6 +175,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         noise: str | Noise = "gumbel",
         method: str | Method = "auto",
         *,
+        rank: int | str | None = "auto",
         n_negatives: int | str = "auto",
         batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
@@ -188,6 +204,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.noise = noise
         self.method = method
+        self.rank = rank
         self.n_negatives = n_negatives
         self.batch_size = batch_size
         self.max_epochs = max_epochs
@@ -249,8 +266,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
-        recipe = self._recipe(_sizes(X, len(classes)))
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
+        recipe = self._recipe(_sizes(X, len(classes)), start)
         data = (X, labels, weights)
         outcome = train(self, recipe, data, classes, validation, random_state, start)
         self._adopt(outcome, classes)
@@ -298,9 +315,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 "sample_weight to partial_fit"
             )
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
-        recipe = self._stream_recipe(_sizes(X, len(known)))
+        start = None if first else (self._weights(), self.intercept_)
+        recipe = self._stream_recipe(_sizes(X, len(known)), start)
         problem = make_problem(self, recipe, (X, labels, weights), known)
-        start = None if first else (self.coef_, self.intercept_)
         fit = Fit(self, recipe, problem, known, None, check_random_state(self.random_state))
         outcome = fit.run(start, resume=getattr(self, "_resume", None), one_pass=True)
         outcome.history.choice = recipe.choice
@@ -413,11 +430,17 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     # Inside
 
     def _blocks(self, X: Any):
-        return score_blocks(X, self.coef_, self.intercept_)
+        return score_blocks(X, self._weights(), self.intercept_)
 
     def _scorer(self) -> Scorer:
         noise = noises.resolve(self.noise)
-        return Scorer(self.coef_, self.intercept_, noise, self.probabilities)
+        return Scorer(self._weights(), self.intercept_, noise, self.probabilities)
+
+    def _weights(self) -> Weights:
+        """Fitted weights, of either kind."""
+        if hasattr(self, "embedding_"):
+            return Factors(self.class_embedding_, self.embedding_)
+        return self.coef_
 
     def _check_for_prediction(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -441,11 +464,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def _chooses(self) -> bool:
         return isinstance(self.method, str) and self.method == "auto"
 
-    def _recipe(self, sizes: Sizes) -> Recipe:
-        return choose(self, sizes) if self._chooses() else from_parameters(self)
+    def _recipe(self, sizes: Sizes, start: Start = None) -> Recipe:
+        source = continued(self, start)
+        return choose(source, sizes) if self._chooses() else from_parameters(source)
 
-    def _stream_recipe(self, sizes: Sizes) -> Recipe:
-        return choose_for_stream(self, sizes) if self._chooses() else from_parameters(self)
+    def _stream_recipe(self, sizes: Sizes, start: Start = None) -> Recipe:
+        source = continued(self, start)
+        return choose_for_stream(source, sizes) if self._chooses() else from_parameters(source)
 
     def _validation(self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int):
         if (X_val is None) != (y_val is None):
@@ -458,17 +483,18 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         return X_val, _inputs.encode(y_val, classes), np.ones(len(y_val))
 
     def _previous_weights(self, classes: np.ndarray, n_features: int):
-        if not hasattr(self, "coef_"):
+        if not hasattr(self, "classes_"):
             return None
-        if self.coef_.shape != (len(classes), n_features) or not np.array_equal(
+        weights = self._weights()
+        if weights.shape != (len(classes), n_features) or not np.array_equal(
             self.classes_, classes
         ):
             raise ValueError(
-                f"warm_start=True, but the last fit had {self.coef_.shape[0]} classes and "
-                f"{self.coef_.shape[1]} features and this one has {len(classes)} and "
+                f"warm_start=True, but the last fit had {weights.shape[0]} classes and "
+                f"{weights.shape[1]} features and this one has {len(classes)} and "
                 f"{n_features}, or other labels; set warm_start=False"
             )
-        return self.coef_.copy(), self.intercept_.copy()
+        return weights.copy(), self.intercept_.copy()
 
     def _adopt(self, outcome: Outcome, classes: np.ndarray, append: bool = False) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
@@ -477,7 +503,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
         self.classes_ = classes
-        self.coef_ = outcome.coef
+        for name in ("coef_", "embedding_", "class_embedding_"):  # of the other kind of weights
+            self.__dict__.pop(name, None)
+        if isinstance(outcome.coef, Factors):
+            self.embedding_, self.class_embedding_ = outcome.coef.features, outcome.coef.classes
+        else:
+            self.coef_ = outcome.coef
         self.intercept_ = outcome.intercept
         before = self.history_ if append else []
         choice = outcome.history.choice

@@ -25,6 +25,9 @@ class Sampler:
     #: Fields of its tag that a draw writes to.
     scratch: ClassVar[tuple[str, ...]] = ()
 
+    #: May all rows of a batch share a draw, since it depends on none of them?
+    shared: ClassVar[bool] = False
+
     def lower(self, problem: Problem) -> Any:
         """Tag below the seam; the classes of ``problem.head`` are always in and come first."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")

@@ -31,6 +31,7 @@ class Everything(Sampler):
 
     name: ClassVar[str] = "everything"
     promise: ClassVar[str] = "all other classes; cost grows with their number"
+    shared: ClassVar[bool] = True
 
     def lower(self, problem: Problem) -> EverythingTag:
         return EverythingTag(problem.n_classes, problem.head)

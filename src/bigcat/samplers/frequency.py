@@ -10,7 +10,7 @@ import numpy as np
 from bigcat import _random
 from bigcat._jit import implement
 from bigcat._problem import Problem
-from bigcat._seam import draw
+from bigcat._seam import draw, stands_for
 from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture
 from bigcat.samplers._base import Sampler, always_in
 from bigcat.samplers._merge import Places, add, forget, make_places
@@ -123,6 +123,27 @@ class Stratified(Sampler):
         return ALIAS_BYTES * n_classes
 
 
+@dataclass(frozen=True)
+class Shared(Frequency):
+    """The draws of `Frequency`, the same for all rows of a batch.
+
+    So that a batch's scores are a product of matrices: many more classes at the same cost, for
+    dense rows and for scores of low rank.  A row leaves its own label out, and each row's sample is
+    one of `Frequency`; only the rows of a batch are no longer independent.
+
+    Examples
+    --------
+    >>> from bigcat.samplers import Shared
+    >>> Shared().n_negatives
+    512
+    """
+
+    name: ClassVar[str] = "shared"
+    promise: ClassVar[str] = "by frequency, the same for a batch; products of matrices"
+    shared: ClassVar[bool] = True
+    n_negatives: int = 512
+
+
 def check_mixture(power: float, uniform: float) -> None:
     if not 0.0 <= power < np.inf:
         raise ValueError(f"power={power!r} must be a finite number, not below 0")
@@ -145,6 +166,11 @@ def _(sampler, rng, rows, i, label, classes, counts):
             n = add(seen, k, n, classes, counts)
     for c in range(n_always, n):
         counts[c] /= n_drawn * table.probability[classes[c]]
-    q = table.probability[label]
-    counts[n] = 1.0 / (n_drawn * q) if q > 0.0 else 1.0
+    counts[n] = stands_for(sampler, label)
     return n, n_always
+
+
+@implement(stands_for, FrequencyTag)
+def _(sampler, label):
+    q = sampler.table.probability[label]
+    return 1.0 / (sampler.n_drawn * q) if q > 0.0 else 1.0

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from bigcat.solvers._state import Problem
+
+
+class Rates(NamedTuple):
+    """Learning rates to try, by factors of two, and how the best of them is found.
+
+    `share` is the part of the best that the fit takes, `as_good` the part of the log-likelihood by
+    which a lower rate may be worse and still be taken.  Trials are one pass over some rows, or
+    `whole_fits` to all rows of some classes.
+    """
+
+    first: float
+    lowest: float
+    highest: float
+    share: float = 1.0
+    as_good: float = 0.005
+    whole_fits: bool = False
+
+
+SCHEDULES = ("linear", "constant")
+
+
+def check_schedule(schedule: str) -> None:
+    if schedule not in SCHEDULES:
+        raise ValueError(
+            f"schedule={schedule!r} is not known; choose one of {', '.join(map(repr, SCHEDULES))}"
+        )
+
+
+def steps_to_zero(schedule: str, n_steps: int) -> float:
+    """Steps until the rate is zero: all of them, or infinitely many."""
+    return float(n_steps) if schedule == "linear" else math.inf
 
 
 @dataclass(frozen=True)
@@ -52,6 +84,10 @@ class Solver:
     def intercept_scale(self, problem: Problem) -> float:
         """Step size of the intercepts, for one of 1 of the weights."""
         return 1.0
+
+    def rates_to_try(self) -> Rates:
+        """For a search of the rate."""
+        raise TypeError(f"{type(self).__name__} has no rates to try")
 
     def __post_init__(self) -> None:
         rate = getattr(self, "learning_rate", 1.0)

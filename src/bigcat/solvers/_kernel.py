@@ -28,6 +28,7 @@ from bigcat._weights import (
     accumulate,
     batch_coordinates,
     prefetch_row,
+    reach,
     scores,
     update,
     update_slots,
@@ -70,7 +71,7 @@ class Plan(NamedTuple):
 
     batch_size: int
     width: int  # the most other classes that a draw can give
-    linear: bool
+    buffered: bool  # does a batch's gradient have to be summed before anything moves?
     implicit: bool
     damped: bool
     fit_intercept: bool
@@ -101,13 +102,27 @@ class Geometry(NamedTuple):
 
 
 @device
-def _fold(weights, scale):
+def fold(weights, scale):
     """Multiply the lazily scaled weights out."""
     factor = weights.dtype.type(scale)
     for major in range(weights.shape[0]):
         w = weights[major]
         for j in range(w.shape[0]):
             w[j] *= factor
+
+
+@device
+def sweep(weights, state, cursor, plan, solver, step_rate):
+    """Shrink the majors whose turn it is; returns where the next turn begins."""
+    sweep_rate = weights.dtype.type(step_rate)
+    for _ in range(plan.sweep_majors):
+        w, s = weights[cursor], state[cursor]
+        for j in range(w.shape[0]):
+            w[j] /= 1.0 + plan.sweep * coordinate_rate(solver, sweep_rate, s, j)
+        cursor += 1
+        if cursor == weights.shape[0]:
+            cursor = 0
+    return cursor
 
 
 @kernel
@@ -163,7 +178,7 @@ def train_rows(
     rates, u_before = np.empty(batch_size), np.empty(batch_size)
     n_touched = np.zeros(1, np.int64)
     one_by_one = batch_size == 1
-    buffered = not (plan.linear or one_by_one)
+    buffered = plan.buffered
     coupled = geometry.grams.shape[0] > 0
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     limited = plan.weight_bound < math.inf
@@ -197,9 +212,10 @@ def train_rows(
                 prefetch(local, order[start + r + 1] * local.shape[1])
             scores(rows, i, weights, score_scale, intercepts, classes[d], n + 1, psi[r])
             weight = row_weights[i] * plan.gradient_scale
-            reach = 0.0
+            far = 0.0
             if plan.implicit or plan.damped:
-                reach = (shrunk * geometry.squared_norms[i] + intercept_norm) / n_rows
+                size = reach(rows, i, weights, labels[i], geometry.squared_norms[i])
+                far = (shrunk * size + intercept_norm) / n_rows
             if plan.implicit:
                 u_before[r] = local[i, 0]
                 rates[r] = step_rate * weight
@@ -209,7 +225,7 @@ def train_rows(
                 rng,
                 local[i],
                 progress,
-                Pace(step_rate * weight, reach),
+                Pace(step_rate * weight, far),
                 psi[r, n],
                 psi[r],
                 counts[d],
@@ -219,7 +235,7 @@ def train_rows(
             )
             if coupled:
                 continue
-            damped = damping(solver, row_slopes[r, n], step_rate * weight * reach)
+            damped = damping(solver, row_slopes[r, n], step_rate * weight * far)
             for c in range(n + 1):
                 slope = weight / n_rows * damped * row_slopes[r, c]
                 slopes[r, c] = slope if plan.implicit or abs(slope) > NEGLIGIBLE else 0.0
@@ -230,6 +246,7 @@ def train_rows(
                     rows,
                     i,
                     work.gradient,
+                    weights,
                     work.slot_of,
                     work.touched,
                     n_touched,
@@ -337,15 +354,8 @@ def train_rows(
             scale *= plan.weight_bound / math.sqrt(squared_norm)
             squared_norm = plan.weight_bound * plan.weight_bound
         if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
-            _fold(weights, scale)
+            fold(weights, scale)
             scale = 1.0
-        for _ in range(plan.sweep_majors):
-            w, s = weights[sweep_cursor], weights_state[sweep_cursor]
-            sweep_rate = weights.dtype.type(step_rate)
-            for j in range(w.shape[0]):
-                w[j] /= 1.0 + plan.sweep * coordinate_rate(solver, sweep_rate, s, j)
-            sweep_cursor += 1
-            if sweep_cursor == weights.shape[0]:
-                sweep_cursor = 0
+        sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
     return value, sweep_cursor, scale, squared_norm

@@ -9,17 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bigcat import _random
+from bigcat._embedded import embedded
 from bigcat._weights import batch_grams, is_sparse, squared_norms
 from bigcat.bounds import Bound
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
-from bigcat.solvers import _exact
+from bigcat.solvers import _exact, _products
 from bigcat.solvers._base import Solver
 from bigcat.solvers._kernel import LOOKAHEAD, Geometry, Plan, Work, train_rows
+from bigcat.solvers._products_kernel import train_batches
 from bigcat.solvers._state import Problem, State
 from bigcat.solvers._threads import train_together
 
@@ -71,7 +74,7 @@ def make_plan(problem: Problem, parts: Parts, batch_size: int, shape: tuple[int,
     return Plan(
         batch_size=batch_size,
         width=parts.sampler.width(problem.n_classes, problem.head),
-        linear=solver.linear,
+        buffered=is_buffered(solver, batch_size, problem.rank),
         implicit=solver.implicit,
         damped=solver.damped,
         fit_intercept=problem.fit_intercept,
@@ -103,19 +106,30 @@ def _sweep_majors(
     return min(int(np.ceil(shape[0] * sweeps / n_batches)), shape[0])
 
 
-def gradient_slots(solver: Solver, batch_size: int, majors_a_row: int, n_majors: int) -> int:
-    """Rows of the batch's gradient buffer: the most majors that a batch can touch."""
-    if solver.linear or batch_size == 1:
-        return 0
-    return min(n_majors, batch_size * majors_a_row)
+def is_buffered(solver: Solver, batch_size: int, rank: int | None) -> bool:
+    """Must a batch's gradient be summed before anything moves?
+
+    Not where rows can be applied one by one: with steps and scores that are linear in the weights.
+    """
+    return batch_size > 1 and not (solver.linear and rank is None)
+
+
+def majors_a_row(problem: Problem, width: int) -> int:
+    """The most majors that a row can touch, with `width` classes."""
+    n_features = problem.n_features
+    if is_sparse(problem.rows):
+        n_features = int(np.diff(problem.rows.indptr).max(initial=1))
+    if problem.rank is not None:
+        return width + n_features
+    return n_features if is_sparse(problem.rows) else width
 
 
 def make_work(problem: Problem, parts: Parts, batch_size: int, weights: np.ndarray) -> Work:
     n_majors, n_minors = weights.shape
-    majors_a_row = parts.sampler.width(problem.n_classes, problem.head) + 1
-    if is_sparse(problem.rows):
-        majors_a_row = int(np.diff(problem.rows.indptr).max(initial=1))
-    n_slots = gradient_slots(parts.solver, batch_size, majors_a_row, n_majors)
+    n_slots = 0
+    if is_buffered(parts.solver, batch_size, problem.rank):
+        width = parts.sampler.width(problem.n_classes, problem.head) + 1
+        n_slots = min(n_majors, batch_size * majors_a_row(problem, width))
     return Work(
         gradient=np.zeros((n_slots, n_minors), weights.dtype),
         intercept_gradient=np.zeros(problem.n_classes if n_slots else 0, weights.dtype),
@@ -197,7 +211,13 @@ def run_epochs(
     plan = make_plan(problem, parts, batch_size, state.weights.shape)
     order = Order(problem, plan, settings, random_state)
     n_threads = settings.n_threads if _can_share(plan) else 1
-    works = [make_work(problem, parts, batch_size, state.weights) for _ in range(n_threads)]
+    by_products = _products.applies(problem, parts.sampler, parts.solver, batch_size)
+    works: list[Any] = [
+        _products.make_work(problem, batch_size, state.weights)
+        if by_products
+        else make_work(problem, parts, batch_size, state.weights)
+        for _ in range(n_threads)
+    ]
     bound = parts.bound.lower(parts.noise)
     sampler = parts.sampler.lower(problem)
     samplers = [sampler, *(parts.sampler.with_own_scratch(sampler) for _ in range(n_threads - 1))]
@@ -207,12 +227,17 @@ def run_epochs(
     bounded = plan.weight_bound < np.inf
     scale, squared_norm = 1.0, float(np.vdot(state.weights, state.weights)) if bounded else 0.0
 
-    all_classes = _exact.applies(parts.noise, parts.bound, parts.sampler, parts.solver)
+    all_classes = problem.rank is None and _exact.applies(
+        parts.noise, parts.bound, parts.sampler, parts.solver
+    )
+    rows: list[Any] = [problem.rows] * n_threads
+    if problem.rank is not None:
+        rows = [embedded(problem) for _ in rows]
 
     def part(thread: int, first: int, last: int, scale: float, n_together: int):
         nonlocal squared_norm
         value, cursor, scale, squared_norm = train_rows(
-            problem.rows,
+            rows[thread],
             problem.labels,
             problem.row_weights,
             order.rows,
@@ -242,9 +267,45 @@ def run_epochs(
             state.sweep_cursor = cursor
         return value, scale
 
+    def product_part(thread: int, first: int, last: int, scale: float, n_together: int):
+        value, cursor, scale = train_batches(
+            rows[thread],
+            problem.labels,
+            problem.row_weights,
+            order.rows,
+            first,
+            last,
+            plan,
+            bound,
+            samplers[thread],
+            solver,
+            rngs[thread],
+            state.weights,
+            state.intercepts,
+            state.weights_state,
+            state.intercepts_state,
+            state.local,
+            works[thread],
+            order.geometry.squared_norms,
+            state.iteration,
+            state.epoch,
+            local_progress(0 if settings.fresh_rows else state.epoch),
+            (state.sweep_cursor + thread * len(state.weights) // n_together) % len(state.weights),
+            scale,
+            n_together,
+        )
+        if thread == 0:
+            state.sweep_cursor = cursor
+        return value, scale
+
     def chunk(first: int, last: int) -> float:
         nonlocal scale
-        if all_classes:
+        if by_products:
+            with _products.one_thread_each():
+                value, scale = train_together(
+                    product_part, first, last, scale, n_threads, plan, solver, state
+                )
+        elif all_classes:
             value, scale = _exact.train(
                 problem,
                 plan,

@@ -8,13 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 from bigcat._jit import device, implement
 from bigcat._seam import coordinate_rate, damping, move, rate
-from bigcat._weights import squared_norms
-from bigcat.solvers._base import Solver
+from bigcat.solvers._base import Rates, Solver, check_schedule, steps_to_zero
 from bigcat.solvers._state import Problem
 
 #: The intercept is a constant feature; its square is this part of the mean |x|^2 of the rows.
 INTERCEPT_SHARE = 0.2
-SCHEDULES = ("linear", "constant")
 
 
 class DampedTag(NamedTuple):
@@ -61,27 +59,21 @@ class Damped(Solver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.schedule not in SCHEDULES:
-            raise ValueError(
-                f"schedule={self.schedule!r} is not known; choose one of "
-                f"{', '.join(map(repr, SCHEDULES))}"
-            )
+        check_schedule(self.schedule)
+
+    def rates_to_try(self) -> Rates:
+        if self.schedule == "constant":
+            return Rates(4.0, 1.0 / 64.0, 16.0, share=1.0 / 3.0)
+        return Rates(4.0, 1.0 / 64.0, 32.0, share=0.25)
 
     def intercept_scale(self, problem: Problem) -> float:
-        return INTERCEPT_SHARE * _mean_size(problem)
+        return INTERCEPT_SHARE * problem.mean_size
 
     def lower_for(self, problem: Problem, n_steps: int) -> Any:
-        size = _mean_size(problem)
+        size = problem.mean_size
         if problem.fit_intercept:
             size += self.intercept_scale(problem)
-        steps = float(n_steps) if self.schedule == "linear" else math.inf
-        return DampedTag(self.learning_rate / size, steps)
-
-
-def _mean_size(problem: Problem) -> float:
-    """Mean |x|^2 of the rows."""
-    mean = float(squared_norms(problem.rows) @ problem.row_weights / problem.row_weights.sum())
-    return mean if mean > 0.0 else 1.0
+        return DampedTag(self.learning_rate / size, steps_to_zero(self.schedule, n_steps))
 
 
 @implement(rate, DampedTag)

@@ -55,7 +55,7 @@ class Objective:
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
 
     def __call__(self, weights: np.ndarray, intercepts: np.ndarray):
-        """Value and gradients; `weights` is class-major (n_classes, n_features)."""
+        """Value and gradients; `weights` are class-major, or the vectors of classes and features."""
         p = self.problem
         value = 0.0
         grad_w, grad_b = np.zeros_like(weights), np.zeros_like(intercepts)
@@ -63,7 +63,11 @@ class Objective:
         for start in range(0, p.n_rows, block):
             stop = min(start + block, p.n_rows)
             x = _block(p.rows, start, stop, p.n_features)
-            slopes = np.asarray(x @ weights.T) + intercepts
+            h, vectors = x, weights
+            if p.rank is not None:
+                vectors = weights[: p.n_classes]
+                h = p.unit * np.asarray(x @ weights[p.n_classes :])
+            slopes = np.asarray(h @ vectors.T) + intercepts
             values = np.empty(stop - start)
             local = np.empty((stop - start, self.n_local))
             full_rows(
@@ -81,7 +85,9 @@ class Objective:
             row_weights = p.row_weights[start:stop]
             value += float(row_weights @ values)
             slopes *= row_weights[:, None]
-            grad_w += _transposed_product(slopes, x)
+            grad_w[: p.n_classes] += _transposed_product(slopes, h)
+            if p.rank is not None:
+                grad_w[p.n_classes :] += x.T @ (p.unit * (slopes @ vectors))
             grad_b += slopes.sum(axis=0)
         value -= 0.5 * p.l2 * np.vdot(weights, weights)
         grad_w -= p.l2 * weights
@@ -119,12 +125,14 @@ def run_lbfgs(
     on_compiled: Callable[[float], None],
     on_epoch: Callable[[float, float, np.ndarray, np.ndarray], bool],
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Maximise; returns class-major weights, intercepts and whether it converged.
+    """Maximise; returns weights as they were given, intercepts and whether it converged.
+
+    Weights are class-major, or those of training where the rank is low.
 
     `tol` is the largest gradient of the mean value a row that counts as converged.
     """
     objective = Objective(problem, bound, noise)
-    shape = (problem.n_classes, problem.n_features)
+    shape = weights.shape
     total = float(problem.row_weights.sum())
     started = time.perf_counter()
     _compile(objective)

@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import coordinate_rate, move, rate
-from bigcat.solvers._base import Solver
+from bigcat.solvers._base import Rates, Solver, check_schedule, steps_to_zero
+from bigcat.solvers._state import Problem
 
 # A gradient that is zero but for rounding must not become a full AdaGrad step.
 _ROUNDING = 1e-8
@@ -23,6 +24,7 @@ class AdaptiveTag(NamedTuple):
 class AdaGradTag(NamedTuple):
     learning_rate: float
     decay: float
+    n_steps: float  # until the rate is zero; infinity for none
 
 
 class SGDTag(NamedTuple):
@@ -83,7 +85,8 @@ def _(solver, rate, state, j):
 class AdaGrad(Solver):
     """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` a coordinate.
 
-    `learning_rate` is multiplied by `decay` each epoch.
+    `learning_rate` is multiplied by `decay` each epoch; with ``schedule="linear"`` it also falls to
+    zero over `max_epochs`.
 
     Examples
     --------
@@ -97,22 +100,33 @@ class AdaGrad(Solver):
     has_state: ClassVar[bool] = True
     learning_rate: float = 0.1
     decay: float = 1.0
+    schedule: str = "constant"
 
-    def lower(self) -> AdaGradTag:
-        return AdaGradTag(float(self.learning_rate), float(self.decay))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_schedule(self.schedule)
+
+    def rates_to_try(self) -> Rates:
+        return Rates(0.05, 0.0125, 0.4, as_good=0.01, whole_fits=True)
+
+    def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag:
+        return AdaGradTag(
+            float(self.learning_rate), float(self.decay), steps_to_zero(self.schedule, n_steps)
+        )
 
 
 @implement(rate, AdaGradTag)
 def _(solver, iteration, epoch):
-    return solver.learning_rate * solver.decay**epoch
+    left = max(0.0, 1.0 - (iteration - 1) / solver.n_steps)
+    return solver.learning_rate * solver.decay**epoch * left
 
 
 @implement(move, AdaGradTag)
 def _(solver, rate, weights, state, j, gradient):
-    if gradient != 0.0:
-        s = state[j] + gradient * gradient
-        state[j] = s
-        weights[j] += rate * gradient / (math.sqrt(s) + _ROUNDING)
+    # Without a branch, and in the weights' own precision: a loop of these works on many at once.
+    s = state[j] + gradient * gradient
+    state[j] = s
+    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(_ROUNDING))
 
 
 @implement(coordinate_rate, AdaGradTag)
