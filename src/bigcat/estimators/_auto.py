@@ -41,7 +41,7 @@ N_NEGATIVES = 24
 RANK, MOST_GROWTH = 256, 2.0
 #: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
 #: ones; rows a batch; rows visited in all, within some passes; the rate where none is searched.
-FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 1_024, 512, 64
+FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
 ROWS_EMBEDDED, EMBEDDED_PASSES, EMBEDDED_RATE = 600_000, (3, 6), 0.05
 
 
@@ -89,13 +89,14 @@ def _is_softmax(estimator: Any) -> bool:
 
 def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
-    method, sampler = "exact", "everything"
-    if sizes.n_classes > FEW_FOR_PRODUCTS or not _is_softmax(estimator) or _wants_samples(estimator):
-        method = "complementary" if _is_softmax(estimator) else "augment-reduce"
+    method, sampler, softmax = "exact", "everything", _is_softmax(estimator)
+    if sizes.n_classes > FEW_FOR_PRODUCTS or not softmax or _wants_samples(estimator):
+        method = "complementary" if softmax else "augment-reduce"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
     n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
     reason = (
-        f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} features"
+        f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} "
+        "features"
     )
     changed: dict[str, Any] = {"method": method, "sampler": sampler, "n_negatives": n_negatives}
     if estimator.solver != "auto":

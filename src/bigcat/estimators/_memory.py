@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bigcat.estimators._recipe import Recipe, Sizes
-from bigcat.solvers import LBFGS
+from bigcat.solvers import LBFGS, _products
 from bigcat.solvers._loop import is_buffered
 
 _GIB = 1 << 30
@@ -41,22 +41,35 @@ def needed(recipe: Recipe, sizes: Sizes, max_row_nonzeros: int, dtype: Any) -> i
     item = np.dtype(kind).itemsize
     if isinstance(solver, LBFGS):  # float64, its pairs of vectors, a few work arrays
         return 8 * weights * (2 * solver.memory + 8) + 8 * (1 << 23)
-    n_minors = recipe.rank or (sizes.n_classes if sizes.sparse else sizes.n_features)
-    width = parts.sampler.width(sizes.n_classes) + 1
-    features_a_row = max_row_nonzeros if sizes.sparse else sizes.n_features
-    majors_a_row = features_a_row if sizes.sparse else width
-    if recipe.rank is not None:
-        majors_a_row = width + features_a_row
     batch_size = min(recipe.batch_size, sizes.n_rows)
-    slots = 0
-    if is_buffered(solver, batch_size, recipe.rank):
-        slots = min(weights // n_minors, batch_size * majors_a_row)
+    work = item * _work(recipe, sizes, max_row_nonzeros, batch_size, weights) * recipe.n_threads
     copies = 1 + solver.has_state + recipe.early_stopping + getattr(solver, "average", False)
     a_row = parts.bound.n_local + solver.damped
     a_row += solver.implicit * (1 if batch_size == 1 else batch_size)
     sampler = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
-    work = item * slots * n_minors * recipe.n_threads
     return item * weights * copies + work + 8 * sizes.n_rows * a_row + sampler
+
+
+def _work(
+    recipe: Recipe, sizes: Sizes, max_row_nonzeros: int, batch_size: int, weights: int
+) -> int:
+    """Numbers that a thread needs for a batch: mostly for its gradient."""
+    solver, sampler, rank = recipe.parts.solver, recipe.parts.sampler, recipe.rank
+    drawn = sampler.width(sizes.n_classes) + 1
+    n_minors = rank or (sizes.n_classes if sizes.sparse else sizes.n_features)
+    embedded = 0  # numbers for the vectors of features
+    if rank is not None:
+        embedded = rank * min(sizes.n_features, batch_size * max_row_nonzeros)
+        if not sizes.sparse:
+            embedded = sizes.n_features * (rank + batch_size)
+    if _products.applies(rank is not None or not sizes.sparse, sampler, solver, batch_size):
+        return _products.work_numbers(batch_size, drawn, n_minors) + embedded
+    if not is_buffered(solver, batch_size, rank):
+        return 0
+    if rank is not None:
+        return batch_size * drawn * rank + embedded
+    a_row = max_row_nonzeros if sizes.sparse else drawn
+    return min(weights, batch_size * a_row * n_minors)
 
 
 def available() -> int | None:

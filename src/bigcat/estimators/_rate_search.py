@@ -88,10 +88,10 @@ def search_rate(
         value(best * step) > value(best) or value(best) == -np.inf
     ):
         best *= step
-    # Of rates that are nearly as good the lowest: the fit itself has more passes, or more classes.
+    # Lower, where that is nearly as good: the fit itself has more passes, or more classes.
     worst = tried[best] - rates.as_good * abs(tried[best])
-    best = min(rate for rate, found in tried.items() if found >= worst)
-    rate = best * rates.share
+    lowest = min(rate for rate, found in tried.items() if found >= worst)
+    rate = rates.share * (np.sqrt(lowest * best) if rates.whole_fits else lowest)
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     a_row = min(pass_seconds, default=np.nan) / len(chosen)
     report = {

@@ -17,7 +17,7 @@ from bigcat.solvers._loop import Parts
 from bigcat.solvers._state import Problem
 
 #: Length of a typical row's embedding at the start.
-EMBEDDED_SIZE = 2.0
+EMBEDDED_SIZE = 1.4
 _WHOLE = ("n_negatives", "max_epochs", "n_iter_no_change", "n_nodes")
 _MAY_BE_AUTO = ("n_negatives", "max_epochs")
 _CHOICES = {

@@ -48,6 +48,8 @@ def train(
         classes = classes[order]
     outcome = _train(estimator, recipe, data, classes, validation, random_state, start)
     if order is not None:
+        if outcome.resume is not None:  # what the solver remembers is in the other order
+            outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)
         outcome.coef = _reordered(outcome.coef, rank)
         outcome.intercept = outcome.intercept[rank]
         outcome.head = np.sort(order[outcome.head])

@@ -32,7 +32,6 @@ from bigcat.noise import Noise
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
 
-
 #: Weights and intercepts that a fit starts from.
 Start = tuple[Weights, np.ndarray] | None
 

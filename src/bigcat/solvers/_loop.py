@@ -211,7 +211,8 @@ def run_epochs(
     plan = make_plan(problem, parts, batch_size, state.weights.shape)
     order = Order(problem, plan, settings, random_state)
     n_threads = settings.n_threads if _can_share(plan) else 1
-    by_products = _products.applies(problem, parts.sampler, parts.solver, batch_size)
+    dense = problem.rank is not None or not is_sparse(problem.rows)
+    by_products = _products.applies(dense, parts.sampler, parts.solver, batch_size)
     works: list[Any] = [
         _products.make_work(problem, batch_size, state.weights)
         if by_products

@@ -1,4 +1,4 @@
-"""When and how the training loop takes products of matrices: rows of a batch share their classes."""
+"""When and how the training loop takes products of matrices: batches that share their classes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,15 @@ class Work(NamedTuple):
     place_of: np.ndarray
 
 
-def applies(problem: Problem, sampler: Sampler, solver: Solver, batch_size: int) -> bool:
-    """Are there batches of dense vectors, rows or embeddings, that share their classes?"""
-    dense = problem.rank is not None or not is_sparse(problem.rows)
+def applies(dense: bool, sampler: Sampler, solver: Solver, batch_size: int) -> bool:
+    """Are there batches of `dense` vectors, rows or embeddings, that share their classes?"""
     bounded = getattr(solver, "weight_bound", np.inf) < np.inf
     return sampler.shared and dense and batch_size > 1 and not solver.implicit and not bounded
 
 
 def make_work(problem: Problem, batch_size: int, weights: np.ndarray) -> Work:
-    n_slots, n_majors = 0, 0
-    if problem.rank is not None:
-        n_slots = feature_slots(problem, batch_size)
-        n_majors = len(weights)
+    n_slots = feature_slots(problem, batch_size)
+    n_majors = len(weights) if n_slots else 0
     return Work(
         gradient=np.zeros((n_slots, weights.shape[1]), weights.dtype),
         slot_of=np.full(n_majors, -1, np.int64),
@@ -43,11 +40,17 @@ def make_work(problem: Problem, batch_size: int, weights: np.ndarray) -> Work:
 
 
 def feature_slots(problem: Problem, batch_size: int) -> int:
-    """The most features that a batch can touch."""
-    if not is_sparse(problem.rows):
-        return problem.n_features
+    """The most features that a batch of sparse rows can touch, where they have vectors."""
+    if problem.rank is None or not is_sparse(problem.rows):
+        return 0
     a_row = int(np.diff(problem.rows.indptr).max(initial=1))
     return min(problem.n_features, batch_size * a_row)
+
+
+def work_numbers(batch_size: int, n_drawn: int, width: int) -> int:
+    """Numbers that a batch needs for its rows, its classes and their scores."""
+    n_classes = n_drawn + batch_size
+    return batch_size * (n_classes + 2 * width) + 2 * n_classes * width
 
 
 def one_thread_each() -> Any:

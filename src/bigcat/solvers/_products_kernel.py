@@ -13,13 +13,13 @@ import numpy as np
 from bigcat._embedded import EmbeddedRows, accumulate_features, embed
 from bigcat._jit import device, generic, implement, kernel
 from bigcat._seam import Pace, damping, draw, move, move_vector, rate, stands_for, visit
-from bigcat._weights import DenseRows, move_slots
+from bigcat._weights import DenseRows, SparseRows, move_slots
 from bigcat.solvers._kernel import NEGLIGIBLE, SMALLEST_SCALE, fold, sweep
 
 
 @generic
 def hidden_vectors(rows, order, start, weights, scale, out):
-    """Fill `out` with the vectors of rows ``order[start:]``, such that scores are scale v . h + b."""
+    """Fill `out` with vectors h of rows ``order[start:]``, whose scores are scale v . h + b."""
 
 
 @implement(hidden_vectors, DenseRows)
@@ -33,8 +33,34 @@ def _(rows, order, start, weights, scale, out):
 @implement(hidden_vectors, EmbeddedRows)
 def _(rows, order, start, weights, scale, out):
     factor = weights.dtype.type(scale * rows.unit)
+    embed_batch(rows.rows, order, start, weights, rows.n_classes, factor, out)
+
+
+@generic
+def embed_batch(rows, order, start, vectors, first, factor, out):
+    """out = factor X U for rows ``order[start:]``; the vectors of U are the majors from `first`."""
+
+
+@implement(embed_batch, SparseRows)
+def _(rows, order, start, vectors, first, factor, out):
     for r in range(out.shape[0]):
-        embed(rows.rows, order[start + r], weights, rows.n_classes, factor, out[r])
+        embed(rows, order[start + r], vectors, first, factor, out[r])
+
+
+@implement(embed_batch, DenseRows)
+def _(rows, order, start, vectors, first, factor, out):
+    np.dot(_gathered_rows(rows, order, start, out.shape[0], factor), vectors[first:], out)
+
+
+@device
+def _gathered_rows(rows, order, start, n_rows, factor):
+    """factor times the rows ``order[start : start + n_rows]``."""
+    x = np.empty((n_rows, rows.values.shape[1]), rows.values.dtype)
+    for r in range(n_rows):
+        values = rows.values[order[start + r]]
+        for j in range(values.shape[0]):
+            x[r, j] = factor * values[j]
+    return x
 
 
 @generic
@@ -69,24 +95,36 @@ def _(rows, order, start, slopes, vectors, weights, state, scale, work, solver, 
 
 @implement(move_embedding, EmbeddedRows)
 def _(rows, order, start, slopes, vectors, weights, state, scale, work, solver, rate):
-    n_rows, rank = slopes.shape[0], weights.shape[1]
-    back = np.dot(slopes, vectors)
-    factor = weights.dtype.type(scale * rows.unit)
+    back, factor = np.dot(slopes, vectors), weights.dtype.type(scale * rows.unit)
+    move_batch(
+        rows.rows, order, start, back, factor, weights, state, rows.n_classes, work, solver, rate
+    )
+
+
+@generic
+def move_batch(rows, order, start, back, factor, vectors, state, first, work, solver, rate):
+    """Move the vectors of a batch's features by ``factor X' back``."""
+
+
+@implement(move_batch, SparseRows)
+def _(rows, order, start, back, factor, vectors, state, first, work, solver, rate):
+    gradient, slot_of, touched = work.gradient, work.slot_of, work.touched
     n_touched = np.zeros(1, np.int64)
-    for r in range(n_rows):
-        for j in range(rank):
+    for r in range(back.shape[0]):
+        for j in range(back.shape[1]):
             back[r, j] *= factor
-        accumulate_features(
-            rows.rows,
-            order[start + r],
-            rows.n_classes,
-            back[r],
-            work.gradient,
-            work.slot_of,
-            work.touched,
-            n_touched,
-        )
-    move_slots(weights, state, work.gradient, work.slot_of, work.touched, n_touched[0], solver, rate)
+        i = order[start + r]
+        accumulate_features(rows, i, first, back[r], gradient, slot_of, touched, n_touched)
+    move_slots(vectors, state, gradient, slot_of, touched, n_touched[0], solver, rate)
+
+
+@implement(move_batch, DenseRows)
+def _(rows, order, start, back, factor, vectors, state, first, work, solver, rate):
+    x = _gathered_rows(rows, order, start, back.shape[0], factor)
+    gradient, one = np.dot(x.T, back), vectors.dtype.type(1.0)
+    for feature in range(gradient.shape[0]):
+        major = first + feature
+        move_vector(solver, rate, vectors[major], state[major], one, gradient[feature])
 
 
 @device
@@ -101,10 +139,10 @@ def _gather(weights, classes, n, out):
 @device
 def _in_order(classes, n):
     """Are the classes 0, 1, 2, ...?"""
+    n_misplaced = 0
     for c in range(n):
-        if classes[c] != c:
-            return False
-    return True
+        n_misplaced += classes[c] != c
+    return n_misplaced == 0
 
 
 @kernel
