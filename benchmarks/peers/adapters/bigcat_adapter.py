@@ -1,7 +1,7 @@
 """Our own methods: settings are the parameters of LinearClassifier.
 
-Two are spelt as a configuration file can: `epochs` is max_epochs, and `solver` may be a table of a
-solver's name and its fields.
+Three are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
+solver's name and its fields, and a `rank` of 0 is None.
 """
 
 import time
@@ -19,6 +19,8 @@ def _classifier(settings, **more):
     settings = {"random_state": 0, "tol": None, "progress": False} | settings | more
     if "epochs" in settings:
         settings["max_epochs"] = settings.pop("epochs")
+    if settings.get("rank") == 0:
+        settings["rank"] = None
     if isinstance(settings.get("solver"), dict):
         fields = dict(settings["solver"])
         settings["solver"] = solvers.REGISTRY[fields.pop("name")](**fields)

@@ -40,9 +40,10 @@ N_NEGATIVES = 24
 #: The rank, where it is chosen; and how many times the weights of full rank it may need.
 RANK, MOST_GROWTH = 256, 2.0
 #: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
-#: ones; rows a batch; rows visited in all, within some passes; the rate where none is searched.
+#: ones; rows a batch; rows visited in all, within some passes, and the fewest steps; the rate where
+#: none is searched.
 FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
-ROWS_EMBEDDED, EMBEDDED_PASSES, EMBEDDED_RATE = 600_000, (3, 6), 0.05
+ROWS_EMBEDDED, EMBEDDED_PASSES, LEAST_STEPS, EMBEDDED_RATE = 600_000, (3, 6), 200, 0.05
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -105,11 +106,13 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     searches = estimator.learning_rate == "auto"
     rate = EMBEDDED_RATE if searches else float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
+    batch_size = EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size)
     passes = int(np.clip(ROWS_EMBEDDED // sizes.n_rows, *EMBEDDED_PASSES))
+    passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
     changed |= {"solver": AdaGrad(rate, schedule="linear"), "learning_rate": "auto"}
     recipe = replace(
         from_parameters(_With(estimator, **changed)),
-        batch_size=EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size),
+        batch_size=batch_size,
         max_epochs=int(setting(estimator, "max_epochs", auto=passes)),
         searches_rate=searches,
     )
