@@ -100,6 +100,7 @@ def table(records: dict[str, Record], n_rows: int) -> list[dict[str, Any]]:
             "epochs": n_epochs,
             "rows a second": n_timed * n_rows / timed if n_timed else None,
             "fit, s": record["fit_seconds"],
+            "fit, CPU s": record["fit_cpu_seconds"],
             "log-likelihood": record["log_likelihood"],
         }
         rows.append(row | {f"s to {loss}'s": reached.get(loss) for loss in LOSSES})
