@@ -9,7 +9,9 @@ from benchmarks import (
     augment_reduce,
     categorical_from_binary,
     cost_against_classes,
+    fasttext_speed,
     first_fit,
+    million_classes,
     noises,
     one_vs_each,
     posteriors,
@@ -136,6 +138,12 @@ def main() -> None:
         first_fit.first_fit(args.json, args.kernels)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
+    elif args.command == "million-classes":
+        million_classes.million_classes(args.classes, args.rows, args.rank, args.json)
+    elif args.command == "low-rank-step-cost":
+        million_classes.low_rank_step_cost(args.classes, args.rank, args.json)
+    elif args.command == "fasttext-speed":
+        fasttext_speed.fasttext_speed(args.problems, args.dimension, args.threads, args.json)
     elif args.command == "peers":
         peers.run(args)
     else:
@@ -170,9 +178,30 @@ def _add_measures(commands) -> None:
     first.add_argument("--kernels", action="store_true", help="list what is compiled in any case")
     thread = commands.add_parser("threads", help="rows a second on one and on two threads")
     thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
+    million = commands.add_parser(
+        "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
+    )
+    million.add_argument("--classes", type=int, default=million_classes.N_CLASSES, metavar="K")
+    million.add_argument("--rows", type=int, default=million_classes.N_ROWS, metavar="N")
+    steps = commands.add_parser(
+        "low-rank-step-cost", help="cost of a row against the number of classes, low rank"
+    )
+    steps.add_argument(
+        "--classes", nargs="+", type=int, default=list(million_classes.STEP_CLASSES), metavar="K"
+    )
+    for command in (million, steps):
+        command.add_argument("--rank", type=int, default=million_classes.RANK)
+    fasttext = commands.add_parser(
+        "fasttext-speed", help="rows a second and seconds to fastText's log-likelihood"
+    )
+    fasttext.add_argument(
+        "--problems", nargs="+", default=list(fasttext_speed.PROBLEMS), metavar="NAME"
+    )
+    fasttext.add_argument("--dimension", type=int, default=fasttext_speed.DIMENSION)
+    fasttext.add_argument("--threads", type=int, default=fasttext_speed.THREADS)
     for command in (cost, noise):
         command.add_argument("--sampler", default="auto", help="instead of the default one")
-    for command in (cost, noise, first, thread):
+    for command in (cost, noise, first, thread, million, steps, fasttext):
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 

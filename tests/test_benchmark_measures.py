@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from benchmarks import cost_against_classes, first_fit, noises, threads
+from benchmarks import (
+    _report,
+    cost_against_classes,
+    fasttext_speed,
+    first_fit,
+    million_classes,
+    noises,
+    threads,
+)
 from benchmarks._curves import Curve, exponent, seconds_to_reach, watched_fit
 from benchmarks._report import show
 from benchmarks.cost_against_classes import GROUPS, SYMBOLS, coded_classes, true_log_probabilities
+from benchmarks.peers import configuration
 from bigcat import LinearClassifier
 
 # Curves
@@ -111,6 +122,74 @@ def test_costs_in_words():
     rows[1]["seconds to quality"] = None
     (line,) = cost_against_classes.in_words(rows, 0.8)
     assert line.endswith("not reached at K = 10,000.")
+
+
+# Low rank
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Results and figures go to a folder of the test."""
+    monkeypatch.setattr(_report, "RESULTS", tmp_path)
+    monkeypatch.setattr(million_classes, "FIGURES", tmp_path)
+    return tmp_path
+
+
+def test_an_epoch_is_held_against_its_forecasts(elsewhere, capsys):
+    million_classes.million_classes(2_000, 10_000, 8, as_json=True)
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["classes"], row["rows"], row["rank"]) == (2_000, 10_000, 8)
+    assert row["of its forecast"] == pytest.approx(row["epoch, s"] / row["epoch forecast, s"])
+    assert 0.0 < row["epoch, s"] < row["whole fit, s"]
+    assert row["log-likelihood"] > row["of class frequencies"]
+    assert row["memory forecast, GiB"] > 2 * 4 * 8 * 2_000 / 2**30
+    assert _report.saved("million_classes") == [row]
+
+
+def test_the_cost_of_a_row_of_low_rank(elsewhere, capsys):
+    million_classes.low_rank_step_cost([2_000, 3_000], rank=8, n_rows=2_000)
+    table = capsys.readouterr().out
+    assert "Seconds of a row grow like K^" in table
+    first, second = _report.saved("low_rank_step_cost")
+    assert first["of K = 2,000's"] == 1.0
+    assert second["microseconds a row"] > 0.0
+    assert (elsewhere / "low_rank_step_cost.png").exists()
+
+
+def test_one_size_has_no_exponent():
+    rows = [{"classes": 10, "microseconds a row": 1.0}]
+    assert "nothing to compare" in million_classes.in_words(rows)
+    rows.append({"classes": 100, "microseconds a row": 10.0})
+    assert "K^1.00: ten times the classes take 10.00 times" in million_classes.in_words(rows)
+
+
+def test_seconds_to_the_log_likelihood_of_fasttext():
+    peer = {"settings": {"epoch": 5}, "train_seconds": 2.0, "fit_seconds": 3.0}
+    peer["fit_cpu_seconds"] = 3.0
+    records = {
+        "fastText hs": peer | {"log_likelihood": -6.0},
+        "fastText ns": peer | {"log_likelihood": -1.0},
+        fasttext_speed.OURS: {
+            "curve": [[1, 1.0, -7.0], [2, 2.0, -5.0], [3, 3.0, -4.0]],
+            "fit_seconds": 3.5,
+            "fit_cpu_seconds": 3.5,
+            "log_likelihood": -4.0,
+        },
+    }
+    hs, ns, ours = fasttext_speed.table(records, n_rows=100)
+    assert hs["rows a second"] == 5 * 100 / 2.0
+    assert (hs["s to fastText hs's"], hs["s to fastText ns's"]) == (3.0, None)
+    assert ns["s to fastText ns's"] == 3.0
+    assert (ours["epochs"], ours["rows a second"]) == (3, 100.0)
+    assert (ours["s to fastText hs's"], ours["s to fastText ns's"]) == (2.0, None)
+
+
+def test_fasttext_has_its_best_settings_and_our_dimension():
+    campaign = configuration.read()
+    found = fasttext_speed.contenders(campaign, "beauty", 32, 1)
+    asked = {contender.name: settings for contender, settings in found}
+    assert list(asked) == [*fasttext_speed.LOSSES, fasttext_speed.OURS]
+    assert asked["fastText hs"]["dim"] == asked[fasttext_speed.OURS]["rank"] == 32
 
 
 # The others
