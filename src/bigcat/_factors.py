@@ -84,9 +84,15 @@ def as_trained(weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
     return np.ascontiguousarray(oriented, dtype=dtype)
 
 
-def as_public(trained: np.ndarray, problem: Problem) -> Weights:
-    """The inverse of `as_trained`: a view, but for the features' vectors."""
+def as_public(trained: np.ndarray, problem: Problem, for_good: bool = False) -> Weights:
+    """The inverse of `as_trained`: a view, but for the features' vectors.
+
+    `for_good` makes those a view too, after which `trained` cannot be trained on.
+    """
     if problem.rank is None:
         return class_major(trained, problem.rows)
     classes, features = trained[: problem.n_classes], trained[problem.n_classes :]
-    return Factors(classes, features * features.dtype.type(problem.unit))
+    features = np.multiply(
+        features, features.dtype.type(problem.unit), out=features if for_good else None
+    )
+    return Factors(classes, features)

@@ -36,6 +36,9 @@ class SparseRows(NamedTuple):
 
 Rows = DenseRows | SparseRows
 
+#: Sparse rows whose squares are held at a time.
+_ROWS_AT_A_TIME = 1 << 16
+
 
 def as_rows(X: Any, dtype: Any) -> Rows:
     """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits.
@@ -81,12 +84,35 @@ def gather_minors(weights, places):
             w[j] = before[places[j]]
 
 
+@kernel
+def gather_majors(weights, places):
+    """``weights[places]`` in place, cycle by cycle."""
+    done = np.zeros(places.shape[0], np.bool_)
+    kept = np.empty(weights.shape[1], weights.dtype)
+    for start in range(places.shape[0]):
+        if done[start]:
+            continue
+        kept[:] = weights[start]
+        major = start
+        while places[major] != start:
+            weights[major, :] = weights[places[major]]
+            done[major] = True
+            major = places[major]
+        weights[major, :] = kept
+        done[major] = True
+
+
 def squared_norms(rows: Rows) -> np.ndarray:
     """|x|^2 of each row."""
     if is_sparse(rows):
-        squares = np.append(np.square(rows.values, dtype=np.float64), 0.0)  # for empty last rows
-        sums = np.add.reduceat(squares, np.minimum(rows.indptr[:-1], len(rows.values)))
-        return np.where(np.diff(rows.indptr) > 0, sums, 0.0)
+        norms = np.empty(len(rows.indptr) - 1)
+        for first in range(0, len(norms), _ROWS_AT_A_TIME):
+            indptr = rows.indptr[first : first + _ROWS_AT_A_TIME + 1]
+            values = rows.values[indptr[0] : indptr[-1]]
+            squares = np.append(np.square(values, dtype=np.float64), 0.0)  # for empty last rows
+            sums = np.add.reduceat(squares, np.minimum(indptr[:-1] - indptr[0], len(values)))
+            norms[first : first + _ROWS_AT_A_TIME] = np.where(np.diff(indptr) > 0, sums, 0.0)
+        return norms
     return np.einsum("ij,ij->i", rows.values, rows.values, dtype=np.float64)
 
 

@@ -32,6 +32,8 @@ FEW_ROWS = 2_000
 FEW_WEIGHTS = 1 << 20
 #: Up to here the exact softmax is the fastest way to its own answer.
 FEW_CLASSES = 4_096
+#: Up to how many rows other noises than the softmax's end by held-out rows too.
+FEW_TO_STOP = 20_000
 #: The most epochs where held-out rows say when to stop.
 MOST_EPOCHS = 60
 #: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
@@ -162,7 +164,8 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
         solver = AdaGrad(rate) if low else Damped(rate, schedule="constant")
         changed |= {"solver": solver, "learning_rate": "auto"}
     if low and changed["sampler"] == "frequency":
-        changed |= {"sampler": "shared"}
+        n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
+        changed |= {"sampler": "shared", "n_negatives": n_negatives}
     recipe = from_parameters(_With(estimator, **changed))
     return replace(recipe, choice=_told(recipe, "rows come in parts"))
 
@@ -215,7 +218,9 @@ def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
 def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str) -> Recipe:
     """Damped steps: to a stop on held-out rows with an average, or a rate that falls to zero."""
     searches = estimator.learning_rate == "auto"
-    stops = setting(estimator, "early_stopping", auto=method == "exact")
+    # Other noises need many passes, which few classes and rows can have.
+    short = not _is_softmax(estimator) and _few_classes(sizes) and sizes.n_rows <= FEW_TO_STOP
+    stops = setting(estimator, "early_stopping", auto=method == "exact" or short)
     solver = Damped(
         learning_rate=1.0 if searches else float(estimator.learning_rate),
         schedule="constant" if stops else "linear",

@@ -123,7 +123,8 @@ class Fit:
             ),
             on_chunk=lambda done, value: report(len(self.history) + done, value),
         )
-        weights, intercepts = self._best_or(as_public(fitted.weights, p), fitted.intercepts)
+        public = as_public(fitted.weights, p, for_good=True)
+        weights, intercepts = self._best_or(public, fitted.intercepts)
         state.local, state.average = np.empty((0, 0)), None
         if p.rank is None:
             state.weights_state = class_major(state.weights_state, p.rows)

@@ -12,6 +12,8 @@ from bigcat.solvers import LBFGS, _products
 from bigcat.solvers._loop import is_buffered
 
 _GIB = 1 << 30
+#: Labels, weights, the order of visits and the last one's.
+NUMBERS_A_ROW = 4
 
 
 #: Weights above which a fit runs in float32 whatever X is: of full rank, and of low rank, whose
@@ -44,7 +46,7 @@ def needed(recipe: Recipe, sizes: Sizes, max_row_nonzeros: int, dtype: Any) -> i
     batch_size = min(recipe.batch_size, sizes.n_rows)
     work = item * _work(recipe, sizes, max_row_nonzeros, batch_size, weights) * recipe.n_threads
     copies = 1 + solver.has_state + recipe.early_stopping + getattr(solver, "average", False)
-    a_row = parts.bound.n_local + solver.damped
+    a_row = NUMBERS_A_ROW + parts.bound.n_local + solver.damped
     a_row += solver.implicit * (1 if batch_size == 1 else batch_size)
     sampler = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
     return item * weights * copies + work + 8 * sizes.n_rows * a_row + sampler

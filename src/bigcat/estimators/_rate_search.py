@@ -20,6 +20,7 @@ from bigcat._weights import as_rows
 from bigcat.estimators import _start
 from bigcat.estimators._fit import mean_log_likelihood
 from bigcat.estimators._recipe import Recipe
+from bigcat.noise import Gumbel
 from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Settings, run_epochs
 from bigcat.solvers._state import Average, Problem, State
@@ -81,7 +82,9 @@ def search_rate(
             )
         return tried[rate]
 
-    best, step = rates.first, 2.0
+    # Noises with light tails tolerate less, and a fit that diverges is slow to judge.
+    softmax = isinstance(recipe.parts.noise, Gumbel)
+    best, step = rates.first if softmax or rates.whole_fits else rates.first / 8.0, 2.0
     if not value(2.0 * best) > value(best):  # also where neither is finite
         step = 0.5
     while rates.lowest <= best * step <= rates.highest and (

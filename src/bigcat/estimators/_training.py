@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bigcat._factors import Factors, Weights
-from bigcat._weights import as_rows, gather_minors
+from bigcat._weights import as_rows, gather_majors, gather_minors
 from bigcat.estimators import _inputs
 from bigcat.estimators._auto import without_held_out_rows
 from bigcat.estimators._fit import Before, Fit, Outcome
@@ -161,8 +161,11 @@ def _by_frequency(data: Rows, n_classes: int) -> np.ndarray | None:
 
 
 def _reordered(coef: Weights, places: np.ndarray) -> Weights:
-    """``coef[places]``; in place where it is stored feature by feature, as a copy may not fit."""
-    if isinstance(coef, Factors) or coef.flags.c_contiguous:
+    """``coef[places]``; in place but for dense full rank, as a copy may not fit."""
+    if isinstance(coef, Factors):
+        gather_majors(coef.classes, places)
+        return coef
+    if coef.flags.c_contiguous:
         return coef[places]
     weights = coef.T
     n = available_cores()

@@ -33,9 +33,9 @@ def make_work(problem: Problem, batch_size: int, weights: np.ndarray) -> Work:
     n_majors = len(weights) if n_slots else 0
     return Work(
         gradient=np.zeros((n_slots, weights.shape[1]), weights.dtype),
-        slot_of=np.full(n_majors, -1, np.int64),
+        slot_of=np.full(n_majors, -1, np.int32),
         touched=np.empty(n_slots, np.int64),
-        place_of=np.full(problem.n_classes, -1, np.int64),
+        place_of=np.full(problem.n_classes, -1, np.int32),
     )
 
 
