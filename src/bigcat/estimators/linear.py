@@ -316,6 +316,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             )
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
         start = None if first else (self._weights(), self.intercept_)
+        if start and not start[1].flags.writeable:
+            raise ValueError(
+                "the weights are read-only, mapped to a file, and partial_fit changes them in "
+                "place; load the model with load_model without mmap=True"
+            )
         recipe = self._stream_recipe(_sizes(X, len(known)), start)
         problem = make_problem(self, recipe, (X, labels, weights), known)
         fit = Fit(self, recipe, problem, known, None, check_random_state(self.random_state))
