@@ -1,6 +1,7 @@
 """Model files of low rank, in fewer bytes, and mapped to memory."""
 
 import json
+import os
 import tracemalloc
 
 import numpy as np
@@ -261,6 +262,14 @@ def test_what_cannot_be_mapped_is_refused(tmp_path):
         path = save_model(make_model(), tmp_path / "m", dtype=dtype)
         with pytest.raises(ModelFileError, match=f"stored as {dtype}.*load it without mmap=True"):
             load_model(path, mmap=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a mapped file is in use elsewhere")
+def test_a_mapped_file_can_be_replaced(tmp_path, model):
+    path = save_model(model, tmp_path / "m")
+    mapped = load_model(path, mmap=True)
+    save_model(make_model(K=60, D=50), path)
+    np.testing.assert_array_equal(mapped.predict_log_proba(X), model.predict_log_proba(X))
 
 
 def test_training_does_not_go_on_in_a_file(tmp_path):
