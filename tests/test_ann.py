@@ -74,9 +74,7 @@ def test_rows_that_a_search_leaves_short_are_scanned(index, monkeypatch):
     class Short:
         def search(self, queries, k, threads):
             n = len(queries)
-            empty = np.zeros((n, k))
-            self.keys, self.distances = empty, empty
-            self.counts = np.zeros(n, int)
+            self.keys, self.counts = np.zeros((n, k), int), np.zeros(n, int)
             return self
 
     monkeypatch.setattr(index, "_index", Short())

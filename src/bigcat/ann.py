@@ -1,32 +1,30 @@
 """The best classes without a look at all of them: search in a graph of neighbours.
 
-Scores are inner products of ``[h, 1]`` with ``[v_k, b_k]``, and the best classes those nearest to a
-row in that sense.  The graph (HNSW; Malkov and Yashunin, 2016) comes from usearch:
+Scores are inner products of ``[h, 1]`` with ``[v_k, b_k]``.  One more coordinate gives all class
+vectors the same length, and the best classes are then those nearest to ``[h, 1, 0]`` (Bachrach et
+al., 2014).  The graph of neighbours (HNSW; Malkov and Yashunin, 2016) comes from usearch:
 ``pip install "bigcat[ann]"``.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bigcat._factors import Factors
+from bigcat._factors import Factors, Weights
 from bigcat.estimators import LinearClassifier
 from bigcat.estimators._recipe import available_cores
 from bigcat.estimators._scores import check_k, score_blocks, top_k
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = ["TopKIndex", "require_usearch"]
 
 #: Longer vectors are not worth a graph.
 MOST_FEATURES = 2048
 #: Rows that are searched for at a time.
-_BLOCK = 4096
+_BLOCK = 1024
 
 
 def require_usearch() -> None:
@@ -56,7 +54,7 @@ class TopKIndex:
         Neighbours that a class has in the graph.
     build_expansion : int, default=128
         Candidates for them that are looked at.
-    expansion : int, default=64
+    expansion : int, default=128
         Candidates that a search keeps.
     n_threads : int or None, default=None
         None for all cores.  With one thread the same model gives the same graph.
@@ -80,7 +78,7 @@ class TopKIndex:
         *,
         connectivity: int = 16,
         build_expansion: int = 128,
-        expansion: int = 64,
+        expansion: int = 128,
         n_threads: int | None = None,
     ) -> None:
         require_usearch()
@@ -111,16 +109,18 @@ class TopKIndex:
             )
         self.model = model
         self.n_threads = n_threads or available_cores()
-        vectors = weights.classes if isinstance(weights, Factors) else weights
-        # Scores stay what they are when the intercepts are shifted, and divided by what stands in
-        # the place of the 1.  But neighbours in the graph are classes with a high inner product,
-        # and rare ones, with large negative intercepts, would be near to every other.
-        self._shift = float(model.intercept_.max())
-        size, spread = np.sqrt(np.square(vectors).mean()), model.intercept_.std()
+        vectors, intercept = _class_vectors(weights), model.intercept_ - model.intercept_.mean()
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+        # The intercepts may be divided by what stands in the place of the 1.  Were they larger than
+        # the other coordinates, neighbours would be classes that are as frequent as each other.
+        size, spread = np.sqrt(squares.sum() / vectors.size), intercept.std()
         self._unit = float(spread / size) if spread > 0.0 and size > 0.0 else 1.0
+        intercept /= self._unit
+        squares += intercept**2
+        rest = np.sqrt(squares.max() - squares)
         self._index = Index(
-            ndim=vectors.shape[1] + 1,
-            metric="ip",
+            ndim=vectors.shape[1] + 2,
+            metric="l2sq",
             dtype="f32",
             connectivity=connectivity,
             expansion_add=build_expansion,
@@ -129,8 +129,7 @@ class TopKIndex:
         start = time.perf_counter()
         for first in range(0, len(vectors), 1 << 16):
             classes = np.arange(first, min(first + (1 << 16), len(vectors)))
-            last = (model.intercept_[classes] - self._shift) / self._unit
-            chunk = _with_last(vectors[classes], last)
+            chunk = np.column_stack([vectors[classes], intercept[classes], rest[classes]])
             self._index.add(classes, chunk, threads=self.n_threads)
         #: Seconds that the graph took.
         self.build_seconds = time.perf_counter() - start
@@ -199,8 +198,9 @@ class TopKIndex:
 
     def _search(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of about the best classes and their scores, (n, k)."""
-        weights = self.model._weights()
+        weights, intercept = self.model._weights(), self.model.intercept_
         check_k(k, len(weights))
+        vectors = _class_vectors(weights)
         columns = np.empty((X.shape[0], k), np.int64)
         scores = np.empty((X.shape[0], k), np.float32)
         for start in range(0, X.shape[0], _BLOCK):
@@ -210,19 +210,29 @@ class TopKIndex:
                 x = weights.embed(x)
             elif scipy.sparse.issparse(x):
                 x = x.toarray()
-            queries = _with_last(x, np.full(len(x), self._unit))
-            found = self._index.search(queries, k, threads=self.n_threads)
-            keys, distances = np.atleast_2d(found.keys), np.atleast_2d(found.distances)
-            n_found = keys.shape[1]
-            columns[rows, :n_found], scores[rows, :n_found] = keys, 1.0 - distances + self._shift
-            counts = getattr(found, "counts", [n_found])  # one row's matches have none
-            short = start + np.flatnonzero(np.asarray(counts) < k)
+            found, counts = self._nearest(x, k)
+            values = np.einsum("nj,nkj->nk", x, vectors[found], optimize=True) + intercept[found]
+            order = np.argsort(-values, axis=1, kind="stable")
+            columns[rows] = np.take_along_axis(found, order, axis=1)
+            scores[rows] = np.take_along_axis(values, order, axis=1)
+            short = start + np.flatnonzero(counts < k)
             if len(short):  # the graph has parts that a search cannot reach
-                blocks = score_blocks(X[short], weights, self.model.intercept_)
+                blocks = score_blocks(X[short], weights, intercept)
                 every = np.arange(len(weights))
                 columns[short], scores[short] = top_k(blocks, lambda s: s, every, k)
         return columns, scores
 
+    def _nearest(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Neighbours in the graph, (n, k), and how many there are of each row."""
+        last = np.tile([self._unit, 0.0], (len(x), 1))
+        queries = np.column_stack([x, last]).astype(np.float32)
+        matches = self._index.search(queries, k, threads=self.n_threads)
+        if len(x) > 1:
+            return np.asarray(matches.keys, np.int64), np.asarray(matches.counts)
+        found = np.zeros((1, k), np.int64)  # of one row usearch gives what it has, no more
+        found[0, : len(matches.keys)] = matches.keys
+        return found, np.array([len(matches.keys)])
 
-def _with_last(vectors: np.ndarray, last: ArrayLike) -> np.ndarray:
-    return np.column_stack([vectors, last]).astype(np.float32)
+
+def _class_vectors(weights: Weights) -> np.ndarray:
+    return weights.classes if isinstance(weights, Factors) else weights
