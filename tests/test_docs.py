@@ -131,6 +131,11 @@ def test_bayesian_page_runs(capsys):
     assert "(3, 5)" in capsys.readouterr().out
 
 
+def test_serving_page_runs():
+    (block,) = blocks(DOCS / "serving.md", "python")
+    exec(compile(block, "docs/serving.md", "exec"), {})
+
+
 def table_names(heading: str) -> list[str]:
     """First column of the table under a heading of choosing.md, as code."""
     text = (DOCS / "choosing.md").read_text()

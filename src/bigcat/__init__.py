@@ -11,8 +11,10 @@ from bigcat._version import __version__
 
 if TYPE_CHECKING:
     from bigcat import bayes, bounds, data, metrics, noise, samplers, solvers
+    from bigcat.ann import TopKIndex
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.serving import compressed, storage_loss
     from bigcat.store import load_model, save_model
 
 _HOME = {
@@ -21,6 +23,9 @@ _HOME = {
     "CategoricalDistribution": "bigcat.estimators",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
+    "TopKIndex": "bigcat.ann",
+    "compressed": "bigcat.serving",
+    "storage_loss": "bigcat.serving",
     "load_model": "bigcat.store",
     "save_model": "bigcat.store",
 }
@@ -31,9 +36,11 @@ __all__ = [
     "CategoricalDistribution",
     "LinearClassifier",
     "Method",
+    "TopKIndex",
     "__version__",
     "bayes",
     "bounds",
+    "compressed",
     "data",
     "load_model",
     "methods",
@@ -42,6 +49,7 @@ __all__ = [
     "samplers",
     "save_model",
     "solvers",
+    "storage_loss",
 ]
 
 

@@ -15,6 +15,7 @@ VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 TYPE_NAMES = {
     "float64": "F64",
     "float32": "F32",
+    "float16": "F16",
     "int64": "I64",
     "int32": "I32",
     "int16": "I16",

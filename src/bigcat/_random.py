@@ -35,6 +35,12 @@ def uniform(state):
 
 
 @device
+def skip(state, n):
+    """Leave out the next `n` numbers."""
+    state[0] += np.uint64(n) * _GOLDEN
+
+
+@device
 def below(state, n):
     """An integer in 0..n-1; the bias of n / 2^53 is far below anything a fit could show."""
     return np.int64(uniform(state) * n)

@@ -9,17 +9,15 @@ import errno
 import json
 import math
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
 from bigcat._file_values import (
-    TYPE_NAMES,
     Tensors,
     from_json,
     pack_labels,
@@ -28,6 +26,8 @@ from bigcat._file_values import (
     unpack_labels,
     unpack_vectorizer,
 )
+from bigcat._linear_files import check_dtype, pack_linear, unpack_linear
+from bigcat._tensor_files import map_tensors, write_tensors
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ __all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "
 
 FORMAT = "bigcat-model"
 FORMAT_VERSION = 1
-
-_BLOCK_BYTES = 1 << 26
 
 
 class ModelFileError(ValueError):
@@ -53,6 +51,7 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     extra: dict[str, Any] | None = None,
+    dtype: str = "float32",
 ) -> Path:
     """Write a fitted model to a file.
 
@@ -70,6 +69,10 @@ def save_model(
         Anything that JSON can hold, for you to find again with ``load_model(path,
         with_extra=True)``. The key ``vectorizer`` may hold a fitted scikit-learn text vectoriser
         (TfidfVectorizer, CountVectorizer, HashingVectorizer).
+    dtype : {"float32", "float16", "int8"}
+        In which numbers the weights of a `LinearClassifier` are stored: as they are, or rounded to
+        half or a quarter of the bytes (int8 with one scale for each class, or feature of
+        ``embedding_``).  `bigcat.storage_loss` tells what that costs.
 
     Returns
     -------
@@ -94,6 +97,12 @@ def save_model(
             f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
             "of a pipeline or a search, save the fitted classifier inside it"
         )
+    check_dtype(dtype)
+    if kind == "BayesianClassifier" and dtype != "float32":
+        raise ValueError(
+            f"dtype={dtype!r} is for a LinearClassifier, and this is a BayesianClassifier; "
+            "leave it out"
+        )
     if not hasattr(model, "classes_"):
         raise ValueError("the model is not fitted, so there is nothing to save; call fit first")
 
@@ -112,7 +121,11 @@ def save_model(
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
         "choice": to_json(getattr(getattr(model, "history_", None), "choice", None)),
     }
-    header |= (_pack_linear if kind == "LinearClassifier" else _pack_bayesian)(tensors, model)
+    if kind == "LinearClassifier":
+        header["noise"] = _describe_noise(model.noise)
+        header |= pack_linear(tensors, cast("LinearClassifier", model), dtype)
+    else:
+        header |= _pack_bayesian(tensors, cast("BayesianClassifier", model))
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
@@ -124,19 +137,33 @@ def save_model(
     except TypeError as error:
         raise TypeError(f"extra can hold only what JSON can hold: {error}") from None
     header["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    _write(target, header, tensors)
+    write_tensors(target, header, tensors)
     return Path(path)
 
 
 @overload
 def load_model(
-    path: str | os.PathLike[str], *, noise: Any = None, with_extra: Literal[False] = False
+    path: str | os.PathLike[str],
+    *,
+    noise: Any = None,
+    with_extra: Literal[False] = False,
+    mmap: bool = False,
 ) -> Any: ...
 @overload
 def load_model(
-    path: str | os.PathLike[str], *, noise: Any = None, with_extra: Literal[True]
+    path: str | os.PathLike[str],
+    *,
+    noise: Any = None,
+    with_extra: Literal[True],
+    mmap: bool = False,
 ) -> tuple[Any, dict[str, Any]]: ...
-def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: bool = False) -> Any:
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    noise: Any = None,
+    with_extra: bool = False,
+    mmap: bool = False,
+) -> Any:
     """Read a `LinearClassifier` or `BayesianClassifier` that :func:`save_model` wrote.
 
     Parameters
@@ -146,6 +173,10 @@ def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: b
         Needed where the model was fitted with a custom noise, whose functions a file cannot hold.
     with_extra : bool
         Also return the dict that was saved as ``extra`` (a vectoriser in it is ready for use).
+    mmap : bool
+        Leave the weights in the file: read-only views of it, which the system reads when they are
+        needed and processes share.  For a `LinearClassifier` stored as float32; other numbers are
+        turned into float32 by loading them.
 
     Raises
     ------
@@ -155,12 +186,13 @@ def load_model(path: str | os.PathLike[str], *, noise: Any = None, with_extra: b
     from bigcat.estimators import History
 
     with _opened(path) as (header, read):
+        read_weights = _mapped(path, header) if mmap else read
         classes = unpack_labels(read, "classes", header["classes"])
         model = _unfitted(path, header, read, noise)
         rows = [_with_nan(row) for row in header["history"]]
         history = History(rows, choice=from_json(header.get("choice")))
         if header["estimator"] == "LinearClassifier":
-            _unpack_linear(path, header, read, model, classes, history)
+            unpack_linear(read, read_weights, header, model, classes, history)
         else:
             from bigcat._bayesian_files import unpack_posterior
 
@@ -219,37 +251,6 @@ def check_destination(path: str | os.PathLike[str]) -> Path:
 # --- the two estimators -------------------------------------------------------------------------
 
 
-def _pack_linear(tensors: dict[str, np.ndarray], model: LinearClassifier) -> dict[str, Any]:
-    coef = model.coef_
-    feature_major = coef.flags.f_contiguous and not coef.flags.c_contiguous
-    tensors["coef"] = coef.T if feature_major else coef
-    tensors["intercept"] = np.asarray(model.intercept_)
-    header = {
-        "noise": _describe_noise(model.noise),
-        "coef_layout": "feature-major" if feature_major else "class-major",
-    }
-    if hasattr(model, "exact_classes_"):
-        header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
-    return header
-
-
-def _unpack_linear(path, header, read: Tensors, model, classes, history) -> None:
-    coef, intercept = read("coef"), read("intercept")
-    if header["coef_layout"] == "feature-major":
-        coef = coef.T
-    expected = (len(classes), header["n_features_in"])
-    if coef.shape != expected or intercept.shape != expected[:1]:
-        raise _damaged(
-            path,
-            f"the weights have shape {coef.shape} and the intercept {intercept.shape}, but there "
-            f"are {expected[0]} classes and {expected[1]} features",
-        )
-    model.coef_, model.intercept_ = coef, intercept
-    model.classes_, model.history_ = classes, history
-    if "exact_classes" in header:
-        model.exact_classes_ = unpack_labels(read, "exact_classes", header["exact_classes"])
-
-
 def _pack_bayesian(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
     from bigcat._bayesian_files import pack_posterior
 
@@ -275,66 +276,6 @@ def _unfitted(path: str | os.PathLike[str], header: dict[str, Any], read: Tensor
         return getattr(estimators, kind)(**parameters)
     except TypeError as error:
         raise ModelFileError(path, f"{wrote}: {error}", remedy) from error
-
-
-# --- writing ------------------------------------------------------------------------------------
-
-
-def _write(target: Path, header: dict[str, Any], tensors: dict[str, np.ndarray]) -> None:
-    # We lay the bytes out ourselves, which the format makes easy, because then the arrays go to
-    # the disk without a copy and a full disk is an OSError with its number.
-    ordered = sorted(tensors.items(), key=lambda item: -item[1].itemsize)  # keeps data aligned
-    index: dict[str, Any] = {"__metadata__": {"bigcat": json.dumps(header, allow_nan=False)}}
-    offset = 0
-    for name, tensor in ordered:
-        end = offset + tensor.nbytes
-        index[name] = {
-            "dtype": TYPE_NAMES[tensor.dtype.name],
-            "shape": list(tensor.shape),
-            "data_offsets": [offset, end],
-        }
-        offset = end
-    head = json.dumps(index, allow_nan=False).encode()
-    head += b" " * (-len(head) % 8)
-    size = 8 + len(head) + offset
-
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(len(head).to_bytes(8, "little"))
-            file.write(head)
-            for _name, tensor in ordered:
-                little_endian = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)
-                content = np.ascontiguousarray(little_endian).reshape(-1).view(np.uint8)
-                for start in range(0, len(content), _BLOCK_BYTES):
-                    file.write(content[start : start + _BLOCK_BYTES].data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(
-                error.errno,
-                f"could not save the model to {target}: {os.strerror(error.errno or 0)}; "
-                f"it takes {size:,} bytes: free some space or choose another folder "
-                "(nothing was changed there)",
-            ) from error
-        raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where the system lets folders be synced."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some network file systems refuse; the file itself is on the disk already
-        pass
-    finally:
-        os.close(descriptor)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -389,6 +330,21 @@ def _checked_header(path: str | os.PathLike[str], file: Any) -> dict[str, Any]:
         if found != shape:
             raise _damaged(path, f"the tensor {name} has shape {found}, the header says {shape}")
     return header
+
+
+def _mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> Tensors:
+    """A function that gives weights by name as read-only views of the file."""
+    remedy = "load it without mmap=True"
+    if header["estimator"] != "LinearClassifier":
+        raise ModelFileError(path, f"it holds a {header['estimator']}, which is not mapped", remedy)
+    stored = header.get("weights_dtype", "float32")
+    if stored != "float32":
+        raise ModelFileError(
+            path,
+            f"its weights are stored as {stored}, and only float32 can be used where it lies",
+            f"{remedy}, or save the model with dtype='float32'",
+        )
+    return map_tensors(path)
 
 
 def _damaged(path: str | os.PathLike[str], cause: str) -> ModelFileError:

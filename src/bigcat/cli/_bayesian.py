@@ -22,6 +22,7 @@ AUGMENT_REDUCE = {
 INDEPENDENT_BINARY = {"epochs": "max_iter"}
 # Options of LinearClassifier alone, and what to do instead.
 REFUSED = {
+    "rank": "leave it out",
     "sampler": "leave it out",
     "expectation": "leave it out",
     "exact_classes": "leave it out",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PARAMETERS = {
     "noise": "noise",
     "method": "method",
+    "rank": "rank",
     "solver": "solver",
     "sampler": "sampler",
     "expectation": "expectation",
@@ -29,6 +30,8 @@ PARAMETERS = {
     "threads": "n_threads",
     "seed": "random_state",
 }
+
+FULL_RANK = "none"  # None would be an option that is not given
 
 
 def add_to(commands: Any) -> argparse.ArgumentParser:
@@ -60,6 +63,12 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
     model.add_argument("--noise", help="gumbel (softmax), gaussian (probit) or logistic")
     model.add_argument("--method", help="auto (default), or such as exact, augment-reduce")
+    model.add_argument(
+        "--rank",
+        type=_rank,
+        metavar="N",
+        help="length of the vectors of classes and features; none for full rank, or auto (default)",
+    )
     model.add_argument("--solver", help="how the weights move")
     model.add_argument("--sampler", help="how other classes are drawn")
     model.add_argument("--expectation", help="quadrature or sample")
@@ -107,6 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
         store.check_destination(arguments.plot)
     given = {name: getattr(arguments, option) for option, name in PARAMETERS.items()}
     parameters = {name: value for name, value in given.items() if value is not None}
+    if parameters.get("rank") == FULL_RANK:
+        parameters["rank"] = None
     if arguments.json:
         parameters["progress"] = False
     if arguments.bayesian:
@@ -264,6 +275,17 @@ def _range(text: str) -> tuple[int, int]:
     if not low.isdigit() or not (high or low).isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
     return int(low), int(high or low)
+
+
+def _rank(text: str) -> int | str:
+    if text in ("auto", FULL_RANK):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a whole number nor auto nor {FULL_RANK}"
+        ) from None
 
 
 def _rate(text: str) -> float | str:

@@ -134,7 +134,7 @@ class Scorer:
         if not sparse:  # the threads are ours
             alone = _libraries().limit(limits=1, user_api="blas")
         with alone:
-            _map(task, tasks, n_threads)
+            map_on_threads(task, tasks, n_threads)
 
     # Other noises
 
@@ -152,10 +152,10 @@ class Scorer:
         n = len(arrays[0])
         size = max(1, -(-n // (4 * self.n_threads)))
         parts = [slice(a, a + size) for a in range(0, n, size)]
-        return _map(lambda s: function(*(a[s] for a in arrays)), parts, self.n_threads)
+        return map_on_threads(lambda s: function(*(a[s] for a in arrays)), parts, self.n_threads)
 
 
-def _map(task: Callable, items: list, n_threads: int) -> list:
+def map_on_threads(task: Callable, items: list, n_threads: int) -> list:
     if n_threads == 1 or len(items) == 1:
         return [task(item) for item in items]
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:

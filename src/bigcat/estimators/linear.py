@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from bigcat._factors import Factors, Weights
 from bigcat.bounds import AugmentReduce
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Method
-from bigcat.estimators import _inputs, _memory, _start
+from bigcat.estimators import _inputs, _memory, _sampled, _start
 from bigcat.estimators._auto import choose, choose_for_stream, continued
 from bigcat.estimators._fit import Fit, Outcome
 from bigcat.estimators._history import History
@@ -315,6 +316,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             )
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
         start = None if first else (self._weights(), self.intercept_)
+        if start and not start[1].flags.writeable:
+            raise ValueError(
+                "the weights are read-only, mapped to a file, and partial_fit changes them in "
+                "place; load the model with load_model without mmap=True"
+            )
         recipe = self._stream_recipe(_sizes(X, len(known)), start)
         problem = make_problem(self, recipe, (X, labels, weights), known)
         fit = Fit(self, recipe, problem, known, None, check_random_state(self.random_state))
@@ -387,10 +393,58 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         columns, log_probabilities = self._scorer().top_k(X, k)
         return self.classes_[columns], log_probabilities
 
-    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """Log-probability of one class a row, (n,)."""
+    def log_proba_of(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        normaliser: str = "exact",
+        n_samples: int = 1024,
+        return_std: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Any:
+        """Log-probability of one class a row, (n,).
+
+        Parameters
+        ----------
+        X, y : rows, and the class of each
+        normaliser : {"exact", "sampled"}, default="exact"
+            "sampled", for the softmax, estimates it without bias from `n_samples` classes a row,
+            whose number sets the cost, not that of all classes.  (But for the first call, which
+            makes a table of all of them.)  The logarithm turns what scatter is left into
+            log-probabilities that are too high by about half the square of their standard error.
+            Classes are drawn by the softmax of the intercepts, mixed with uniform: where a row has
+            probable classes that this rarely draws, estimates and their errors are too optimistic
+            until `n_samples` finds them.
+        n_samples : int, default=1024
+        return_std : bool, default=False
+            Return standard errors too, (n,): by the delta method, 0 for "exact".
+        random_state : int, RandomState or None, default=None
+            Of the draws.
+
+        Examples
+        --------
+        >>> import numpy as np, bigcat
+        >>> X = np.eye(30, dtype=np.float32).repeat(5, axis=0)
+        >>> y = X.argmax(axis=1)
+        >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+        >>> log_p, std = model.log_proba_of(
+        ...     X, y, normaliser="sampled", return_std=True, random_state=0
+        ... )
+        >>> bool((np.abs(log_p - model.log_proba_of(X, y)) < 5 * std).all())
+        True
+        """
         X, labels = self._check_pairs(X, y)
-        return self._scorer().log_proba_of(X, labels)
+        if normaliser == "exact":
+            log_probs, std = self._scorer().log_proba_of(X, labels), np.zeros(len(labels))
+        elif normaliser == "sampled":
+            self._check_sampling(n_samples)
+            columns = labels[:, None]
+            log_probs, std = self._sampled_log_probs(X, columns, n_samples, random_state)
+            log_probs = log_probs[:, 0]
+        else:
+            raise ValueError(f"normaliser={normaliser!r} is neither 'exact' nor 'sampled'")
+        return (log_probs, std) if return_std else log_probs
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
         """The method's bound on `log_proba_of`, at the best local parameters, (n,).
@@ -440,6 +494,26 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, "embedding_"):
             return Factors(self.class_embedding_, self.embedding_)
         return self.coef_
+
+    def _sampled_log_probs(
+        self, X: Any, columns: np.ndarray, n_samples: int, random_state: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of some classes of each row, (n, k), and a row's standard error, (n,)."""
+        if not hasattr(self, "_proposal"):
+            self._proposal = _sampled.proposal(self.intercept_)
+        random_state = check_random_state(random_state)
+        model = (self._weights(), self.intercept_, self._proposal)
+        return _sampled.sampled_log_probs(*model, X, columns, int(n_samples), random_state)
+
+    def _check_sampling(self, n_samples: Any) -> None:
+        if not self._scorer().in_closed_form:
+            raise ValueError(
+                "a sampled normaliser is for the softmax, noise='gumbel' with "
+                f"probabilities='quadrature', not for noise={self.noise!r} with "
+                f"probabilities={self.probabilities!r}; take normaliser='exact'"
+            )
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 2:
+            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 2")
 
     def _check_for_prediction(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -502,7 +576,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
         self.classes_ = classes
-        for name in ("coef_", "embedding_", "class_embedding_"):  # of the other kind of weights
+        # What the last fit left: the other kind of weights, a table of classes.
+        for name in ("coef_", "embedding_", "class_embedding_", "_proposal"):
             self.__dict__.pop(name, None)
         if isinstance(outcome.coef, Factors):
             self.embedding_, self.class_embedding_ = outcome.coef.features, outcome.coef.classes

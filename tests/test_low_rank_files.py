@@ -1,0 +1,293 @@
+"""Model files of low rank, in fewer bytes, and mapped to memory."""
+
+import json
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+import safetensors.numpy
+import scipy.sparse
+from test_store import make_model, rewrite
+
+from bigcat import LinearClassifier, compressed, load_model, save_model, storage_loss
+from bigcat.cli import main
+from bigcat.store import ModelFileError, read_header
+
+K, D, RANK = 6, 4, 3
+X = np.random.default_rng(2).normal(size=(50, D)).astype(np.float32)
+
+
+def make_low_rank_model(**params):
+    """A model with known weights of low rank."""
+    rng = np.random.default_rng(5)
+    model = make_model(K=K, D=D, rank=RANK, **params)
+    del model.coef_
+    model.embedding_ = rng.normal(size=(D, RANK)).astype(np.float32)
+    model.class_embedding_ = rng.normal(size=(K, RANK)).astype(np.float32)
+    return model
+
+
+MAKERS = {
+    "class-major": make_model,
+    "feature-major": lambda: make_model(order="F"),
+    "low-rank": make_low_rank_model,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def model(request):
+    return MAKERS[request.param]()
+
+
+def weights(model):
+    names = ("coef_", "embedding_", "class_embedding_")
+    return {name: getattr(model, name) for name in names if hasattr(model, name)}
+
+
+@pytest.mark.parametrize("rows", [X, scipy.sparse.csr_matrix(X)], ids=["dense", "sparse"])
+@pytest.mark.parametrize("mmap", [False, True])
+def test_predictions_are_the_same_bits(tmp_path, model, rows, mmap):
+    path = save_model(model, tmp_path / "m")
+    loaded = load_model(path, mmap=mmap)
+    assert loaded.get_params() == model.get_params()
+    assert weights(loaded).keys() == weights(model).keys()
+    np.testing.assert_array_equal(loaded.predict_log_proba(rows), model.predict_log_proba(rows))
+    for found, expected in zip(loaded.predict_top_k(rows, 3), model.predict_top_k(rows, 3)):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_header_tells_of_low_rank(tmp_path):
+    header = read_header(save_model(make_low_rank_model(), tmp_path / "m"))
+    assert header["rank"] == header["parameters"]["rank"] == RANK
+    assert header["weights_dtype"] == "float32"
+    assert "coef_layout" not in header
+    assert header["shapes"]["embedding"] == [D, RANK]
+    assert header["shapes"]["class_embedding"] == [K, RANK]
+    assert "rank" not in read_header(save_model(make_model(), tmp_path / "m"))
+
+
+def test_a_fitted_model_goes_on(tmp_path):
+    y = np.arange(50) % K
+    model = LinearClassifier(method="one-vs-each", rank=2, max_epochs=2, random_state=0).fit(X, y)
+    loaded = load_model(save_model(model, tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.lower_bound(X, y), model.lower_bound(X, y))
+    before = loaded.class_embedding_.copy()
+    loaded.partial_fit(X, y)
+    assert (loaded.class_embedding_ != before).any()
+
+
+def test_files_from_before_there_was_a_choice(tmp_path):
+    model = make_model()
+    path = save_model(model, tmp_path / "m")
+    rewrite(path, lambda header: header.pop("weights_dtype"))
+    for mmap in (False, True):
+        np.testing.assert_array_equal(load_model(path, mmap=mmap).coef_, model.coef_)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda h: h.update(n_features_in=5), rf"embedding has shape \({D}, {RANK}\).*5 features"),
+        (lambda h: h.update(rank=2), r"need \(4, 2\)"),
+        (lambda h: h.pop("rank"), "do not fit together|cut off, damaged"),
+        (lambda h: h.update(weights_dtype="int8"), "damaged"),
+    ],
+    ids=["features", "rank", "no rank", "no scales"],
+)
+def test_damaged_files(tmp_path, damage, message):
+    path = save_model(make_low_rank_model(), tmp_path / "m")
+    rewrite(path, damage)
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+
+
+def test_scales_that_do_not_fit(tmp_path):
+    path = save_model(make_low_rank_model(), tmp_path / "m", dtype="int8")
+    rewrite(path, lambda h: h["shapes"].pop("embedding.scale"), drop=["embedding.scale"])
+    with pytest.raises(ModelFileError, match="cut off, damaged"):
+        load_model(path)
+
+
+# --- fewer bytes --------------------------------------------------------------------------------
+
+
+def test_half_precision(tmp_path, model):
+    loaded = load_model(save_model(model, tmp_path / "m", dtype="float16"))
+    for name, expected in weights(model).items():
+        found = getattr(loaded, name)
+        np.testing.assert_array_equal(found, expected.astype(np.float16).astype(np.float32))
+        assert found.dtype == np.float32
+        assert found.flags.writeable
+        assert found.flags.f_contiguous == expected.flags.f_contiguous
+    np.testing.assert_array_equal(loaded.intercept_, model.intercept_)
+
+
+def test_bytes_with_a_scale_for_each_row(tmp_path, model):
+    path = save_model(model, tmp_path / "m", dtype="int8")
+    assert read_header(path)["weights_dtype"] == "int8"
+    loaded = load_model(path)
+    for name, expected in weights(model).items():
+        found = getattr(loaded, name)
+        unit = np.abs(expected).max(axis=1, keepdims=True) / 127
+        assert (np.abs(found - expected) <= unit * 0.501).all()
+        largest = np.abs(expected).argmax(axis=1)[:, None]  # comes back as it was
+        np.testing.assert_allclose(
+            np.take_along_axis(found, largest, 1), np.take_along_axis(expected, largest, 1), 1e-6
+        )
+        assert found.dtype == np.float32
+
+
+def test_rows_of_zeros_and_blocks(tmp_path, monkeypatch):
+    from bigcat import _linear_files
+
+    model = make_model()
+    model.coef_[2] = 0.0
+    whole = load_model(save_model(model, tmp_path / "m", dtype="int8")).coef_
+    assert (whole[2] == 0.0).all()
+    monkeypatch.setattr(_linear_files, "_BLOCK", 8)
+    in_blocks = load_model(save_model(model, tmp_path / "m", dtype="int8")).coef_
+    np.testing.assert_array_equal(in_blocks, whole)
+
+
+def test_files_shrink(tmp_path):
+    model = make_model(K=500, D=200)
+    sizes = [
+        save_model(model, tmp_path / dtype, dtype=dtype).stat().st_size
+        for dtype in ("float32", "float16", "int8")
+    ]
+    assert sizes[0] - sizes[1] > 199_000
+    assert sizes[1] - sizes[2] > 97_000
+
+
+def test_what_cannot_be_stored_is_refused(tmp_path):
+    model = make_model()
+    with pytest.raises(ValueError, match=r"dtype='float8' is none of 'float32', 'float16', 'int8'"):
+        save_model(model, tmp_path / "m", dtype="float8")
+    model.coef_[1, 1] = 1e5
+    with pytest.raises(ValueError, match=r"a weight is 100000.0, which float16 cannot hold"):
+        save_model(model, tmp_path / "m", dtype="float16")
+    save_model(model, tmp_path / "m", dtype="int8")
+    model.coef_[1, 1] = np.nan
+    with pytest.raises(ValueError, match=r"a weight is nan, which int8 cannot hold; store"):
+        save_model(model, tmp_path / "m", dtype="int8")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_a_copy_is_what_a_file_would_give(tmp_path, model, dtype):
+    before = {name: array.copy() for name, array in weights(model).items()}
+    rounded = compressed(model, dtype)
+    loaded = load_model(save_model(model, tmp_path / "m", dtype=dtype))
+    for name, array in weights(rounded).items():
+        np.testing.assert_array_equal(array, getattr(loaded, name))
+        assert not np.shares_memory(array, getattr(model, name))
+        np.testing.assert_array_equal(getattr(model, name), before[name])
+    y = loaded.predict(X)
+    report = storage_loss(model, X, y, dtype)
+    assert report["log_likelihood"] == model.log_proba_of(X, y).mean()
+    assert report["stored_log_likelihood"] == loaded.log_proba_of(X, y).mean()
+    assert report["loss"] == pytest.approx(
+        report["log_likelihood"] - report["stored_log_likelihood"]
+    )
+    assert (report["loss"] == 0.0) == (dtype == "float32")
+    arrays = safetensors.numpy.load_file(tmp_path / "m")
+    names = [name for name in arrays if name.split(".")[0] not in ("classes", "exact_classes")]
+    assert report["stored_bytes"] == sum(arrays[name].nbytes for name in names)
+
+
+def test_only_a_fitted_linear_classifier_has_a_copy():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        compressed(LinearClassifier(), "int8")
+    with pytest.raises(TypeError, match=r"got dict; of a pipeline"):
+        compressed({}, "int8")
+
+
+def test_the_command(tmp_path, capsys):
+    y = np.arange(50) % K
+    data, path, small = tmp_path / "rows.npz", tmp_path / "m", tmp_path / "small"
+    np.savez(data, X=X, y=y)
+    options = ["--method", "one-vs-each", "--epochs", "2", "--json"]
+    assert main(["fit", str(data), "--model", str(path), "--rank", "2", *options]) == 0
+    model = load_model(path)
+    assert model.class_embedding_.shape == (K, 2)
+    capsys.readouterr()
+    command = ["compress", str(path), str(small), "--dtype", "float16"]
+    assert main([*command, "--data", str(data), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["stored_bytes"] == small.stat().st_size < report["bytes"] == path.stat().st_size
+    assert report["log_likelihood"] == pytest.approx(model.log_proba_of(X, y).mean())
+    assert read_header(small)["extra"] == read_header(path)["extra"]
+    assert main(command) == 0
+    assert "small, was" in capsys.readouterr().out
+    assert main(["predict", str(small), str(data)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 50
+    assert main(["fit", str(data), "--model", str(path), "--rank", "none", *options]) == 0
+    assert load_model(path).rank is None
+    assert main(["fit", str(data), "--model", str(path), "--rank", "low"]) == 2
+    assert "'low' is neither a whole number nor auto nor none" in capsys.readouterr().err
+
+
+# --- mapped to memory ---------------------------------------------------------------------------
+
+
+def root(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def test_mapped_weights_are_views_of_the_file(tmp_path, model):
+    loaded = load_model(save_model(model, tmp_path / "m"), mmap=True)
+    for array in (*weights(loaded).values(), loaded.intercept_):
+        assert type(array) is np.ndarray
+        assert isinstance(root(array), np.memmap)
+        assert not array.flags.writeable
+        assert array.flags.aligned
+
+
+def test_mapping_takes_no_memory(tmp_path):
+    path = save_model(make_model(K=1000, D=1000), tmp_path / "m")
+    tracemalloc.start()
+    loaded = load_model(path, mmap=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert loaded.coef_.nbytes == 4_000_000
+    assert peak < 1_000_000
+
+
+def test_what_cannot_be_mapped_is_refused(tmp_path):
+    for dtype in ("float16", "int8"):
+        path = save_model(make_model(), tmp_path / "m", dtype=dtype)
+        with pytest.raises(ModelFileError, match=f"stored as {dtype}.*load it without mmap=True"):
+            load_model(path, mmap=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a mapped file is in use elsewhere")
+def test_a_mapped_file_can_be_replaced(tmp_path, model):
+    path = save_model(model, tmp_path / "m")
+    mapped = load_model(path, mmap=True)
+    save_model(make_model(K=60, D=50), path)
+    np.testing.assert_array_equal(mapped.predict_log_proba(X), model.predict_log_proba(X))
+
+
+def test_training_does_not_go_on_in_a_file(tmp_path):
+    y = np.arange(50) % K * 7
+    path = save_model(make_model(), tmp_path / "m")
+    loaded = load_model(path, mmap=True)
+    with pytest.raises(ValueError, match=r"read-only.*load_model without mmap=True"):
+        loaded.partial_fit(X, y)
+
+
+def test_tensors_lie_at_multiples_of_their_items(tmp_path, model):
+    model.classes_ = np.array(["a", "bc", "d", "e", "fgh", "i"])  # odd numbers of bytes
+    for dtype, item in (("float32", 4), ("float16", 2), ("int8", 1)):
+        content = save_model(model, tmp_path / "m", dtype=dtype).read_bytes()
+        head_bytes = int.from_bytes(content[:8], "little")
+        index = json.loads(content[8 : 8 + head_bytes])
+        sizes = {"I64": 8, "F32": 4, "F16": 2, "I8": 1, "U8": 1}
+        for name, entry in index.items():
+            if name != "__metadata__":
+                assert (8 + head_bytes + entry["data_offsets"][0]) % sizes[entry["dtype"]] == 0
+        assert {sizes[index[name[:-1]]["dtype"]] for name in weights(model)} == {item}
