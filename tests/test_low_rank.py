@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from bigcat import bounds
 from bigcat._factors import Factors, as_public, as_trained
 from bigcat._jit import kernel
 from bigcat._random import new_state
@@ -16,7 +15,7 @@ from bigcat._weights import as_rows
 from bigcat.bounds import Complementary, Exact, NoiseContrastive
 from bigcat.noise import Gumbel
 from bigcat.samplers import Everything, Frequency, Shared
-from bigcat.solvers import SGD, AdaGrad, Damped, DivergedError, UMax, _products
+from bigcat.solvers import SGD, AdaGrad, DivergedError, UMax, _products
 from bigcat.solvers._loop import Parts, Settings, run_epochs
 from bigcat.solvers._state import Problem, State
 from bigcat.solvers.lbfgs import Objective

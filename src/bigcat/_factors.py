@@ -78,7 +78,9 @@ def as_trained(weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
     if isinstance(weights, Factors):
         vectors = np.empty(trained_shape(problem), dtype)
         vectors[: problem.n_classes] = weights.classes
-        np.divide(weights.features, problem.unit, out=vectors[problem.n_classes :], casting="same_kind")
+        np.divide(
+            weights.features, problem.unit, out=vectors[problem.n_classes :], casting="same_kind"
+        )
         return vectors
     oriented = weights.T if is_sparse(problem.rows) else weights
     return np.ascontiguousarray(oriented, dtype=dtype)

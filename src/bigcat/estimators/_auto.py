@@ -90,13 +90,18 @@ def _is_softmax(estimator: Any) -> bool:
 def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
     method, sampler = "exact", "everything"
-    if sizes.n_classes > FEW_FOR_PRODUCTS or not _is_softmax(estimator) or _wants_samples(estimator):
+    if (
+        sizes.n_classes > FEW_FOR_PRODUCTS
+        or not _is_softmax(estimator)
+        or _wants_samples(estimator)
+    ):
         method = "complementary" if _is_softmax(estimator) else "augment-reduce"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
+    if not _takes_any_bound(estimator.solver):
+        method, sampler = "augment-reduce", estimator.sampler
     n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
-    reason = (
-        f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} features"
-    )
+    both = f"{sizes.n_classes:,} classes and {sizes.n_features:,} features"
+    reason = f"vectors of length {rank} for {both}"
     changed: dict[str, Any] = {"method": method, "sampler": sampler, "n_negatives": n_negatives}
     if estimator.solver != "auto":
         recipe = from_parameters(_With(estimator, **changed))

@@ -109,9 +109,10 @@ class Scorer:
     def _run(self, X: Any, call: Callable[..., None]) -> None:
         """Call ``call(rows as a slice, rows, weights, intercepts)`` for all rows, on threads."""
         dtype = _scores.precision(self.coef)
-        weights, embedding = self.coef, None
-        if isinstance(weights, Factors):
-            weights, embedding = weights.classes, weights.features.astype(dtype, copy=False)
+        weights: Any = self.coef
+        embedding = None
+        if isinstance(self.coef, Factors):
+            weights, embedding = self.coef.classes, self.coef.features.astype(dtype, copy=False)
         sparse = embedding is None and scipy.sparse.issparse(X)
         # No copy of weights that lie as the kernels want them: those of training on such rows.
         weights = weights.T if sparse else weights

@@ -36,7 +36,9 @@ def score_blocks(
     if isinstance(coef, Factors):
         embedding, coef = coef.features.astype(dtype, copy=False), coef.classes
     weights = coef.T.astype(dtype, copy=False)
-    if embedding is None and scipy.sparse.issparse(X):  # scipy would copy weights of another order in each product
+    if embedding is None and scipy.sparse.issparse(
+        X
+    ):  # scipy would copy weights of another order in each product
         weights = np.ascontiguousarray(weights)
     intercept = intercept.astype(dtype)
     block = max(1, BLOCK // len(coef))

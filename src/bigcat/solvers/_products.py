@@ -1,4 +1,4 @@
-"""When and how the training loop takes products of matrices: rows of a batch share their classes."""
+"""When and how the training loop takes products of matrices: a batch shares its classes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from bigcat.solvers._kernel import NEGLIGIBLE, SMALLEST_SCALE, fold, sweep
 
 @generic
 def hidden_vectors(rows, order, start, weights, scale, out):
-    """Fill `out` with the vectors of rows ``order[start:]``, such that scores are scale v . h + b."""
+    """Fill `out` with vectors h of rows ``order[start:]``; scores are then scale v . h + b."""
 
 
 @implement(hidden_vectors, DenseRows)
@@ -86,7 +86,9 @@ def _(rows, order, start, slopes, vectors, weights, state, scale, work, solver, 
             work.touched,
             n_touched,
         )
-    move_slots(weights, state, work.gradient, work.slot_of, work.touched, n_touched[0], solver, rate)
+    move_slots(
+        weights, state, work.gradient, work.slot_of, work.touched, n_touched[0], solver, rate
+    )
 
 
 @device
@@ -101,7 +103,7 @@ def _gather(weights, classes, n, out):
 @device
 def _in_order(classes, n):
     """Are the classes 0, 1, 2, ...?"""
-    for c in range(n):
+    for c in range(n):  # noqa: SIM110
         if classes[c] != c:
             return False
     return True

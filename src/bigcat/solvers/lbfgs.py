@@ -55,7 +55,7 @@ class Objective:
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
 
     def __call__(self, weights: np.ndarray, intercepts: np.ndarray):
-        """Value and gradients; `weights` are class-major, or the vectors of classes and features."""
+        """Value and gradients; `weights` are class-major, or vectors of classes and features."""
         p = self.problem
         value = 0.0
         grad_w, grad_b = np.zeros_like(weights), np.zeros_like(intercepts)
