@@ -178,6 +178,12 @@ def test_steps_are_those_of_the_twin(data, name, head):
     np.testing.assert_allclose(found.values, means, **tight)
 
 
+def test_a_rate_that_falls_needs_to_know_the_end():
+    assert AdaGrad(0.3).lower().n_steps == np.inf
+    with pytest.raises(ValueError, match=r"schedule='linear' needs the number of steps"):
+        SOLVER.lower()
+
+
 # Gradients
 
 
