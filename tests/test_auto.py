@@ -7,7 +7,9 @@ from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
 from bigcat.estimators import _auto
+from bigcat.estimators._rate_search import _rows_of_some_classes
 from bigcat.estimators._recipe import Sizes
+from bigcat.solvers import AdaGrad
 
 
 def rows(n, n_classes, n_features=40, seed=0, sparse=True):
@@ -21,13 +23,12 @@ def rows(n, n_classes, n_features=40, seed=0, sparse=True):
     return (scipy.sparse.csr_array(X) if sparse else X), y
 
 
+def sizes_of(n_rows=10**5, n_features=1000, n_classes=100, sparse=True, n_values=None):
+    return Sizes(n_rows, n_features, n_classes, n_values or 10 * n_rows, sparse)
+
+
 def choice(estimator=None, **sizes):
-    sizes = {"n_rows": 10**5, "n_features": 1000, "n_classes": 100, "sparse": True} | sizes
-    n_values = sizes["n_rows"] * 10
-    sizes = Sizes(
-        sizes["n_rows"], sizes["n_features"], sizes["n_classes"], n_values, sizes["sparse"]
-    )
-    return _auto.choose(estimator or LinearClassifier(), sizes)
+    return _auto.choose(estimator or LinearClassifier(), sizes_of(**sizes))
 
 
 def test_few_rows_are_scikit_learns_logistic_regression():
@@ -41,20 +42,155 @@ def test_few_rows_are_scikit_learns_logistic_regression():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "bound", "sampler", "solver"),
+    ("sizes", "bound", "sampler", "solver", "rank"),
     [
-        ({"n_rows": 500}, "exact", "everything", "lbfgs"),
-        ({"n_rows": 10_000}, "exact", "everything", "damped"),
-        ({"n_classes": 20_000}, "complementary", "co-occurrence", "damped"),
-        ({"n_classes": 20_000, "sparse": False}, "complementary", "stratified", "damped"),
+        ({"n_rows": 500}, "exact", "everything", "lbfgs", None),
+        ({"n_rows": 10_000}, "exact", "everything", "damped", None),
+        ({"n_classes": 900}, "exact", "everything", "adagrad", 256),
+        ({"n_classes": 20_000}, "complementary", "shared", "adagrad", 256),
+        ({"n_classes": 20_000, "sparse": False}, "complementary", "shared", "adagrad", 256),
     ],
 )
-def test_what_is_chosen(sizes, bound, sampler, solver):
-    chosen = choice(**sizes).choice
-    assert (chosen["bound"], chosen["sampler"], chosen["solver"]) == (bound, sampler, solver)
-    assert (
-        f"{sizes.get('n_classes', 100):,} classes" in chosen["reason"] or "rows" in chosen["reason"]
+def test_what_is_chosen(sizes, bound, sampler, solver, rank):
+    recipe = choice(**sizes)
+    told = recipe.choice
+    assert (told["bound"], told["sampler"], told["solver"]) == (bound, sampler, solver)
+    assert told["rank"] == recipe.rank == rank
+    assert f"{sizes.get('n_classes', 100):,} classes" in told["reason"] or "rows" in told["reason"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bound", "sampler"),
+    [
+        ({}, "exact", "everything"),
+        ({"n_classes": 20_000}, "complementary", "co-occurrence"),
+        ({"n_classes": 20_000, "sparse": False}, "complementary", "stratified"),
+    ],
+)
+def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
+    told = choice(LinearClassifier(rank=None), **sizes).choice
+    assert (told["bound"], told["sampler"], told["solver"]) == (bound, sampler, "damped")
+    assert told["rank"] is None
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sizes", "rank", "reason"),
+    [
+        (
+            {},
+            {"n_classes": 20_000},
+            256,
+            "low rank, from which rare classes gain; vectors of length",
+        ),
+        ({}, {"n_rows": 500, "n_classes": 200}, None, "few rows; 500 rows are few enough"),
+        ({}, {}, None, "full rank, which has no more weights than low rank; 100 classes are few"),
+        (
+            {},
+            {"n_features": 100, "n_classes": 20_000},
+            None,
+            "full rank, which has no more weights",
+        ),
+        ({"solver": "sgd"}, {"n_classes": 20_000}, None, "full rank, since the solver was given; "),
+        (
+            {"solver": "sgd", "sampler": "uniform"},
+            {"n_classes": 20_000},
+            None,
+            "full rank, since the solver and sampler was given; ",
+        ),
+        (
+            {"noise": "gaussian"},
+            {"n_classes": 20_000},
+            None,
+            "full rank, since the noise was given",
+        ),
+        (
+            {"rank": 7},
+            {"n_classes": 20_000},
+            7,
+            "vectors of length 7 for 20,000 classes and 1,000 f",
+        ),
+        ({"rank": 7}, {"n_rows": 500}, 7, "500 rows are few enough"),
+        ({"rank": 7, "noise": "gaussian"}, {}, 7, "vectors of length 7 for 100 classes"),
+        (
+            {"rank": None},
+            {"n_classes": 20_000},
+            None,
+            "20,000 classes: a few are drawn for each row",
+        ),
+    ],
+    ids=str,
+)
+def test_rank_and_why(parameters, sizes, rank, reason):
+    recipe = choice(LinearClassifier(**parameters), **sizes)
+    assert recipe.rank == recipe.choice["rank"] == rank
+    assert recipe.choice["reason"].startswith(reason)
+
+
+def test_of_low_rank_what_the_user_sets_is_kept():
+    estimator = LinearClassifier(
+        rank=5, n_negatives=40, batch_size=8, max_epochs=2, l2=0.1, learning_rate=0.3, n_threads=1
     )
+    recipe = choice(estimator, n_classes=20_000)
+    assert (recipe.parts.sampler.name, recipe.parts.sampler.n_negatives) == ("shared", 40)
+    assert (recipe.batch_size, recipe.max_epochs, recipe.l2, recipe.n_threads) == (8, 2, 0.1, 1)
+    assert recipe.parts.solver == AdaGrad(0.3, schedule="linear")
+    assert not recipe.searches_rate
+    assert choice(LinearClassifier(rank=5, sampler="uniform")).parts.sampler.name == "uniform"
+    given = choice(LinearClassifier(rank=5, solver="umax", sampler="frequency"))
+    assert (given.parts.bound.name, given.parts.solver.name) == ("augment-reduce", "umax")
+    assert choice(LinearClassifier(rank=5, noise="logistic")).parts.bound.name == "augment-reduce"
+    stream = _auto.choose_for_stream(LinearClassifier(rank=5), sizes_of(n_classes=20_000))
+    assert (stream.rank, stream.parts.sampler.name) == (5, "shared")
+    assert stream.parts.solver == AdaGrad(_auto.EMBEDDED_RATE)
+
+
+@pytest.mark.parametrize(("n_rows", "passes"), [(10_000, 6), (150_000, 4), (10**6, 3)])
+def test_passes_of_low_rank(n_rows, passes):
+    assert choice(n_rows=n_rows, n_classes=20_000).max_epochs == passes
+
+
+def test_all_classes_are_not_visited_where_averaging_the_weights_costs_more():
+    estimator = LinearClassifier(rank=None)
+    long, short = (
+        choice(estimator, n_rows=3_000, n_features=10**5, n_values=n).parts
+        for n in (8 * 10**5, 8 * 10**5 - 1)
+    )
+    assert (long.bound.name, long.solver.average) == ("exact", True)
+    assert (short.bound.name, short.solver.average) == ("complementary", False)
+
+
+def test_a_search_by_whole_fits_is_reported():
+    X, y = rows(2_400, 30, sparse=False)
+    X = X.astype(np.float64)
+    model = LinearClassifier(rank=4, random_state=0).fit(X, y)
+    told = model.history_.choice
+    search = told["rate_search"]
+    trials = search["trials"]
+    worst = 1.01 * max(trials.values())  # they are negative
+    assert told["learning_rate"] == min(rate for rate in trials if trials[rate] >= worst)
+    assert 0.0125 <= min(trials) <= max(trials) <= 0.4
+    assert 0 < search["trial_rows"] < 2_400  # of the rows of those classes some are held out
+    assert search["forecast_seconds"] > 0.0
+    assert (told["solver"], told["rank"]) == ("adagrad", 4)
+    assert model.n_iter_ == told["max_epochs"] == 6
+    assert np.isnan(model.history_["validation_log_likelihood"]).all()  # all rows are fitted
+    baseline = np.log(np.bincount(y) / len(y))[y].mean()
+    assert model.log_proba_of(X, y).mean() > baseline + 0.3
+    again = LinearClassifier(rank=4, random_state=0).fit(X, y)
+    assert np.array_equal(again.embedding_, model.embedding_)
+
+
+def test_rows_of_a_trial_are_whole_classes():
+    labels = np.random.default_rng(0).integers(300, size=30_000)
+    chosen, judges = _rows_of_some_classes(labels, 300, np.random.RandomState(0))
+    taken = np.unique(labels[chosen])
+    together = np.sort(np.concatenate([chosen, judges]))
+    assert np.array_equal(together, np.flatnonzero(np.isin(labels, taken)))
+    assert 30_000 / 8 < len(together) < 30_000 / 8 + 200
+    assert len(judges) == len(together) // 8
+    assert np.isin(labels[judges], taken).all()
+    nobody = _rows_of_some_classes(np.arange(50), 50, np.random.RandomState(0))[1]
+    assert len(nobody) == 0
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "logistic"])

@@ -594,7 +594,8 @@ def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
         model.fit(X, y)
     assert str(caught.value) == (
         "the fit needs 0.00 GiB for 7 classes and 4 features, and 0.00 GiB are available; drop "
-        "rare features or classes, or take solver='sgd', which needs the weights only"
+        "rare features or classes, or take solver='sgd', which needs the weights only, or a rank, "
+        "with which a class has as many weights as that"
     )
     assert not hasattr(model, "coef_")
     monkeypatch.setattr(_memory, "available", lambda: None)  # a system that does not say
@@ -618,8 +619,9 @@ def test_memory_forecast_follows_the_parts():
     assert weights < forecast(method="augment-reduce", solver="sgd") < 0.6 * named
     assert forecast(solver="lbfgs") > 20 * one_thread
     assert forecast(method="augment-reduce", early_stopping=True) > named
-    chosen = forecast()
+    chosen = forecast(rank=None)
     assert weights < chosen < 2 * weights  # and the sampler's tables
+    assert forecast() < 0.2 * weights  # of low rank
 
 
 def test_memory_forecast_of_the_double_sum():

@@ -85,7 +85,7 @@ def weight_of_classes(classes, counts, n_classes):
     return weight[:, :n_classes]
 
 
-WITH_REPLACEMENT = ("frequency", "stratified", "co-occurrence")
+WITH_REPLACEMENT = ("frequency", "stratified", "co-occurrence", "shared")
 
 
 def members(names, numbers=(1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 40)):

@@ -17,6 +17,7 @@ CONFIGURATIONS = [
     LinearClassifier(),
     LinearClassifier(method="exact", l2=1.0),
     LinearClassifier(noise="gaussian"),
+    LinearClassifier(rank=2),
     LinearClassifier(method="one-vs-each", solver="sgd"),
     LinearClassifier(method="nce"),
     LinearClassifier(method="implicit"),

@@ -36,6 +36,11 @@ class Problem:
         return mean if mean > 0.0 else 1.0
 
     @property
+    def scored_size(self) -> float:
+        """Mean |x|^2 of the rows as they are scored: 1 where they are multiplied by `unit`."""
+        return self.mean_size if self.rank is None else 1.0
+
+    @property
     def unit(self) -> float:
         """What rows are multiplied by before they are embedded, so that their mean |x|^2 is 1."""
         return self.mean_size**-0.5

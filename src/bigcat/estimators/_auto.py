@@ -96,6 +96,8 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if sizes.n_classes > FEW_FOR_PRODUCTS or not softmax or _wants_samples(estimator):
         method = "complementary" if softmax else "augment-reduce"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
+    if not _takes_any_bound(estimator.solver):
+        method, sampler = "augment-reduce", estimator.sampler
     n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
     reason = (
         f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} "

@@ -41,17 +41,19 @@ def search_rate(
     problem: Problem,
     init: str,
     random_state: np.random.RandomState,
-) -> tuple[Recipe, dict[str, Any]]:
+) -> tuple[Recipe, dict[str, Any]] | None:
     """The recipe with a rate, and what was tried: rates, their log-likelihoods, seconds.
 
     Also a forecast of the seconds of all epochs, the most that the fit can take.  Trials that are
-    whole fits hold rows out themselves.
+    whole fits hold rows out themselves; None where there are none that could be.
     """
     started = time.perf_counter()
     solver: Any = recipe.parts.solver
     rates = solver.rates_to_try()
     if rates.whole_fits:
         chosen, kept_back = _rows_of_some_classes(labels, problem.n_classes, random_state)
+        if len(kept_back) == 0:
+            return None
         held_out = (X[kept_back], labels[kept_back], weights[kept_back])
         n_passes = recipe.max_epochs
     else:

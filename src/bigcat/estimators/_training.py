@@ -69,16 +69,18 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
     before = Before()
     if recipe.searches_rate and start is None:
         problem = make_problem(estimator, recipe, data, classes)
-        recipe, report = search_rate(
-            recipe, *data, validation, problem, estimator.init, random_state
-        )
-        before = Before(
-            seconds=report["seconds"] - report["compile_seconds"],
-            compile_seconds=report["compile_seconds"],
-        )
-        rate = getattr(recipe.parts.solver, "learning_rate", None)
-        told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
-        recipe = replace(recipe, choice=told)
+        found = search_rate(recipe, *data, validation, problem, estimator.init, random_state)
+        if found is None:
+            recipe = without_held_out_rows(recipe)
+        else:
+            recipe, report = found
+            before = Before(
+                seconds=report["seconds"] - report["compile_seconds"],
+                compile_seconds=report["compile_seconds"],
+            )
+            rate = getattr(recipe.parts.solver, "learning_rate", None)
+            told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
+            recipe = replace(recipe, choice=told)
     if chosen_by_us and not recipe.early_stopping:  # what was held out was for the search only
         data, validation = everything, None
     problem = make_problem(estimator, recipe, data, classes)

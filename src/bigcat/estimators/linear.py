@@ -75,8 +75,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     rank : int, None or "auto", default="auto"
         Of the scores.  None gives every class a weight for every feature; a number gives classes
         and features vectors of that length, whose inner products are the weights: fewer of them,
-        and rare classes learn from what others have taught the features.  "auto" tries both on
-        some rows where ``method="auto"`` and is None where a method is named.
+        and rare classes learn from what others have taught the features.  "auto" goes by the sizes
+        of the data where ``method="auto"`` and is None where a method is named.
     n_negatives : int or "auto", default="auto"
         Classes beside its own that a row looks at in a step; 32 where a method is named.
     batch_size : int or "auto", default="auto"
@@ -116,8 +116,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         A progress bar with the current bound; "auto" shows one on a terminal.
     solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
             "lbfgs"} or Solver, default="auto"
-    sampler : {"auto", "uniform", "frequency", "stratified", "co-occurrence", "everything"} or \
-            Sampler, default="auto"
+    sampler : {"auto", "uniform", "frequency", "stratified", "co-occurrence", "shared", \
+            "everything"} or Sampler, default="auto"
     exact_classes : int or array of labels, default=0
         Classes that every row looks at, beside those drawn; a number takes that many of the most
         frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their

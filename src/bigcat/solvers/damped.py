@@ -67,10 +67,10 @@ class Damped(Solver):
         return Rates(4.0, 1.0 / 64.0, 32.0, share=0.25)
 
     def intercept_scale(self, problem: Problem) -> float:
-        return INTERCEPT_SHARE * problem.mean_size
+        return INTERCEPT_SHARE * problem.scored_size
 
     def lower_for(self, problem: Problem, n_steps: int) -> Any:
-        size = problem.mean_size
+        size = problem.scored_size
         if problem.fit_intercept:
             size += self.intercept_scale(problem)
         return DampedTag(self.learning_rate / size, steps_to_zero(self.schedule, n_steps))

@@ -109,6 +109,14 @@ class AdaGrad(Solver):
     def rates_to_try(self) -> Rates:
         return Rates(0.05, 0.0125, 0.4, as_good=0.01, whole_fits=True)
 
+    def lower(self) -> AdaGradTag:
+        if self.schedule != "constant":
+            raise ValueError(
+                f"schedule={self.schedule!r} needs the number of steps, which is not known here; "
+                "take schedule='constant'"
+            )
+        return AdaGradTag(float(self.learning_rate), float(self.decay), math.inf)
+
     def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag:
         return AdaGradTag(
             float(self.learning_rate), float(self.decay), steps_to_zero(self.schedule, n_steps)

@@ -1,0 +1,390 @@
+"""Scores of low rank inside the solvers: the twin's steps, gradients, shared draws, tails, bits."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy import stats
+
+from bigcat._factors import Factors, as_public, as_trained
+from bigcat._jit import kernel
+from bigcat._random import new_state
+from bigcat._seam import draw, stands_for
+from bigcat._weights import as_rows
+from bigcat.bounds import Complementary, Exact, NoiseContrastive
+from bigcat.noise import Gumbel
+from bigcat.samplers import Everything, Frequency, Shared
+from bigcat.solvers import SGD, AdaGrad, DivergedError, UMax, _products
+from bigcat.solvers._loop import Parts, Settings, run_epochs
+from bigcat.solvers._state import Problem, State
+from bigcat.solvers.lbfgs import Objective
+from reference import estimators as twin_bounds
+from reference import low_rank as twin
+
+N_ROWS, N_FEATURES, N_CLASSES, RANK = 23, 6, 9, 3
+SOLVER = AdaGrad(0.3, schedule="linear")
+ROWS = {
+    "complementary": lambda label, others, d: twin_bounds.complementary(label, others, d.counts),
+    "exact": lambda label, others, d: twin_bounds.complementary(label, others, d.counts),
+    "nce": lambda label, others, d: twin_bounds.noise_contrastive(
+        label, others, d.counts, d.label_count
+    ),
+}
+both_kinds_of_rows = pytest.mark.parametrize("sparse", [True, False])
+
+
+class Data(NamedTuple):
+    X: np.ndarray
+    y: np.ndarray
+    row_weights: np.ndarray
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Rows with zeros, one of them empty; a class without rows; weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, N_FEATURES)) * (rng.random((N_ROWS, N_FEATURES)) < 0.6)
+    X[4] = 0.0
+    return Data(3.0 * X, rng.integers(N_CLASSES - 1, size=N_ROWS), rng.uniform(0.2, 2.0, N_ROWS))
+
+
+def problem_of(data, sparse=True, dtype=np.float64, **options):
+    X = scipy.sparse.csr_array(data.X) if sparse else data.X
+    return Problem(
+        as_rows(X, dtype),
+        data.y,
+        data.row_weights,
+        data.X.shape[1],
+        N_CLASSES,
+        **{"rank": RANK, **options},
+    )
+
+
+def some_model(seed=1, size=1.0):
+    rng = np.random.default_rng(seed)
+    shapes = ((N_CLASSES, RANK), (N_FEATURES, RANK), N_CLASSES)
+    return twin.Model(*(size * rng.normal(size=shape) for shape in shapes))
+
+
+class Trained(NamedTuple):
+    vectors: np.ndarray
+    intercepts: np.ndarray
+    values: list[float]
+
+
+def train(problem, parts, model, batch_size, epochs=1, n_threads=1) -> Trained:
+    """The compiled loop, rows in their order."""
+    dtype = problem.rows.values.dtype
+    vectors = np.concatenate([model.V, model.U]).astype(dtype)
+    stateful = parts.solver.has_state
+    state = State(
+        weights=vectors,
+        intercepts=model.b.astype(dtype),
+        weights_state=np.zeros(vectors.shape if stateful else (len(vectors), 0), dtype),
+        intercepts_state=np.zeros(N_CLASSES if stateful else 0, dtype),
+        local=parts.bound.initial_local(parts.noise, model.b)[problem.labels],
+        rng=new_state(np.random.RandomState(4)),
+    )
+    values: list[float] = []
+    run_epochs(
+        problem,
+        parts,
+        state,
+        Settings(batch_size, epochs, shuffle=False, n_threads=n_threads),
+        np.random.RandomState(3),
+        on_compiled=lambda seconds: None,
+        on_epoch=lambda value, seconds: values.append(value),
+        on_chunk=lambda done, value: None,
+    )
+    return Trained(state.weights, state.intercepts, values)
+
+
+@kernel
+def draw_once(sampler, rng, rows, i, label, classes, counts):
+    return draw(sampler, rng, rows, i, label, classes, counts)
+
+
+@kernel
+def label_counts(sampler, counts):
+    for k in range(counts.shape[0]):
+        counts[k] = stands_for(sampler, k)
+
+
+def batches_with_draws(problem, sampler, batch_size, epochs, shared):
+    """What the loop draws, in its order: for each row, or once a batch."""
+    tag, rng = sampler.lower(problem), new_state(np.random.RandomState(4))
+    of_labels = np.empty(N_CLASSES)
+    label_counts(tag, of_labels)
+
+    def drawn(i, label):
+        classes, counts = np.empty(N_CLASSES + 1, np.int64), np.empty(N_CLASSES + 1)
+        n, _ = draw_once(tag, rng, problem.rows, i, label, classes, counts)
+        return twin.Draw(classes[:n], counts[:n], counts[n])
+
+    for _ in range(epochs):
+        for start in range(0, N_ROWS, batch_size):
+            rows = np.arange(start, min(start + batch_size, N_ROWS))
+            labels = problem.labels[rows]
+            if shared:
+                yield rows, twin.shared_by(labels, drawn(0, -1), of_labels)
+            else:
+                yield rows, [drawn(i, label) for i, label in zip(rows, labels)]
+
+
+# The twin
+
+
+class Case(NamedTuple):
+    bound: Any
+    sampler: Any
+    batch_size: int
+    sparse: bool = True
+
+
+CASES = {
+    "a row a step": Case(Complementary(), Shared(5), 1),
+    "own draws a row": Case(Complementary(), Frequency(5), 4),
+    "products, shared draws": Case(Complementary(), Shared(5), 4),
+    "products, one batch": Case(Complementary(), Shared(5), N_ROWS),
+    "products, the label's own count": Case(NoiseContrastive(), Shared(5), 4),
+    "products, all classes": Case(Exact(), Everything(), 4, sparse=False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("head", [(), (2, 7)], ids=["", "exact classes"])
+def test_steps_are_those_of_the_twin(data, name, head):
+    bound, sampler, batch_size, sparse = CASES[name]
+    problem = problem_of(data, sparse, head=np.array(head, np.int64))
+    shared = _products.applies(problem, sampler, SOLVER, batch_size)
+    assert shared == name.startswith("products")
+    epochs, n_steps = 2, 2 * -(-N_ROWS // batch_size)
+    found = train(
+        problem, Parts(Gumbel(), bound, sampler, SOLVER), some_model(), batch_size, epochs
+    )
+    model, values = twin.train(
+        *data,
+        some_model(),
+        batches_with_draws(problem, sampler, batch_size, epochs, shared),
+        ROWS[bound.name],
+        rate=0.3,
+        n_steps=n_steps,
+    )
+    tight = {"rtol": 1e-9, "atol": 1e-9}
+    np.testing.assert_allclose(found.vectors, np.concatenate([model.V, model.U]), **tight)
+    np.testing.assert_allclose(found.intercepts, model.b, **tight)
+    means = np.reshape(values, (epochs, -1)).sum(axis=1) / data.row_weights.sum()
+    np.testing.assert_allclose(found.values, means, **tight)
+
+
+def test_a_rate_that_falls_needs_to_know_the_end():
+    assert AdaGrad(0.3).lower().n_steps == np.inf
+    with pytest.raises(ValueError, match=r"schedule='linear' needs the number of steps"):
+        SOLVER.lower()
+
+
+# Gradients
+
+
+def numeric_gradient(function, parameters, step=1e-5):
+    gradient = np.empty(parameters.size)
+    for j in range(parameters.size):
+        moved = [parameters.copy(), parameters.copy()]
+        for sign, at in zip((1.0, -1.0), moved):
+            at[j] += sign * step
+        gradient[j] = (function(moved[0]) - function(moved[1])) / (2.0 * step)
+    return gradient
+
+
+@pytest.mark.parametrize("head", [(), (2, 7)], ids=["", "exact classes"])
+def test_gradients_are_differences_of_the_objective(data, deterministic_case, head):
+    bound, noise = deterministic_case.bound, deterministic_case.pair.noise
+    few = Data(*(part[:4] for part in data))
+    problem = problem_of(few, sparse=not head, l2=0.3, head=np.array(head, np.int64))
+    objective = Objective(problem, bound, noise)
+    model = some_model(seed=2, size=0.7)
+    weights = np.concatenate([model.V, model.U])
+
+    def value(theta):
+        return objective(theta[: weights.size].reshape(weights.shape), theta[weights.size :])[0]
+
+    _, grad_w, grad_b = objective(weights, model.b)
+    theta = np.concatenate([weights.ravel(), model.b])
+    found, numeric = np.concatenate([grad_w.ravel(), grad_b]), numeric_gradient(value, theta)
+    # The best q is that of the expectation, not quite that of its few nodes.
+    limit = 2e-3 if bound.n_local and noise.name != "gumbel" else 2e-6
+    np.testing.assert_allclose(found, numeric, rtol=10 * limit, atol=limit)
+
+
+def test_the_twins_gradient_is_that_of_its_value(data):
+    model, y = some_model(), data.y
+    rng = np.random.default_rng(5)
+    draws = [
+        twin.Draw(np.flatnonzero(np.arange(N_CLASSES) != label)[::2], rng.uniform(0.5, 3.0, 4))
+        for label in y
+    ]
+    shapes = [part.shape for part in model]
+    ends = np.cumsum([part.size for part in model])[:-1]
+
+    def value(theta):
+        parts = [p.reshape(shape) for p, shape in zip(np.split(theta, ends), shapes)]
+        of = (data.X, y, data.row_weights, draws, ROWS["complementary"])
+        return twin.batch_gradient(twin.Model(*parts), *of)
+
+    theta = np.concatenate([part.ravel() for part in model])
+    gradient = np.concatenate([part.ravel() for part in value(theta)[1]])
+    numeric = numeric_gradient(lambda at: value(at)[0], theta)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6)
+
+
+def plain_steps(data, model, batch_size, epochs, rate, l2):
+    """Steps on all classes, and then the ridge on both kinds of vectors."""
+    total = data.row_weights.sum()
+    X = twin.unit(data.X, data.row_weights) * data.X
+    every = np.arange(N_CLASSES)
+    draws = [twin.Draw(every[every != label], np.ones(N_CLASSES - 1)) for label in data.y]
+    shrunk = 1.0 / (1.0 + rate * l2 / total)
+    for start in [*range(0, N_ROWS, batch_size)] * epochs:
+        at = slice(start, start + batch_size)
+        batch = (X[at], data.y[at], data.row_weights[at], draws[at])
+        gradient = twin.batch_gradient(model, *batch, ROWS["exact"])[1]
+        step = rate * N_ROWS / total / len(batch[1])
+        V, U, b = (part + step * slopes for part, slopes in zip(model, gradient))
+        model = twin.Model(shrunk * V, shrunk * U, b)
+    return model
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.7, 40_000.0])  # with the last the scale is multiplied out
+@pytest.mark.parametrize("batch_size", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_plain_steps_and_the_lazily_scaled_ridge(data, batch_size, l2):
+    problem, solver = problem_of(data, sparse=False, l2=l2), SGD(0.1, decay=1.0)
+    parts = Parts(Gumbel(), Exact(), Everything(), solver)
+    found = train(problem, parts, some_model(), batch_size, epochs=2)
+    model = plain_steps(data, some_model(), batch_size, 2, 0.1, l2)
+    expected = np.concatenate([model.V, model.U])
+    np.testing.assert_allclose(found.vectors, expected, rtol=1e-8, atol=1e-12 * abs(expected).max())
+    np.testing.assert_allclose(found.intercepts, model.b, rtol=1e-8)
+
+
+# Draws that a batch shares
+
+
+@kernel
+def draw_for_batches(sampler, rng, rows, classes, counts, sizes, always):
+    for r in range(classes.shape[0]):
+        sizes[r], always[r] = draw(sampler, rng, rows, 0, -1, classes[r], counts[r])
+
+
+@pytest.mark.parametrize("n_negatives", [1, 5, 40])
+@pytest.mark.parametrize("head", [(), (3,), (0, 5, 8)], ids=str)
+def test_a_shared_draw_is_unbiased_for_every_label(data, n_negatives, head):
+    """Without the label, a class stands for one on average, and none comes twice."""
+    repeats, problem = 20_000, problem_of(data, head=np.array(head, np.int64))
+    sampler = Shared(n_negatives)
+    width = sampler.width(N_CLASSES, problem.head) + 1  # all classes may come, the label too
+    classes, counts = np.full((repeats, width + 1), -1), np.empty((repeats, width + 1))
+    sizes, always = np.empty(repeats, np.int64), np.empty(repeats, np.int64)
+    tag, rng = sampler.lower(problem), new_state(np.random.RandomState(6))
+    draw_for_batches(tag, rng, problem.rows, classes, counts, sizes, always)
+    assert (always == len(head)).all()
+    assert (classes[:, : len(head)] == head).all()
+    weight = np.zeros((repeats, N_CLASSES))
+    for r in range(repeats):
+        drawn = classes[r, : sizes[r]]
+        assert len(set(drawn)) == sizes[r]
+        weight[r, drawn] = counts[r, : sizes[r]]
+    limit = stats.norm.isf(1e-6 / 2 / N_CLASSES) * weight.std(axis=0) / np.sqrt(repeats)
+    assert (np.abs(weight.mean(axis=0) - 1.0) <= limit + 1e-7).all()
+    # Draws of the label are left out after the fact, as `Frequency` does: so each row's sample
+    # has the counts of one, and the label stands for what it would have stood for.
+    of_labels = np.empty(N_CLASSES)
+    label_counts(tag, of_labels)
+    for label in range(N_CLASSES):
+        own, own_counts = np.empty(width + 1, np.int64), np.empty(width + 1)
+        n, _ = draw_once(tag, rng, problem.rows, 0, label, own, own_counts)
+        assert own_counts[n] == of_labels[label]
+        assert label not in own[:n]
+        whole = weight[:, label] / of_labels[label]
+        np.testing.assert_allclose(whole, np.rint(whole), atol=1e-5)
+
+
+# Tails, bits, threads
+
+
+PRODUCTS = Parts(Gumbel(), Complementary(), Shared(5), SOLVER)
+
+
+@pytest.mark.parametrize("size", [1e9, -1e9])
+def test_huge_scores_stay_finite(data, size):
+    model = some_model()
+    vectors = [
+        train(problem_of(data), PRODUCTS, huge, 4)
+        for huge in (
+            model._replace(V=size * model.V),
+            model._replace(U=size * model.U),
+            model._replace(b=size * model.b),
+        )
+    ]
+    for found in vectors:
+        assert np.isfinite(found.vectors).all()
+        assert np.isfinite(found.intercepts).all()
+        assert np.isfinite(found.values).all()
+        assert (np.array(found.values) < -1e6).all()
+
+
+def test_scores_that_overflow_are_an_error_with_advice(data):
+    model = some_model()
+    huge = model._replace(V=1e200 * model.V, U=1e200 * model.U)
+    with pytest.raises(DivergedError, match=r"complementary objective became .* lower learning_r"):
+        train(problem_of(data), PRODUCTS, huge, 4)
+
+
+def test_one_thread_gives_the_same_bits_and_two_run(data):
+    one, again = (train(problem_of(data), PRODUCTS, some_model(), 4, epochs=3) for _ in range(2))
+    for a, b in zip(one, again):
+        assert np.array_equal(a, b)
+    two = train(problem_of(data), PRODUCTS, some_model(), 4, epochs=3, n_threads=2)
+    np.testing.assert_allclose(two.values, one.values, atol=0.5)
+
+
+def test_bits_do_not_depend_on_the_pieces_of_an_epoch(data, monkeypatch):
+    whole = train(problem_of(data), PRODUCTS, some_model(), 4, epochs=2)
+    monkeypatch.setattr("bigcat.solvers._loop.CHUNK_SECONDS", 1e-9)
+    pieces = train(problem_of(data), PRODUCTS, some_model(), 4, epochs=2)
+    assert np.array_equal(whole.vectors, pieces.vectors)
+
+
+# When products apply, and the two ways to see the weights
+
+
+@pytest.mark.parametrize(
+    ("applies", "options"),
+    [
+        (True, {}),
+        (True, {"rank": None, "sparse": False}),
+        (False, {"rank": None}),  # sparse rows have no dense vectors
+        (False, {"sampler": Frequency(5)}),
+        (False, {"batch_size": 1}),
+        (False, {"solver": UMax(weight_bound=1.0)}),
+    ],
+)
+def test_when_products_apply(data, applies, options):
+    options = {"sampler": Shared(5), "solver": SOLVER, "batch_size": 4, **options}
+    parts = [options.pop(name) for name in ("sampler", "solver", "batch_size")]
+    assert _products.applies(problem_of(data, **options), *parts) == applies
+
+
+def test_weights_as_people_see_them_give_the_same_scores(data):
+    problem, model = problem_of(data), some_model()
+    seen = as_public(np.concatenate([model.V, model.U]), problem)
+    X = twin.unit(data.X, data.row_weights) * data.X
+    scores = np.array([model.scores(x) - model.b for x in X])
+    np.testing.assert_allclose(data.X @ seen.features @ seen.classes.T, scores, rtol=1e-12)
+    np.testing.assert_allclose(
+        as_trained(seen, problem, np.float64), np.concatenate([model.V, model.U]), rtol=1e-14
+    )
+    assert seen.shape == (N_CLASSES, N_FEATURES)
+    assert (seen.rank, seen.size) == (RANK, RANK * (N_CLASSES + N_FEATURES))
+    assert isinstance(seen[:2], Factors)
+    assert seen[:2].shape == (2, N_FEATURES)

@@ -1,0 +1,384 @@
+"""`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from bigcat import LinearClassifier
+from bigcat._factors import Factors
+from bigcat.estimators import _memory, _predict
+from bigcat.estimators._predict import Scorer
+from bigcat.noise import Gumbel
+from bigcat.samplers import Shared
+from bigcat.solvers import AdaGrad, DivergedError, UMax
+
+N_CLASSES, N_FEATURES = 5, 6
+FACTORS = ("embedding_", "class_embedding_", "intercept_")
+
+
+def rows(n, seed=0):
+    """Rows that no plane separates."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, N_FEATURES))
+    scores = X @ np.random.default_rng(9).normal(size=(N_FEATURES, N_CLASSES))
+    y = np.argmax(scores + 2.0 * rng.gumbel(size=scores.shape), axis=1)
+    y[:N_CLASSES] = np.arange(N_CLASSES)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rows(300)
+
+
+def low_rank(**parameters):
+    """By products of matrices with AdaGrad; the kernels of the solvers' battery."""
+    defaults = {
+        "rank": 2,
+        "method": "exact",
+        "solver": "adagrad",
+        "batch_size": 16,
+        "max_epochs": 4,
+        "random_state": 0,
+    }
+    return LinearClassifier(**{**defaults, **parameters})
+
+
+def whole(**parameters):
+    """By L-BFGS."""
+    defaults = {"method": "exact", "l2": 0.0, "tol": 1e-8, "max_epochs": 3000}
+    return LinearClassifier(**{**defaults, "random_state": 0, **parameters})
+
+
+def factors(model):
+    return [getattr(model, name).copy() for name in FACTORS]
+
+
+def assert_unchanged(model, before):
+    for name, value in zip(FACTORS, before):
+        np.testing.assert_array_equal(getattr(model, name), value)
+
+
+# The optimum
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_as_many_numbers_as_classes_reach_the_optimum_of_full_rank(data, sparse):
+    X, y = data
+    X = scipy.sparse.csr_array(X) if sparse else X
+    full, low = (whole(rank=rank).fit(X, y) for rank in (None, N_CLASSES))
+    best = full.log_proba_of(X, y).mean()
+    assert low.log_proba_of(X, y).mean() == pytest.approx(best, abs=1e-7)
+    np.testing.assert_allclose(low.predict_proba(X), full.predict_proba(X), atol=1e-4)
+    lower = whole(rank=1, tol=1e-5).fit(X, y).log_proba_of(X, y).mean()
+    assert lower < best - 0.01
+
+
+def test_adagrad_comes_near_the_optimum(data):
+    X, y = data
+    best = whole(rank=None).fit(X, y).log_proba_of(X, y).mean()
+    solver = AdaGrad(0.2, schedule="linear")
+    model = low_rank(rank=N_CLASSES, solver=solver, max_epochs=60, tol=None).fit(X, y)
+    assert best - 2e-3 < model.log_proba_of(X, y).mean() <= best + 1e-7
+
+
+def test_the_ridge_is_on_both_factors(data):
+    X, y = data
+    # At the optimum a gradient of 2 l2/2 |.|^2 balances the same inner product on either side.
+    model = whole(rank=2, l2=3.0).fit(X, y)
+    unit = np.mean(np.sum(X**2, axis=1)) ** -0.5
+    on_features = model.embedding_ / unit
+    np.testing.assert_allclose(
+        np.sum(on_features**2, axis=0), np.sum(model.class_embedding_**2, axis=0), rtol=1e-3
+    )
+
+
+# What is fitted
+
+
+def test_fitted_attributes_of_low_and_full_rank(data):
+    X, y = data
+    model = low_rank().fit(X, y)
+    assert model.embedding_.shape == (N_FEATURES, 2)
+    assert model.class_embedding_.shape == (N_CLASSES, 2)
+    assert model.intercept_.shape == (N_CLASSES,)
+    assert {getattr(model, name).dtype for name in FACTORS} == {np.dtype(np.float32)}
+    assert not hasattr(model, "coef_")
+    scores = X @ model.embedding_ @ model.class_embedding_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-4, atol=1e-5)
+    model.set_params(rank=None).fit(X, y)
+    assert model.coef_.shape == (N_CLASSES, N_FEATURES)
+    assert not hasattr(model, "embedding_")
+    assert not hasattr(model, "class_embedding_")
+    model.set_params(rank=3).fit(X, y)
+    assert not hasattr(model, "coef_")
+    assert model.embedding_.shape == (N_FEATURES, 3)
+
+
+def test_predictions_agree_with_each_other_whatever_the_rows_are(data):
+    X, y = data
+    model = low_rank().fit(X, y)
+    log_p = model.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(model.log_proba_of(X, y), log_p[np.arange(len(y)), y], atol=1e-5)
+    assert (model.predict(X) == log_p.argmax(axis=1)).all()
+    top, top_log_p = model.predict_top_k(X, k=2)
+    np.testing.assert_allclose(top_log_p, np.sort(log_p, axis=1)[:, :-3:-1], atol=1e-5)
+    assert (top[:, 0] == model.predict(X)).all()
+    for form in (scipy.sparse.csr_array, np.float32, np.asfortranarray):
+        other = form(X)
+        np.testing.assert_allclose(model.predict_log_proba(other), log_p, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            model.decision_function(other), model.decision_function(X), rtol=1e-4, atol=1e-4
+        )
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_threads_do_not_change_the_bits_of_predictions(monkeypatch, sparse):
+    monkeypatch.setattr(_predict, "FEW_SCORES", 0)
+    monkeypatch.setattr(_predict, "TASK_SCORES", 1)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(203, 40)).astype(np.float32)
+    X = scipy.sparse.csr_array(X) if sparse else X
+    model = Factors(*(rng.normal(size=(n, 7)).astype(np.float32) for n in (50, 40)))
+    intercept = np.zeros(50, np.float32)
+    results = [Scorer(model, intercept, Gumbel(), n_threads=n).log_proba(X) for n in (1, 2, 5)]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])
+
+
+def test_dense_and_sparse_rows_are_fitted_alike(data):
+    X, y = data
+    dense, sparse = (
+        low_rank(method="complementary", sampler=Shared(4)).fit(form(X), y)
+        for form in (np.asarray, scipy.sparse.csr_array)
+    )
+    np.testing.assert_allclose(
+        sparse.predict_log_proba(X), dense.predict_log_proba(X), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_the_size_of_the_rows_makes_no_difference(data):
+    X, y = data
+    model, scaled = low_rank().fit(X, y), low_rank().fit(1e6 * X, y)
+    np.testing.assert_allclose(
+        scaled.predict_log_proba(1e6 * X), model.predict_log_proba(X), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_one_seed_gives_the_same_bits_and_two_threads_run(data):
+    X, y = data
+    one = low_rank().fit(X, y)
+    assert_unchanged(low_rank().fit(X, y), factors(one))
+    assert (low_rank(random_state=1).fit(X, y).embedding_ != one.embedding_).any()
+    two = low_rank(n_threads=2).fit(X, y)
+    assert two.log_proba_of(X, y).mean() == pytest.approx(one.log_proba_of(X, y).mean(), abs=0.1)
+
+
+@pytest.mark.parametrize("how", [clone, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies(data, how):
+    X, y = data
+    model = low_rank().fit(X, y)
+    copy = how(model)
+    assert copy.get_params() == model.get_params()
+    if how is clone:
+        assert not hasattr(copy, "embedding_")
+        copy.fit(X, y)
+    assert_unchanged(copy, factors(model))
+    assert_unchanged(copy.partial_fit(X, y), factors(model.partial_fit(X, y)))
+
+
+# Weights of rows, validation, stopping
+
+
+def test_weights_of_rows_and_classes(data):
+    X, y = data
+    two = np.where(y == 1, 2.0, 1.0)
+    by_class = low_rank(class_weight={1: 2.0}).fit(X, y)
+    by_row = low_rank().fit(X, y, sample_weight=two)
+    assert_unchanged(by_class, factors(by_row))
+    assert (by_row.embedding_ != low_rank().fit(X, y).embedding_).any()
+    repeated = np.repeat(np.arange(len(y)), two.astype(int))
+    weighted, twice = whole(rank=2, l2=1.0), whole(rank=2, l2=1.0)
+    weighted.fit(X, y, sample_weight=two)
+    twice.fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(twice.predict_proba(X), weighted.predict_proba(X), atol=1e-4)
+
+
+def test_a_validation_set_is_in_the_history(data):
+    X, y = data
+    X_val, y_val = rows(100, seed=1)
+    seen = []
+    model = low_rank(callbacks=[lambda told: seen.append(told["log_likelihood_of"](X_val, y_val))])
+    model.fit(X, y, X_val=X_val, y_val=y_val)
+    scores = model.history_["validation_log_likelihood"]
+    assert scores[-1] == pytest.approx(model.log_proba_of(X_val, y_val).mean(), rel=1e-5)
+    np.testing.assert_allclose(seen, scores, rtol=1e-6)
+    assert model.history_[-1]["bound"] == model.history_[-1]["objective"]
+
+
+@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+def test_early_stopping_keeps_the_best_epochs_vectors(data, solver):
+    X, y = data
+    X_val, y_val = rows(40, seed=1)
+    model = low_rank(
+        rank=5, solver=solver, learning_rate=2.0 if solver == "adagrad" else "auto", max_epochs=30
+    ).set_params(early_stopping=True, tol=0.0, n_iter_no_change=3)
+    model.fit(X[:40], y[:40], X_val=X_val, y_val=y_val)
+    scores = model.history_["validation_log_likelihood"]
+    assert scores[-1] < scores.max()
+    assert model.log_proba_of(X_val, y_val).mean() == pytest.approx(scores.max(), abs=1e-5)
+
+
+# From where a fit goes on
+
+
+def test_warm_start_goes_on_from_the_vectors(data):
+    X, y = data
+    model = low_rank(warm_start=True, max_epochs=20).fit(X, y)
+    first = model.history_[-1]["objective"]
+    model.set_params(rank="auto", max_epochs=1).fit(X, y)  # the rank is that of the vectors
+    assert model.embedding_.shape == (N_FEATURES, 2)
+    assert model.history_[0]["objective"] > first - 0.05
+    assert (
+        model.history_[0]["objective"] > low_rank(max_epochs=1).fit(X, y).history_[0]["objective"]
+    )
+
+
+def test_partial_fit_moves_on_and_remembers(data):
+    X, y = data
+    parts = low_rank(shuffle=False).partial_fit(X, y, classes=np.arange(N_CLASSES))
+    whole_fit = low_rank(shuffle=False, max_epochs=1).fit(X, y)
+    np.testing.assert_allclose(
+        parts.predict_log_proba(X), whole_fit.predict_log_proba(X), rtol=1e-5, atol=1e-5
+    )
+    before = parts.log_proba_of(X, y).mean()
+    for _ in range(3):
+        parts.partial_fit(scipy.sparse.csr_array(X), y)
+    assert parts.log_proba_of(X, y).mean() > before
+    assert parts.n_iter_ == 4
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        (
+            2,
+            3,
+            "rank=3 differs from that of the weights to start from, 2; set rank=2 or begin anew",
+        ),
+        (2, None, "rank=None differs from that of the weights to start from, 2; set rank=2"),
+        (None, 2, "rank=2 differs from that of the weights to start from, None; set rank=None"),
+    ],
+)
+def test_another_rank_is_refused_and_nothing_has_changed(data, first, then, message):
+    X, y = data
+    model = low_rank(rank=first, warm_start=True, max_epochs=1).fit(X, y)
+    before = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    model.set_params(rank=then)
+    for again in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=message):
+            again(X, y)
+    after = {name: value for name, value in vars(model).items() if name.endswith("_")}
+    assert before.keys() == after.keys()
+    assert all(after[name] is before[name] for name in before)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("rank", [0, -1, 2.5, "low", True, [2]])
+@pytest.mark.parametrize("method", ["auto", "exact"])
+def test_bad_ranks(data, rank, method):
+    message = r"rank=.* must be a whole number of at least 1, None for weights of full rank, or 'a"
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier(rank=rank, method=method).fit(*data)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"method": "implicit"},
+        {"solver": "implicit"},
+        {"method": "umax", "solver": UMax(weight_bound=2.0)},
+        {"solver": UMax(weight_bound=2.0)},
+    ],
+    ids=str,
+)
+def test_solvers_for_linear_scores_are_refused(data, parameters):
+    message = r"rank=2 does not go with solver='(implicit|umax)', .* take solver='adagrad' or rank="
+    model = LinearClassifier(rank=2, **parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data)
+    assert not hasattr(model, "classes_")
+
+
+def test_numbers_that_are_not_finite_leave_the_estimator_as_it_was(data):
+    X, y = data
+    model = low_rank().fit(X, y)
+    before = factors(model)
+    model.set_params(learning_rate=1e200)
+    with pytest.raises(DivergedError, match=r"exact bound became|weights became infinite or NaN"):
+        model.fit(X, y)
+    assert_unchanged(model, before)
+
+
+# Bounds and noises
+
+
+def test_the_bound_is_a_bound_for_every_method_and_noise(data, deterministic_bound_case):
+    bound, noise = deterministic_bound_case.bound, deterministic_bound_case.pair.noise
+    X, y = data[0][:60], data[1][:60]
+    model = LinearClassifier(rank=2).fit(*data)  # vectors, which any of them might have found
+    model.set_params(method=bound.name, noise=noise, solver="adagrad")
+    gap = model.log_proba_of(X, y) - model.lower_bound(X, y)
+    assert (gap > -1e-6).all()
+    tight = bound.name == "exact" or (
+        bound.name in ("augment-reduce", "raman") and noise.name == "gumbel"
+    )
+    assert (gap < 1e-5).all() == tight
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("noise", ["gaussian", "logistic"])
+def test_other_noises_learn_with_a_rank(data, noise):
+    X, y = data
+    model = whole(noise=noise, rank=2, method="augment-reduce", solver="lbfgs", max_epochs=60)
+    model.fit(X, y)
+    baseline = np.log(np.bincount(y) / len(y))[y].mean()
+    assert model.log_proba_of(X, y).mean() > baseline + 0.1
+    assert model.history_[-1]["bound"] <= model.log_proba_of(X, y).mean() + 1e-4
+
+
+def test_lbfgs_says_when_it_did_not_converge(data):
+    with pytest.warns(ConvergenceWarning, match="without reaching tol"):
+        whole(rank=2, max_epochs=2).fit(*data)
+
+
+# Memory and precision
+
+
+def test_memory_forecast_counts_the_vectors():
+    sizes = {"n_rows": 10**5, "n_features": 20_000, "n_classes": 10_000, "max_row_nonzeros": 50}
+    few, many, full = (
+        LinearClassifier(method="complementary", rank=rank, sampler="shared").memory_forecast(
+            **sizes
+        )
+        for rank in (16, 32, None)
+    )
+    vectors = 4 * 16 * 30_000
+    assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
+    assert 1.8 < many / few < 2.0
+    assert few < 0.02 * full
+    assert LinearClassifier().memory_forecast(**sizes) < 0.2 * full
+
+
+def test_precision_of_training():
+    assert _memory.working_dtype(np.float64, 500, 500, rank=2) is np.float64
+    assert _memory.working_dtype(np.float64, 50_000, 500, rank=2) is np.float32
+    assert _memory.working_dtype(np.float32, 500, 500, rank=2) is np.float32
+    assert _memory.working_dtype(np.float64, 50_000, 300) is np.float64
