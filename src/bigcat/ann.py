@@ -226,7 +226,7 @@ class TopKIndex:
         """Neighbours in the graph, (n, k), and how many there are of each row."""
         last = np.tile([self._unit, 0.0], (len(x), 1))
         queries = np.column_stack([x, last]).astype(np.float32)
-        matches = self._index.search(queries, k, threads=self.n_threads)
+        matches: Any = self._index.search(queries, k, threads=self.n_threads)
         if len(x) > 1:
             return np.asarray(matches.keys, np.int64), np.asarray(matches.counts)
         found = np.zeros((1, k), np.int64)  # of one row usearch gives what it has, no more
