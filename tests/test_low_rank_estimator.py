@@ -162,9 +162,10 @@ def test_dense_and_sparse_rows_are_fitted_alike(data):
     )
 
 
-def test_the_size_of_the_rows_makes_no_difference(data):
+@pytest.mark.parametrize("solver", ["adagrad", "damped"])
+def test_the_size_of_the_rows_makes_no_difference(data, solver):
     X, y = data
-    model, scaled = low_rank().fit(X, y), low_rank().fit(1e6 * X, y)
+    model, scaled = (low_rank(solver=solver).fit(size * X, y) for size in (1.0, 1e6))
     np.testing.assert_allclose(
         scaled.predict_log_proba(1e6 * X), model.predict_log_proba(X), rtol=1e-5, atol=1e-5
     )
