@@ -90,18 +90,18 @@ def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
             None,
             "full rank, which has no more weights",
         ),
-        ({"solver": "sgd"}, {"n_classes": 20_000}, None, "full rank, since the solver was given; "),
+        ({"solver": "sgd"}, {"n_classes": 20_000}, None, "full rank, since solver was given; "),
         (
             {"solver": "sgd", "sampler": "uniform"},
             {"n_classes": 20_000},
             None,
-            "full rank, since the solver and sampler was given; ",
+            "full rank, since solver and sampler were given; ",
         ),
         (
             {"noise": "gaussian"},
             {"n_classes": 20_000},
             None,
-            "full rank, since the noise was given",
+            "full rank, since noise was given",
         ),
         (
             {"rank": 7},

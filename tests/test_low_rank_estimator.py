@@ -14,7 +14,7 @@ from bigcat.estimators import _memory, _predict
 from bigcat.estimators._predict import Scorer
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
-from bigcat.solvers import AdaGrad, DivergedError, UMax
+from bigcat.solvers import AdaGrad, Damped, DivergedError, UMax
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")
@@ -383,3 +383,15 @@ def test_precision_of_training():
     assert _memory.working_dtype(np.float64, 50_000, 500, rank=2) is np.float32
     assert _memory.working_dtype(np.float32, 500, 500, rank=2) is np.float32
     assert _memory.working_dtype(np.float64, 50_000, 300) is np.float64
+
+
+@pytest.mark.parametrize("solver", [Damped(0.5), AdaGrad(0.1, schedule="linear")])
+def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)).astype(np.float32)
+    y = (X @ rng.normal(size=(5, 4))).argmax(axis=1)
+    model = LinearClassifier(method="augment-reduce", solver=solver, random_state=0)
+    model.partial_fit(X, y, classes=np.unique(y))
+    before = model.coef_.copy()
+    model.partial_fit(X, y)
+    assert not np.array_equal(model.coef_, before)

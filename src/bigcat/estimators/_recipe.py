@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +84,14 @@ def check_rank(rank: int | None, solver: Any) -> None:
             f"rank={rank} does not go with solver={solver.name!r}, whose steps are solved for "
             "scores that are linear in the weights; take solver='adagrad' or rank=None"
         )
+
+
+def with_constant_rate(recipe: Recipe) -> Recipe:
+    """The recipe of a pass of which it is not known how many more will come."""
+    solver: Any = recipe.parts.solver
+    if getattr(solver, "schedule", "constant") == "constant":
+        return recipe
+    return replace(recipe, parts=replace(recipe.parts, solver=replace(solver, schedule="constant")))
 
 
 def named_parts(estimator: Any, method: Any, **instead: Any) -> Parts:

@@ -26,7 +26,7 @@ from bigcat.estimators._auto import choose, choose_for_stream, continued
 from bigcat.estimators._fit import Fit, Outcome
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
-from bigcat.estimators._recipe import Recipe, Sizes, from_parameters
+from bigcat.estimators._recipe import Recipe, Sizes, from_parameters, with_constant_rate
 from bigcat.estimators._scores import score_blocks
 from bigcat.estimators._training import make_problem, train
 from bigcat.noise import Noise
@@ -543,7 +543,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
     def _stream_recipe(self, sizes: Sizes, start: Start = None) -> Recipe:
         source = continued(self, start)
-        return choose_for_stream(source, sizes) if self._chooses() else from_parameters(source)
+        recipe = choose_for_stream(source, sizes) if self._chooses() else from_parameters(source)
+        return with_constant_rate(recipe)
 
     def _validation(self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int):
         if (X_val is None) != (y_val is None):
