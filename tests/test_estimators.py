@@ -630,13 +630,13 @@ def test_memory_forecast_of_the_double_sum():
     size = (10**5, 10**3, 10**4)
     weights, n_rows = 4 * size[1] * size[2], size[0]
     implicit = LinearClassifier(method="implicit")
-    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
+    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1 + _memory.NUMBERS_A_ROW)
     implicit.set_params(batch_size=50)
-    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 50)
+    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 50 + _memory.NUMBERS_A_ROW)
     for method in ("umax", "vanilla"):
         for batch_size in ("auto", 50):
             model = LinearClassifier(method=method, batch_size=batch_size)
-            assert model.memory_forecast(*size) == weights + 8 * n_rows * 2
+            assert model.memory_forecast(*size) == weights + 8 * n_rows * (2 + _memory.NUMBERS_A_ROW)
 
 
 def test_a_ball_for_the_weights_needs_one_row_a_step(data):

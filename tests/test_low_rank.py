@@ -11,7 +11,7 @@ from bigcat._factors import Factors, as_public, as_trained
 from bigcat._jit import kernel
 from bigcat._random import new_state
 from bigcat._seam import draw, stands_for
-from bigcat._weights import as_rows
+from bigcat._weights import as_rows, is_sparse
 from bigcat.bounds import Complementary, Exact, NoiseContrastive
 from bigcat.noise import Gumbel
 from bigcat.samplers import Everything, Frequency, Shared
@@ -372,7 +372,9 @@ def test_bits_do_not_depend_on_the_pieces_of_an_epoch(data, monkeypatch):
 def test_when_products_apply(data, applies, options):
     options = {"sampler": Shared(5), "solver": SOLVER, "batch_size": 4, **options}
     parts = [options.pop(name) for name in ("sampler", "solver", "batch_size")]
-    assert _products.applies(problem_of(data, **options), *parts) == applies
+    problem = problem_of(data, **options)
+    dense = problem.rank is not None or not is_sparse(problem.rows)
+    assert _products.applies(dense, *parts) == applies
 
 
 def test_weights_as_people_see_them_give_the_same_scores(data):

@@ -371,7 +371,8 @@ def test_memory_forecast_counts_the_vectors():
         )
         for rank in (16, 32, None)
     )
-    vectors = 4 * 16 * 30_000
+    vectors, of_rows = 4 * 16 * 30_000, 8 * _memory.NUMBERS_A_ROW * 10**5
+    few, many = few - of_rows, many - of_rows
     assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
     assert 1.8 < many / few < 2.0
     assert few < 0.02 * full

@@ -350,6 +350,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         --------
         >>> from bigcat import LinearClassifier
         >>> LinearClassifier().memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
+        0.07...
+        >>> LinearClassifier(rank=None).memory_forecast(10**5, 20_000, 10_000) / 2**30
         0.9...
         """
         self._check_parameters()
