@@ -29,7 +29,7 @@ from bigcat.solvers._state import Average, Problem, State
 TRIAL_PART, LEAST_ROWS, MOST_ROWS = 8, 200, 50_000
 MOST_HELD_OUT = 1_000
 #: The same for trials that are whole fits, and the part of their rows that is held out.
-LEAST_ROWS_OF_FITS, MOST_ROWS_OF_FITS, HELD_OUT_PART = 2_000, 20_000, 8
+LEAST_ROWS_OF_FITS, MOST_ROWS_OF_FITS, HELD_OUT_PART = 5_000, 20_000, 8
 
 
 def search_rate(
