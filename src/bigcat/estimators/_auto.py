@@ -45,7 +45,7 @@ RANK, MOST_GROWTH = 256, 2.0
 #: ones; rows a batch; rows visited in all, within some passes, and the fewest steps; the rate where
 #: none is searched.
 FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
-ROWS_EMBEDDED, EMBEDDED_PASSES, LEAST_STEPS, EMBEDDED_RATE = 600_000, (3, 6), 200, 0.05
+ROWS_EMBEDDED, EMBEDDED_PASSES, LEAST_STEPS, EMBEDDED_RATE = 600_000, (3, 8), 200, 0.05
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
