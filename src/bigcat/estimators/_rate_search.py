@@ -93,10 +93,12 @@ def search_rate(
         value(best * step) > value(best) or value(best) == -np.inf
     ):
         best *= step
-    # Lower, where that is nearly as good: the fit itself has more passes, or more classes.
-    worst = tried[best] - rates.as_good * abs(tried[best])
-    lowest = min(rate for rate, found in tried.items() if found >= worst)
-    rate = rates.share * (np.sqrt(lowest * best) if rates.whole_fits else lowest)
+    if rates.whole_fits:
+        rate = _between(tried, best)
+    else:
+        # Of rates that are nearly as good the lowest: the fit itself has more passes.
+        worst = tried[best] - rates.as_good * abs(tried[best])
+        rate = rates.share * min(rate for rate, found in tried.items() if found >= worst)
     parts = replace(recipe.parts, solver=replace(solver, learning_rate=rate))
     a_row = min(pass_seconds, default=np.nan) / len(chosen)
     report = {
@@ -107,6 +109,17 @@ def search_rate(
         "forecast_seconds": a_row * problem.n_rows * recipe.max_epochs,
     }
     return replace(recipe, parts=parts), report
+
+
+def _between(tried: dict[float, float], best: float) -> float:
+    """Where the parabola through the best rate and its neighbours is highest, in their logarithms.
+
+    The best itself where a neighbour is missing.
+    """
+    below, at, above = (tried.get(rate, -np.inf) for rate in (best / 2.0, best, 2.0 * best))
+    if not np.isfinite(below + at + above) or max(below, above) >= at:
+        return best
+    return float(best * 2.0 ** (0.5 * (below - above) / (below - 2.0 * at + above)))
 
 
 def _rows_of_some_classes(

@@ -12,9 +12,9 @@ from bigcat.solvers._state import Problem
 class Rates(NamedTuple):
     """Learning rates to try, by factors of two, and how the best of them is found.
 
-    `share` is the part of the best that the fit takes, `as_good` the part of the log-likelihood by
-    which a lower rate may be worse and still be taken.  Trials are one pass over some rows, or
-    `whole_fits` to all rows of some classes.
+    Trials are one pass over some rows, of which the fit takes a `share` of the lowest rate that is
+    `as_good` as the best, within that part of the log-likelihood; or `whole_fits` to all rows of
+    some classes, where a parabola through the best and its neighbours gives the rate.
     """
 
     first: float
