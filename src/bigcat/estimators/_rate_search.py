@@ -94,7 +94,7 @@ def search_rate(
     ):
         best *= step
     if rates.whole_fits:
-        rate = _between(tried, best)
+        rate = min(_between(tried, best), rates.most)
     else:
         # Of rates that are nearly as good the lowest: the fit itself has more passes.
         worst = tried[best] - rates.as_good * abs(tried[best])

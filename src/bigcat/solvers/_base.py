@@ -14,7 +14,8 @@ class Rates(NamedTuple):
 
     Trials are one pass over some rows, of which the fit takes a `share` of the lowest rate that is
     `as_good` as the best, within that part of the log-likelihood; or `whole_fits` to all rows of
-    some classes, where a parabola through the best and its neighbours gives the rate.
+    some classes, where a parabola through the best and its neighbours gives the rate, but not more
+    than `most`: the fit has more steps, and so moves further at the same rate.
     """
 
     first: float
@@ -23,6 +24,7 @@ class Rates(NamedTuple):
     share: float = 1.0
     as_good: float = 0.005
     whole_fits: bool = False
+    most: float = math.inf
 
 
 SCHEDULES = ("linear", "constant")

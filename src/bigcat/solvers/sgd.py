@@ -107,7 +107,7 @@ class AdaGrad(Solver):
         check_schedule(self.schedule)
 
     def rates_to_try(self) -> Rates:
-        return Rates(0.05, 0.0125, 0.4, whole_fits=True)
+        return Rates(0.05, 0.0125, 0.4, whole_fits=True, most=0.1)
 
     def lower(self) -> AdaGradTag:
         if self.schedule != "constant":
