@@ -349,9 +349,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         Examples
         --------
         >>> from bigcat import LinearClassifier
-        >>> LinearClassifier().memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
+        >>> low, full = LinearClassifier(n_threads=1), LinearClassifier(rank=None, n_threads=1)
+        >>> low.memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
         0.07...
-        >>> LinearClassifier(rank=None).memory_forecast(10**5, 20_000, 10_000) / 2**30
+        >>> full.memory_forecast(10**5, 20_000, 10_000) / 2**30
         0.9...
         """
         self._check_parameters()

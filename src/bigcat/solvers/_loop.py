@@ -6,6 +6,7 @@ The loop owns time, shuffling, finiteness, callbacks and stopping; the kernel be
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -213,6 +214,7 @@ def run_epochs(
     n_threads = settings.n_threads if _can_share(plan) else 1
     dense = problem.rank is not None or not is_sparse(problem.rows)
     by_products = _products.applies(dense, parts.sampler, parts.solver, batch_size)
+    kernel = train_batches if by_products else train_rows
     works: list[Any] = [
         _products.make_work(problem, batch_size, state.weights)
         if by_products
@@ -237,7 +239,7 @@ def run_epochs(
 
     def part(thread: int, first: int, last: int, scale: float, n_together: int):
         nonlocal squared_norm
-        value, cursor, scale, squared_norm = train_rows(
+        value, cursor, scale, squared_norm = kernel(
             rows[thread],
             problem.labels,
             problem.row_weights,
@@ -268,45 +270,9 @@ def run_epochs(
             state.sweep_cursor = cursor
         return value, scale
 
-    def product_part(thread: int, first: int, last: int, scale: float, n_together: int):
-        value, cursor, scale = train_batches(
-            rows[thread],
-            problem.labels,
-            problem.row_weights,
-            order.rows,
-            first,
-            last,
-            plan,
-            bound,
-            samplers[thread],
-            solver,
-            rngs[thread],
-            state.weights,
-            state.intercepts,
-            state.weights_state,
-            state.intercepts_state,
-            state.local,
-            works[thread],
-            order.geometry.squared_norms,
-            state.iteration,
-            state.epoch,
-            local_progress(0 if settings.fresh_rows else state.epoch),
-            (state.sweep_cursor + thread * len(state.weights) // n_together) % len(state.weights),
-            scale,
-            n_together,
-        )
-        if thread == 0:
-            state.sweep_cursor = cursor
-        return value, scale
-
     def chunk(first: int, last: int) -> float:
         nonlocal scale
-        if by_products:
-            with _products.one_thread_each():
-                value, scale = train_together(
-                    product_part, first, last, scale, n_threads, plan, solver, state
-                )
-        elif all_classes:
+        if all_classes:
             value, scale = _exact.train(
                 problem,
                 plan,
@@ -320,7 +286,11 @@ def run_epochs(
                 n_threads,
             )
         else:
-            value, scale = train_together(part, first, last, scale, n_threads, plan, solver, state)
+            alone: Any = _products.one_thread_each() if by_products else contextlib.nullcontext()
+            with alone:
+                value, scale = train_together(
+                    part, first, last, scale, n_threads, plan, solver, state
+                )
         return value
 
     started = time.perf_counter()

@@ -164,18 +164,20 @@ def train_batches(
     intercepts_state,
     local,
     work,
-    squared_norms,
+    geometry,
     iteration,
     epoch,
     progress,
     sweep_cursor,
     scale,
+    squared_norm,
     n_threads,
 ):
     """Train on rows ``order[first:last]``, as `train_rows` does, with classes drawn a batch.
 
     A batch's classes are those drawn and then the labels that were not; a row's other classes are
-    those drawn but its label.  Returns the sum of the rows' values, and the cursor and scale.
+    those drawn but its label.  `geometry` has the rows' norms where the solver needs them, and
+    `squared_norm` is not used.  Returns what `train_rows` does.
     """
     shared_rng, rng = rng, rng.copy()
     n_classes, width = intercepts.shape[0], weights.shape[1]
@@ -233,7 +235,9 @@ def train_batches(
             weight = row_weights[i] * plan.gradient_scale
             far = 0.0
             if plan.damped:
-                size = squared_reach(rows, hidden[r], vectors[place], scale, squared_norms[i])
+                size = squared_reach(
+                    rows, hidden[r], vectors[place], scale, geometry.squared_norms[i]
+                )
                 far = (shrunk * size + intercept_norm) / n_rows
             value += row_weights[i] * visit(
                 solver,
@@ -295,4 +299,4 @@ def train_batches(
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, sweep_cursor, scale
+    return value, sweep_cursor, scale, squared_norm
