@@ -70,9 +70,9 @@ def _is_whole(estimator: Any, sizes: Sizes) -> bool:
 def _rank_for(estimator: Any, sizes: Sizes) -> tuple[int | None, str]:
     """Full or low rank, and why.
 
-    On every data set of ``docs/results.md`` with many classes and features low rank predicts better
-    than full rank, the more so the fewer rows a class has.  What speaks against it is a matrix of
-    weights that is small anyway, and parts that were chosen for full rank.
+    On most data sets of ``docs/results.md`` low rank predicts better than full rank, the more so
+    the fewer rows a class has.  What speaks against it is a matrix of weights that is small anyway,
+    and parts that were chosen for full rank.
     """
     n_full = sizes.n_features * sizes.n_classes
     given = [name for name in ("solver", "sampler") if getattr(estimator, name) != "auto"]
