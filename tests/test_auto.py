@@ -83,12 +83,12 @@ def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
             "low rank, from which rare classes gain; vectors of length",
         ),
         ({}, {"n_rows": 500, "n_classes": 200}, None, "few rows; 500 rows are few enough"),
-        ({}, {}, None, "full rank, which has no more weights than low rank; 100 classes are few"),
+        ({}, {}, None, "full rank, which has less than half the weights of low rank; 100 classes"),
         (
             {},
             {"n_features": 100, "n_classes": 20_000},
             None,
-            "full rank, which has no more weights",
+            "full rank, which has less than half the weights",
         ),
         ({"solver": "sgd"}, {"n_classes": 20_000}, None, "full rank, since solver was given; "),
         (

@@ -82,7 +82,7 @@ def _rank_for(estimator: Any, sizes: Sizes) -> tuple[int | None, str]:
         what = " and ".join(given) or "noise"
         return None, f"full rank, since {what} {'were' if len(given) > 1 else 'was'} given"
     if n_weights(sizes.n_features, sizes.n_classes, RANK) > MOST_GROWTH * n_full:
-        return None, "full rank, which has no more weights than low rank"
+        return None, "full rank, which has less than half the weights of low rank"
     return RANK, "low rank, from which rare classes gain"
 
 
