@@ -7,7 +7,6 @@ from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
 from bigcat.estimators import _auto
-from bigcat.estimators._rate_search import _between, _rows_of_some_classes
 from bigcat.estimators._recipe import Sizes
 from bigcat.solvers import AdaGrad
 
@@ -133,7 +132,7 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     recipe = choice(estimator, n_classes=20_000)
     assert (recipe.parts.sampler.name, recipe.parts.sampler.n_negatives) == ("shared", 40)
     assert (recipe.batch_size, recipe.max_epochs, recipe.l2, recipe.n_threads) == (8, 2, 0.1, 1)
-    assert recipe.parts.solver == AdaGrad(0.3, schedule="linear")
+    assert recipe.parts.solver == AdaGrad(0.3, schedule="linear", power=1.25)
     assert not recipe.searches_rate
     assert choice(LinearClassifier(rank=5, sampler="uniform")).parts.sampler.name == "uniform"
     given = choice(LinearClassifier(rank=5, solver="umax", sampler="frequency"))
@@ -159,18 +158,13 @@ def test_all_classes_are_not_visited_where_averaging_the_weights_costs_more():
     assert (short.bound.name, short.solver.average) == ("complementary", False)
 
 
-def test_a_search_by_whole_fits_is_reported():
+def test_a_fit_of_low_rank_tells_what_it_does():
     X, y = rows(2_400, 30, sparse=False)
     X = X.astype(np.float64)
     model = LinearClassifier(rank=4, random_state=0).fit(X, y)
     told = model.history_.choice
-    search = told["rate_search"]
-    trials = search["trials"]
-    best = max(trials, key=trials.get)
-    assert told["learning_rate"] == min(_between(trials, best), 0.1)
-    assert 0.0125 <= min(trials) <= max(trials) <= 0.4
-    assert 0 < search["trial_rows"] < 2_400  # of the rows of those classes some are held out
-    assert search["forecast_seconds"] > 0.0
+    assert told["learning_rate"] == _auto.EMBEDDED_RATE
+    assert "rate_search" not in told
     assert (told["solver"], told["rank"]) == ("adagrad", 4)
     assert model.n_iter_ == told["max_epochs"] == 11  # 200 batches of 128
     assert np.isnan(model.history_["validation_log_likelihood"]).all()  # all rows are fitted
@@ -181,29 +175,12 @@ def test_a_search_by_whole_fits_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("trials", "rate"),
-    [
-        ({0.05: -2.0, 0.1: -1.0, 0.2: -2.0}, 0.1),
-        ({0.05: -1.0, 0.1: -1.0 + 1e-9, 0.2: -5.0}, 0.1 / 2**0.5),
-        ({0.1: -1.0, 0.2: -2.0}, 0.1),  # a neighbour is missing
-        ({0.05: -2.0, 0.1: -1.0, 0.2: -np.inf}, 0.1),
-    ],
+    "parameters", [{"rank": 4}, {"rank": None, "method": "one-vs-each"}], ids=str
 )
-def test_the_rate_of_whole_fits_is_the_top_of_a_parabola(trials, rate):
-    assert _between(trials, 0.1) == pytest.approx(rate)
-
-
-def test_rows_of_a_trial_are_whole_classes():
-    labels = np.random.default_rng(0).integers(300, size=60_000)
-    chosen, judges = _rows_of_some_classes(labels, 300, np.random.RandomState(0))
-    taken = np.unique(labels[chosen])
-    together = np.sort(np.concatenate([chosen, judges]))
-    assert np.array_equal(together, np.flatnonzero(np.isin(labels, taken)))
-    assert 60_000 / 8 < len(together) < 60_000 / 8 + 300
-    assert len(judges) == len(together) // 8
-    assert np.isin(labels[judges], taken).all()
-    nobody = _rows_of_some_classes(np.arange(50), 50, np.random.RandomState(0))[1]
-    assert len(nobody) == 0
+def test_the_first_part_of_training_forecasts_the_rest(parameters):
+    X, y = rows(4_000, 30)
+    history = LinearClassifier(**parameters, max_epochs=20, n_threads=1).fit(X, y).history_
+    assert 0.2 < history.forecast_seconds / history[-1]["seconds"] < 5.0  # of a busy machine
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "logistic"])
@@ -342,11 +319,12 @@ def test_bad_parameters_are_told_before_any_work(parameters, message):
         LinearClassifier(**parameters).fit(X, y)
 
 
+@pytest.mark.parametrize("rank", ["auto", None])
 @pytest.mark.parametrize("n_classes", [2_100, 4_200])
-def test_a_row_for_each_class_is_fitted_without_holding_any_out(n_classes):
+def test_a_row_for_each_class_is_fitted_without_holding_any_out(rank, n_classes):
     X = scipy.sparse.eye_array(n_classes, dtype=np.float32, format="csr")
-    model = LinearClassifier(random_state=0).fit(X, np.arange(n_classes))
-    assert "no row can be held out" in model.history_.choice["reason"]
+    model = LinearClassifier(rank=rank, random_state=0).fit(X, np.arange(n_classes))
+    assert ("no row can be held out" in model.history_.choice["reason"]) == (rank is None)
     assert model.log_proba_of(X, np.arange(n_classes)).mean() > -np.log(n_classes)
     with pytest.raises(ValueError, match="no validation row has a class"):
         LinearClassifier(early_stopping=True, random_state=0).fit(X, np.arange(n_classes))

@@ -6,8 +6,7 @@ highest scores, so that nothing overflows and no more than a block need be kept.
 
 import math
 
-import numpy as np
-
+from bigcat._blas import product
 from bigcat._jit import device, generic, implement, maximum
 from bigcat._vector import vector_exp
 from bigcat._weights import DenseRows, SparseRows
@@ -106,7 +105,7 @@ def _(rows, first, weights, intercepts, start, out):
 @implement(score_block, DenseRows)
 def _(rows, first, weights, intercepts, start, out):
     n_rows, n = out.shape
-    np.dot(rows.values[first : first + n_rows], weights[start : start + n].T, out)
+    product(rows.values[first : first + n_rows], False, weights[start : start + n], True, out)
     for r in range(n_rows):
         for k in range(n):
             out[r, k] += intercepts[start + k]

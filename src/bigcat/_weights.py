@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from bigcat._jit import device, generic, implement, kernel, prefetch
-from bigcat._seam import move, move_vector
+from bigcat._seam import move
 
 
 class DenseRows(NamedTuple):
@@ -316,18 +316,6 @@ def update_slots(weights, state, gradient, touched, n, solver, rate):
             if g[j] != 0.0:
                 move(solver, rate, w, s, j, g[j])
                 g[j] = 0.0
-
-
-@device
-def move_slots(weights, state, gradient, slot_of, touched, n, solver, rate):
-    """Move the `n` touched majors as vectors, and leave the slots empty."""
-    one = weights.dtype.type(1.0)
-    for place in range(n):
-        major, g = touched[place], gradient[place]
-        move_vector(solver, rate, weights[major], state[major], one, g)
-        for j in range(g.shape[0]):
-            g[j] = 0.0
-        slot_of[major] = -1
 
 
 # A posterior keeps four numbers a weight.  What is done with them is an *action*, a tag with no

@@ -42,10 +42,13 @@ N_NEGATIVES = 24
 #: The rank, where it is chosen; and how many times the weights of full rank it may need.
 RANK, MOST_GROWTH = 256, 2.0
 #: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
-#: ones; rows a batch; rows visited in all, within some passes, and the fewest steps; the rate where
-#: none is searched.
+#: ones; rows a batch; rows visited in all, and the fewest steps.
 FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
-ROWS_EMBEDDED, EMBEDDED_PASSES, LEAST_STEPS, EMBEDDED_RATE = 600_000, (3, 8), 200, 0.05
+ROWS_EMBEDDED, LEAST_STEPS = 600_000, 200
+#: With all classes and with drawn ones: the rate, and the fewest and most passes; and how it falls.
+EMBEDDED_RATE, EMBEDDED_PASSES = 0.05, (3, 7)
+SAMPLED_RATE, SAMPLED_PASSES = 0.065, (3, 8)
+RATE_POWER = 1.25
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -107,18 +110,23 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if estimator.solver != "auto":
         recipe = from_parameters(_With(estimator, **changed))
         return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
-    searches = estimator.learning_rate == "auto"
-    rate = EMBEDDED_RATE if searches else float(estimator.learning_rate)
+    # Not searched: trials on a part of the rows or classes missed the best rate by as much as this
+    # one does, for twice the time (decision 18).
+    rate, passes = EMBEDDED_RATE, EMBEDDED_PASSES
+    if method != "exact":
+        rate, passes = SAMPLED_RATE, SAMPLED_PASSES
+    if estimator.learning_rate != "auto":
+        rate = float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
     batch_size = EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size)
-    passes = int(np.clip(ROWS_EMBEDDED // sizes.n_rows, *EMBEDDED_PASSES))
-    passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
-    changed |= {"solver": AdaGrad(rate, schedule="linear"), "learning_rate": "auto"}
+    n_passes = int(np.clip(ROWS_EMBEDDED // sizes.n_rows, *passes))
+    n_passes = max(n_passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
+    solver = AdaGrad(rate, schedule="linear", power=RATE_POWER)
+    changed |= {"solver": solver, "learning_rate": "auto"}
     recipe = replace(
         from_parameters(_With(estimator, **changed)),
         batch_size=batch_size,
-        max_epochs=int(setting(estimator, "max_epochs", auto=passes)),
-        searches_rate=searches,
+        max_epochs=int(setting(estimator, "max_epochs", auto=n_passes)),
     )
     if not stops:
         recipe = replace(recipe, stop=lambda: NoGain(None, 1))

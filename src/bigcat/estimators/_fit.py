@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from bigcat.solvers.lbfgs import run_lbfgs
 #: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
 MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
+#: Seconds of training after which the rest is forecast.
+FORECAST_AFTER = 1.0
 
 
 def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
@@ -84,6 +87,7 @@ class Fit:
         self.training_sample = self._sample_for_log_likelihood()
         self.history = History()
         self.compile_seconds = 0.0
+        self.training_since = 0.0
         self.stop = recipe.stop()
         # Of the epoch with the highest value: value, epoch, weights, intercepts.
         self.best: tuple[float, int, Any, Any] = (-np.inf, 0, None, None)
@@ -111,6 +115,11 @@ class Fit:
             n_threads=self.recipe.n_threads,
         )
         fitted: Any = state.average or state
+
+        def on_chunk(done: float, value: float) -> None:
+            report(len(self.history) + done, value)
+            self._forecast(done, settings.max_epochs)
+
         run_epochs(
             p,
             self.parts,
@@ -121,7 +130,7 @@ class Fit:
             on_epoch=lambda value, seconds: self._on_epoch(
                 value, seconds, as_public(fitted.weights, p), fitted.intercepts
             ),
-            on_chunk=lambda done, value: report(len(self.history) + done, value),
+            on_chunk=on_chunk,
         )
         public = as_public(fitted.weights, p, for_good=True)
         weights, intercepts = self._best_or(public, fitted.intercepts)
@@ -215,6 +224,14 @@ class Fit:
 
     def _on_compiled(self, seconds: float) -> None:
         self.compile_seconds = self.before.compile_seconds + seconds
+        self.training_since = time.perf_counter()
+
+    def _forecast(self, part: float, n_epochs: int) -> None:
+        """Once, from the first part of the first epoch."""
+        seconds = time.perf_counter() - self.training_since
+        enough = seconds >= FORECAST_AFTER or part == 1.0
+        if enough and self.history.forecast_seconds is None:
+            self.history.forecast_seconds = self.before.seconds + n_epochs * seconds / part
 
     def _on_epoch(self, value: float, seconds: float, weights, intercepts) -> bool:
         """Record an epoch; true when the fit should stop."""

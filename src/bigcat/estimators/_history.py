@@ -18,6 +18,8 @@ class History(list):
     training rows after the epoch; NaN for a bound), ``validation_log_likelihood`` (mean a row;
     NaN where there is no validation set).  ``choice`` is what ``method="auto"`` chose, with its
     ``reason`` and the trials of the learning rate; None where a method was named.
+    ``forecast_seconds`` is what the first second of training said of all epochs, the most that the
+    fit could take; None for solvers without epochs of a known length.
 
     Examples
     --------
@@ -27,9 +29,15 @@ class History(list):
     ([-2.0, -1.5], 2)
     """
 
-    def __init__(self, rows: Iterable[dict] = (), choice: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        rows: Iterable[dict] = (),
+        choice: dict[str, Any] | None = None,
+        forecast_seconds: float | None = None,
+    ) -> None:
         super().__init__(rows)
         self.choice = choice
+        self.forecast_seconds = forecast_seconds
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):

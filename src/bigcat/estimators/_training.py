@@ -59,7 +59,7 @@ def train(
 def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_state, start):
     everything = data
     chosen_by_us = validation is None and recipe.choice is not None
-    if validation is None and (recipe.early_stopping or _search_needs_rows(recipe)):
+    if validation is None and (recipe.early_stopping or recipe.searches_rate):
         try:
             data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
         except ValueError:
@@ -69,18 +69,17 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
     before = Before()
     if recipe.searches_rate and start is None:
         problem = make_problem(estimator, recipe, data, classes)
-        found = search_rate(recipe, *data, validation, problem, estimator.init, random_state)
-        if found is None:
-            recipe = without_held_out_rows(recipe)
-        else:
-            recipe, report = found
-            before = Before(
-                seconds=report["seconds"] - report["compile_seconds"],
-                compile_seconds=report["compile_seconds"],
-            )
-            rate = getattr(recipe.parts.solver, "learning_rate", None)
-            told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
-            recipe = replace(recipe, choice=told)
+        assert validation is not None
+        recipe, report = search_rate(
+            recipe, *data, validation, problem, estimator.init, random_state
+        )
+        before = Before(
+            seconds=report["seconds"] - report["compile_seconds"],
+            compile_seconds=report["compile_seconds"],
+        )
+        rate = getattr(recipe.parts.solver, "learning_rate", None)
+        told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
+        recipe = replace(recipe, choice=told)
     if chosen_by_us and not recipe.early_stopping:  # what was held out was for the search only
         data, validation = everything, None
     problem = make_problem(estimator, recipe, data, classes)
@@ -92,13 +91,9 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
         outcome = _refit(
             estimator, recipe, everything, classes, random_state, start, history, best_epoch
         )
-        outcome.history = History([*history, *outcome.history])
+        outcome.history = History([*history, *outcome.history], None, history.forecast_seconds)
     outcome.history.choice = recipe.choice
     return outcome
-
-
-def _search_needs_rows(recipe: Recipe) -> bool:
-    return recipe.searches_rate and not recipe.parts.solver.rates_to_try().whole_fits
 
 
 def _refit(estimator, recipe, data, classes, random_state, start, history, n_epochs: int):

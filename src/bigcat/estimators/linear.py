@@ -590,7 +590,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.intercept_ = outcome.intercept
         before = self.history_ if append else []
         choice = outcome.history.choice
-        self.history_: History = History([*before, *outcome.history], choice=choice)
+        rows, forecast = [*before, *outcome.history], outcome.history.forecast_seconds
+        self.history_: History = History(rows, choice, forecast)
         self.n_iter_: int = len(self.history_)
         self._resume = outcome.resume
         self.exact_classes_ = classes[outcome.head]

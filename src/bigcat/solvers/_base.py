@@ -12,10 +12,8 @@ from bigcat.solvers._state import Problem
 class Rates(NamedTuple):
     """Learning rates to try, by factors of two, and how the best of them is found.
 
-    Trials are one pass over some rows, of which the fit takes a `share` of the lowest rate that is
-    `as_good` as the best, within that part of the log-likelihood; or `whole_fits` to all rows of
-    some classes, where a parabola through the best and its neighbours gives the rate, but not more
-    than `most`: the fit has more steps, and so moves further at the same rate.
+    The fit takes a `share` of the lowest rate that is `as_good` as the best, within that part of
+    the log-likelihood.
     """
 
     first: float
@@ -23,8 +21,6 @@ class Rates(NamedTuple):
     highest: float
     share: float = 1.0
     as_good: float = 0.005
-    whole_fits: bool = False
-    most: float = math.inf
 
 
 SCHEDULES = ("linear", "constant")

@@ -26,6 +26,7 @@ from bigcat._all_classes import (
     finish,
     join,
 )
+from bigcat._blas import product
 from bigcat._jit import device, kernel, maximum, prefetch
 from bigcat._seam import damping, rate
 from bigcat._vector import vector_exp
@@ -210,7 +211,7 @@ def train_sparse(
 def _dense_products(weights, x, out):
     """out = weights . x^T; alone, a row is cheaper without the library of products."""
     if x.shape[0] > 1:
-        np.dot(weights, x.T, out)
+        product(weights, False, x, True, out)
         return
     for k in range(weights.shape[0]):
         w, total = weights[k], weights.dtype.type(0.0)
@@ -223,10 +224,10 @@ def _dense_products(weights, x, out):
 def _dense_add(weights, factor, slopes, x, scratch):
     """weights += factor * slopes . x."""
     if x.shape[0] > 1:
-        product = scratch[: weights.shape[0]]
-        np.dot(slopes, x, product)
+        sums = scratch[: weights.shape[0]]
+        product(slopes, False, x, False, sums)
         for k in range(weights.shape[0]):
-            w, more = weights[k], product[k]
+            w, more = weights[k], sums[k]
             for j in range(w.shape[0]):
                 w[j] += factor * more[j]
         return

@@ -14,12 +14,16 @@ from bigcat.solvers._state import Problem
 
 
 class Work(NamedTuple):
-    """Scratch memory of a thread: the features' gradients, and where a class is in the batch."""
+    """Scratch memory of a thread: a batch's entries by feature, and where a class is in it."""
 
-    gradient: np.ndarray
-    slot_of: np.ndarray
-    touched: np.ndarray
-    place_of: np.ndarray
+    back: np.ndarray  # gradients of the rows' embeddings
+    gradient: np.ndarray  # of one feature's vector
+    slot_of: np.ndarray  # of a feature, -1 between batches
+    features: np.ndarray
+    ends: np.ndarray
+    members: np.ndarray
+    values: np.ndarray
+    place_of: np.ndarray  # of a class, -1 between batches
 
 
 def applies(dense: bool, sampler: Sampler, solver: Solver, batch_size: int) -> bool:
@@ -29,22 +33,27 @@ def applies(dense: bool, sampler: Sampler, solver: Solver, batch_size: int) -> b
 
 
 def make_work(problem: Problem, batch_size: int, weights: np.ndarray) -> Work:
-    n_slots = feature_slots(problem, batch_size)
-    n_majors = len(weights) if n_slots else 0
+    embeds, rows = problem.rank is not None, problem.rows
+    n_entries = 0
+    if embeds and is_sparse(rows):
+        n_entries = batch_size * int(np.diff(rows.indptr).max(initial=1))
+    n_features = problem.n_features if n_entries else 0
+    n_touched = min(n_features, n_entries)
     return Work(
-        gradient=np.zeros((n_slots, weights.shape[1]), weights.dtype),
-        slot_of=np.full(n_majors, -1, np.int32),
-        touched=np.empty(n_slots, np.int64),
+        back=np.empty((batch_size if embeds else 0, weights.shape[1]), weights.dtype),
+        gradient=np.empty(weights.shape[1], weights.dtype),
+        slot_of=np.full(n_features, -1, np.int32),
+        features=np.empty(n_touched, np.int32),
+        ends=np.empty(n_touched, np.int64),
+        members=np.empty(n_entries, np.int32),
+        values=np.empty(n_entries, weights.dtype),
         place_of=np.full(problem.n_classes, -1, np.int32),
     )
 
 
-def feature_slots(problem: Problem, batch_size: int) -> int:
-    """The most features that a batch of sparse rows can touch, where they have vectors."""
-    if problem.rank is None or not is_sparse(problem.rows):
-        return 0
-    a_row = int(np.diff(problem.rows.indptr).max(initial=1))
-    return min(problem.n_features, batch_size * a_row)
+def entry_numbers(n_features: int, n_entries: int) -> int:
+    """Numbers that the entries of a batch of sparse rows need, where features have vectors."""
+    return n_features + 3 * min(n_features, n_entries) + 2 * n_entries
 
 
 def work_numbers(batch_size: int, n_drawn: int, width: int) -> int:

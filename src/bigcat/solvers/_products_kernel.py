@@ -3,17 +3,19 @@
 A row is a dense vector h, the row itself or its embedding.  With the batch's vectors H (n, width)
 and those of the drawn classes V (m, width), scores are H V', and with the slopes G (n, m) of the
 rows' values the gradients are G' H for the classes and G V for the rows' embeddings: three products
-for which processors are made, and each class is fetched once a batch.
+for which processors are made, and each class is fetched once a batch.  A label that was not drawn
+matters to its own rows only, and is kept apart from the products.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bigcat._embedded import EmbeddedRows, accumulate_features, embed
+from bigcat._blas import product
+from bigcat._embedded import EmbeddedRows, embed
 from bigcat._jit import device, generic, implement, kernel
 from bigcat._seam import Pace, damping, draw, move, move_vector, rate, stands_for, visit
-from bigcat._weights import DenseRows, SparseRows, move_slots
+from bigcat._weights import DenseRows, SparseRows
 from bigcat.solvers._kernel import NEGLIGIBLE, SMALLEST_SCALE, fold, sweep
 
 
@@ -49,7 +51,8 @@ def _(rows, order, start, vectors, first, factor, out):
 
 @implement(embed_batch, DenseRows)
 def _(rows, order, start, vectors, first, factor, out):
-    np.dot(_gathered_rows(rows, order, start, out.shape[0], factor), vectors[first:], out)
+    x = _gathered_rows(rows, order, start, out.shape[0], factor)
+    product(x, False, vectors[first:], False, out)
 
 
 @device
@@ -84,18 +87,65 @@ def _(rows, hidden, label_vector, scale, squared_norm):
 
 
 @generic
-def move_embedding(rows, order, start, slopes, vectors, weights, state, scale, work, solver, rate):
+def move_embedding(
+    rows,
+    order,
+    start,
+    slopes,
+    label_slopes,
+    places,
+    vectors,
+    scale,
+    weights,
+    state,
+    work,
+    solver,
+    rate,
+):
     """Move the vectors of the batch's features, from the slopes and the classes' old vectors."""
 
 
 @implement(move_embedding, DenseRows)
-def _(rows, order, start, slopes, vectors, weights, state, scale, work, solver, rate):
+def _(
+    rows,
+    order,
+    start,
+    slopes,
+    label_slopes,
+    places,
+    vectors,
+    scale,
+    weights,
+    state,
+    work,
+    solver,
+    rate,
+):
     pass
 
 
 @implement(move_embedding, EmbeddedRows)
-def _(rows, order, start, slopes, vectors, weights, state, scale, work, solver, rate):
-    back, factor = np.dot(slopes, vectors), weights.dtype.type(scale * rows.unit)
+def _(
+    rows,
+    order,
+    start,
+    slopes,
+    label_slopes,
+    places,
+    vectors,
+    scale,
+    weights,
+    state,
+    work,
+    solver,
+    rate,
+):
+    n_rows, n = slopes.shape
+    back, factor = work.back[:n_rows], weights.dtype.type(scale * rows.unit)
+    product(slopes, False, vectors[:n], False, back)
+    for r in range(n_rows):
+        if places[r] >= n:
+            _add(back[r], label_slopes[r], vectors[places[r]])
     move_batch(
         rows.rows, order, start, back, factor, weights, state, rows.n_classes, work, solver, rate
     )
@@ -108,20 +158,57 @@ def move_batch(rows, order, start, back, factor, vectors, state, first, work, so
 
 @implement(move_batch, SparseRows)
 def _(rows, order, start, back, factor, vectors, state, first, work, solver, rate):
-    gradient, slot_of, touched = work.gradient, work.slot_of, work.touched
-    n_touched = np.zeros(1, np.int64)
-    for r in range(back.shape[0]):
-        for j in range(back.shape[1]):
-            back[r, j] *= factor
+    ends, members, values, gradient = work.ends, work.members, work.values, work.gradient
+    one = vectors.dtype.type(1.0)
+    begin = 0
+    for place in range(_by_feature(rows, order, start, back.shape[0], work)):
+        major, end = first + work.features[place], ends[place]
+        for j in range(gradient.shape[0]):
+            gradient[j] = 0.0
+        for p in range(begin, end):
+            row, x = back[members[p]], factor * values[p]
+            for j in range(gradient.shape[0]):
+                gradient[j] += x * row[j]
+        move_vector(solver, rate, vectors[major], state[major], one, gradient)
+        begin = end
+
+
+@device
+def _by_feature(rows, order, start, n_rows, work):
+    """Sort a batch's entries by feature, so that each feature's vector is fetched once.
+
+    Returns the number of features, ``work.features``; those of the rows ``work.members`` that have
+    a feature, with its ``work.values``, end at its ``work.ends`` and begin where the last one's do.
+    """
+    slot_of, features, ends = work.slot_of, work.features, work.ends
+    n = 0
+    for r in range(n_rows):
         i = order[start + r]
-        accumulate_features(rows, i, first, back[r], gradient, slot_of, touched, n_touched)
-    move_slots(vectors, state, gradient, slot_of, touched, n_touched[0], solver, rate)
+        for p in range(rows.indptr[i], rows.indptr[i + 1]):
+            feature = rows.indices[p]
+            if slot_of[feature] < 0:
+                slot_of[feature], features[n], ends[n] = n, feature, 0
+                n += 1
+            ends[slot_of[feature]] += 1
+    total = 0
+    for place in range(n):  # for now where they begin
+        total, ends[place] = total + ends[place], total
+    for r in range(n_rows):
+        i = order[start + r]
+        for p in range(rows.indptr[i], rows.indptr[i + 1]):
+            place = slot_of[rows.indices[p]]
+            work.members[ends[place]], work.values[ends[place]] = r, rows.values[p]
+            ends[place] += 1
+    for place in range(n):
+        slot_of[features[place]] = -1
+    return n
 
 
 @implement(move_batch, DenseRows)
 def _(rows, order, start, back, factor, vectors, state, first, work, solver, rate):
-    x = _gathered_rows(rows, order, start, back.shape[0], factor)
-    gradient, one = np.dot(x.T, back), vectors.dtype.type(1.0)
+    x, one = _gathered_rows(rows, order, start, back.shape[0], factor), vectors.dtype.type(1.0)
+    gradient = np.empty((x.shape[1], back.shape[1]), vectors.dtype)
+    product(x, True, back, False, gradient)
     for feature in range(gradient.shape[0]):
         major = first + feature
         move_vector(solver, rate, vectors[major], state[major], one, gradient[feature])
@@ -143,6 +230,37 @@ def _in_order(classes, n):
     for c in range(n):
         n_misplaced += classes[c] != c
     return n_misplaced == 0
+
+
+@device
+def _leave_out(values, place, n_always, n):
+    """Take entry `place` out of the first `n`, so that the first `n_always` stay at the front."""
+    if place < n_always:
+        values[place], place = values[n_always - 1], n_always - 1
+    values[place] = values[n - 1]
+
+
+@device
+def _put_back(values, place, n_always, n, value):
+    """Undo `_leave_out`, with a new `value` at the place."""
+    hole = n_always - 1 if place < n_always else place
+    values[n - 1], values[hole] = values[hole], values[place]
+    values[place] = value
+
+
+@device
+def _inner(a, b):
+    total = a.dtype.type(0.0)
+    for j in range(a.shape[0]):
+        total += a[j] * b[j]
+    return total
+
+
+@device
+def _add(vector, factor, other):
+    """vector += factor * other."""
+    for j in range(vector.shape[0]):
+        vector[j] += factor * other[j]
 
 
 @kernel
@@ -180,30 +298,35 @@ def train_batches(
     `squared_norm` is not used.  Returns what `train_rows` does.
     """
     shared_rng, rng = rng, rng.copy()
-    n_classes, width = intercepts.shape[0], weights.shape[1]
+    n_classes, width, number = intercepts.shape[0], weights.shape[1], weights.dtype.type
     batch_size = min(plan.batch_size, last - first)
     most = min(plan.width + 1, n_classes) + batch_size
     classes, counts = np.empty(most + 1, np.int64), np.empty(most + 1)
     gathered = np.empty((most, width), weights.dtype)
     class_gradient = np.empty((most, width), weights.dtype)
+    intercept_gradient = np.empty(most)
     hidden_buffer = np.empty((batch_size, width), weights.dtype)
     score_buffer = np.empty(batch_size * most, weights.dtype)
     place_of, places = work.place_of, np.empty(batch_size, np.int64)
-    others, row_counts, row_slopes = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1)
+    label_slopes = np.empty(batch_size, weights.dtype)
+    levels, others = np.empty(most + 1), np.empty(most + 1)
+    row_counts, slopes = np.empty(most + 1), np.empty(most + 1)
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
-    one = weights.dtype.type(1.0)
     value = 0.0
     for start in range(first, last, plan.batch_size):
         n_rows = min(plan.batch_size, last - start)
         iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
         shrunk = (1.0 / (1.0 + step_rate * plan.shrink)) ** n_threads
-        weight_rate = weights.dtype.type(step_rate / scale)
-        intercept_rate = weights.dtype.type(step_rate * plan.intercept_scale)
+        weight_rate, intercept_rate = (
+            number(step_rate / scale),
+            number(step_rate * plan.intercept_scale),
+        )
 
         n, n_always = draw(sampler, rng, rows, 0, -1, classes, counts)
         for c in range(n):
             place_of[classes[c]] = c
+            levels[c] = intercepts[classes[c]]
         n_all = n
         for r in range(n_rows):
             y = labels[order[start + r]]
@@ -215,23 +338,29 @@ def train_batches(
         hidden = hidden_buffer[:n_rows]
         hidden_vectors(rows, order, start, weights, scale, hidden)
         vectors = gathered[:n_all]
-        if n_all == n_classes and _in_order(classes, n_all):
+        if n == n_classes and _in_order(classes, n):
             vectors = weights[:n_classes]
         else:
             _gather(weights, classes, n_all, vectors)
-        scores = score_buffer[: n_rows * n_all].reshape(n_rows, n_all)
-        np.dot(hidden, vectors.T, scores)
+        scores = score_buffer[: n_rows * n].reshape(n_rows, n)
+        product(hidden, False, vectors[:n], True, scores)
 
         for r in range(n_rows):
             i, place, row = order[start + r], places[r], scores[r]
-            m = 0
             for c in range(n):
-                if c != place:
-                    others[m] = intercepts[classes[c]] + scale * row[c]
-                    row_counts[m] = counts[c]
-                    m += 1
-            label = classes[place]
-            row_counts[m] = stands_for(sampler, label)
+                others[c] = levels[c] + scale * row[c]
+                row_counts[c] = counts[c]
+            m, m_always = n, n_always
+            if place < n:
+                label_score = others[place]
+                _leave_out(others, place, n_always, n)
+                _leave_out(row_counts, place, n_always, n)
+                m -= 1
+                m_always -= 1 if place < n_always else 0
+            else:
+                inner = _inner(hidden[r], vectors[place])
+                label_score = intercepts[classes[place]] + scale * inner
+            row_counts[m] = stands_for(sampler, classes[place])
             weight = row_weights[i] * plan.gradient_scale
             far = 0.0
             if plan.damped:
@@ -246,53 +375,54 @@ def train_batches(
                 local[i],
                 progress,
                 Pace(step_rate * weight, far),
-                intercepts[label] + scale * row[place],
+                label_score,
                 others,
                 row_counts,
                 m,
-                n_always - (1 if place < n_always else 0),
-                row_slopes,
+                m_always,
+                slopes,
             )
-            factor = weight / n_rows * damping(solver, row_slopes[m], step_rate * weight * far)
-            for c in range(n, n_all):
-                row[c] = 0.0
-            m = 0
+            factor = weight / n_rows * damping(solver, slopes[m], step_rate * weight * far)
+            label_slopes[r] = factor * slopes[m]
+            if place < n:
+                _put_back(slopes, place, n_always, n, slopes[m])
             for c in range(n):
-                if c != place:
-                    slope = factor * row_slopes[m]
-                    row[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
-                    m += 1
-            row[place] = factor * row_slopes[m]
+                slope = factor * slopes[c]
+                row[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
 
-        np.dot(scores.T, hidden, class_gradient[:n_all])
+        product(scores, True, hidden, False, class_gradient[:n])
+        class_gradient[n:n_all] = 0.0
+        intercept_gradient[:n_all] = 0.0
+        for r in range(n_rows):
+            for c in range(n):
+                intercept_gradient[c] += scores[r, c]
+            place = places[r]
+            if place >= n:
+                _add(class_gradient[place], label_slopes[r], hidden[r])
+                intercept_gradient[place] += label_slopes[r]
         move_embedding(
             rows,
             order,
             start,
             scores,
+            label_slopes,
+            places,
             vectors,
+            scale,
             weights,
             weights_state,
-            scale,
             work,
             solver,
             weight_rate,
         )
         for c in range(n_all):
             k = classes[c]
-            move_vector(solver, weight_rate, weights[k], weights_state[k], one, class_gradient[c])
-        if plan.fit_intercept:
-            for c in range(n_all):
-                others[c] = 0.0
-            for r in range(n_rows):
-                for c in range(n_all):
-                    others[c] += scores[r, c]
-            for c in range(n_all):
-                gradient = weights.dtype.type(others[c])
-                if gradient != 0.0:
-                    move(solver, intercept_rate, intercepts, intercepts_state, classes[c], gradient)
-        for c in range(n_all):
-            place_of[classes[c]] = -1
+            place_of[k] = -1
+            w, s = weights[k], weights_state[k]
+            move_vector(solver, weight_rate, w, s, number(1.0), class_gradient[c])
+            if plan.fit_intercept and intercept_gradient[c] != 0.0:
+                gradient = number(intercept_gradient[c])
+                move(solver, intercept_rate, intercepts, intercepts_state, k, gradient)
         scale *= shrunk
         if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
             fold(weights, scale)
