@@ -391,8 +391,11 @@ def train_batches(
                 row[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
 
         product(scores, True, hidden, False, class_gradient[:n])
-        class_gradient[n:n_all] = 0.0
-        intercept_gradient[:n_all] = 0.0
+        for c in range(n_all):
+            intercept_gradient[c] = 0.0
+            if c >= n:
+                for j in range(width):
+                    class_gradient[c, j] = 0.0
         for r in range(n_rows):
             for c in range(n):
                 intercept_gradient[c] += scores[r, c]
