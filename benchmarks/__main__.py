@@ -16,6 +16,7 @@ from benchmarks import (
     one_vs_each,
     posteriors,
     roofline,
+    serving,
     step_cost,
     threads,
     unbiased_softmax,
@@ -142,6 +143,8 @@ def main() -> None:
         million_classes.million_classes(args.classes, args.rows, args.rank, args.json)
     elif args.command == "low-rank-step-cost":
         million_classes.low_rank_step_cost(args.classes, args.rank, args.json)
+    elif args.command == "serving":
+        serving.serving(args.classes, args.rank, args.json)
     elif args.command == "fasttext-speed":
         fasttext_speed.fasttext_speed(args.problems, args.dimension, args.threads, args.json)
     elif args.command == "peers":
@@ -174,7 +177,7 @@ def _add_measures(commands) -> None:
     noise = commands.add_parser("noises", help="softmax, probit and logistic beside long fits")
     noise.add_argument("--problems", nargs="+", default=list(noises.PROBLEMS), metavar="NAME")
     noise.add_argument("--epochs", type=int, default=noises.EPOCHS, help="most of a long fit")
-    first = commands.add_parser("first-fit", help="import, fit and predict in a fresh process")
+    first = commands.add_parser("first-fit", help="import and fit in a fresh process")
     first.add_argument("--kernels", action="store_true", help="list what is compiled in any case")
     thread = commands.add_parser("threads", help="rows a second on one and on two threads")
     thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
@@ -189,7 +192,9 @@ def _add_measures(commands) -> None:
     steps.add_argument(
         "--classes", nargs="+", type=int, default=list(million_classes.STEP_CLASSES), metavar="K"
     )
-    for command in (million, steps):
+    serve = commands.add_parser("serving", help="the best classes by search and by a scan")
+    serve.add_argument("--classes", type=int, default=serving.N_CLASSES, metavar="K")
+    for command in (million, steps, serve):
         command.add_argument("--rank", type=int, default=million_classes.RANK)
     fasttext = commands.add_parser(
         "fasttext-speed", help="rows a second and seconds to fastText's log-likelihood"
@@ -201,7 +206,7 @@ def _add_measures(commands) -> None:
     fasttext.add_argument("--threads", type=int, default=fasttext_speed.THREADS)
     for command in (cost, noise):
         command.add_argument("--sampler", default="auto", help="instead of the default one")
-    for command in (cost, noise, first, thread, million, steps, fasttext):
+    for command in (cost, noise, first, thread, million, steps, serve, fasttext):
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 

@@ -3,7 +3,7 @@
 Data are those of `coded_classes`: Zipf frequencies, eight non-zeros a row.  Memory is the most that
 the process had during the fit over what it had before, when data and compiled code were there; the
 forecast is `memory_forecast`.  Seconds are those of the epoch; the forecast is the one that the
-library makes from its trials of the learning rate, which it tells in ``history_.choice``.
+library makes from its first seconds, ``history_.forecast_seconds``.
 
 "Cores at work" is processor time over time: below the number of threads these had to take turns
 with others, and seconds say little.

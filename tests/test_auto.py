@@ -143,9 +143,13 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     assert stream.parts.solver == AdaGrad(_auto.EMBEDDED_RATE)
 
 
-@pytest.mark.parametrize(("n_rows", "passes"), [(10_000, 8), (150_000, 4), (10**6, 3)])
+@pytest.mark.parametrize(("n_rows", "passes"), [(10_000, 7), (150_000, 5), (10**6, 3)])
 def test_passes_of_low_rank(n_rows, passes):
     assert choice(n_rows=n_rows, n_classes=20_000).max_epochs == passes
+
+
+def test_each_class_is_visited_often_enough():
+    assert choice(n_rows=10**6, n_classes=115_000).max_epochs == 5
 
 
 def test_all_classes_are_not_visited_where_averaging_the_weights_costs_more():

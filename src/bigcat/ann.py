@@ -93,14 +93,9 @@ class TopKIndex:
             raise ValueError(
                 "the model is not fitted, so there is nothing to index; call fit first"
             )
-        numbers = {
-            "connectivity": connectivity,
-            "build_expansion": build_expansion,
-            "expansion": expansion,
-        }
-        for name, value in numbers.items():
-            if not isinstance(value, int) or value < 2:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least 2")
+        _check_number("connectivity", connectivity)
+        _check_number("build_expansion", build_expansion)
+        _check_number("expansion", expansion)
         weights = model._weights()
         if not isinstance(weights, Factors) and weights.shape[1] > MOST_FEATURES:
             raise ValueError(
@@ -133,6 +128,16 @@ class TopKIndex:
             self._index.add(classes, chunk, threads=self.n_threads)
         #: Seconds that the graph took.
         self.build_seconds = time.perf_counter() - start
+
+    @property
+    def expansion(self) -> int:
+        """Candidates that a search keeps; may be set anew, the graph stays as it is."""
+        return int(self._index.expansion_search)
+
+    @expansion.setter
+    def expansion(self, value: int) -> None:
+        _check_number("expansion", value)
+        self._index.expansion_search = value
 
     @property
     def nbytes(self) -> int:
@@ -232,6 +237,11 @@ class TopKIndex:
         found = np.zeros((1, k), np.int64)  # of one row usearch gives what it has, no more
         found[0, : len(matches.keys)] = matches.keys
         return found, np.array([len(matches.keys)])
+
+
+def _check_number(name: str, value: int) -> None:
+    if not isinstance(value, int) or value < 2:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 2")
 
 
 def _class_vectors(weights: Weights) -> np.ndarray:

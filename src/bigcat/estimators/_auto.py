@@ -42,13 +42,12 @@ N_NEGATIVES = 24
 #: The rank, where it is chosen; and how many times the weights of full rank it may need.
 RANK, MOST_GROWTH = 256, 2.0
 #: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
-#: ones; rows a batch; rows visited in all, and the fewest steps.
+#: ones; rows a batch.
 FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
-ROWS_EMBEDDED, LEAST_STEPS = 600_000, 200
-#: With all classes and with drawn ones: the rate, and the fewest and most passes; and how it falls.
-EMBEDDED_RATE, EMBEDDED_PASSES = 0.05, (3, 7)
-SAMPLED_RATE, SAMPLED_PASSES = 0.065, (3, 8)
-RATE_POWER = 1.25
+#: Rows visited in all, and for each class, within some passes; and the fewest steps.
+ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7), 200
+#: The rate with all classes and with drawn ones, and how it falls (decision 18).
+EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -110,23 +109,20 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if estimator.solver != "auto":
         recipe = from_parameters(_With(estimator, **changed))
         return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
-    # Not searched: trials on a part of the rows or classes missed the best rate by as much as this
-    # one does, for twice the time (decision 18).
-    rate, passes = EMBEDDED_RATE, EMBEDDED_PASSES
-    if method != "exact":
-        rate, passes = SAMPLED_RATE, SAMPLED_PASSES
+    rate = EMBEDDED_RATE if method == "exact" else SAMPLED_RATE
     if estimator.learning_rate != "auto":
         rate = float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
     batch_size = EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size)
-    n_passes = int(np.clip(ROWS_EMBEDDED // sizes.n_rows, *passes))
-    n_passes = max(n_passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
+    visits = max(ROWS_EMBEDDED, VISITS_A_CLASS * sizes.n_classes)
+    passes = int(np.clip(round(visits / sizes.n_rows), *EMBEDDED_PASSES))
+    passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
     solver = AdaGrad(rate, schedule="linear", power=RATE_POWER)
     changed |= {"solver": solver, "learning_rate": "auto"}
     recipe = replace(
         from_parameters(_With(estimator, **changed)),
         batch_size=batch_size,
-        max_epochs=int(setting(estimator, "max_epochs", auto=n_passes)),
+        max_epochs=int(setting(estimator, "max_epochs", auto=passes)),
     )
     if not stops:
         recipe = replace(recipe, stop=lambda: NoGain(None, 1))

@@ -26,7 +26,7 @@ from bigcat.solvers.lbfgs import run_lbfgs
 MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
 #: Seconds of training after which the rest is forecast.
-FORECAST_AFTER = 1.0
+FORECAST_AFTER = 3.0
 
 
 def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:

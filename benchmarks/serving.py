@@ -1,0 +1,69 @@
+"""The best classes of a row by search in an index, beside the scan of all classes.
+
+The model is one of low rank, fitted for an epoch to `coded_classes`: Zipf frequencies, eight
+non-zeros a row.  Rows are asked for one by one, as a server does it, and many at once.  A scan is
+`predict_top_k` of the model on all cores, which also gives probabilities.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks._report import save, show
+from benchmarks.cost_against_classes import coded_classes
+from bigcat import LinearClassifier, TopKIndex
+
+N_CLASSES, ROWS_A_CLASS, RANK = 10**6, 2, 64
+EXPANSIONS = (64, 128, 256, 512, 1024)
+K, SINGLE_ROWS, TOGETHER = 10, 100, 1_000
+
+
+def serving(n_classes: int = N_CLASSES, rank: int = RANK, as_json: bool = False) -> None:
+    """Print recall and milliseconds a row of searches, and of the scan."""
+    data = coded_classes(n_classes, ROWS_A_CLASS * n_classes, n_held_out=TOGETHER)
+    model = LinearClassifier(rank=rank, max_epochs=1, progress=False).fit(data.X, data.y)
+    X = data.held_out[0]
+    index = TopKIndex(model)
+    best = model.predict_top_k(X, K)[0]
+    scan_single, scan_together = _milliseconds(lambda rows: model.predict_top_k(rows, K), X)
+    rows = []
+    for expansion in EXPANSIONS:
+        index.expansion = expansion
+        found = index.top_k(X, K)[0]
+        single, together = _milliseconds(lambda rows: index.top_k(rows, K), X)
+        rows.append(
+            {
+                "classes": n_classes,
+                "rank": rank,
+                "expansion": expansion,
+                "recall": float((found[:, :, None] == best[:, None, :]).any(axis=2).mean()),
+                "one row, ms": single,
+                "scan, ms": scan_single,
+                "times faster": scan_single / single,
+                f"of {TOGETHER:,} rows, ms": together,
+                f"scan of {TOGETHER:,}, ms": scan_together,
+                "times faster together": scan_together / together,
+                "built in, s": index.build_seconds,
+                "index, MB": index.nbytes / 1e6,
+            }
+        )
+    save("serving", rows)
+    show(rows, as_json)
+
+
+def _milliseconds(ask: Callable[[Any], Any], X: Any) -> tuple[float, float]:
+    """Of a row that is asked for alone, the median of some, and of one among many."""
+    ask(X[:1])
+    singles = []
+    for i in range(min(SINGLE_ROWS, X.shape[0])):
+        row = X[i : i + 1]
+        started = time.perf_counter()
+        ask(row)
+        singles.append(time.perf_counter() - started)
+    started = time.perf_counter()
+    ask(X)
+    together = (time.perf_counter() - started) / X.shape[0]
+    return 1e3 * statistics.median(singles), 1e3 * together
