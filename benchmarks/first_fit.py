@@ -1,8 +1,8 @@
 """A first fit in a fresh process, compilation included: import and fit, on bibtex.
 
-A first prediction is shown beside it.  Cold is with an empty folder for compiled kernels, warm the next process with the same folder.
-Starting the interpreter and reading the data are not counted.  Where a cold start exceeds its limit
-one more process tells which kernels it compiled.
+A first prediction is shown beside it.  Cold is with an empty folder for compiled kernels, warm the
+next process with the same folder.  Starting the interpreter and reading the data are not counted.
+Where a cold start exceeds its limit one more process tells which kernels it compiled.
 """
 
 from __future__ import annotations

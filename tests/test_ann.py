@@ -91,5 +91,11 @@ def test_what_cannot_be_indexed_is_refused():
         TopKIndex(make_model(D=3000))
     with pytest.raises(ValueError, match="expansion=0 must be a whole number of at least 2"):
         TopKIndex(make_model(), expansion=0)
+    index = TopKIndex(make_model(), expansion=20)
+    with pytest.raises(ValueError, match="expansion=1 must be a whole number of at least 2"):
+        index.expansion = 1
+    assert index.expansion == 20
+    index.expansion = 40
+    assert index.expansion == 40
     with pytest.raises(ValueError, match="k=7 must be a whole number between 1 and the 6"):
         TopKIndex(make_model()).top_k(X[:, :4], k=7)

@@ -6,6 +6,7 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
+from bigcat.bounds import Exact
 from bigcat.estimators import _auto
 from bigcat.estimators._recipe import Sizes
 from bigcat.solvers import AdaGrad
@@ -137,7 +138,6 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     assert choice(LinearClassifier(rank=5, sampler="uniform")).parts.sampler.name == "uniform"
     given = choice(LinearClassifier(rank=5, solver="umax", sampler="frequency"))
     assert (given.parts.bound.name, given.parts.solver.name) == ("augment-reduce", "umax")
-    assert choice(LinearClassifier(rank=5, noise="logistic")).parts.bound.name == "augment-reduce"
     stream = _auto.choose_for_stream(LinearClassifier(rank=5), sizes_of(n_classes=20_000))
     assert (stream.rank, stream.parts.sampler.name) == (5, "shared")
     assert stream.parts.solver == AdaGrad(_auto.EMBEDDED_RATE)
@@ -188,9 +188,16 @@ def test_the_first_part_of_training_forecasts_the_rest(parameters):
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "logistic"])
-def test_other_noises_take_their_bound(noise):
-    chosen = choice(LinearClassifier(noise), n_rows=10_000).choice
-    assert chosen["bound"] == "augment-reduce"
+@pytest.mark.parametrize("rank", ["auto", None, 7])
+def test_other_noises_take_all_of_few_classes_and_else_their_bound(noise, rank):
+    estimator = LinearClassifier(noise, rank=rank)
+    few, many = (choice(estimator, n_rows=10_000, n_classes=k).parts for k in (512, 513))
+    assert (few.bound, few.sampler.name) == (Exact(spacing=1.0, tail=12.0), "everything")
+    assert many.bound.name == "augment-reduce"
+    if rank == 7:
+        assert few.solver.learning_rate == (0.03 if noise == "gaussian" else 0.05)
+    drawn = choice(LinearClassifier(noise, rank=rank, n_negatives=9), n_rows=10_000)
+    assert drawn.parts.bound.name == "augment-reduce"
 
 
 def test_what_the_user_sets_is_kept():

@@ -19,9 +19,9 @@ import reference.estimators
 from bigcat import _random
 from bigcat._jit import kernel
 from bigcat._seam import at_local, fit_local, local_floor, step
-from bigcat.bounds import REGISTRY, AugmentReduce, Bound, OneVsEach, Raman
+from bigcat.bounds import REGISTRY, AugmentReduce, Bound, Exact, OneVsEach, Raman
 from bigcat.bounds._base import full_rows
-from bigcat.noise import Gaussian, Gumbel
+from bigcat.noise import Gaussian, Gumbel, Logistic
 from bigcat.probabilities import log_probabilities_of
 from bigcat.solvers.double_sum import DoubleSumSolver
 
@@ -759,3 +759,32 @@ def test_full_rows_is_the_step_at_the_best_local_parameters(deterministic_case):
         assert values[i] == pytest.approx(found.value, rel=1e-9)
         expected = np.insert(found.slopes, y, found.label_slope)
         np.testing.assert_allclose(slopes[i], expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("noise", [Gaussian(), Logistic()], ids=lambda noise: noise.name)
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("n_classes", [2, 200])
+def test_the_few_nodes_of_fits_are_nearly_exact(noise, spread, n_classes):
+    scores = spread * np.random.default_rng(0).normal(size=n_classes)
+    label_score, others = scores.max() - 0.5, np.delete(scores, scores.argmax())
+    fine, coarse = (
+        value_at(
+            SimpleNamespace(bound=bound, tag=bound.lower(noise)),
+            np.zeros(1),
+            label_score,
+            others,
+            np.ones(len(others)),
+        )
+        for bound in (Exact(), Exact(spacing=1.0, tail=12.0))
+    )
+    assert coarse.value == pytest.approx(fine.value, abs=1e-3)
+    assert coarse.slopes == pytest.approx(fine.slopes, abs=1e-3)
+    wide = np.concatenate([[label_score], others])[None]
+    assert fine.value == pytest.approx(log_probabilities_of(noise, wide, [0])[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("field", ["spacing", "tail"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
+def test_nodes_of_the_exact_bound_are_checked(field, value):
+    with pytest.raises(ValueError, match=f"{field}=.* must be a finite number above 0"):
+        Exact(**{field: value})

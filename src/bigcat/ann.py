@@ -210,13 +210,13 @@ class TopKIndex:
         scores = np.empty((X.shape[0], k), np.float32)
         for start in range(0, X.shape[0], _BLOCK):
             rows = slice(start, min(start + _BLOCK, X.shape[0]))
-            x = X[rows]
+            x = X if X.shape[0] <= _BLOCK else X[rows]  # a slice of sparse rows is a copy
             if isinstance(weights, Factors):
                 x = weights.embed(x)
             elif scipy.sparse.issparse(x):
                 x = x.toarray()
             found, counts = self._nearest(x, k)
-            values = np.einsum("nj,nkj->nk", x, vectors[found], optimize=True) + intercept[found]
+            values = (vectors[found] @ x[:, :, None])[:, :, 0] + intercept[found]
             order = np.argsort(-values, axis=1, kind="stable")
             columns[rows] = np.take_along_axis(found, order, axis=1)
             scores[rows] = np.take_along_axis(values, order, axis=1)

@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from bigcat._jit import device, kernel
-from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 from bigcat.noise import Gumbel, Noise
 
 STEP = 0.25
@@ -30,6 +30,9 @@ REACH = 45.0  # in widths; noise with exponential tails is negligible beyond
 MAX_REACH = 1500.0
 MAX_NODES = 16384  # both directions together; light-tailed noise needs about 100
 _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
+# The trapezoid rule does not need the mode to more than a fraction of the peak's width, which is at
+# least about 1e-3 for any number of classes that fits in memory; a few more nodes make up for less.
+_MODE, _ROUGH_MODE = 1e-3, 0.1
 _UNDERFLOW = 700.0
 
 
@@ -37,6 +40,13 @@ _UNDERFLOW = 700.0
 def _reach(distance, width):
     """How far nodes are evenly spaced, in widths, where the last score is that far away."""
     return min(REACH + max(distance, 0.0) / width, MAX_REACH)
+
+
+@device
+def _node(centre, width, v, reach):
+    """The node t(v) on the side that the sign of `width` says, and dt/dv in widths."""
+    growth = reach * math.exp(min(v - reach, 600.0))
+    return centre + width * (v + growth), 1.0 + growth
 
 
 # One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
@@ -61,7 +71,7 @@ def log_joint_grad(noise, e, label_score, others, counts, n):
 
 
 @device
-def joint_mode(noise, label_score, others, counts, n):
+def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
     """The e where `log_joint` is highest: its gradient falls, so bracket and bisect."""
     low, high, reach = 0.0, 0.0, 1.0
     if log_joint_grad(noise, 0.0, label_score, others, counts, n) > 0.0:
@@ -76,11 +86,9 @@ def joint_mode(noise, label_score, others, counts, n):
             high = low
             reach *= 2.0
             low = -reach
-    # The trapezoid rule does not need the mode to more than a fraction of the peak's width,
-    # which is at least about 1e-3 for any number of classes that fits in memory.
     for _ in range(200):
         middle = 0.5 * (low + high)
-        if high - low < 1e-3 or middle in (low, high):
+        if high - low < tolerance or middle in (low, high):
             break
         if log_joint_grad(noise, middle, label_score, others, counts, n) > 0.0:
             low = middle
@@ -100,38 +108,70 @@ def joint_width(noise, mode, label_score, others, counts, n):
 
 
 @device
-def log_prob_of_label(noise, label_score, others, counts, n, slopes, want_slopes):
-    """Log-probability of the label, accurate however small; its slopes where wanted."""
+def _highest(label_score, others, n):
+    """Where the integrand turns for the last time: near 0, or the others' scores above that."""
+    top = 0.0
+    for c in range(n):
+        top = max(top, others[c] - label_score)
+    return top
+
+
+@device
+def log_prob_of_label(noise, label_score, others, counts, n):
+    """Log-probability of the label, accurate however small."""
     mode = joint_mode(noise, label_score, others, counts, n)
     width = joint_width(noise, mode, label_score, others, counts, n)
     peak = log_joint(noise, mode, label_score, others, counts, n)
-    top = 0.0  # the integrand turns near 0 and near the others' scores above that
-    for c in range(n):
-        top = max(top, others[c] - label_score)
-        if want_slopes:
-            slopes[c] = 0.0
+    top = _highest(label_score, others, n)
     total = 0.0
     for direction in (1.0, -1.0):
         reach = _reach(top - mode if direction > 0.0 else mode, width)
         v = 0.0 if direction > 0.0 else STEP
         for _ in range(MAX_NODES // 2):
-            growth = reach * math.exp(min(v - reach, 600.0))
-            e = mode + direction * width * (v + growth)
+            e, jacobian = _node(mode, direction * width, v, reach)
             height = log_joint(noise, e, label_score, others, counts, n) - peak
-            jacobian = 1.0 + growth
             mass = jacobian * math.exp(min(height, _UNDERFLOW))
             total += mass
-            if want_slopes:
-                for c in range(n):
-                    shift = e + label_score - others[c]
-                    slopes[c] -= mass * counts[c] * log_cdf_grad(noise, shift)
             if height + math.log(jacobian) < -_NEGLIGIBLE:
                 break
             v += STEP
-    if want_slopes:
-        for c in range(n):
-            slopes[c] /= total
     return peak + math.log(total * width * STEP)
+
+
+@device
+def log_prob_with_slopes(noise, label_score, others, counts, n, slopes, spacing, tail):
+    """`log_prob_of_label` and its slopes, by nodes of that `spacing`, to e^-tail of the peak.
+
+    For the fits: a node costs all classes, and these are a few times fewer.
+    """
+    mode = joint_mode(noise, label_score, others, counts, n, _ROUGH_MODE)
+    width = joint_width(noise, mode, label_score, others, counts, n)
+    peak = log_joint(noise, mode, label_score, others, counts, n)
+    top = _highest(label_score, others, n)
+    for c in range(n):
+        slopes[c] = 0.0
+    gradients = np.empty(n)
+    total = 0.0
+    for direction in (1.0, -1.0):
+        reach = _reach(top - mode if direction > 0.0 else mode, width)
+        v = 0.0 if direction > 0.0 else spacing
+        for _ in range(MAX_NODES // 2):
+            e, jacobian = _node(mode, direction * width, v, reach)
+            height = log_pdf(noise, e) - peak
+            for c in range(n):
+                below, gradient = log_cdf_with_grad(noise, e + label_score - others[c])
+                height += counts[c] * below
+                gradients[c] = counts[c] * gradient
+            mass = jacobian * math.exp(min(height, _UNDERFLOW))
+            total += mass
+            for c in range(n):
+                slopes[c] -= mass * gradients[c]
+            if height + math.log(jacobian) < -tail:
+                break
+            v += spacing
+    for c in range(n):
+        slopes[c] /= total
+    return peak + math.log(total * width * spacing)
 
 
 # All classes at once: shared nodes.
@@ -196,10 +236,8 @@ def _shared_nodes(noise, scores, step, nodes, masses):
         reach = _reach(0.0 if direction > 0.0 else centre - lowest, width)
         v = 0.0 if direction > 0.0 else step
         for _ in range(nodes.shape[0] // 2):
-            growth = reach * math.exp(min(v - reach, 600.0))
-            t = centre + direction * width * (v + growth)
+            t, jacobian = _node(centre, direction * width, v, reach)
             log_f = _log_cdf_of_max(noise, t, scores)
-            jacobian = 1.0 + growth
             nodes[n] = t
             masses[n] = math.exp(log_f) * width * step * jacobian
             n += 1
@@ -218,7 +256,6 @@ def all_log_probs(noise, scores, out):
     nodes, masses = np.empty(MAX_NODES), np.empty(MAX_NODES)
     psi, probs = np.empty(n_classes), np.empty(n_classes)
     others, ones = np.empty(n_classes), np.ones(n_classes)
-    unused = np.empty(0)
     for i in range(scores.shape[0]):
         psi[:] = scores[i]
         psi -= psi.max()  # only differences matter, and nodes near zero are exact
@@ -243,23 +280,21 @@ def all_log_probs(noise, scores, out):
                 for j in range(n_classes):
                     others[j] = psi[j]
                 others[k] = psi[n_classes - 1]
-                out[i, k] = log_prob_of_label(
-                    noise, psi[k], others, ones, n_classes - 1, unused, False
-                )
+                out[i, k] = log_prob_of_label(noise, psi[k], others, ones, n_classes - 1)
 
 
 @kernel
 def label_log_probs(noise, scores, labels, out):
     """Log-probability of one class a row, accurate however small it is."""
     n_others = scores.shape[1] - 1
-    others, ones, unused = np.empty(n_others), np.ones(n_others), np.empty(0)
+    others, ones = np.empty(n_others), np.ones(n_others)
     for i in range(scores.shape[0]):
         y = labels[i]
         for k in range(y):
             others[k] = scores[i, k]
         for k in range(y, n_others):
             others[k] = scores[i, k + 1]
-        out[i] = log_prob_of_label(noise, scores[i, y], others, ones, n_others, unused, False)
+        out[i] = log_prob_of_label(noise, scores[i, y], others, ones, n_others)
 
 
 @kernel

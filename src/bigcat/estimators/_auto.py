@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bigcat import noise as noises
+from bigcat.bounds import Exact
 from bigcat.estimators._memory import n_weights
 from bigcat.estimators._recipe import (
     Recipe,
@@ -22,10 +23,10 @@ from bigcat.estimators._recipe import (
     setting,
 )
 from bigcat.estimators._stopping import GrowingPatience, NoGain
-from bigcat.noise import Gumbel
+from bigcat.noise import Gaussian, Gumbel
 from bigcat.solvers import LBFGS, AdaGrad, Damped
 from bigcat.solvers import REGISTRY as SOLVERS
-from bigcat.solvers._loop import AVERAGES
+from bigcat.solvers._loop import AVERAGES, Parts
 
 #: Up to here all rows and classes at once, with a ridge as in scikit-learn.
 FEW_ROWS = 2_000
@@ -48,6 +49,9 @@ FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
 ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7), 200
 #: The rate with all classes and with drawn ones, and how it falls (decision 18).
 EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
+#: Other noises than the softmax's: up to how many classes they take all of them, by a few nodes;
+#: and the rate of the Gaussian, whose tails are lighter.
+FEW_FOR_NODES, FEW_NODES, GAUSSIAN_RATE = 512, Exact(spacing=1.0, tail=12.0), 0.03
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -80,7 +84,7 @@ def _rank_for(estimator: Any, sizes: Sizes) -> tuple[int | None, str]:
     given = [name for name in ("solver", "sampler") if getattr(estimator, name) != "auto"]
     if _is_whole(estimator, sizes):
         return None, "few rows"
-    if given or not _is_softmax(estimator):
+    if given or not (_is_softmax(estimator) or sizes.n_classes <= FEW_FOR_NODES):
         what = " and ".join(given) or "noise"
         return None, f"full rank, since {what} {'were' if len(given) > 1 else 'was'} given"
     if n_weights(sizes.n_features, sizes.n_classes, RANK) > MOST_GROWTH * n_full:
@@ -95,7 +99,8 @@ def _is_softmax(estimator: Any) -> bool:
 def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
     method, sampler, softmax = "exact", "everything", _is_softmax(estimator)
-    if sizes.n_classes > FEW_FOR_PRODUCTS or not softmax or _wants_samples(estimator):
+    few = FEW_FOR_PRODUCTS if softmax else FEW_FOR_NODES
+    if sizes.n_classes > few or _wants_samples(estimator):
         method = "complementary" if softmax else "augment-reduce"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
     if not _takes_any_bound(estimator.solver):
@@ -110,6 +115,8 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
         recipe = from_parameters(_With(estimator, **changed))
         return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
     rate = EMBEDDED_RATE if method == "exact" else SAMPLED_RATE
+    if isinstance(noises.resolve(estimator.noise), Gaussian):
+        rate = GAUSSIAN_RATE
     if estimator.learning_rate != "auto":
         rate = float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
@@ -124,6 +131,7 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
         batch_size=batch_size,
         max_epochs=int(setting(estimator, "max_epochs", auto=passes)),
     )
+    recipe = replace(recipe, parts=_with_few_nodes(recipe.parts))
     if not stops:
         recipe = replace(recipe, stop=lambda: NoGain(None, 1))
     ends = f"the rate falls to zero over {recipe.max_epochs} epochs"
@@ -137,7 +145,7 @@ def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
         reason = "the bound that the solver is made for"
-    elif softmax and _few_classes(sizes) and not _wants_samples(estimator):
+    elif _few_classes(sizes, softmax) and not _wants_samples(estimator):
         method, sampler = "exact", "everything"
         reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
     else:
@@ -176,13 +184,19 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     return replace(recipe, choice=_told(recipe, "rows come in parts"))
 
 
-def _few_classes(sizes: Sizes) -> bool:
+def _few_classes(sizes: Sizes, softmax: bool = True) -> bool:
     """Is visiting all classes the fastest way?
 
     Not where an average of all weights, which that way takes, is more work than the steps.
     """
     average_is_cheap = sizes.n_values >= AVERAGES * sizes.n_features
-    return sizes.n_classes <= FEW_CLASSES and average_is_cheap
+    return sizes.n_classes <= (FEW_CLASSES if softmax else FEW_FOR_NODES) and average_is_cheap
+
+
+def _with_few_nodes(parts: Parts) -> Parts:
+    """Parts for passes: where an exact bound needs nodes, fewer of them."""
+    by_nodes = isinstance(parts.bound, Exact) and not isinstance(parts.noise, Gumbel)
+    return replace(parts, bound=FEW_NODES) if by_nodes else parts
 
 
 def _takes_any_bound(solver: Any) -> bool:
@@ -240,6 +254,7 @@ def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str
         learning_rate="auto",
         n_negatives=setting(estimator, "n_negatives", auto=N_NEGATIVES),
     )
+    parts = _with_few_nodes(parts)
     least = int(np.clip(20_000 // sizes.n_rows, 2, 50))
     passes = int(np.clip(ROWS_VISITED // sizes.n_rows, LEAST_PASSES, MOST_PASSES))
     recipe = Recipe(

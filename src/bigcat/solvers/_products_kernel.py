@@ -9,6 +9,8 @@ matters to its own rows only, and is kept apart from the products.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bigcat._blas import product
@@ -86,69 +88,42 @@ def _(rows, hidden, label_vector, scale, squared_norm):
     return by_class + squared_norm * factor * factor * by_features
 
 
+class BatchSlopes(NamedTuple):
+    """Slopes of the rows ``order[start:]``, of drawn classes and of the labels, and their vectors.
+
+    ``vectors[c]`` are the drawn classes', and behind them those of labels that were not drawn;
+    ``places`` says where in them the rows' labels are.
+    """
+
+    order: np.ndarray
+    start: int
+    drawn: np.ndarray  # (n_rows, n)
+    of_label: np.ndarray
+    places: np.ndarray
+    vectors: np.ndarray
+
+
 @generic
-def move_embedding(
-    rows,
-    order,
-    start,
-    slopes,
-    label_slopes,
-    places,
-    vectors,
-    scale,
-    weights,
-    state,
-    work,
-    solver,
-    rate,
-):
+def move_embedding(rows, batch, scale, weights, state, work, solver, rate):
     """Move the vectors of the batch's features, from the slopes and the classes' old vectors."""
 
 
 @implement(move_embedding, DenseRows)
-def _(
-    rows,
-    order,
-    start,
-    slopes,
-    label_slopes,
-    places,
-    vectors,
-    scale,
-    weights,
-    state,
-    work,
-    solver,
-    rate,
-):
+def _(rows, batch, scale, weights, state, work, solver, rate):
     pass
 
 
 @implement(move_embedding, EmbeddedRows)
-def _(
-    rows,
-    order,
-    start,
-    slopes,
-    label_slopes,
-    places,
-    vectors,
-    scale,
-    weights,
-    state,
-    work,
-    solver,
-    rate,
-):
-    n_rows, n = slopes.shape
+def _(rows, batch, scale, weights, state, work, solver, rate):
+    n_rows, n = batch.drawn.shape
     back, factor = work.back[:n_rows], weights.dtype.type(scale * rows.unit)
-    product(slopes, False, vectors[:n], False, back)
+    product(batch.drawn, False, batch.vectors[:n], False, back)
     for r in range(n_rows):
-        if places[r] >= n:
-            _add(back[r], label_slopes[r], vectors[places[r]])
-    move_batch(
-        rows.rows, order, start, back, factor, weights, state, rows.n_classes, work, solver, rate
-    )
+        place = batch.places[r]
+        if place >= n:
+            _add(back[r], batch.of_label[r], batch.vectors[place])
+    order, start, first = batch.order, batch.start, rows.n_classes
+    move_batch(rows.rows, order, start, back, factor, weights, state, first, work, solver, rate)
 
 
 @generic
@@ -318,10 +293,8 @@ def train_batches(
         iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
         shrunk = (1.0 / (1.0 + step_rate * plan.shrink)) ** n_threads
-        weight_rate, intercept_rate = (
-            number(step_rate / scale),
-            number(step_rate * plan.intercept_scale),
-        )
+        weight_rate = number(step_rate / scale)
+        intercept_rate = number(step_rate * plan.intercept_scale)
 
         n, n_always = draw(sampler, rng, rows, 0, -1, classes, counts)
         for c in range(n):
@@ -393,9 +366,9 @@ def train_batches(
         product(scores, True, hidden, False, class_gradient[:n])
         for c in range(n_all):
             intercept_gradient[c] = 0.0
-            if c >= n:
-                for j in range(width):
-                    class_gradient[c, j] = 0.0
+        for c in range(n, n_all):
+            for j in range(width):
+                class_gradient[c, j] = 0.0
         for r in range(n_rows):
             for c in range(n):
                 intercept_gradient[c] += scores[r, c]
@@ -403,21 +376,8 @@ def train_batches(
             if place >= n:
                 _add(class_gradient[place], label_slopes[r], hidden[r])
                 intercept_gradient[place] += label_slopes[r]
-        move_embedding(
-            rows,
-            order,
-            start,
-            scores,
-            label_slopes,
-            places,
-            vectors,
-            scale,
-            weights,
-            weights_state,
-            work,
-            solver,
-            weight_rate,
-        )
+        batch = BatchSlopes(order, start, scores, label_slopes, places, vectors)
+        move_embedding(rows, batch, scale, weights, weights_state, work, solver, weight_rate)
         for c in range(n_all):
             k = classes[c]
             place_of[k] = -1
