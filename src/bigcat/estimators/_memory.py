@@ -66,7 +66,8 @@ def _work(
             embedded = sizes.n_features * (rank + batch_size)
     if _products.applies(rank is not None or not sizes.sparse, sampler, solver, batch_size):
         if rank is not None and sizes.sparse:
-            embedded = _products.entry_numbers(sizes.n_features, batch_size * max_row_nonzeros)
+            n_entries = min(batch_size * max_row_nonzeros, sizes.n_values)
+            embedded = _products.entry_numbers(sizes.n_features, n_entries)
         return _products.work_numbers(batch_size, drawn, n_minors) + embedded
     if not is_buffered(solver, batch_size, rank):
         return 0

@@ -36,7 +36,8 @@ def make_work(problem: Problem, batch_size: int, weights: np.ndarray) -> Work:
     embeds, rows = problem.rank is not None, problem.rows
     n_entries = 0
     if embeds and is_sparse(rows):
-        n_entries = batch_size * int(np.diff(rows.indptr).max(initial=1))
+        a_row = int(np.diff(rows.indptr).max(initial=1))
+        n_entries = min(batch_size * a_row, max(len(rows.values), 1))
     n_features = problem.n_features if n_entries else 0
     n_touched = min(n_features, n_entries)
     return Work(
