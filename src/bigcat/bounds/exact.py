@@ -46,7 +46,7 @@ class Exact(Bound):
     name: ClassVar[str] = "exact"
     promise: ClassVar[str] = "the log-likelihood itself; visits every class"
     can_sample: ClassVar[bool] = False
-    spacing: float = 0.5
+    spacing: float = 0.25
     tail: float = 40.0
 
     def __post_init__(self) -> None:
