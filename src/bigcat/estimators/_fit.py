@@ -25,8 +25,9 @@ from bigcat.solvers.lbfgs import run_lbfgs
 #: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
 MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
-#: Seconds of training after which the rest is forecast.
-FORECAST_AFTER = 3.0
+#: Seconds of training after which the rest is forecast, the first of which do not count: memory
+#: that is touched for the first time is slow.
+FORECAST_AFTER, WARMING_UP = 4.0, 2.0
 
 
 def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
@@ -88,6 +89,7 @@ class Fit:
         self.history = History()
         self.compile_seconds = 0.0
         self.training_since = 0.0
+        self.warm_at = (0.0, 0.0)  # seconds and part of the first epoch
         self.stop = recipe.stop()
         # Of the epoch with the highest value: value, epoch, weights, intercepts.
         self.best: tuple[float, int, Any, Any] = (-np.inf, 0, None, None)
@@ -228,10 +230,16 @@ class Fit:
 
     def _forecast(self, part: float, n_epochs: int) -> None:
         """Once, from the first part of the first epoch."""
+        if self.history.forecast_seconds is not None:
+            return
         seconds = time.perf_counter() - self.training_since
-        enough = seconds >= FORECAST_AFTER or part == 1.0
-        if enough and self.history.forecast_seconds is None:
-            self.history.forecast_seconds = self.before.seconds + n_epochs * seconds / part
+        if seconds < WARMING_UP:
+            self.warm_at = (seconds, part)
+        if seconds >= FORECAST_AFTER or part == 1.0:
+            begun, done = self.warm_at if seconds >= FORECAST_AFTER else (0.0, 0.0)
+            an_epoch = (seconds - begun) / (part - done)
+            left = (n_epochs - part) * an_epoch
+            self.history.forecast_seconds = self.before.seconds + seconds + left
 
     def _on_epoch(self, value: float, seconds: float, weights, intercepts) -> bool:
         """Record an epoch; true when the fit should stop."""

@@ -18,7 +18,7 @@ class History(list):
     training rows after the epoch; NaN for a bound), ``validation_log_likelihood`` (mean a row;
     NaN where there is no validation set).  ``choice`` is what ``method="auto"`` chose, with its
     ``reason`` and the trials of the learning rate; None where a method was named.
-    ``forecast_seconds`` is what the first three seconds of training, or a first epoch that was
+    ``forecast_seconds`` is what the first four seconds of training, or a first epoch that was
     shorter, said of all epochs: the most that the fit could take; None for solvers that do not go
     by rows.
 
