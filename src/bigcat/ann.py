@@ -113,7 +113,7 @@ class TopKIndex:
         intercept /= self._unit
         squares += intercept**2
         rest = np.sqrt(squares.max() - squares)
-        self._index = Index(
+        self._index: Any = Index(
             ndim=vectors.shape[1] + 2,
             metric="l2sq",
             dtype="f32",
