@@ -177,6 +177,17 @@ def by_precision(single: Callable, double: Callable) -> Callable:
     return choose_and_call
 
 
+def like(value, x):
+    """A number in the precision of `x`, a number or an array, which may be float32."""
+    return np.float32(value) if getattr(x, "dtype", None) == np.float32 else float(value)
+
+
+@overload(like, jit_options={"forceinline": True, **_OPTIONS})
+def _overload_like(value, x):
+    number = np.float32 if getattr(x, "dtype", x) == types.float32 else np.float64
+    return lambda value, x: number(value)
+
+
 def generic(template: Callable) -> Callable:
     """Make a function that is dispatched on the type of its first argument.
 
@@ -264,6 +275,24 @@ def _float_of_bits(typingctx, bits):
 @overload(float_of_bits, jit_options={"forceinline": True, **_OPTIONS})
 def _overload_float_of_bits(bits):
     return lambda bits: _float_of_bits(bits)
+
+
+def bits_of_float(x):
+    """The int32 or int64 whose bits are those of a float32 or float64."""
+    return x.view(np.int32 if x.dtype == np.float32 else np.int64)
+
+
+@intrinsic
+def _bits_of_float(typingctx, x):
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+    return (types.int32 if x == types.float32 else types.int64)(x), codegen
+
+
+@overload(bits_of_float, jit_options={"forceinline": True, **_OPTIONS})
+def _overload_bits_of_float(x):
+    return lambda x: _bits_of_float(x)
 
 
 def maximum(a, b):

@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy.special import erfcx, wrightomega
 
-from bigcat._jit import device, maximum
-from bigcat._vector import vector_exp
+from bigcat._jit import by_precision, device, device_in_order, like, maximum
+from bigcat._vector import vector_exp, vector_log
 
 SQRT_HALF = math.sqrt(0.5)
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -115,57 +115,96 @@ def softplus_inverse(y):
     return y + math.log(-math.expm1(-y))
 
 
-def _mills_coefficients() -> np.ndarray:
+def _mills_coefficients(degree: int) -> np.ndarray:
     """Polynomial in y = (z - 5)/(z + 5) for (z + 5) R(z), R the Mills ratio, z from 0 to infinity.
 
     Interpolated at Chebyshev nodes; with the pole at -5 degree 20 is good to 3e-15 everywhere
-    (`tests/test_noise.py`), and the coefficients stay below 2, so powers of y are safe.
+    (`tests/test_noise.py`), degree 10 to 1e-7, and the coefficients stay below 2, so powers of y
+    are safe.
     """
-    y = np.cos(np.pi * (np.arange(21) + 0.5) / 21)
+    y = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
     z = 5.0 * (1.0 + y) / (1.0 - y)
     mills = np.sqrt(np.pi / 2.0) * erfcx(z * SQRT_HALF)
     chebyshev = np.polynomial.chebyshev
-    return chebyshev.cheb2poly(chebyshev.chebfit(y, (z + 5.0) * mills, 20))
+    return chebyshev.cheb2poly(chebyshev.chebfit(y, (z + 5.0) * mills, degree))
 
 
-_ALL_BELOW = 9.0  # where 1 - Phi is below 1e-18: log(1 - u) = -u and Phi = 1 to rounding
-_MILLS = _mills_coefficients()
+_SINGLE_MILLS = tuple(np.float32(c) for c in _mills_coefficients(10))
+_DOUBLE_MILLS = tuple(float(c) for c in _mills_coefficients(20))
 
 
-@device
-def inverse_mills(z):
-    """phi(z) / Phi(-z) for z >= 0, without a transcendental function."""
+# The following have no branches and call nothing but vector functions, so that loops over classes
+# become vector instructions.  Of single numbers constants must be single too: `like`.
+
+
+@device_in_order
+def _mills_single(z):
+    a = z + np.float32(5.0)
+    y = np.float32(1.0) - np.float32(10.0) / a
+    q = y * y
+    m = _SINGLE_MILLS
+    even = m[0] + q * (m[2] + q * (m[4] + q * (m[6] + q * (m[8] + q * m[10]))))
+    odd = m[1] + q * (m[3] + q * (m[5] + q * (m[7] + q * m[9])))
+    return (even + y * odd) / a
+
+
+@device_in_order
+def _mills_double(z):
     y = 1.0 - 10.0 / (z + 5.0)
     q = (y * y) * (y * y)
+    m = _DOUBLE_MILLS
     # Four chains that run side by side.
-    a, b, c, d = _MILLS[20], 0.0, 0.0, 0.0
-    for k in range(16, -1, -4):
-        a = a * q + _MILLS[k]
-        b = b * q + _MILLS[k + 1]
-        c = c * q + _MILLS[k + 2]
-        d = d * q + _MILLS[k + 3]
-    return (z + 5.0) / (a + y * (b + y * (c + y * d)))
+    a = m[0] + q * (m[4] + q * (m[8] + q * (m[12] + q * (m[16] + q * m[20]))))
+    b = m[1] + q * (m[5] + q * (m[9] + q * (m[13] + q * m[17])))
+    c = m[2] + q * (m[6] + q * (m[10] + q * (m[14] + q * m[18])))
+    d = m[3] + q * (m[7] + q * (m[11] + q * (m[15] + q * m[19])))
+    return (a + y * (b + y * (c + y * d))) / (z + 5.0)
 
 
-@device
+_mills = by_precision(_mills_single, _mills_double)
+
+
+@device_in_order
 def log_ndtr_with_grad(x):
-    """log Phi(x) and its derivative phi(x) / Phi(x)."""
-    ratio = inverse_mills(abs(x))
-    exponent = -0.5 * x * x - LOG_SQRT_2PI
-    if x < 0.0:
-        return exponent - math.log(ratio), ratio
-    density = math.exp(exponent)
-    upper = density / ratio
-    if x > _ALL_BELOW:
-        return -upper, density
-    return math.log1p(-upper), density / (1.0 - upper)
+    """log Phi(x) and its derivative phi(x) / Phi(x).
+
+    Below 0 they are log phi(x) + log R and 1 / R with Mills' ratio R, above log(1 - R phi(x)) and
+    phi(x) / (1 - R phi(x)).
+    """
+    zero, one = like(0.0, x), like(1.0, x)
+    ratio = _mills(abs(x))
+    exponent = like(-0.5, x) * x * x - like(LOG_SQRT_2PI, x)
+    density = vector_exp(exponent)
+    upper = ratio * density
+    lower = one - upper
+    below = ratio if x < zero else lower
+    # What `lower` lost by rounding, as in log1p.
+    rest = exponent if x < zero else ((one - lower) - upper) / lower
+    return rest + vector_log(below), (one if x < zero else density) / below
 
 
-@device
+@device_in_order
 def log_ndtr_grad(x):
     """phi(x) / Phi(x)."""
-    ratio = inverse_mills(abs(x))
-    if x < 0.0:
-        return ratio
-    density = math.exp(-0.5 * x * x - LOG_SQRT_2PI)
-    return density / (1.0 - density / ratio)
+    zero, one = like(0.0, x), like(1.0, x)
+    ratio = _mills(abs(x))
+    density = vector_exp(like(-0.5, x) * x * x - like(LOG_SQRT_2PI, x))
+    return (one if x < zero else density) / (ratio if x < zero else one - ratio * density)
+
+
+@device_in_order
+def log_sigmoid_with_grad(x):
+    """log(1 / (1 + exp(-x))) and its derivative 1 / (1 + exp(x))."""
+    zero, one = like(0.0, x), like(1.0, x)
+    e = vector_exp(-abs(x))
+    more = one + e
+    log_more = vector_log(more) + (e - (more - one)) / more  # log1p(e)
+    return (x if x < zero else zero) - log_more, (one if x < zero else e) / more
+
+
+@device_in_order
+def log_sigmoid_grad(x):
+    """1 / (1 + exp(x))."""
+    zero, one = like(0.0, x), like(1.0, x)
+    e = vector_exp(-abs(x))
+    return (one if x < zero else e) / (one + e)

@@ -1,19 +1,22 @@
-"""An exponential function that compilers turn into vector instructions.
+"""Exponential and logarithm that compilers turn into vector instructions.
 
-The C library's is a call, and a loop with a call in it works on one number at a time.  This one is
-additions, multiplications and a shift of bits, so a loop over it works on as many numbers at once
-as the processor's registers hold.
+The C library's are calls, and a loop with a call in it works on one number at a time.  These are
+arithmetic and shifts of bits, so a loop over them works on as many numbers at once as the
+processor's registers hold.
 
 With n = round(x / log 2) and r = x - n log 2, exp(x) = 2^n exp(r), and a polynomial does the rest:
 |r| <= (log 2)/2.  What is computed is 2^(n-1) times 2 exp(r), so that the largest results do not
 need a power that has overflowed already.
+
+The logarithm takes x = 2^n m apart, with m between sqrt(1/2) and sqrt(2), and
+log(m) = 2 artanh(s), s = (m - 1)/(m + 1), which is 2 s + s^3 times a polynomial in s^2.
 """
 
 import math
 
 import numpy as np
 
-from bigcat._jit import by_precision, device_in_order, float_of_bits
+from bigcat._jit import bits_of_float, by_precision, device_in_order, float_of_bits
 
 _LOG2_E = 1.0 / math.log(2.0)
 
@@ -43,7 +46,7 @@ def _exp_single(x):
     x = _SINGLE_HIGHEST if x > _SINGLE_HIGHEST else x
     # Positive, so that cutting the fraction off rounds x / log 2: 126 is the exponent of 2^-1.
     exponent = np.int32(x * np.float32(_LOG2_E) + np.float32(126.5))
-    n = np.float32(exponent - np.int32(126))
+    n = np.float32(exponent) - np.float32(126.0)  # not in integers, which numba widens
     r = (x - n * _SINGLE_HIGH) - n * _SINGLE_LOW
     c0, c1, c2, c3, c4, c5, c6 = _SINGLE
     twice = c0 + r * (c1 + r * (c2 + r * (c3 + r * (c4 + r * (c5 + r * c6)))))
@@ -56,7 +59,7 @@ def _exp_double(x):
     x = _DOUBLE_HIGHEST if x > _DOUBLE_HIGHEST else x
     # Through int32, for which there are vector instructions everywhere.
     exponent = np.int32(x * _LOG2_E + 1022.5)
-    n = np.float64(exponent - np.int32(1022))
+    n = np.float64(exponent) - 1022.0
     r = (x - n * _DOUBLE_HIGH) - n * _DOUBLE_LOW
     c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 = _DOUBLE
     high = c6 + r * (c7 + r * (c8 + r * (c9 + r * (c10 + r * c11))))
@@ -64,7 +67,7 @@ def _exp_double(x):
     return twice * float_of_bits(np.int64(exponent) << np.int64(52))
 
 
-_chosen = by_precision(_exp_single, _exp_double)
+_chosen_exp = by_precision(_exp_single, _exp_double)
 
 
 @device_in_order
@@ -74,4 +77,57 @@ def vector_exp(x):
     Results that would be smaller than about twice the smallest normal number are 0, since denormal
     numbers are slow; those beyond the largest are infinite, and NaN stays NaN.
     """
-    return _chosen(x)
+    return _chosen_exp(x)
+
+
+def _artanh_rest(degree: int) -> np.ndarray:
+    """Polynomial in u = s^2 for (2 artanh(s) - 2 s) / s^3, |s| <= 3 - sqrt(8)."""
+    widest = 1.001 * (3.0 - math.sqrt(8.0)) ** 2
+    u = widest * (0.5 + 0.5 * np.cos(np.pi * (np.arange(40) + 0.5) / 40))
+    rest = [math.fsum(2.0 * x**k / (2 * k + 3) for k in range(30)) for x in u]
+    return np.polynomial.Chebyshev.fit(u, rest, degree).convert(kind=np.polynomial.Polynomial).coef
+
+
+_SINGLE_ARTANH = tuple(np.float32(c) for c in _artanh_rest(3))
+_DOUBLE_ARTANH = tuple(float(c) for c in _artanh_rest(7))
+# Bits of sqrt(1/2), how far they are below those of 1, and the fraction's.
+_SINGLE_HALF = np.float32(math.sqrt(0.5)).view(np.int32)
+_DOUBLE_HALF = np.float64(math.sqrt(0.5)).view(np.int64)
+_SINGLE_RISE, _DOUBLE_RISE = np.int32((127 << 23) - _SINGLE_HALF), (1023 << 52) - _DOUBLE_HALF
+_SINGLE_FRACTION, _DOUBLE_FRACTION = np.int32((1 << 23) - 1), np.int64((1 << 52) - 1)
+
+
+@device_in_order
+def _log_single(x):
+    bits = np.int32(bits_of_float(x) + _SINGLE_RISE)
+    n = np.float32(np.int32(bits >> np.int32(23))) - np.float32(127.0)
+    m = float_of_bits(np.int32((bits & _SINGLE_FRACTION) + _SINGLE_HALF))
+    s = (m - np.float32(1.0)) / (m + np.float32(1.0))
+    u = s * s
+    c0, c1, c2, c3 = _SINGLE_ARTANH
+    rest = c0 + u * (c1 + u * (c2 + u * c3))
+    return n * _SINGLE_HIGH + (n * _SINGLE_LOW + s * (np.float32(2.0) + u * rest))
+
+
+@device_in_order
+def _log_double(x):
+    bits = bits_of_float(x) + _DOUBLE_RISE
+    n = np.float64(np.int32(np.uint64(bits) >> np.uint64(52))) - 1023.0
+    m = float_of_bits((bits & _DOUBLE_FRACTION) + _DOUBLE_HALF)
+    s = (m - 1.0) / (m + 1.0)
+    u = s * s
+    c0, c1, c2, c3, c4, c5, c6, c7 = _DOUBLE_ARTANH
+    rest = c0 + u * (c1 + u * (c2 + u * (c3 + u * (c4 + u * (c5 + u * (c6 + u * c7))))))
+    return n * _DOUBLE_HIGH + (n * _DOUBLE_LOW + s * (2.0 + u * rest))
+
+
+_chosen_log = by_precision(_log_single, _log_double)
+
+
+@device_in_order
+def vector_log(x):
+    """log(x) within two units in the last place, for a normal float32 or float64 above 0.
+
+    Of other numbers it is nothing in particular.
+    """
+    return _chosen_log(x)

@@ -18,10 +18,11 @@ further out, so that noises with heavy tails (a user's Student-t) need few nodes
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bigcat._jit import device, kernel
+from bigcat._jit import device, kernel, like
 from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 from bigcat.noise import Gumbel, Noise
 
@@ -34,6 +35,7 @@ _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
 # least about 1e-3 for any number of classes that fits in memory; a few more nodes make up for less.
 _MODE, _ROUGH_MODE = 1e-3, 0.1
 _UNDERFLOW = 700.0
+_STEEPEST = 80.0  # a height above the peak, of rounding only, whose exponential is finite
 
 
 @device
@@ -49,62 +51,83 @@ def _node(centre, width, v, reach):
     return centre + width * (v + growth), 1.0 + growth
 
 
+class Rule(NamedTuple):
+    """Nodes for the fits: their distance in widths of the peak, to e^-tail of it, at most so many.
+
+    The spacing is a float32 where nodes are to be evaluated in single precision.
+    """
+
+    spacing: Any
+    tail: float
+    most: int  # in either direction
+
+
 # One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
 
 
 @device
 def log_joint(noise, e, label_score, others, counts, n):
     """A&R equation 6 with the other classes weighted by `counts`."""
-    total = log_pdf(noise, e)
+    total, level = like(0.0, others), like(e + label_score, others)
     for c in range(n):
-        total += counts[c] * log_cdf(noise, e + label_score - others[c])
-    return total
+        total += counts[c] * log_cdf(noise, level - others[c])
+    return log_pdf(noise, e) + total
 
 
 @device
 def log_joint_grad(noise, e, label_score, others, counts, n):
     """Derivative of `log_joint` with respect to e."""
-    total = log_pdf_grad(noise, e)
+    total, level = like(0.0, others), like(e + label_score, others)
     for c in range(n):
-        total += counts[c] * log_cdf_grad(noise, e + label_score - others[c])
-    return total
+        total += counts[c] * log_cdf_grad(noise, level - others[c])
+    return log_pdf_grad(noise, e) + total
 
 
 @device
 def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
-    """The e where `log_joint` is highest: its gradient falls, so bracket and bisect."""
-    low, high, reach = 0.0, 0.0, 1.0
-    if log_joint_grad(noise, 0.0, label_score, others, counts, n) > 0.0:
-        high = reach
-        while log_joint_grad(noise, high, label_score, others, counts, n) > 0.0 and reach < 1e30:
-            low = high
-            reach *= 2.0
-            high = reach
+    """The e where `log_joint` is highest, and the scale of the peak there, at most 1.
+
+    Its gradient falls: bracket the root, then the secant rule of Illinois with a bisection now and
+    then.  The scale comes from the last secant, so it is a rough one.
+    """
+    low = high = 0.0
+    at_low = at_high = log_joint_grad(noise, 0.0, label_score, others, counts, n)
+    reach = 1.0
+    if at_low > 0.0:
+        while at_high > 0.0 and reach < 1e30:
+            low, at_low = high, at_high
+            high, reach = reach, 2.0 * reach
+            at_high = log_joint_grad(noise, high, label_score, others, counts, n)
     else:
-        low = -reach
-        while log_joint_grad(noise, low, label_score, others, counts, n) < 0.0 and reach < 1e30:
-            high = low
-            reach *= 2.0
-            low = -reach
-    for _ in range(200):
+        while at_low <= 0.0 and reach < 1e30:
+            high, at_high = low, at_low
+            low, reach = -reach, 2.0 * reach
+            at_low = log_joint_grad(noise, low, label_score, others, counts, n)
+    kept, fall = 0, (at_low - at_high) / (high - low)
+    last, at_last = (low, at_low) if at_low < -at_high else (high, at_high)
+    for iteration in range(200):
         middle = 0.5 * (low + high)
-        if high - low < tolerance or middle in (low, high):
+        if iteration % 4 < 3:
+            middle = (low * at_high - high * at_low) / (at_high - at_low)
+        if not low < middle < high:
             break
-        if log_joint_grad(noise, middle, label_score, others, counts, n) > 0.0:
-            low = middle
+        gradient = log_joint_grad(noise, middle, label_score, others, counts, n)
+        moved = middle - last
+        if abs(moved) > 0.01 * tolerance * (1.0 + abs(middle)):  # shorter ones are rounding
+            fall = (at_last - gradient) / moved
+        last, at_last = middle, gradient
+        # The end that is kept twice counts half, so that the next secant falls on its side.
+        if gradient > 0.0:
+            low, at_low = middle, gradient
+            at_high *= 0.5 if kept > 0 else 1.0
+            kept = 1
         else:
-            high = middle
-    return 0.5 * (low + high)
-
-
-@device
-def joint_width(noise, mode, label_score, others, counts, n):
-    """Scale of the peak of `log_joint`, from its curvature there; at most 1."""
-    d = 1e-2 + 1e-9 * abs(mode)
-    rise = log_joint_grad(noise, mode - d, label_score, others, counts, n)
-    fall = log_joint_grad(noise, mode + d, label_score, others, counts, n)
-    curvature = (rise - fall) / (2.0 * d)
-    return 1.0 / math.sqrt(max(curvature, 1.0))
+            high, at_high = middle, gradient
+            at_low *= 0.5 if kept < 0 else 1.0
+            kept = -1
+        if min(high - low, abs(moved)) < tolerance:
+            break
+    return last, 1.0 / math.sqrt(max(fall, 1.0))
 
 
 @device
@@ -119,8 +142,7 @@ def _highest(label_score, others, n):
 @device
 def log_prob_of_label(noise, label_score, others, counts, n):
     """Log-probability of the label, accurate however small."""
-    mode = joint_mode(noise, label_score, others, counts, n)
-    width = joint_width(noise, mode, label_score, others, counts, n)
+    mode, width = joint_mode(noise, label_score, others, counts, n)
     peak = log_joint(noise, mode, label_score, others, counts, n)
     top = _highest(label_score, others, n)
     total = 0.0
@@ -139,39 +161,42 @@ def log_prob_of_label(noise, label_score, others, counts, n):
 
 
 @device
-def log_prob_with_slopes(noise, label_score, others, counts, n, slopes, spacing, tail):
-    """`log_prob_of_label` and its slopes, by nodes of that `spacing`, to e^-tail of the peak.
+def log_prob_with_slopes(noise, label_score, others, counts, n, slopes, rule):
+    """`log_prob_of_label` and its slopes, by the nodes of a `Rule`, in the precision of its spacing.
 
-    For the fits: a node costs all classes, and these are a few times fewer.
+    For the fits: a node costs all classes, and these are fewer, and cheaper in single precision.
     """
-    mode = joint_mode(noise, label_score, others, counts, n, _ROUGH_MODE)
-    width = joint_width(noise, mode, label_score, others, counts, n)
-    peak = log_joint(noise, mode, label_score, others, counts, n)
-    top = _highest(label_score, others, n)
+    # Differences to the label's score, which single precision has digits for.
+    gaps, weights = np.full(n + 1, rule.spacing), np.full(n + 1, rule.spacing)
+    gradients, moved = np.full(n + 1, rule.spacing), np.full(n + 1, rule.spacing)
+    zero = like(0.0, rule.spacing)
     for c in range(n):
-        slopes[c] = 0.0
-    gradients = np.empty(n)
-    total = 0.0
+        gaps[c], weights[c], moved[c] = others[c] - label_score, counts[c], zero
+    mode, width = joint_mode(noise, 0.0, gaps, weights, n, _ROUGH_MODE)
+    peak, top, total = 0.0, _highest(0.0, gaps, n), 0.0
     for direction in (1.0, -1.0):
         reach = _reach(top - mode if direction > 0.0 else mode, width)
-        v = 0.0 if direction > 0.0 else spacing
-        for _ in range(MAX_NODES // 2):
+        v = 0.0 if direction > 0.0 else float(rule.spacing)
+        for _ in range(rule.most):
             e, jacobian = _node(mode, direction * width, v, reach)
-            height = log_pdf(noise, e) - peak
+            level, below = like(e, rule.spacing), zero
             for c in range(n):
-                below, gradient = log_cdf_with_grad(noise, e + label_score - others[c])
-                height += counts[c] * below
-                gradients[c] = counts[c] * gradient
-            mass = jacobian * math.exp(min(height, _UNDERFLOW))
+                log_f, gradient = log_cdf_with_grad(noise, level - gaps[c])
+                below += weights[c] * log_f
+                gradients[c] = weights[c] * gradient
+            height = log_pdf(noise, e) + below
+            if v == 0.0:
+                peak = height
+            mass = jacobian * math.exp(min(height - peak, _STEEPEST))
             total += mass
             for c in range(n):
-                slopes[c] -= mass * gradients[c]
-            if height + math.log(jacobian) < -tail:
+                moved[c] += like(mass, rule.spacing) * gradients[c]
+            if height - peak + math.log(jacobian) < -rule.tail:
                 break
-            v += spacing
+            v += rule.spacing
     for c in range(n):
-        slopes[c] /= total
-    return peak + math.log(total * width * spacing)
+        slopes[c] = -moved[c] / total
+    return peak + math.log(total * width * rule.spacing)
 
 
 # All classes at once: shared nodes.

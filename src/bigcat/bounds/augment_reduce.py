@@ -36,7 +36,7 @@ from bigcat._special import (
 )
 from bigcat.bounds._base import Bound, check_start
 from bigcat.noise import Gumbel, Noise
-from bigcat.probabilities import joint_mode, joint_width, log_joint_grad
+from bigcat.probabilities import joint_mode, log_joint_grad
 
 
 class Family(NamedTuple):
@@ -280,8 +280,7 @@ def _value(bound, location, scale, label_score, others, counts, n):
 @device
 def _fit_location_scale(bound, local, label_score, others, counts, n):
     """Natural steps from the mode, each halved until the ELBO does not fall."""
-    local[0] = joint_mode(bound.noise, label_score, others, counts, n)
-    local[1] = joint_width(bound.noise, local[0], label_score, others, counts, n)
+    local[0], local[1] = joint_mode(bound.noise, label_score, others, counts, n)
     value = _value(bound, local[0], local[1], label_score, others, counts, n)
     for _ in range(100):
         location, scale = local[0], local[1]

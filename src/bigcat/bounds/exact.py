@@ -6,12 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
 from bigcat._special import log_softmax_with_slopes, negative_sum
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
-from bigcat.probabilities import log_prob_with_slopes
+from bigcat.probabilities import MAX_NODES, Rule, log_prob_with_slopes
+
+
+#: In either direction: a few suffice, and where scores are so far apart that single precision
+#: knows no difference between nodes there would be no end of them.
+MOST_SINGLE_NODES = 64
 
 
 class SoftmaxTag(NamedTuple):
@@ -20,8 +27,7 @@ class SoftmaxTag(NamedTuple):
 
 class QuadratureTag(NamedTuple):
     noise: Any
-    spacing: float
-    tail: float
+    rule: Rule
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class Exact(Bound):
         rounding at the default, and below 1e-3 at 1.
     tail : float
         Nodes go to where the integrand is e^-tail of its peak.
+    precision : {"double", "single"}
+        Of the integrand at the nodes; single takes half the time.
 
     Examples
     --------
@@ -48,8 +56,11 @@ class Exact(Bound):
     can_sample: ClassVar[bool] = False
     spacing: float = 0.25
     tail: float = 40.0
+    precision: str = "double"
 
     def __post_init__(self) -> None:
+        if self.precision not in ("double", "single"):
+            raise ValueError(f"precision={self.precision!r} must be 'double' or 'single'")
         for name, value in (("spacing", self.spacing), ("tail", self.tail)):
             if not 0.0 < value < math.inf:
                 raise ValueError(f"{name}={value!r} must be a finite number above 0")
@@ -57,7 +68,11 @@ class Exact(Bound):
     def lower(self, noise: Noise) -> SoftmaxTag | QuadratureTag:
         if isinstance(noise, Gumbel):
             return SoftmaxTag()
-        return QuadratureTag(noise.lower(), float(self.spacing), float(self.tail))
+        if self.precision == "single":
+            rule = Rule(np.float32(self.spacing), float(self.tail), MOST_SINGLE_NODES)
+        else:
+            rule = Rule(float(self.spacing), float(self.tail), MAX_NODES // 2)
+        return QuadratureTag(noise.lower(), rule)
 
 
 @implement(fit_local, SoftmaxTag)
@@ -78,7 +93,7 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
 @implement(step, QuadratureTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
     value = log_prob_with_slopes(
-        bound.noise, label_score, others, counts, n, slopes, bound.spacing, bound.tail
+        bound.noise, label_score, others, counts, n, slopes, bound.rule
     )
     slopes[n] = negative_sum(slopes, n)
     return value

@@ -51,7 +51,8 @@ ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7
 EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
 #: Other noises than the softmax's: up to how many classes they take all of them, by a few nodes;
 #: and the rate of the Gaussian, whose tails are lighter.
-FEW_FOR_NODES, FEW_NODES, GAUSSIAN_RATE = 512, Exact(spacing=1.0, tail=12.0), 0.03
+FEW_FOR_NODES, GAUSSIAN_RATE = 512, 0.03
+FEW_NODES = Exact(spacing=1.0, tail=8.0, precision="single")
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:

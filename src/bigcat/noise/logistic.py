@@ -1,12 +1,11 @@
 """Logistic noise: the multinomial logistic model (not the softmax, whose noise is Gumbel)."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
-from bigcat._special import log1p_exp, sigmoid
+from bigcat._special import log_sigmoid_grad, log_sigmoid_with_grad
 from bigcat.noise._base import Noise
 
 
@@ -34,25 +33,24 @@ class Logistic(Noise):
 
 @implement(log_cdf, LogisticTag)
 def _(noise, t):
-    return -log1p_exp(-t)
+    return log_sigmoid_with_grad(t)[0]
 
 
 @implement(log_cdf_grad, LogisticTag)
 def _(noise, t):
-    return sigmoid(-t)
+    return log_sigmoid_grad(t)
 
 
 @implement(log_cdf_with_grad, LogisticTag)
 def _(noise, t):
-    e = math.exp(-abs(t))
-    return min(t, 0.0) - math.log1p(e), (e if t >= 0.0 else 1.0) / (1.0 + e)
+    return log_sigmoid_with_grad(t)
 
 
 @implement(log_pdf, LogisticTag)
 def _(noise, t):
-    return -log1p_exp(-t) - log1p_exp(t)
+    return log_sigmoid_with_grad(t)[0] + log_sigmoid_with_grad(-t)[0]
 
 
 @implement(log_pdf_grad, LogisticTag)
 def _(noise, t):
-    return sigmoid(-t) - sigmoid(t)
+    return log_sigmoid_grad(t) - log_sigmoid_grad(-t)
