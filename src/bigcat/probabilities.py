@@ -52,14 +52,22 @@ def _node(centre, width, v, reach):
 
 
 class Rule(NamedTuple):
-    """Nodes for the fits: their distance in widths of the peak, to e^-tail of it, at most so many.
+    """Nodes for one class: their distance in widths of the peak, and they go to e^-tail of it.
 
-    The spacing is a float32 where nodes are to be evaluated in single precision.
+    The spacing is a float32 where nodes are to be evaluated in single precision, which is faster.
+    There may be so many in either direction: where scores are so far apart that single precision
+    knows no difference between nodes there would be no end of them.
     """
 
     spacing: Any
     tail: float
-    most: int  # in either direction
+    most: int
+
+
+MOST_SINGLE_NODES = 64
+#: Exact to rounding; and to about 1e-6, for looks at a fit.
+FULL = Rule(STEP, _NEGLIGIBLE, MAX_NODES // 2)
+QUICK = Rule(np.float32(0.5), 12.0, MOST_SINGLE_NODES)
 
 
 # One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
@@ -131,40 +139,19 @@ def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
 
 
 @device
-def _highest(label_score, others, n):
+def _highest(gaps, n):
     """Where the integrand turns for the last time: near 0, or the others' scores above that."""
     top = 0.0
     for c in range(n):
-        top = max(top, others[c] - label_score)
+        top = max(top, gaps[c])
     return top
 
 
 @device
-def log_prob_of_label(noise, label_score, others, counts, n):
-    """Log-probability of the label, accurate however small."""
-    mode, width = joint_mode(noise, label_score, others, counts, n)
-    peak = log_joint(noise, mode, label_score, others, counts, n)
-    top = _highest(label_score, others, n)
-    total = 0.0
-    for direction in (1.0, -1.0):
-        reach = _reach(top - mode if direction > 0.0 else mode, width)
-        v = 0.0 if direction > 0.0 else STEP
-        for _ in range(MAX_NODES // 2):
-            e, jacobian = _node(mode, direction * width, v, reach)
-            height = log_joint(noise, e, label_score, others, counts, n) - peak
-            mass = jacobian * math.exp(min(height, _UNDERFLOW))
-            total += mass
-            if height + math.log(jacobian) < -_NEGLIGIBLE:
-                break
-            v += STEP
-    return peak + math.log(total * width * STEP)
+def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
+    """Log-probability of the label, accurate however small, and its `slopes` unless they are None.
 
-
-@device
-def log_prob_with_slopes(noise, label_score, others, counts, n, slopes, rule):
-    """`log_prob_of_label` and its slopes, by the nodes of a `Rule`, in the precision of its spacing.
-
-    For the fits: a node costs all classes, and these are fewer, and cheaper in single precision.
+    By the nodes of a `Rule`, and in the precision of its spacing.
     """
     # Differences to the label's score, which single precision has digits for.
     gaps, weights = np.full(n + 1, rule.spacing), np.full(n + 1, rule.spacing)
@@ -173,30 +160,41 @@ def log_prob_with_slopes(noise, label_score, others, counts, n, slopes, rule):
     for c in range(n):
         gaps[c], weights[c], moved[c] = others[c] - label_score, counts[c], zero
     mode, width = joint_mode(noise, 0.0, gaps, weights, n, _ROUGH_MODE)
-    peak, top, total = 0.0, _highest(0.0, gaps, n), 0.0
+    peak, top, total = 0.0, _highest(gaps, n), 0.0
     for direction in (1.0, -1.0):
         reach = _reach(top - mode if direction > 0.0 else mode, width)
         v = 0.0 if direction > 0.0 else float(rule.spacing)
         for _ in range(rule.most):
             e, jacobian = _node(mode, direction * width, v, reach)
-            level, below = like(e, rule.spacing), zero
-            for c in range(n):
-                log_f, gradient = log_cdf_with_grad(noise, level - gaps[c])
-                below += weights[c] * log_f
-                gradients[c] = weights[c] * gradient
-            height = log_pdf(noise, e) + below
+            if slopes is None:
+                height = log_joint(noise, e, 0.0, gaps, weights, n)
+            else:
+                height = _log_joint_with_grads(noise, e, gaps, weights, n, gradients)
             if v == 0.0:
                 peak = height
             mass = jacobian * math.exp(min(height - peak, _STEEPEST))
             total += mass
-            for c in range(n):
-                moved[c] += like(mass, rule.spacing) * gradients[c]
+            if slopes is not None:
+                for c in range(n):
+                    moved[c] += like(mass, moved) * gradients[c]
             if height - peak + math.log(jacobian) < -rule.tail:
                 break
             v += rule.spacing
-    for c in range(n):
-        slopes[c] = -moved[c] / total
+    if slopes is not None:
+        for c in range(n):
+            slopes[c] = -moved[c] / total
     return peak + math.log(total * width * rule.spacing)
+
+
+@device
+def _log_joint_with_grads(noise, e, gaps, counts, n, gradients):
+    """`log_joint`, and minus its derivatives with respect to the gaps."""
+    total, level = like(0.0, gaps), like(e, gaps)
+    for c in range(n):
+        log_f, gradient = log_cdf_with_grad(noise, level - gaps[c])
+        total += counts[c] * log_f
+        gradients[c] = counts[c] * gradient
+    return log_pdf(noise, e) + total
 
 
 # All classes at once: shared nodes.
@@ -305,11 +303,13 @@ def all_log_probs(noise, scores, out):
                 for j in range(n_classes):
                     others[j] = psi[j]
                 others[k] = psi[n_classes - 1]
-                out[i, k] = log_prob_of_label(noise, psi[k], others, ones, n_classes - 1)
+                out[i, k] = log_prob_of_label(
+                    noise, psi[k], others, ones, n_classes - 1, FULL, None
+                )
 
 
 @kernel
-def label_log_probs(noise, scores, labels, out):
+def label_log_probs(noise, scores, labels, rule, out):
     """Log-probability of one class a row, accurate however small it is."""
     n_others = scores.shape[1] - 1
     others, ones = np.empty(n_others), np.ones(n_others)
@@ -319,7 +319,7 @@ def label_log_probs(noise, scores, labels, out):
             others[k] = scores[i, k]
         for k in range(y, n_others):
             others[k] = scores[i, k + 1]
-        out[i] = log_prob_of_label(noise, scores[i, y], others, ones, n_others)
+        out[i] = log_prob_of_label(noise, scores[i, y], others, ones, n_others, rule, None)
 
 
 @kernel
@@ -411,7 +411,10 @@ def log_probabilities_of(
     n_samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Log-probability of one class a row; `labels` are columns of `scores`."""
+    """Log-probability of one class a row; `labels` are columns of `scores`.
+
+    As `log_probabilities` has it; with ``how="quick"`` to some six digits only.
+    """
     labels = np.asarray(labels, dtype=np.int64)
     out = np.empty(len(labels))
     if how == "importance":
@@ -426,5 +429,6 @@ def log_probabilities_of(
         out = -(high + np.log(np.exp(shifted).sum(axis=1, dtype=np.float64)))
     else:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
-        label_log_probs(noise.lower(), scores, labels, out)
+        rule = QUICK if how == "quick" else FULL
+        label_log_probs(noise.lower(), scores, labels, rule, out)
     return out

@@ -1,4 +1,4 @@
-"""Estimators of the softmax that are no bounds: what other methods optimise.
+"""Estimators that are no bounds, most of them of the softmax: what other methods optimise.
 
 Each is a function of the label's score and those of a few drawn classes, and each has an optimum
 of its own near the maximum of the likelihood, not at it.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
 from bigcat._special import log1p_exp, log_softmax_with_slopes, sigmoid
 from bigcat.bounds._base import Bound
-from bigcat.noise import Noise
+from bigcat.bounds.exact import Exact
+from bigcat.noise import Gumbel, Noise
 
 
 class NoiseContrastiveTag(NamedTuple):
@@ -31,7 +32,7 @@ class ComplementaryTag(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimator(Bound):
-    """What the estimators share: softmax only, no bound, no local parameters."""
+    """What the estimators share: no bound, no local parameters; for most the softmax only."""
 
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     is_bound: ClassVar[bool] = False
@@ -88,6 +89,15 @@ class Complementary(Estimator):
     The normaliser is the label's term plus an unbiased estimate of all the others'; its logarithm
     is biased downwards, so the value is optimistic, less so the more classes are drawn.
 
+    For every other noise the same with A&R equation 5: the log-probability as an integral, in which
+    the sum over all classes' log Phi is replaced by an unbiased estimate from the drawn ones.  The
+    logarithm of the integral is convex in that sum, so the value is optimistic here too.
+
+    Parameters
+    ----------
+    nodes : Exact
+        Has the nodes of that integral.
+
     Examples
     --------
     >>> from bigcat.bounds import Complementary
@@ -97,9 +107,11 @@ class Complementary(Estimator):
 
     name: ClassVar[str] = "complementary"
     promise: ClassVar[str] = "log of an unbiased normaliser; right only with many classes drawn"
+    noises: ClassVar[tuple[str, ...] | None] = None
+    nodes: Exact = Exact()  # noqa: RUF009 (it is frozen)
 
-    def lower(self, noise: Noise) -> ComplementaryTag:
-        return ComplementaryTag()
+    def lower(self, noise: Noise) -> Any:
+        return ComplementaryTag() if isinstance(noise, Gumbel) else self.nodes.lower(noise)
 
 
 def _no_local(bound, local, label_score, others, counts, n):

@@ -13,12 +13,7 @@ from bigcat._seam import fit_local, step
 from bigcat._special import log_softmax_with_slopes, negative_sum
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
-from bigcat.probabilities import MAX_NODES, Rule, log_prob_with_slopes
-
-
-#: In either direction: a few suffice, and where scores are so far apart that single precision
-#: knows no difference between nodes there would be no end of them.
-MOST_SINGLE_NODES = 64
+from bigcat.probabilities import MAX_NODES, MOST_SINGLE_NODES, Rule, log_prob_of_label
 
 
 class SoftmaxTag(NamedTuple):
@@ -75,6 +70,10 @@ class Exact(Bound):
         return QuadratureTag(noise.lower(), rule)
 
 
+#: For passes over the data: errors far below the noise of their steps, at a tenth of the price.
+FEW_NODES = Exact(spacing=1.0, tail=8.0, precision="single")
+
+
 @implement(fit_local, SoftmaxTag)
 def _(bound, local, label_score, others, counts, n):
     pass
@@ -92,8 +91,6 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
 
 @implement(step, QuadratureTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    value = log_prob_with_slopes(
-        bound.noise, label_score, others, counts, n, slopes, bound.rule
-    )
+    value = log_prob_of_label(bound.noise, label_score, others, counts, n, bound.rule, slopes)
     slopes[n] = negative_sum(slopes, n)
     return value

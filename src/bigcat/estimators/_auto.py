@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from bigcat import noise as noises
-from bigcat.bounds import Exact
+from bigcat.bounds import Complementary, Exact
+from bigcat.bounds.exact import FEW_NODES
 from bigcat.estimators._memory import n_weights
 from bigcat.estimators._recipe import (
     Recipe,
@@ -51,8 +52,7 @@ ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7
 EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
 #: Other noises than the softmax's: up to how many classes they take all of them, by a few nodes;
 #: and the rate of the Gaussian, whose tails are lighter.
-FEW_FOR_NODES, GAUSSIAN_RATE = 512, 0.03
-FEW_NODES = Exact(spacing=1.0, tail=8.0, precision="single")
+FEW_FOR_NODES, GAUSSIAN_RATE = 2_048, 0.03
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -85,8 +85,8 @@ def _rank_for(estimator: Any, sizes: Sizes) -> tuple[int | None, str]:
     given = [name for name in ("solver", "sampler") if getattr(estimator, name) != "auto"]
     if _is_whole(estimator, sizes):
         return None, "few rows"
-    if given or not (_is_softmax(estimator) or sizes.n_classes <= FEW_FOR_NODES):
-        what = " and ".join(given) or "noise"
+    if given:
+        what = " and ".join(given)
         return None, f"full rank, since {what} {'were' if len(given) > 1 else 'was'} given"
     if n_weights(sizes.n_features, sizes.n_classes, RANK) > MOST_GROWTH * n_full:
         return None, "full rank, which has less than half the weights of low rank"
@@ -99,10 +99,9 @@ def _is_softmax(estimator: Any) -> bool:
 
 def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
-    method, sampler, softmax = "exact", "everything", _is_softmax(estimator)
-    few = FEW_FOR_PRODUCTS if softmax else FEW_FOR_NODES
-    if sizes.n_classes > few or _wants_samples(estimator):
-        method = "complementary" if softmax else "augment-reduce"
+    method, sampler = "exact", "everything"
+    if sizes.n_classes > FEW_FOR_PRODUCTS or _wants_samples(estimator):
+        method = "complementary"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
@@ -150,7 +149,7 @@ def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
         method, sampler = "exact", "everything"
         reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
     else:
-        method = "complementary" if softmax else "augment-reduce"
+        method = "complementary"
         sampler = estimator.sampler
         if sampler == "auto":
             sampler = "co-occurrence" if sizes.sparse else "stratified"
@@ -168,7 +167,7 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     softmax = _is_softmax(estimator)
     method, sampler = "exact", "everything"
     if not softmax or sizes.n_classes > FEW_CLASSES or _wants_samples(estimator):
-        method = "complementary" if softmax else "augment-reduce"
+        method = "complementary"
         sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
     changed: dict[str, Any] = {"method": method, "sampler": sampler}
     low = estimator.rank not in (None, "auto")
@@ -195,9 +194,11 @@ def _few_classes(sizes: Sizes, softmax: bool = True) -> bool:
 
 
 def _with_few_nodes(parts: Parts) -> Parts:
-    """Parts for passes: where an exact bound needs nodes, fewer of them."""
-    by_nodes = isinstance(parts.bound, Exact) and not isinstance(parts.noise, Gumbel)
-    return replace(parts, bound=FEW_NODES) if by_nodes else parts
+    """Parts for passes: where the bound needs nodes, fewer of them."""
+    if isinstance(parts.noise, Gumbel):
+        return parts
+    fewer = {Exact: FEW_NODES, Complementary: Complementary(FEW_NODES)}
+    return replace(parts, bound=fewer.get(type(parts.bound), parts.bound))
 
 
 def _takes_any_bound(solver: Any) -> bool:

@@ -33,7 +33,7 @@ FORECAST_AFTER, WARMING_UP = 4.0, 2.0
 def mean_log_likelihood(noise: Any, sample: Any, weights, intercepts) -> float:
     """Of rows, labels and row weights at given weights (n_classes, n_features), mean a row."""
     X, labels, row_weights = sample
-    values = Scorer(weights, intercepts, noise).log_proba_of(X, labels)
+    values = Scorer(weights, intercepts, noise, how="quick").log_proba_of(X, labels)
     return float(row_weights @ values / row_weights.sum())
 
 

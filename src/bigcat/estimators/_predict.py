@@ -44,8 +44,8 @@ class Scorer:
     coef : array of shape (n_classes, n_features), or its factors
     intercept : array of shape (n_classes,)
     noise : Noise
-    how : {"quadrature", "importance"}
-        As in `bigcat.probabilities.log_probabilities`.
+    how : {"quadrature", "quick", "importance"}
+        As in `bigcat.probabilities`; "quick" is for `log_proba_of` only.
     n_threads : int or None
         None for all cores.
     """
@@ -62,7 +62,7 @@ class Scorer:
         self.noise, self.how = noise, how
         self.n_classes = len(coef)
         self.n_threads = n_threads or available_cores()
-        self.in_closed_form = isinstance(noise, Gumbel) and how == "quadrature"
+        self.in_closed_form = isinstance(noise, Gumbel) and how != "importance"
 
     def best(self, X: Any) -> np.ndarray:
         """The class with the highest score, the first of equal ones, (n,)."""
