@@ -112,8 +112,12 @@ def class_log_probabilities(noise: Noise, psi: np.ndarray) -> np.ndarray:
     return np.array([logsumexp(share + log_weights) for share in log_share])
 
 
-def log_prob_of(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, np.ndarray]:
+def log_prob_of(
+    noise: Noise, psi: np.ndarray, y: int, counts: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """log p(y) and its gradient in psi, accurate also where p(y) is 1e-300 or less.
+
+    Every class but y may stand for more than itself, for ``counts`` of its score.
 
     Nodes around the mode of equation 5's own integrand (A&R). With E the expectation under the
     normalised integrand, the posterior of t given y:
@@ -125,10 +129,14 @@ def log_prob_of(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, np.ndarra
     largest other score are looked for, and resolved up to gaps of some thousands.
     """
     psi = np.asarray(psi, float)
-    others = np.delete(psi, y)
+    counts = np.ones(psi.size) if counts is None else np.asarray(counts, float)
+    others, weights = np.delete(psi, y), np.delete(counts, y)
+
+    def weighted(values, axis):
+        return (weights * values).sum(axis=axis)
 
     def log_joint(t):
-        return noise.log_pdf(t - psi[y]) + over_classes(noise.log_cdf, np.sum, t, others)
+        return noise.log_pdf(t - psi[y]) + over_classes(noise.log_cdf, weighted, t, others)
 
     hints = np.array([psi[y], others.max()])
     value, t, log_weights = integrate(
@@ -137,6 +145,7 @@ def log_prob_of(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, np.ndarra
     keep = log_weights > log_weights.max() - DROP  # h may be infinite where the weight is zero
     posterior = np.exp(log_weights[keep] - value)
     gradient = np.array([-posterior @ noise.log_cdf_grad(t[keep] - score) for score in psi])
+    gradient *= counts
     gradient[y] = -np.delete(gradient, y).sum()
     return float(value), gradient
 

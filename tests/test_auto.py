@@ -6,7 +6,8 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
-from bigcat.bounds import Exact
+from bigcat.bounds import Complementary
+from bigcat.bounds.exact import FEW_NODES
 from bigcat.estimators import _auto
 from bigcat.estimators._recipe import Sizes
 from bigcat.solvers import AdaGrad
@@ -100,8 +101,8 @@ def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
         (
             {"noise": "gaussian"},
             {"n_classes": 20_000},
-            None,
-            "full rank, since noise was given",
+            256,
+            "low rank, from which rare classes gain",
         ),
         (
             {"rank": 7},
@@ -189,15 +190,17 @@ def test_the_first_part_of_training_forecasts_the_rest(parameters):
 
 @pytest.mark.parametrize("noise", ["gaussian", "logistic"])
 @pytest.mark.parametrize("rank", ["auto", None, 7])
-def test_other_noises_take_all_of_few_classes_and_else_their_bound(noise, rank):
+def test_other_noises_take_all_of_few_classes_and_draw_of_many(noise, rank):
+    """By a few nodes, and as the softmax does."""
     estimator = LinearClassifier(noise, rank=rank)
-    few, many = (choice(estimator, n_rows=10_000, n_classes=k).parts for k in (512, 513))
-    assert (few.bound, few.sampler.name) == (Exact(spacing=1.0, tail=12.0), "everything")
-    assert many.bound.name == "augment-reduce"
+    few, many = (choice(estimator, n_rows=10_000, n_classes=k).parts for k in (2_048, 2_049))
+    assert (few.bound, few.sampler.name) == (FEW_NODES, "everything")
+    assert many.bound == Complementary(FEW_NODES)
     if rank == 7:
-        assert few.solver.learning_rate == (0.03 if noise == "gaussian" else 0.05)
+        rates = (0.03, 0.04) if noise == "gaussian" else (0.05, 0.065)
+        assert (few.solver.learning_rate, many.solver.learning_rate) == rates
     drawn = choice(LinearClassifier(noise, rank=rank, n_negatives=9), n_rows=10_000)
-    assert drawn.parts.bound.name == "augment-reduce"
+    assert drawn.parts.bound == Complementary(FEW_NODES)
 
 
 def test_what_the_user_sets_is_kept():

@@ -180,8 +180,8 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
             "the raman bound holds for noise 'gumbel', not for 'gaussian'",
         ),
         (
-            {"method": "complementary", "noise": Gaussian()},
-            "the complementary objective holds for noise 'gumbel', not for 'gaussian'",
+            {"method": "importance", "noise": Gaussian()},
+            "the importance objective holds for noise 'gumbel', not for 'gaussian'",
         ),
         (
             {"solver": "lbfgs", "learning_rate": 0.1},

@@ -1,4 +1,4 @@
-"""The exponential function that becomes vector instructions."""
+"""The functions that become vector instructions."""
 
 import math
 
@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from bigcat._jit import kernel, maximum
-from bigcat._vector import vector_exp
+from bigcat._vector import vector_exp, vector_log
 
 
 @kernel
 def map_exp(x, out):
     for i in range(x.shape[0]):
         out[i] = vector_exp(x[i])
+
+
+@kernel
+def map_log(x, out):
+    for i in range(x.shape[0]):
+        out[i] = vector_log(x[i])
 
 
 @kernel
@@ -58,6 +64,20 @@ def test_is_zero_or_normal_and_never_falls(dtype):
     values = exp_of(np.linspace(low - 2.0, low + 2.0, 10_001), dtype)
     assert (np.diff(values) >= 0.0).all()
     assert (values[values > 0.0] >= np.finfo(dtype).smallest_normal).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_log_within_two_units_in_the_last_place(dtype):
+    limits = np.finfo(dtype)
+    spread = np.geomspace(float(limits.smallest_normal), float(limits.max), 400_001)
+    near_one = 1.0 + np.concatenate([s * np.geomspace(1e-7, 0.5, 10_001) for s in (1.0, -1.0)])
+    x = np.concatenate([spread[1:-1], near_one]).astype(dtype)
+    x = x[x != 1.0]
+    out = np.empty_like(x)
+    map_log(x, out)
+    exact = np.log(x.astype(np.longdouble))
+    error = np.abs(out - exact) / np.spacing(np.abs(exact).astype(dtype))
+    assert error.max() < 3.0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

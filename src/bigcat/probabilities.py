@@ -35,7 +35,6 @@ _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
 # least about 1e-3 for any number of classes that fits in memory; a few more nodes make up for less.
 _MODE, _ROUGH_MODE = 1e-3, 0.1
 _UNDERFLOW = 700.0
-_STEEPEST = 80.0  # a height above the peak, of rounding only, whose exponential is finite
 
 
 @device
@@ -56,18 +55,26 @@ class Rule(NamedTuple):
 
     The spacing is a float32 where nodes are to be evaluated in single precision, which is faster.
     There may be so many in either direction: where scores are so far apart that single precision
-    knows no difference between nodes there would be no end of them.
+    knows no difference between nodes there would be no end of them.  For the same reason heights
+    above the peak are cut, so that masses are finite.
     """
 
     spacing: Any
     tail: float
     most: int
+    highest: float
 
 
-MOST_SINGLE_NODES = 64
+def make_rule(spacing: float, tail: float, precision: str) -> Rule:
+    """A rule in "single" or "double" precision."""
+    if precision == "single":
+        return Rule(np.float32(spacing), float(tail), 64, 30.0)
+    return Rule(float(spacing), float(tail), MAX_NODES // 2, _UNDERFLOW)
+
+
 #: Exact to rounding; and to about 1e-6, for looks at a fit.
-FULL = Rule(STEP, _NEGLIGIBLE, MAX_NODES // 2)
-QUICK = Rule(np.float32(0.5), 12.0, MOST_SINGLE_NODES)
+FULL = make_rule(STEP, _NEGLIGIBLE, "double")
+QUICK = make_rule(0.5, 12.0, "single")
 
 
 # One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
@@ -172,7 +179,7 @@ def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
                 height = _log_joint_with_grads(noise, e, gaps, weights, n, gradients)
             if v == 0.0:
                 peak = height
-            mass = jacobian * math.exp(min(height - peak, _STEEPEST))
+            mass = jacobian * math.exp(min(height - peak, rule.highest))
             total += mass
             if slopes is not None:
                 for c in range(n):

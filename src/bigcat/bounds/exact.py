@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from bigcat._jit import implement
 from bigcat._seam import fit_local, step
 from bigcat._special import log_softmax_with_slopes, negative_sum
 from bigcat.bounds._base import Bound
 from bigcat.noise import Gumbel, Noise
-from bigcat.probabilities import MAX_NODES, MOST_SINGLE_NODES, Rule, log_prob_of_label
+from bigcat.probabilities import Rule, log_prob_of_label, make_rule
 
 
 class SoftmaxTag(NamedTuple):
@@ -63,11 +61,7 @@ class Exact(Bound):
     def lower(self, noise: Noise) -> SoftmaxTag | QuadratureTag:
         if isinstance(noise, Gumbel):
             return SoftmaxTag()
-        if self.precision == "single":
-            rule = Rule(np.float32(self.spacing), float(self.tail), MOST_SINGLE_NODES)
-        else:
-            rule = Rule(float(self.spacing), float(self.tail), MAX_NODES // 2)
-        return QuadratureTag(noise.lower(), rule)
+        return QuadratureTag(noise.lower(), make_rule(self.spacing, self.tail, self.precision))
 
 
 #: For passes over the data: errors far below the noise of their steps, at a tenth of the price.

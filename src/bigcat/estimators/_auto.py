@@ -34,8 +34,6 @@ FEW_ROWS = 2_000
 FEW_WEIGHTS = 1 << 20
 #: Up to here the exact softmax is the fastest way to its own answer.
 FEW_CLASSES = 4_096
-#: Up to how many rows other noises than the softmax's end by held-out rows too.
-FEW_TO_STOP = 20_000
 #: The most epochs where held-out rows say when to stop.
 MOST_EPOCHS = 60
 #: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
@@ -51,8 +49,8 @@ ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7
 #: The rate with all classes and with drawn ones, and how it falls (decision 18).
 EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
 #: Other noises than the softmax's: up to how many classes they take all of them, by a few nodes;
-#: and the rate of the Gaussian, whose tails are lighter.
-FEW_FOR_NODES, GAUSSIAN_RATE = 2_048, 0.03
+#: and the rates of the Gaussian, whose tails are lighter.
+FEW_FOR_NODES, GAUSSIAN_RATES = 2_048, (0.03, 0.04)
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -114,9 +112,10 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if estimator.solver != "auto":
         recipe = from_parameters(_With(estimator, **changed))
         return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
-    rate = EMBEDDED_RATE if method == "exact" else SAMPLED_RATE
+    rates = EMBEDDED_RATE, SAMPLED_RATE
     if isinstance(noises.resolve(estimator.noise), Gaussian):
-        rate = GAUSSIAN_RATE
+        rates = GAUSSIAN_RATES
+    rate = rates[method != "exact"]
     if estimator.learning_rate != "auto":
         rate = float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
@@ -184,7 +183,7 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     return replace(recipe, choice=_told(recipe, "rows come in parts"))
 
 
-def _few_classes(sizes: Sizes, softmax: bool = True) -> bool:
+def _few_classes(sizes: Sizes, softmax: bool) -> bool:
     """Is visiting all classes the fastest way?
 
     Not where an average of all weights, which that way takes, is more work than the steps.
@@ -240,9 +239,7 @@ def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
 def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str) -> Recipe:
     """Damped steps: to a stop on held-out rows with an average, or a rate that falls to zero."""
     searches = estimator.learning_rate == "auto"
-    # Other noises need many passes, which few classes and rows can have.
-    short = not _is_softmax(estimator) and _few_classes(sizes) and sizes.n_rows <= FEW_TO_STOP
-    stops = setting(estimator, "early_stopping", auto=method == "exact" or short)
+    stops = setting(estimator, "early_stopping", auto=method == "exact")
     solver = Damped(
         learning_rate=1.0 if searches else float(estimator.learning_rate),
         schedule="constant" if stops else "linear",
