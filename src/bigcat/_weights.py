@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 
 from bigcat._jit import device, generic, implement, kernel, prefetch
-from bigcat._seam import move
+from bigcat._seam import move, move_vector
 
 
 class DenseRows(NamedTuple):
@@ -310,12 +310,12 @@ def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
 @device
 def update_slots(weights, state, gradient, touched, n, solver, rate):
     """Move every coordinate of the `n` touched majors; vectorises, but visits all minors."""
+    one = weights.dtype.type(1.0)
     for slot in range(n):
-        g, w, s = gradient[slot], weights[touched[slot]], state[touched[slot]]
+        g = gradient[slot]
+        move_vector(solver, rate, weights[touched[slot]], state[touched[slot]], one, g)
         for j in range(g.shape[0]):
-            if g[j] != 0.0:
-                move(solver, rate, w, s, j, g[j])
-                g[j] = 0.0
+            g[j] = 0.0
 
 
 # A posterior keeps four numbers a weight.  What is done with them is an *action*, a tag with no

@@ -123,7 +123,8 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     visits = max(ROWS_EMBEDDED, VISITS_A_CLASS * sizes.n_classes)
     passes = int(np.clip(round(visits / sizes.n_rows), *EMBEDDED_PASSES))
     passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
-    solver = AdaGrad(rate, schedule="linear", power=RATE_POWER)
+    per = "coordinate" if method == "exact" else "vector"
+    solver = AdaGrad(rate, schedule="linear", power=RATE_POWER, per=per)
     changed |= {"solver": solver, "learning_rate": "auto"}
     recipe = replace(
         from_parameters(_With(estimator, **changed)),

@@ -191,23 +191,23 @@ class Fit:
         dtype = p.rows.values.dtype
         shape = trained_shape(p)
         weights = as_trained(start[0], p, dtype)
-        has_state = self.parts.solver.has_state
+        solver = self.parts.solver
         state = State(
             weights=weights,
             intercepts=np.ascontiguousarray(start[1], dtype=dtype),
-            weights_state=np.zeros(shape if has_state else (shape[0], 0), dtype),
-            intercepts_state=np.zeros(p.n_classes if has_state else 0, dtype),
+            weights_state=np.zeros((shape[0], solver.state_width(shape[1])), dtype),
+            intercepts_state=np.zeros(p.n_classes if solver.has_state else 0, dtype),
             local=self.parts.bound.initial_local(self.parts.noise, start[1])[p.labels],
             rng=_random.new_state(self.random_state),
         )
-        if getattr(self.parts.solver, "average", False):
+        if getattr(solver, "average", False):
             state.average = Average(weights.copy(), state.intercepts.copy())
         if resume is not None:
             state.iteration, state.epoch, state.rng = resume.iteration, resume.epoch, resume.rng
             before = resume.weights_state
             if p.rank is None and is_sparse(p.rows):
                 before = before.T
-            if before.shape == shape and has_state:  # not after a change of solver
+            if before.shape == state.weights_state.shape:  # not after a change of solver
                 state.weights_state = np.ascontiguousarray(before, dtype=dtype)
                 state.intercepts_state = resume.intercepts_state.astype(dtype, copy=False)
             state.sweep_cursor = resume.sweep_cursor % shape[0]

@@ -45,7 +45,8 @@ def needed(recipe: Recipe, sizes: Sizes, max_row_nonzeros: int, dtype: Any) -> i
         return 8 * weights * (2 * solver.memory + 8) + 8 * (1 << 23)
     batch_size = min(recipe.batch_size, sizes.n_rows)
     work = item * _work(recipe, sizes, max_row_nonzeros, batch_size, weights) * recipe.n_threads
-    copies = 1 + solver.has_state + recipe.early_stopping + getattr(solver, "average", False)
+    remembers = solver.has_state and not solver.needs_vectors
+    copies = 1 + remembers + recipe.early_stopping + getattr(solver, "average", False)
     a_row = NUMBERS_A_ROW + parts.bound.n_local + solver.damped
     a_row += solver.implicit * (1 if batch_size == 1 else batch_size)
     sampler = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)

@@ -118,12 +118,11 @@ def _trial(
     weights, intercepts = _start.initial_weights(init, problem, parts, random_state)
     dtype = problem.rows.values.dtype
     shape = trained_shape(problem)
-    has_state = solver.has_state
     state = State(
         weights=as_trained(weights, problem, dtype),
         intercepts=np.ascontiguousarray(intercepts, dtype=dtype),
-        weights_state=np.zeros(shape if has_state else (shape[0], 0), dtype),
-        intercepts_state=np.zeros(problem.n_classes if has_state else 0, dtype),
+        weights_state=np.zeros((shape[0], solver.state_width(shape[1])), dtype),
+        intercepts_state=np.zeros(problem.n_classes if solver.has_state else 0, dtype),
         local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
         rng=_random.new_state(random_state),
     )

@@ -77,7 +77,12 @@ def from_parameters(estimator: Any) -> Recipe:
 
 
 def check_rank(rank: int | None, solver: Any) -> None:
-    """Raise for a solver whose steps take scores to be linear in the weights."""
+    """Raise for a solver whose steps take scores to be linear in the weights, or need vectors."""
+    if rank is None and solver.needs_vectors:
+        raise ValueError(
+            f"{solver!r} moves vectors of classes and features, which a full rank does not have; "
+            "set rank, or take per='coordinate'"
+        )
     linear_scores = solver.implicit or getattr(solver, "weight_bound", np.inf) < np.inf
     if rank is not None and linear_scores:
         raise ValueError(

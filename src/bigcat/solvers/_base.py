@@ -47,7 +47,7 @@ class Solver:
     promise: ClassVar[str]
     #: Mini-batches and sampled classes, or whole passes over everything?
     stochastic: ClassVar[bool] = True
-    #: Needs as many numbers again as there are weights?
+    #: Remembers numbers for the weights and intercepts: as many again, or see `state_width`?
     has_state: ClassVar[bool] = False
     #: Is a step linear in the gradient, so that a batch's rows can be applied one by one?
     linear: ClassVar[bool] = False
@@ -70,6 +70,15 @@ class Solver:
     def batch_size(self, asked: int | str) -> int:
         """Rows a step: what the user asked for, or the solver's own."""
         return self.default_batch_size if asked == "auto" else int(asked)
+
+    @property
+    def needs_vectors(self) -> bool:
+        """Does it move the vectors of classes and features as a whole, so that it needs a rank?"""
+        return False
+
+    def state_width(self, width: int) -> int:
+        """Numbers that it remembers for each row of the weights, which have that width."""
+        return width if self.has_state else 0
 
     def lower(self) -> Any:
         """Tag below the seam."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from bigcat._jit import implement
-from bigcat._seam import coordinate_rate, move, rate
+from bigcat._seam import coordinate_rate, move, move_vector, rate
 from bigcat.solvers._base import Solver, check_schedule, steps_to_zero
 from bigcat.solvers._state import Problem
 
@@ -25,6 +25,13 @@ class AdaGradTag(NamedTuple):
     learning_rate: float
     decay: float
     n_steps: float  # until the rate is zero; infinity for none
+    power: float
+
+
+class VectorAdaGradTag(NamedTuple):
+    learning_rate: float
+    decay: float
+    n_steps: float
     power: float
 
 
@@ -91,6 +98,11 @@ class AdaGrad(Solver):
     it begins higher and ends longer for the same quality, so that a good part of the way is done
     early.
 
+    With ``per="vector"`` the vector of a class or of a feature has one step size, from the mean of
+    g^2 over its coordinates.  That needs no memory to speak of, a third less time where weights are
+    more than caches hold, and where classes are drawn it predicts a little better.  It is for low
+    rank, which has vectors.
+
     Examples
     --------
     >>> from bigcat.solvers import AdaGrad
@@ -105,14 +117,24 @@ class AdaGrad(Solver):
     decay: float = 1.0
     schedule: str = "constant"
     power: float = 1.0
+    per: str = "coordinate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_schedule(self.schedule)
+        if self.per not in ("coordinate", "vector"):
+            raise ValueError(f"per={self.per!r} must be 'coordinate' or 'vector'")
         if not self.power > 0.0:
             raise ValueError(f"power={self.power!r} must be above 0")
 
-    def lower(self) -> AdaGradTag:
+    @property
+    def needs_vectors(self) -> bool:
+        return self.per == "vector"
+
+    def state_width(self, width: int) -> int:
+        return 1 if self.per == "vector" else width
+
+    def lower(self) -> AdaGradTag | VectorAdaGradTag:
         if self.schedule != "constant":
             raise ValueError(
                 f"schedule={self.schedule!r} needs the number of steps, which is not known here; "
@@ -120,30 +142,52 @@ class AdaGrad(Solver):
             )
         return self._tag(math.inf)
 
-    def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag:
+    def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag | VectorAdaGradTag:
         return self._tag(steps_to_zero(self.schedule, n_steps))
 
-    def _tag(self, n_steps: float) -> AdaGradTag:
-        return AdaGradTag(float(self.learning_rate), float(self.decay), n_steps, float(self.power))
+    def _tag(self, n_steps: float) -> AdaGradTag | VectorAdaGradTag:
+        tag = VectorAdaGradTag if self.per == "vector" else AdaGradTag
+        return tag(float(self.learning_rate), float(self.decay), n_steps, float(self.power))
 
 
-@implement(rate, AdaGradTag)
-def _(solver, iteration, epoch):
+def _falling_rate(solver, iteration, epoch):
     left = max(0.0, 1.0 - (iteration - 1) / solver.n_steps)
     return solver.learning_rate * solver.decay**epoch * left**solver.power
 
 
-@implement(move, AdaGradTag)
-def _(solver, rate, weights, state, j, gradient):
+def _adagrad_move(solver, rate, weights, state, j, gradient):
     # Without a branch, and in the weights' own precision: a loop of these works on many at once.
     s = state[j] + gradient * gradient
     state[j] = s
     weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(_ROUNDING))
 
 
+for _tag in (AdaGradTag, VectorAdaGradTag):
+    implement(rate, _tag)(_falling_rate)
+    implement(move, _tag)(_adagrad_move)
+
+
+@implement(move_vector, VectorAdaGradTag)
+def _(solver, rate, weights, state, factor, gradient):
+    number = weights.dtype.type
+    squares = number(0.0)
+    for j in range(weights.shape[0]):
+        squares += gradient[j] * gradient[j]
+    s = state[0] + factor * factor * squares / number(weights.shape[0])
+    state[0] = s
+    step = rate * factor / (math.sqrt(s) + number(_ROUNDING))
+    for j in range(weights.shape[0]):
+        weights[j] += step * gradient[j]
+
+
 @implement(coordinate_rate, AdaGradTag)
 def _(solver, rate, state, j):
     return rate / (math.sqrt(state[j]) + _ROUNDING)
+
+
+@implement(coordinate_rate, VectorAdaGradTag)
+def _(solver, rate, state, j):
+    return rate / (math.sqrt(state[0]) + _ROUNDING)
 
 
 @dataclass(frozen=True)
