@@ -25,6 +25,7 @@ from bigcat.estimators._recipe import (
 )
 from bigcat.estimators._stopping import GrowingPatience, NoGain
 from bigcat.noise import Gaussian, Gumbel
+from bigcat.samplers import Shared
 from bigcat.solvers import LBFGS, AdaGrad, Damped
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers._loop import AVERAGES, Parts
@@ -101,6 +102,8 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if sizes.n_classes > FEW_FOR_PRODUCTS or _wants_samples(estimator):
         method = "complementary"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
+        if not _wants_samples(estimator):
+            sampler = Shared(SHARED_NEGATIVES, n_first=SHARED_NEGATIVES // 2)
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
     n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)

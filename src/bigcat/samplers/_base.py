@@ -45,6 +45,10 @@ class Sampler:
         changed = {name: _copied(getattr(tag, name)) for name in self.scratch if hasattr(tag, name)}
         return tag._replace(**changed)
 
+    def in_epoch(self, tag: Any, epoch: int, n_epochs: int) -> Any:
+        """The tag for an epoch, counted from 0, of a fit with so many."""
+        return tag
+
     def sample(
         self,
         n_classes: int,

@@ -131,6 +131,14 @@ class Shared(Frequency):
     dense rows and for scores of low rank.  A row leaves its own label out, and each row's sample is
     one of `Frequency`; only the rows of a batch are no longer independent.
 
+    Parameters
+    ----------
+    n_negatives, power, uniform
+        As in `Frequency`.
+    n_first : int, optional
+        Draws in the first third of the epochs.  Fewer do there, where steps are long and the way
+        is plain; how far a fit gets depends on the later ones.
+
     Examples
     --------
     >>> from bigcat.samplers import Shared
@@ -142,6 +150,18 @@ class Shared(Frequency):
     promise: ClassVar[str] = "by frequency, the same for a batch; products of matrices"
     shared: ClassVar[bool] = True
     n_negatives: int = 512
+    n_first: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_first is not None and not 1 <= self.n_first <= self.n_negatives:
+            raise ValueError(
+                f"n_first={self.n_first!r} must be from 1 to n_negatives={self.n_negatives}"
+            )
+
+    def in_epoch(self, tag: FrequencyTag, epoch: int, n_epochs: int) -> FrequencyTag:
+        early = self.n_first is not None and 3 * (epoch + 1) <= n_epochs
+        return tag._replace(n_drawn=self.n_first) if early else tag
 
 
 def check_mixture(power: float, uniform: float) -> None:

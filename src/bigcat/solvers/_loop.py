@@ -224,6 +224,7 @@ def run_epochs(
     bound = parts.bound.lower(parts.noise)
     sampler = parts.sampler.lower(problem)
     samplers = [sampler, *(parts.sampler.with_own_scratch(sampler) for _ in range(n_threads - 1))]
+    samplers_now = samplers
     rngs = [state.rng, *(_random.new_state(random_state) for _ in range(n_threads - 1))]
     n_steps = settings.max_epochs * -(-problem.n_rows // batch_size)
     solver = parts.solver.lower_for(problem, n_steps)
@@ -248,7 +249,7 @@ def run_epochs(
             last,
             plan,
             bound,
-            samplers[thread],
+            samplers_now[thread],
             solver,
             rngs[thread],
             state.weights,
@@ -302,9 +303,10 @@ def run_epochs(
     block = batch_size * max(1, LOOKAHEAD // batch_size)
     chunk_rows = block * max(1, 2048 // block)
     between = max(block, block * round(problem.n_rows / (AVERAGES * block)))
-    for _ in range(settings.max_epochs):
+    for epoch in range(settings.max_epochs):
         started = time.perf_counter()
         order.next_epoch()
+        samplers_now = [parts.sampler.in_epoch(s, epoch, settings.max_epochs) for s in samplers]
         total, done, average_at = 0.0, 0, between
         try:
             while done < problem.n_rows:
