@@ -81,10 +81,12 @@ def train(
     *,
     rate: float,
     n_steps: float,
+    per_vector: bool = False,
 ) -> tuple[Model, list[float]]:
     """One step of AdaGrad a batch, with a rate that falls to zero over `n_steps`.
 
-    A batch is its rows and their draws.  Returns the model and the weighted sum of values of each
+    Step sizes are those of coordinates, or of vectors by the mean of their squared gradients. A
+    batch is its rows and their draws.  Returns the model and the weighted sum of values of each
     batch, before its step.
     """
     X = unit(X, row_weights) * X
@@ -96,6 +98,7 @@ def train(
         values.append(value)
         for part, square, sums in zip(model, squares, gradient):
             mean = scale * sums / len(rows)
-            square += mean**2
+            by_vector = per_vector and mean.ndim == 2
+            square += (mean**2).mean(axis=1, keepdims=True) if by_vector else mean**2
             part += rate * (1.0 - t / n_steps) * mean / (np.sqrt(square) + ROUNDING)
     return model, values

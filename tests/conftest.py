@@ -227,13 +227,13 @@ def train():
         if start is not None:
             class_major(weights, problem.rows)[:] = start[0]
             intercepts[:] = start[1]
-        has_state = parts.solver.has_state
+        solver = parts.solver
         random_state = np.random.RandomState(seed)
         state = State(
             weights=weights,
             intercepts=intercepts,
-            weights_state=np.zeros(shape if has_state else (shape[0], 0), X.dtype),
-            intercepts_state=np.zeros(n_classes if has_state else 0, X.dtype),
+            weights_state=np.zeros((shape[0], solver.state_width(shape[1])), X.dtype),
+            intercepts_state=np.zeros(n_classes if solver.has_state else 0, X.dtype),
             local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
             rng=new_state(random_state),
         )

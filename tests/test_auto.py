@@ -10,6 +10,7 @@ from bigcat.bounds import Complementary
 from bigcat.bounds.exact import FEW_NODES
 from bigcat.estimators import _auto
 from bigcat.estimators._recipe import Sizes
+from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad
 
 
@@ -134,8 +135,11 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     recipe = choice(estimator, n_classes=20_000)
     assert (recipe.parts.sampler.name, recipe.parts.sampler.n_negatives) == ("shared", 40)
     assert (recipe.batch_size, recipe.max_epochs, recipe.l2, recipe.n_threads) == (8, 2, 0.1, 1)
-    assert recipe.parts.solver == AdaGrad(0.3, schedule="linear", power=1.25)
+    assert recipe.parts.solver == AdaGrad(0.3, schedule="linear", power=1.25, per="vector")
     assert not recipe.searches_rate
+    untouched = choice(LinearClassifier(rank=5), n_classes=20_000).parts
+    assert untouched.sampler == Shared(512, n_first=256)
+    assert choice(LinearClassifier(rank=5)).parts.solver.per == "coordinate"
     assert choice(LinearClassifier(rank=5, sampler="uniform")).parts.sampler.name == "uniform"
     given = choice(LinearClassifier(rank=5, solver="umax", sampler="frequency"))
     assert (given.parts.bound.name, given.parts.solver.name) == ("augment-reduce", "umax")

@@ -1,5 +1,6 @@
 """Scores of low rank inside the solvers: the twin's steps, gradients, shared draws, tails, bits."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,11 +78,11 @@ def train(problem, parts, model, batch_size, epochs=1, n_threads=1) -> Trained:
     """The compiled loop, rows in their order."""
     dtype = problem.rows.values.dtype
     vectors = np.concatenate([model.V, model.U]).astype(dtype)
-    stateful = parts.solver.has_state
+    stateful, state_width = parts.solver.has_state, parts.solver.state_width(RANK)
     state = State(
         weights=vectors,
         intercepts=model.b.astype(dtype),
-        weights_state=np.zeros(vectors.shape if stateful else (len(vectors), 0), dtype),
+        weights_state=np.zeros((len(vectors), state_width), dtype),
         intercepts_state=np.zeros(N_CLASSES if stateful else 0, dtype),
         local=parts.bound.initial_local(parts.noise, model.b)[problem.labels],
         rng=new_state(np.random.RandomState(4)),
@@ -153,15 +154,17 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("per", ["coordinate", "vector"])
 @pytest.mark.parametrize("head", [(), (2, 7)], ids=["", "exact classes"])
-def test_steps_are_those_of_the_twin(data, name, head):
+def test_steps_are_those_of_the_twin(data, name, head, per):
     bound, sampler, batch_size, sparse = CASES[name]
     problem = problem_of(data, sparse, head=np.array(head, np.int64))
-    shared = _products.applies(problem, sampler, SOLVER, batch_size)
+    solver = replace(SOLVER, per=per)
+    shared = _products.applies(problem, sampler, solver, batch_size)
     assert shared == name.startswith("products")
     epochs, n_steps = 2, 2 * -(-N_ROWS // batch_size)
     found = train(
-        problem, Parts(Gumbel(), bound, sampler, SOLVER), some_model(), batch_size, epochs
+        problem, Parts(Gumbel(), bound, sampler, solver), some_model(), batch_size, epochs
     )
     model, values = twin.train(
         *data,
@@ -170,12 +173,34 @@ def test_steps_are_those_of_the_twin(data, name, head):
         ROWS[bound.name],
         rate=0.3,
         n_steps=n_steps,
+        per_vector=per == "vector",
     )
     tight = {"rtol": 1e-9, "atol": 1e-9}
     np.testing.assert_allclose(found.vectors, np.concatenate([model.V, model.U]), **tight)
     np.testing.assert_allclose(found.intercepts, model.b, **tight)
     means = np.reshape(values, (epochs, -1)).sum(axis=1) / data.row_weights.sum()
     np.testing.assert_allclose(found.values, means, **tight)
+
+
+@pytest.mark.parametrize("n_first", [2, 5])
+def test_fewer_draws_in_the_first_third_of_the_epochs(data, n_first):
+    problem, model = problem_of(data), some_model()
+    sampler = Shared(5, n_first=n_first)
+    found = [
+        train(problem, Parts(Gumbel(), Complementary(), s, SOLVER), model, 4, epochs).values
+        for s in (sampler, Shared(5))
+        for epochs in (2, 3)
+    ]
+    assert found[0] == found[2]  # too few epochs for a first third
+    assert (found[1] == found[3]) == (n_first == 5)
+    first = train(problem, Parts(Gumbel(), Complementary(), Shared(n_first), SOLVER), model, 4, 3)
+    assert found[1][0] == first.values[0]
+
+
+@pytest.mark.parametrize("n_first", [0, 6])
+def test_first_draws_are_checked(n_first):
+    with pytest.raises(ValueError, match=rf"n_first={n_first} must be from 1 to n_negatives=5"):
+        Shared(5, n_first=n_first)
 
 
 def test_a_rate_that_falls_needs_to_know_the_end():

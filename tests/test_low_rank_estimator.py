@@ -386,6 +386,26 @@ def test_precision_of_training():
     assert _memory.working_dtype(np.float64, 50_000, 300) is np.float64
 
 
+def test_steps_by_vector_need_vectors(data):
+    X, y = data
+    solver = AdaGrad(0.1, per="vector")
+    with pytest.raises(ValueError, match=r"moves vectors of classes and features, .* set rank"):
+        LinearClassifier(rank=None, solver=solver).fit(X, y)
+    with pytest.raises(ValueError, match="per='row' must be 'coordinate' or 'vector'"):
+        AdaGrad(per="row")
+
+
+def test_steps_by_vector_need_little_memory():
+    sizes = {"n_rows": 1_000, "n_features": 10_000, "n_classes": 50_000}
+    needed = [
+        LinearClassifier(
+            method="complementary", rank=64, sampler="shared", solver=AdaGrad(per=per)
+        ).memory_forecast(**sizes)
+        for per in ("coordinate", "vector")
+    ]
+    assert needed[0] - needed[1] == 4 * 64 * 60_000
+
+
 @pytest.mark.parametrize("solver", [Damped(0.5), AdaGrad(0.1, schedule="linear")])
 def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
     rng = np.random.default_rng(0)
