@@ -98,7 +98,8 @@ def _is_softmax(estimator: Any) -> bool:
 
 def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
-    method, sampler = "exact", "everything"
+    method: str = "exact"
+    sampler: Any = "everything"
     if sizes.n_classes > FEW_FOR_PRODUCTS or _wants_samples(estimator):
         method = "complementary"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler

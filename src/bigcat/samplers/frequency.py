@@ -160,8 +160,9 @@ class Shared(Frequency):
             )
 
     def in_epoch(self, tag: FrequencyTag, epoch: int, n_epochs: int) -> FrequencyTag:
-        early = self.n_first is not None and 3 * (epoch + 1) <= n_epochs
-        return tag._replace(n_drawn=self.n_first) if early else tag
+        if self.n_first is None or 3 * (epoch + 1) > n_epochs:
+            return tag
+        return tag._replace(n_drawn=self.n_first)
 
 
 def check_mixture(power: float, uniform: float) -> None:
