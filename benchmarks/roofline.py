@@ -4,7 +4,8 @@ A row of a training step has to read every weight of its features once and to wr
 is what is counted: 2 x 4 bytes a (feature, class) pair of the row.  Reading the weights again for
 the update is not counted, nor are scores and data, so the share is one of useful work.  A copy
 reads and writes each byte once too.  With sampled classes a weight is alone in its cache line, so
-there whole lines are counted, 2 x 64 bytes a pair.  What a processor fetches in order to overwrite
+there whole lines are counted, 2 x 64 bytes a pair; "random lines" adds 1 to weights at random
+places and does nothing else, which is as fast as such steps could be.  What a processor fetches in order to overwrite
 it is counted for none.  Features are drawn evenly, so that caches help as little as they can.
 
 Runs are short and many, and the fastest counts, so that a machine with other work on it finds a
@@ -28,6 +29,7 @@ import scipy.sparse
 
 from benchmarks._report import clock, save, show
 from bigcat import _random
+from bigcat._jit import kernel
 from bigcat._weights import as_rows
 from bigcat.bounds import Complementary, Exact
 from bigcat.noise import Gumbel
@@ -108,9 +110,27 @@ def exact(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workl
     return Workload(f"exact, K = {n_classes:,}", 2.0 * 4.0 * nonzeros * n_classes * a_run, run)
 
 
+@kernel
+def add_one(weights, places):
+    for place in places:
+        weights[place] += 1.0
+
+
+def random_lines(n_weights: int = 26_000 * 19_000) -> Workload:
+    weights = np.zeros(n_weights, np.float32)
+    weights += 0.0
+    places = np.random.default_rng(0).integers(n_weights, size=1 << 21)
+
+    def run(n_threads: int) -> None:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(lambda part: add_one(weights, part), np.array_split(places, n_threads)))
+
+    return Workload("random lines", 2.0 * 64.0 * len(places), run)
+
+
 def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workload:
     """Sixteen sampled classes a row.  A weight comes and goes with its cache line of 64 bytes."""
-    n_rows, n_negatives = 20_000, 16
+    n_rows, n_negatives = 100_000, 16
     problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
     parts = Parts(Gumbel(), Complementary(), Uniform(n_negatives), Damped(0.1))
     state = new_state(problem)
@@ -136,6 +156,7 @@ def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Wor
 WORKLOADS: tuple[Callable[[], Workload], ...] = (
     partial(exact, 1_000),
     partial(exact, 19_000),
+    random_lines,
     partial(sampled, 19_000),
 )
 

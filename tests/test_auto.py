@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from bigcat import LinearClassifier
 from bigcat.bounds import Complementary
 from bigcat.bounds.exact import FEW_NODES
-from bigcat.estimators import _auto
+from bigcat.estimators import _auto, _fit
 from bigcat.estimators._recipe import Sizes
 from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad
@@ -327,7 +327,7 @@ def test_rows_that_come_in_parts(n_classes):
             "max_epochs='many' must be a whole number of at least 1, or 'auto'",
         ),
         ({"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1, or 'auto'"),
-        ({"l2": "some"}, "l2='some' must be a finite number of at least 0, or 'auto'"),
+        ({"l2": "some"}, "l2='some' must be a finite number of at least 0, 'auto' or 'path'"),
         ({"early_stopping": "yes"}, "early_stopping='yes' must be True, False or 'auto'"),
     ],
 )
@@ -346,3 +346,59 @@ def test_a_row_for_each_class_is_fitted_without_holding_any_out(rank, n_classes)
     assert model.log_proba_of(X, np.arange(n_classes)).mean() > -np.log(n_classes)
     with pytest.raises(ValueError, match="no validation row has a class"):
         LinearClassifier(early_stopping=True, random_state=0).fit(X, np.arange(n_classes))
+
+
+# The ridge along a path
+
+
+def test_the_ridge_of_a_path_is_the_best_on_held_out_rows():
+    X, y = rows(600, 8, sparse=False)
+    X = X.astype(np.float64)
+    X_val, y_val, X, y = X[:200], y[:200], X[200:], y[200:]
+    model = LinearClassifier(l2="path").fit(X, y, X_val=X_val, y_val=y_val)
+    report = model.history_.choice["ridge_path"]["tried"]
+    values = [trial["log_likelihood"] for trial in report]
+    best = int(np.argmax(values))
+    assert model.history_.choice["l2"] == report[best]["l2"]
+    assert 0 < best < len(report) - 1  # not an end of the path, which ended soon after
+    assert len(report) == best + 3
+    for trial in report:
+        alone = LinearClassifier(l2=trial["l2"], tol=1e-6, max_epochs=1000).fit(X, y)
+        found = alone.log_proba_of(X_val, y_val).mean()
+        assert found == pytest.approx(trial["log_likelihood"], abs=5e-3)
+    chosen = LinearClassifier(l2=report[best]["l2"]).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), chosen.predict_proba(X), atol=2e-2)
+
+
+def test_without_rows_to_choose_by_a_fifth_is_held_out():
+    X, y = rows(600, 8, sparse=False)
+    model = LinearClassifier(l2="path", random_state=0).fit(X, y)
+    path = model.history_.choice["ridge_path"]["tried"]
+    assert model.history_.choice["l2"] == max(path, key=lambda trial: trial["log_likelihood"])["l2"]
+    again = LinearClassifier(l2="path", random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+
+
+def test_a_path_needs_lbfgs():
+    X, y = rows(300, 5)
+    message = r"l2='path' .* here the solver is '(adagrad|damped)'; set solver='lbfgs'"
+    for parameters in ({"solver": "adagrad"}, {"learning_rate": 0.1}):
+        with pytest.raises(ValueError, match=message):
+            LinearClassifier(l2="path", **parameters).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier(l2="path").partial_fit(X, y, classes=np.unique(y))
+
+
+def test_a_look_at_held_out_rows_is_bounded(monkeypatch):
+    X, y = rows(4_000, 10)
+    monkeypatch.setattr(_fit, "MOST_HELD_OUT_SCORES", 10 * 150)
+    seen = []
+    original = _fit.mean_log_likelihood
+
+    def counted(noise, sample, *weights):
+        seen.append(len(sample[1]))
+        return original(noise, sample, *weights)
+
+    monkeypatch.setattr(_fit, "mean_log_likelihood", counted)
+    LinearClassifier(rank=4, max_epochs=2).fit(X[1000:], y[1000:], X_val=X[:1000], y_val=y[:1000])
+    assert seen.count(150) == 2

@@ -76,7 +76,7 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
     model.add_argument(
         "--exact-classes", type=int, metavar="N", help="frequent classes that are always in"
     )
-    model.add_argument("--l2", type=_rate, metavar="X", help="ridge penalty: a number, or auto")
+    model.add_argument("--l2", type=_ridge, metavar="X", help="ridge: a number, auto or path")
 
     _bayesian.add_fit_options(parser)
 
@@ -260,7 +260,10 @@ def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _solver_remark(choice: dict[str, Any]) -> str:
-    remarks = [f"sampler {choice['sampler']}", f"l2 {choice['l2']:g}"]
+    l2 = f"l2 {choice['l2']:g}"
+    if "ridge_path" in choice:
+        l2 += f", the best of {len(choice['ridge_path']['tried'])}"
+    remarks = [f"sampler {choice['sampler']}", l2]
     if "learning_rate" in choice:
         rate = f"learning rate {choice['learning_rate']:.3g}"
         search = choice.get("rate_search")
@@ -286,6 +289,10 @@ def _rank(text: str) -> int | str:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither a whole number nor auto nor {FULL_RANK}"
         ) from None
+
+
+def _ridge(text: str) -> float | str:
+    return text if text == "path" else _rate(text)
 
 
 def _rate(text: str) -> float | str:

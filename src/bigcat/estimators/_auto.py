@@ -21,6 +21,7 @@ from bigcat.estimators._recipe import (
     from_parameters,
     n_threads,
     named_parts,
+    ridge,
     setting,
 )
 from bigcat.estimators._stopping import GrowingPatience, NoGain
@@ -59,9 +60,9 @@ def choose(estimator: Any, sizes: Sizes) -> Recipe:
     if estimator.rank == "auto":
         rank, why = _rank_for(estimator, sizes)
         recipe = choose(_With(estimator, rank=rank), sizes)
-        told = {**(recipe.choice or {})}
-        told["reason"] = f"{why}; {told['reason']}"
-        return replace(recipe, choice=told)
+        choice = {**(recipe.choice or {})}
+        choice["reason"] = f"{why}; {choice['reason']}"
+        return replace(recipe, choice=choice)
     if estimator.rank is None or _is_whole(estimator, sizes):
         return _of_full_rank(estimator, sizes)
     return _of_low_rank(estimator, sizes, int(estimator.rank))
@@ -115,7 +116,7 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     changed: dict[str, Any] = {"method": method, "sampler": sampler, "n_negatives": n_negatives}
     if estimator.solver != "auto":
         recipe = from_parameters(_With(estimator, **changed))
-        return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
+        return replace(recipe, choice=told(recipe, f"{reason}; the solver was given"))
     rates = EMBEDDED_RATE, SAMPLED_RATE
     if isinstance(noises.resolve(estimator.noise), Gaussian):
         rates = GAUSSIAN_RATES
@@ -139,7 +140,7 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if not stops:
         recipe = replace(recipe, stop=lambda: NoGain(None, 1))
     ends = f"the rate falls to zero over {recipe.max_epochs} epochs"
-    return replace(recipe, choice=_told(recipe, f"{reason}; {ends}"))
+    return replace(recipe, choice=told(recipe, f"{reason}; {ends}"))
 
 
 def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
@@ -162,7 +163,7 @@ def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
             reason += ", most of them classes that share features with it"
     if estimator.solver != "auto":
         recipe = from_parameters(_With(estimator, method=method, sampler=sampler))
-        return replace(recipe, choice=_told(recipe, f"{reason}; the solver was given"))
+        return replace(recipe, choice=told(recipe, f"{reason}; the solver was given"))
     return _damped(estimator, sizes, method, sampler, reason)
 
 
@@ -185,7 +186,7 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
         n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
         changed |= {"sampler": "shared", "n_negatives": n_negatives}
     recipe = from_parameters(_With(estimator, **changed))
-    return replace(recipe, choice=_told(recipe, "rows come in parts"))
+    return replace(recipe, choice=told(recipe, "rows come in parts"))
 
 
 def _few_classes(sizes: Sizes, softmax: bool) -> bool:
@@ -227,7 +228,7 @@ def _wants_passes(estimator: Any) -> bool:
 
 def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
     parts = named_parts(estimator, "exact", solver="lbfgs")
-    l2 = float(setting(estimator, "l2", auto=1.0))
+    l2 = ridge(estimator, auto=1.0)
     recipe = Recipe(
         parts,
         rank=None if estimator.rank == "auto" else estimator.rank,
@@ -238,7 +239,7 @@ def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
         stop=lambda: NoGain(estimator.tol, estimator.n_iter_no_change),
     )
     reason = f"{sizes.n_rows:,} rows are few enough to maximise the penalised likelihood itself"
-    return replace(recipe, choice=_told(recipe, reason))
+    return replace(recipe, choice=told(recipe, reason))
 
 
 def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str) -> Recipe:
@@ -265,7 +266,7 @@ def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str
         parts,
         batch_size=parts.solver.batch_size(estimator.batch_size),
         max_epochs=int(setting(estimator, "max_epochs", auto=MOST_EPOCHS if stops else passes)),
-        l2=float(setting(estimator, "l2")),
+        l2=ridge(estimator),
         early_stopping=bool(stops),
         searches_rate=searches,
         refits=bool(stops) and estimator.early_stopping == "auto",
@@ -277,7 +278,7 @@ def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str
         if stops
         else f"the rate falls to zero over {recipe.max_epochs} epochs"
     )
-    return replace(recipe, choice=_told(recipe, f"{reason}; {ends}"))
+    return replace(recipe, choice=told(recipe, f"{reason}; {ends}"))
 
 
 def without_held_out_rows(recipe: Recipe) -> Recipe:
@@ -295,12 +296,13 @@ def without_held_out_rows(recipe: Recipe) -> Recipe:
         refits=False,
         stop=lambda: NoGain(None, 1),
     )
-    return replace(recipe, choice=_told(recipe, f"{reason}rate is not searched"))
+    return replace(recipe, choice=told(recipe, f"{reason}rate is not searched"))
 
 
-def _told(recipe: Recipe, reason: str) -> dict[str, Any]:
+def told(recipe: Recipe, reason: str) -> dict[str, Any]:
+    """The choice, for people."""
     parts = recipe.parts
-    told = {
+    choice = {
         "bound": parts.bound.name,
         "sampler": parts.sampler.name,
         "solver": parts.solver.name,
@@ -312,10 +314,10 @@ def _told(recipe: Recipe, reason: str) -> dict[str, Any]:
         "reason": reason,
     }
     if hasattr(parts.sampler, "n_negatives"):
-        told["n_negatives"] = parts.sampler.n_negatives
+        choice["n_negatives"] = parts.sampler.n_negatives
     if not isinstance(parts.solver, LBFGS):
-        told["learning_rate"] = getattr(parts.solver, "learning_rate", math.nan)
-    return told
+        choice["learning_rate"] = getattr(parts.solver, "learning_rate", math.nan)
+    return choice
 
 
 def continued(estimator: Any, start: Any) -> Any:

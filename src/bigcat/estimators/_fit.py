@@ -17,6 +17,7 @@ from bigcat.estimators import _inputs, _memory, _progress, _start
 from bigcat.estimators._history import History
 from bigcat.estimators._predict import Scorer
 from bigcat.estimators._recipe import Recipe, Sizes
+from bigcat.noise import Gumbel
 from bigcat.solvers import DivergedError
 from bigcat.solvers._loop import Settings, run_epochs
 from bigcat.solvers._state import Average, Problem, State
@@ -25,6 +26,8 @@ from bigcat.solvers.lbfgs import run_lbfgs
 #: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
 MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
+#: Scores that one look at held-out rows may cost; other noises than the softmax's cost more each.
+MOST_HELD_OUT_SCORES, COST_OF_NODES = 1 << 28, 64
 #: Seconds of training after which the rest is forecast, the first of which do not count: memory
 #: that is touched for the first time is slow.
 FORECAST_AFTER, WARMING_UP = 4.0, 2.0
@@ -83,7 +86,7 @@ class Fit:
         self.problem = problem
         self.classes = classes
         self.before = before
-        self.validation = validation
+        self.validation = validation and self._few_enough(validation)
         self.random_state = random_state
         self.training_sample = self._sample_for_log_likelihood()
         self.history = History()
@@ -279,6 +282,23 @@ class Fit:
             self.best = (watched, len(self.history), *kept)
         stops_itself = not self.parts.solver.stochastic and not keeps
         return self.stop(watched) and not stops_itself
+
+    def _few_enough(self, held_out):
+        """Held-out rows to look at after each epoch: all, or as many as the classes allow.
+
+        What these say is exact for them, so the same rows of two epochs can be compared; estimates
+        of all rows from a few classes each are off by more than an epoch gains
+        (``docs/serving.md``).
+        """
+        X, labels, row_weights = held_out
+        most = MOST_HELD_OUT_SCORES // self.problem.n_classes
+        if not isinstance(self.parts.noise, Gumbel):
+            most //= COST_OF_NODES
+        most = max(most, LEAST_ROWS)
+        if len(labels) <= most:
+            return held_out
+        chosen = np.sort(np.random.RandomState(0).permutation(len(labels))[:most])
+        return X[chosen], labels[chosen], row_weights[chosen]
 
     def _sample_for_log_likelihood(self):
         """Training rows for the true log-likelihood, where the objective says nothing about it.

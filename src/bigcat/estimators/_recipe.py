@@ -69,7 +69,7 @@ def from_parameters(estimator: Any) -> Recipe:
         rank=rank,
         batch_size=parts.solver.batch_size(estimator.batch_size),
         max_epochs=int(setting(estimator, "max_epochs")),
-        l2=float(setting(estimator, "l2")),
+        l2=ridge(estimator),
         early_stopping=bool(setting(estimator, "early_stopping")),
         n_threads=n_threads(estimator),
         stop=lambda: NoGain(estimator.tol, estimator.n_iter_no_change),
@@ -123,6 +123,12 @@ def setting(estimator: Any, name: str, auto: Any = None) -> Any:
     if not (isinstance(value, str) and value == "auto"):
         return value
     return NAMED_DEFAULTS[name] if auto is None else auto
+
+
+def ridge(estimator: Any, auto: float | None = None) -> float:
+    """The ridge, where it is not to be chosen from a path; there for the time being 1."""
+    value = setting(estimator, "l2", auto)
+    return 1.0 if value == "path" else float(value)
 
 
 def n_threads(estimator: Any) -> int:

@@ -60,8 +60,9 @@ def check_parameters(estimator: Any) -> None:
                 f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
             )
     l2 = getattr(estimator, "l2", 0.0)
-    if not (isinstance(l2, str) and l2 == "auto") and not (is_number(l2) and 0.0 <= l2 < math.inf):
-        raise ValueError(f"l2={l2!r} must be a finite number of at least 0, or 'auto'")
+    named = isinstance(l2, str) and l2 in ("auto", "path")
+    if not named and not (is_number(l2) and 0.0 <= l2 < math.inf):
+        raise ValueError(f"l2={l2!r} must be a finite number of at least 0, 'auto' or 'path'")
     stopping = getattr(estimator, "early_stopping", False)
     if not isinstance(stopping, (bool, np.bool_)) and stopping != "auto":
         raise ValueError(f"early_stopping={stopping!r} must be True, False or 'auto'")

@@ -10,8 +10,8 @@ import numpy as np
 
 from bigcat._factors import Factors, Weights
 from bigcat._weights import as_rows, gather_majors, gather_minors
-from bigcat.estimators import _inputs
-from bigcat.estimators._auto import without_held_out_rows
+from bigcat.estimators import _inputs, _ridge_path
+from bigcat.estimators._auto import told, without_held_out_rows
 from bigcat.estimators._fit import Before, Fit, Outcome
 from bigcat.estimators._history import History
 from bigcat.estimators._memory import working_dtype
@@ -57,6 +57,8 @@ def train(
 
 
 def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_state, start):
+    if estimator.l2 == "path":
+        recipe = _with_best_ridge(estimator, recipe, data, classes, validation, random_state)
     everything = data
     chosen_by_us = validation is None and recipe.choice is not None
     if validation is None and (recipe.early_stopping or recipe.searches_rate):
@@ -94,6 +96,28 @@ def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_st
         outcome.history = History([*history, *outcome.history], None, history.forecast_seconds)
     outcome.history.choice = recipe.choice
     return outcome
+
+
+def _with_best_ridge(
+    estimator, recipe: Recipe, data: Rows, classes, validation, random_state
+) -> Recipe:
+    _ridge_path.check(recipe)
+    n_rows = data[2].sum()
+    if validation is None:
+        remedy = "give X_val and y_val, or l2 a number"
+        *kept, validation = _inputs.hold_out(
+            *data, len(classes), _ridge_path.HELD_OUT, random_state, remedy
+        )
+        data = (kept[0], kept[1], kept[2])
+
+    def fit(trial: Recipe, start: Any) -> Outcome:
+        problem = make_problem(estimator, trial, data, classes)
+        return Fit(estimator, trial, problem, classes, None, random_state).run(start)
+
+    share = data[2].sum() / n_rows
+    recipe, report = _ridge_path.choose(recipe, fit, validation, share)
+    choice = recipe.choice or told(recipe, "as given")
+    return replace(recipe, choice={**choice, "l2": recipe.l2, "ridge_path": report})
 
 
 def _refit(estimator, recipe, data, classes, random_state, start, history, n_epochs: int):
