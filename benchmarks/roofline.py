@@ -5,8 +5,9 @@ is what is counted: 2 x 4 bytes a (feature, class) pair of the row.  Reading the
 the update is not counted, nor are scores and data, so the share is one of useful work.  A copy
 reads and writes each byte once too.  With sampled classes a weight is alone in its cache line, so
 there whole lines are counted, 2 x 64 bytes a pair; "random lines" adds 1 to weights at random
-places and does nothing else, which is as fast as such steps could be.  What a processor fetches in order to overwrite
-it is counted for none.  Features are drawn evenly, so that caches help as little as they can.
+places and does nothing else, which is as fast as such steps could be.  What a processor fetches in
+order to overwrite it is counted for none.  Features are drawn evenly, so that caches help as little
+as they can.
 
 Runs are short and many, and the fastest counts, so that a machine with other work on it finds a
 quiet moment for some of them.  "Cores at work" is processor time over time in that run: below the

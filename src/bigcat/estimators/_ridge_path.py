@@ -1,6 +1,7 @@
 """``l2="path"``: the ridge that predicts held-out rows best, from strong to weak.
 
-Each fit starts where the last one ended, so that the whole path costs a few fits; it ends when two
+Each fit is the one that the ridge as a number would give: starting where the last one ended would be
+quicker, but ends elsewhere, since a fit also stops for want of progress.  The path ends when two
 ridges in a row were no better.
 """
 
@@ -36,7 +37,7 @@ def check(recipe: Recipe) -> None:
 
 def choose(
     recipe: Recipe,
-    fit: Callable[[Recipe, Any], Outcome],
+    fit: Callable[[Recipe], Outcome],
     validation: tuple[Any, Any, Any],
     share: float,
 ) -> tuple[Recipe, dict[str, Any]]:
@@ -45,21 +46,21 @@ def choose(
     Parameters
     ----------
     fit : callable
-        Called with a recipe and weights to start from; rows are those not held out.
+        Called with a recipe; rows are those not held out.
     validation : tuple
         Rows, labels and row weights to choose by.
     share : float
         Of all rows in those of the trials: a ridge on a sum is the stronger the shorter that is.
     """
-    started, start, l2 = time.perf_counter(), None, STRONGEST
+    started, l2 = time.perf_counter(), STRONGEST
     tried: list[dict[str, float]] = []
     best = -1
     while l2 >= 0.999 * WEAKEST and len(tried) - best <= PATIENCE:
         with warnings.catch_warnings():  # the fit that counts may still give it
             warnings.simplefilter("ignore", ConvergenceWarning)
-            outcome = fit(replace(recipe, l2=share * l2, early_stopping=False), start)
-        start = (outcome.coef, outcome.intercept)
-        value = mean_log_likelihood(recipe.parts.noise, validation, *start)
+            outcome = fit(replace(recipe, l2=share * l2, early_stopping=False))
+        noise, coef, intercept = recipe.parts.noise, outcome.coef, outcome.intercept
+        value = mean_log_likelihood(noise, validation, coef, intercept)
         tried.append({"l2": l2, "log_likelihood": value})
         if best < 0 or value > tried[best]["log_likelihood"]:
             best = len(tried) - 1

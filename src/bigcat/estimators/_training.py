@@ -110,9 +110,9 @@ def _with_best_ridge(
         )
         data = (kept[0], kept[1], kept[2])
 
-    def fit(trial: Recipe, start: Any) -> Outcome:
+    def fit(trial: Recipe) -> Outcome:
         problem = make_problem(estimator, trial, data, classes)
-        return Fit(estimator, trial, problem, classes, None, random_state).run(start)
+        return Fit(estimator, trial, problem, classes, None, random_state).run(None)
 
     share = data[2].sum() / n_rows
     recipe, report = _ridge_path.choose(recipe, fit, validation, share)
