@@ -1,7 +1,7 @@
 """``l2="path"``: the ridge that predicts held-out rows best, from strong to weak.
 
-Each fit is the one that the ridge as a number would give: starting where the last one ended would be
-quicker, but ends elsewhere, since a fit also stops for want of progress.  The path ends when two
+Each fit is the one that the ridge as a number would give: to start where the last one ended would
+be quicker, but ends elsewhere, since a fit also stops for want of progress.  The path ends when two
 ridges in a row were no better.
 """
 
