@@ -111,7 +111,8 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
         method = "complementary"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
         if not _wants_samples(estimator):
-            sampler = Shared(SHARED_NEGATIVES, n_first=FIRST_NEGATIVES[passes > min(EMBEDDED_PASSES)])
+            n_first = FIRST_NEGATIVES[passes > min(EMBEDDED_PASSES)]
+            sampler = Shared(SHARED_NEGATIVES, n_first=n_first)
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
     n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
