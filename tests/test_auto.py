@@ -137,8 +137,8 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     assert (recipe.batch_size, recipe.max_epochs, recipe.l2, recipe.n_threads) == (8, 2, 0.1, 1)
     assert recipe.parts.solver == AdaGrad(0.3, schedule="linear", power=1.25, per="vector")
     assert not recipe.searches_rate
-    for n_rows, n_first in ((100_000, 256), (1_000_000, 128)):  # seven passes, three
-        untouched = choice(LinearClassifier(rank=5), n_classes=20_000, n_rows=n_rows).parts
+    for n_classes, n_first in ((16_384, 128), (16_385, 256)):
+        untouched = choice(LinearClassifier(rank=5), n_classes=n_classes).parts
         assert untouched.sampler == Shared(512, n_first=n_first)
     assert choice(LinearClassifier(rank=5)).parts.solver.per == "coordinate"
     assert choice(LinearClassifier(rank=5, sampler="uniform")).parts.sampler.name == "uniform"

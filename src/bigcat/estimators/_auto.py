@@ -46,8 +46,8 @@ RANK, MOST_GROWTH = 256, 2.0
 #: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
 #: ones; rows a batch.
 FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
-#: Drawn ones in the first third of the passes, where these are few and where they are more.
-FIRST_NEGATIVES = 128, 256
+#: Drawn ones in the first third of the passes, up to so many classes and of more.
+FIRST_NEGATIVES, MANY_TO_DRAW_FROM = (128, 256), 16_384
 #: Rows visited in all, and for each class, within some passes; and the fewest steps.
 ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7), 200
 #: The rate with all classes and with drawn ones, and how it falls (decision 18).
@@ -101,17 +101,13 @@ def _is_softmax(estimator: Any) -> bool:
 
 def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
-    batch_size = EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size)
-    visits = max(ROWS_EMBEDDED, VISITS_A_CLASS * sizes.n_classes)
-    passes = int(np.clip(round(visits / sizes.n_rows), *EMBEDDED_PASSES))
-    passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
     method: str = "exact"
     sampler: Any = "everything"
     if sizes.n_classes > FEW_FOR_PRODUCTS or _wants_samples(estimator):
         method = "complementary"
         sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
         if not _wants_samples(estimator):
-            n_first = FIRST_NEGATIVES[passes > min(EMBEDDED_PASSES)]
+            n_first = FIRST_NEGATIVES[sizes.n_classes > MANY_TO_DRAW_FROM]
             sampler = Shared(SHARED_NEGATIVES, n_first=n_first)
     if not _takes_any_bound(estimator.solver):
         method, sampler = "augment-reduce", estimator.sampler
@@ -131,6 +127,10 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if estimator.learning_rate != "auto":
         rate = float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
+    batch_size = EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size)
+    visits = max(ROWS_EMBEDDED, VISITS_A_CLASS * sizes.n_classes)
+    passes = int(np.clip(round(visits / sizes.n_rows), *EMBEDDED_PASSES))
+    passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
     per = "coordinate" if method == "exact" else "vector"
     solver = AdaGrad(rate, schedule="linear", power=RATE_POWER, per=per)
     changed |= {"solver": solver, "learning_rate": "auto"}
