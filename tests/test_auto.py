@@ -206,6 +206,8 @@ def test_other_noises_take_all_of_few_classes_and_draw_of_many(noise, rank):
         assert (few.solver.learning_rate, many.solver.learning_rate) == rates
     drawn = choice(LinearClassifier(noise, rank=rank, n_negatives=9), n_rows=10_000)
     assert drawn.parts.bound == Complementary(FEW_NODES)
+    streams = [_auto.choose_for_stream(estimator, sizes_of(n_classes=k)) for k in (2_048, 2_049)]
+    assert [s.parts.bound for s in streams] == [FEW_NODES, Complementary(FEW_NODES)]
 
 
 def test_what_the_user_sets_is_kept():

@@ -172,9 +172,9 @@ def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
 
 def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
     """The recipe of a pass over some of the rows, of which the rest is not known."""
-    softmax = _is_softmax(estimator)
+    few = FEW_CLASSES if _is_softmax(estimator) else FEW_FOR_NODES
     method, sampler = "exact", "everything"
-    if not softmax or sizes.n_classes > FEW_CLASSES or _wants_samples(estimator):
+    if sizes.n_classes > few or _wants_samples(estimator):
         method = "complementary"
         sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
     changed: dict[str, Any] = {"method": method, "sampler": sampler}
@@ -189,6 +189,7 @@ def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
         n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
         changed |= {"sampler": "shared", "n_negatives": n_negatives}
     recipe = from_parameters(_With(estimator, **changed))
+    recipe = replace(recipe, parts=_with_few_nodes(recipe.parts))
     return replace(recipe, choice=told(recipe, "rows come in parts"))
 
 
