@@ -206,6 +206,9 @@ def test_other_noises_take_all_of_few_classes_and_draw_of_many(noise, rank):
         assert (few.solver.learning_rate, many.solver.learning_rate) == rates
     drawn = choice(LinearClassifier(noise, rank=rank, n_negatives=9), n_rows=10_000)
     assert drawn.parts.bound == Complementary(FEW_NODES)
+    if rank == 7:
+        sizes = [choice(estimator, n_rows=n).batch_size for n in (10_000, 10_001)]
+        assert sizes == [64, 128]
     streams = [_auto.choose_for_stream(estimator, sizes_of(n_classes=k)) for k in (2_048, 2_049)]
     assert [s.parts.bound for s in streams] == [FEW_NODES, Complementary(FEW_NODES)]
 

@@ -55,6 +55,9 @@ EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
 #: Other noises than the softmax's: up to how many classes they take all of them, by a few nodes;
 #: and the rates of the Gaussian, whose tails are lighter.
 FEW_FOR_NODES, GAUSSIAN_RATES = 2_048, (0.03, 0.04)
+#: and up to how many rows their batches are half as large: threads that do not see each other's
+#: steps cost them more.
+FEW_FOR_BATCHES = 10_000
 
 
 def choose(estimator: Any, sizes: Sizes) -> Recipe:
@@ -127,7 +130,11 @@ def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
     if estimator.learning_rate != "auto":
         rate = float(estimator.learning_rate)
     stops = bool(setting(estimator, "early_stopping"))
-    batch_size = EMBEDDED_BATCH if estimator.batch_size == "auto" else int(estimator.batch_size)
+    batch_size = EMBEDDED_BATCH
+    if not _is_softmax(estimator) and sizes.n_rows <= FEW_FOR_BATCHES:
+        batch_size //= 2
+    if estimator.batch_size != "auto":
+        batch_size = int(estimator.batch_size)
     visits = max(ROWS_EMBEDDED, VISITS_A_CLASS * sizes.n_classes)
     passes = int(np.clip(round(visits / sizes.n_rows), *EMBEDDED_PASSES))
     passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
