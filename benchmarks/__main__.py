@@ -19,7 +19,6 @@ from benchmarks import (
     serving,
     step_cost,
     threads,
-    time_to_quality,
     unbiased_softmax,
 )
 from benchmarks.peers import commands as peers
@@ -134,8 +133,6 @@ def main() -> None:
             args.json,
             sampler=args.sampler,
         )
-    elif args.command == "time-to-quality":
-        time_to_quality.time_to_quality(args.problems, args.runs, args.json)
     elif args.command == "noises":
         noises.noises(args.problems, args.epochs, args.json, sampler=args.sampler)
     elif args.command == "first-fit":
@@ -177,10 +174,6 @@ def _add_measures(commands) -> None:
         default=cost_against_classes.QUALITY,
         help="part of the possible gain (default %(default)s)",
     )
-    quality = commands.add_parser("time-to-quality", help="seconds to near the exact softmax")
-    quality.add_argument("--problems", nargs="+", default=list(time_to_quality.EXACT))
-    quality.add_argument("--runs", type=int, default=2)
-    quality.add_argument("--json", action="store_true")
     noise = commands.add_parser("noises", help="softmax, probit and logistic beside long fits")
     noise.add_argument("--problems", nargs="+", default=list(noises.PROBLEMS), metavar="NAME")
     noise.add_argument("--epochs", type=int, default=noises.EPOCHS, help="most of a long fit")
