@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit, log_ndtr, log_softmax
 
-from bigcat.noise import Gumbel, Logistic
+from bigcat.noise import Gumbel, Logistic, resolve
 from bigcat.probabilities import (
     importance_proposal,
     log_probabilities,
@@ -168,3 +168,14 @@ def test_largest_of_many_noises_is_nearly_gumbel():
     scores = np.random.default_rng(1).normal(size=(1, 5000))
     found = log_probabilities(Logistic(), scores)
     np.testing.assert_allclose(found, log_softmax(scores / scale, axis=1), atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "logistic"])
+@pytest.mark.parametrize("n_classes", [5, 20_000])
+def test_a_quick_look_is_nearly_exact(name, n_classes):
+    rng = np.random.default_rng(0)
+    scores, labels = 2.0 * rng.normal(size=(20, n_classes)), rng.integers(n_classes, size=20)
+    exact = log_probabilities_of(resolve(name), scores, labels)
+    quick = log_probabilities_of(resolve(name), scores, labels, how="quick")
+    assert (quick != exact).any()  # another rule
+    np.testing.assert_allclose(quick, exact, rtol=0.0, atol=2e-5)

@@ -126,7 +126,7 @@ _chosen_log = by_precision(_log_single, _log_double)
 
 @device_in_order
 def vector_log(x):
-    """log(x) within two units in the last place, for a normal float32 or float64 above 0.
+    """log(x) within three units in the last place, for a normal float32 or float64 above 0.
 
     Of other numbers it is nothing in particular.
     """

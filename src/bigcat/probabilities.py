@@ -35,6 +35,7 @@ _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
 # least about 1e-3 for any number of classes that fits in memory; a few more nodes make up for less.
 _MODE, _ROUGH_MODE = 1e-3, 0.1
 _UNDERFLOW = 700.0
+_SINGLE_WIDTHS = 64.0  # in either direction: between scores that far apart integrands can be flat
 
 
 @device
@@ -68,11 +69,12 @@ class Rule(NamedTuple):
 def make_rule(spacing: float, tail: float, precision: str) -> Rule:
     """A rule in "single" or "double" precision."""
     if precision == "single":
-        return Rule(np.float32(spacing), float(tail), 64, 30.0)
+        most = max(1, int(_SINGLE_WIDTHS / spacing))
+        return Rule(np.float32(spacing), float(tail), most, 30.0)
     return Rule(float(spacing), float(tail), MAX_NODES // 2, _UNDERFLOW)
 
 
-#: Exact to rounding; and to about 1e-6, for looks at a fit.
+#: Exact to rounding; and to about 1e-5, for looks at a fit.
 FULL = make_rule(STEP, _NEGLIGIBLE, "double")
 QUICK = make_rule(0.5, 12.0, "single")
 
@@ -420,7 +422,7 @@ def log_probabilities_of(
 ) -> np.ndarray:
     """Log-probability of one class a row; `labels` are columns of `scores`.
 
-    As `log_probabilities` has it; with ``how="quick"`` to some six digits only.
+    As `log_probabilities` has it; with ``how="quick"`` to about 1e-5 only.
     """
     labels = np.asarray(labels, dtype=np.int64)
     out = np.empty(len(labels))
