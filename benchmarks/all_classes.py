@@ -12,13 +12,15 @@ import scipy.sparse
 from benchmarks._report import save, show
 from benchmarks.roofline import new_state, sparse_problem
 from bigcat.bounds import Exact
-from bigcat.estimators._predict import Scorer
-from bigcat.estimators._scores import score_blocks, top_k
+from bigcat.combinations import Parts
+from bigcat.linear.prediction import Scorer
+from bigcat.linear.scores import score_blocks, top_k
 from bigcat.noise import Gumbel
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.samplers import Everything
-from bigcat.solvers import SGD, _exact
-from bigcat.solvers._loop import Parts, Settings, run_epochs
+from bigcat.solvers import SGD
+from bigcat.training.loop import Settings, run_epochs
+from bigcat.training.routes import all_classes as _exact
 
 REPEATS = 5
 N_ROWS = 1000

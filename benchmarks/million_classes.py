@@ -25,7 +25,7 @@ from benchmarks._curves import exponent
 from benchmarks._report import FIGURES, clock, epoch_seconds, save, show
 from benchmarks.cost_against_classes import GROUPS, SYMBOLS, coded_classes
 from bigcat import LinearClassifier
-from bigcat.estimators._auto import SHARED_NEGATIVES
+from bigcat.auto.policy import SHARED_NEGATIVES
 
 N_CLASSES, N_ROWS, RANK = 10**6, 5 * 10**6, 64
 N_THREADS = 2

@@ -142,7 +142,7 @@ def stopping(max_epochs: int = 150) -> None:
     """Where augment-reduce stops, and what the epochs after that would have added."""
     from sklearn.datasets import load_digits, load_iris
 
-    from bigcat.estimators._stopping import Plateau
+    from bigcat.training.stopping import Plateau
 
     iris, digits = load_iris(return_X_y=True), load_digits(return_X_y=True)
     problems = {

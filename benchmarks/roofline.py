@@ -29,15 +29,17 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks._report import clock, save, show
-from bigcat import _random
-from bigcat._jit import kernel
-from bigcat._weights import as_rows
 from bigcat.bounds import Complementary, Exact
+from bigcat.combinations import Parts
+from bigcat.compile import kernel
 from bigcat.noise import Gumbel
+from bigcat.numerics import random as _random
+from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Uniform
-from bigcat.solvers import SGD, Damped, _exact
-from bigcat.solvers._loop import Parts, Settings, make_plan, run_epochs
-from bigcat.solvers._state import Problem, State
+from bigcat.solvers import SGD, Damped
+from bigcat.training.loop import Settings, make_plan, run_epochs
+from bigcat.training.routes import all_classes as _exact
+from bigcat.training.state import State
 
 SECONDS = 6.0  # of repeated runs
 COPIED = 1 << 25  # float32 numbers: far beyond any cache

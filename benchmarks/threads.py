@@ -19,15 +19,14 @@ import numpy as np
 from benchmarks._report import save, show
 from benchmarks.all_classes import SIZES
 from benchmarks.roofline import new_state, sparse_problem
-from bigcat._weights import as_rows
 from bigcat.bounds import Complementary
-from bigcat.combinations import resolve
+from bigcat.combinations import Parts, resolve
 from bigcat.data.synthetic import zipf_classes
 from bigcat.noise import Gaussian, Gumbel
+from bigcat.rows import Problem, as_rows
 from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.solvers import Damped
-from bigcat.solvers._loop import Parts, Settings, run_epochs
-from bigcat.solvers._state import Problem
+from bigcat.training.loop import Settings, run_epochs
 
 TURNS, PASSES = 4, 3  # of each number of threads
 THREADS = (1, 2)

@@ -17,11 +17,11 @@ import pytest
 
 import reference.noise
 from bigcat import bounds, combinations, noise
-from bigcat._random import new_state
-from bigcat._weights import as_rows, class_major, weights_shape
 from bigcat.noise import CustomNoise
-from bigcat.solvers._loop import Settings, run_epochs
-from bigcat.solvers._state import Problem, State
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, as_rows, class_major, weights_shape
+from bigcat.training.loop import Settings, run_epochs
+from bigcat.training.state import State
 
 _ROOT_3 = math.sqrt(3.0)
 _LOG_TOP = math.log(2.0 / (math.pi * _ROOT_3))  # of the density, at zero

@@ -6,12 +6,13 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
+from bigcat.auto import policy as _auto
 from bigcat.bounds import Complementary
 from bigcat.bounds.exact import FEW_NODES
-from bigcat.estimators import _auto, _fit
-from bigcat.estimators._recipe import Sizes
 from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad
+from bigcat.training import fit as _fit
+from bigcat.training.recipe import Sizes
 
 
 def rows(n, n_classes, n_features=40, seed=0, sparse=True):

@@ -15,10 +15,10 @@ from test_bayes_classifier import check_arviz
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import GaussianPrior, HierarchicalPrior
 from bigcat.bayes import posterior as module
-from bigcat.estimators import _memory
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
 from bigcat.solvers import DivergedError
+from bigcat.training import memory as _memory
 
 NOISES = ["gumbel", "gaussian", "logistic"]
 
@@ -321,7 +321,7 @@ def test_refusal(data, monkeypatch):
     m = new()
     half = m.memory_forecast(10**4, 10**3, 10**3, sparse=False, dtype=np.float32)
     assert half < 0.7 * m.memory_forecast(10**4, 10**3, 10**3, sparse=False)
-    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="fit fewer classes or features, or give X in float32"):
         m.fit(*data)
     assert not hasattr(m, "classes_")

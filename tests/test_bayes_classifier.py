@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 import reference.independent_binary as twin
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
-from bigcat.estimators import _memory
+from bigcat.training import memory as _memory
 
 CONFIGURATIONS = [
     BayesianClassifier(n_threads=1),
@@ -419,7 +419,7 @@ def test_forecast_and_refusal(data, monkeypatch):
     assert probit < full / 10
     horseshoe = BayesianClassifier(prior="horseshoe", n_threads=1)
     assert horseshoe.memory_forecast(1000, 2000, 500) > 8 * 500 * 2000**2
-    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="set covariance='diagonal'"):
         m.fit(*data)
     with pytest.raises(MemoryError, match="a covariance matrix a class"):

@@ -10,18 +10,17 @@ from scipy.special import softmax
 
 import reference.noise
 import reference.weight_posterior as twin
-from bigcat._random import new_state
-from bigcat._weights import as_rows
 from bigcat.bayes import weight_posterior as module
-from bigcat.bayes._posterior_kernel import expected_step
 from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
 from bigcat.bounds import AugmentReduce, OneVsEach
+from bigcat.combinations import Parts
 from bigcat.noise import Gaussian, Gumbel
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Uniform
 from bigcat.samplers._base import sample_many
 from bigcat.solvers import SGD, AdaGrad, Implicit
-from bigcat.solvers._loop import Parts
-from bigcat.solvers._state import Problem
+from bigcat.verbs import expected_step
 
 N_NODES = 8
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bigcat._blas import product
-from bigcat._jit import kernel
+from bigcat.compile import kernel
+from bigcat.compile.blas import product
 
 
 @kernel

@@ -16,15 +16,15 @@ import bigcat.bounds
 import reference.bounds as twin
 import reference.double_sum
 import reference.estimators
-from bigcat import _random
-from bigcat._jit import kernel
-from bigcat._seam import at_local, fit_local, local_floor, step
 from bigcat.bounds import REGISTRY, AugmentReduce, Bound, Exact, OneVsEach, Raman
 from bigcat.bounds._base import full_rows
 from bigcat.bounds.exact import FEW_NODES
+from bigcat.compile import kernel
 from bigcat.noise import Gaussian, Gumbel, Logistic
+from bigcat.numerics import random as _random
 from bigcat.probabilities import log_probabilities_of
 from bigcat.solvers.double_sum import DoubleSumSolver
+from bigcat.verbs import at_local, fit_local, local_floor, step
 
 LABEL_SCORE = 0.4
 OTHERS = np.array([1.3, -0.8, 0.1, -2.5, 2.2])  # asymmetric on purpose

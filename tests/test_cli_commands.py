@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import bigcat
-from bigcat import store
 from bigcat.cli import main
+from bigcat.files import store
 
 K, D = 4, 6
 WORDS = ["ant", "bee", "cow", "dog", "elk", "fox"]

@@ -6,8 +6,8 @@ import scipy.sparse
 
 from bigcat import LinearClassifier
 from bigcat.solvers import Damped
-from bigcat.solvers._state import Average
 from bigcat.solvers.damped import shortened
+from bigcat.training.state import Average
 from reference import damped as twin
 
 

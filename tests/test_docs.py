@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import bigcat
-from bigcat import LinearClassifier, _random, bounds, combinations, noise, samplers, solvers
+from bigcat import LinearClassifier, bounds, combinations, noise, samplers, solvers
+from bigcat.numerics import random as _random
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -281,9 +282,9 @@ def test_noise_of_the_package(tmp_path, digits, monkeypatch):
 
 
 def test_bound_skeleton(parts, digits, monkeypatch):
-    from bigcat._seam import step
     from bigcat.bounds._base import full_rows
     from bigcat.probabilities import log_probabilities_of
+    from bigcat.verbs import step
 
     module = parts["bound"]
     gumbel = noise.Gumbel()
@@ -331,8 +332,7 @@ def test_bound_skeleton(parts, digits, monkeypatch):
 
 
 def test_sampler_skeleton(parts, digits, monkeypatch):
-    from bigcat._problem import Problem
-    from bigcat._weights import as_rows
+    from bigcat.rows import Problem, as_rows
     from bigcat.samplers._base import sample_many
 
     kind = parts["sampler"].MySampler
@@ -359,8 +359,8 @@ def test_sampler_skeleton(parts, digits, monkeypatch):
 
 
 def test_solver_skeleton(parts, digits, monkeypatch):
-    from bigcat._seam import coordinate_rate, move
-    from bigcat.solvers._kernel import train_rows
+    from bigcat.kernels.train_rows import train_rows
+    from bigcat.verbs import coordinate_rate, move
 
     kind = parts["solver"].MySolver
     tag = kind().lower()

@@ -15,10 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bigcat
-from bigcat import LinearClassifier
-from bigcat.estimators import History, _fit, _memory, _progress
+from bigcat import LinearClassifier, machine
+from bigcat.estimators import History
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.solvers import SGD, UMax
+from bigcat.training import fit as _fit
+from bigcat.training import memory as _memory
+from bigcat.training import progress as _progress
 
 N_CLASSES = 7
 HISTORY = [
@@ -589,7 +592,7 @@ def test_no_array_of_rows_times_classes(wide, sparse):
 def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
     X, y = data
     model = LinearClassifier(method="augment-reduce", random_state=0)
-    monkeypatch.setattr(_memory, "available", lambda: 1000)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError) as caught:
         model.fit(X, y)
     assert str(caught.value) == (
@@ -598,12 +601,12 @@ def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
         "with which a class has as many weights as that"
     )
     assert not hasattr(model, "coef_")
-    monkeypatch.setattr(_memory, "available", lambda: None)  # a system that does not say
+    monkeypatch.setattr(_memory, "available_memory", lambda: None)  # a system that does not say
     model.fit(X, y)
 
 
 def test_available_memory_is_a_number():
-    found = _memory.available()
+    found = machine.available_memory()
     assert found is None or 1 << 20 < found < 1 << 50
 
 

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bigcat import LinearClassifier, _random
-from bigcat._weights import as_rows, class_major
+from bigcat import LinearClassifier
 from bigcat.bounds import AugmentReduce, Exact
+from bigcat.combinations import Parts
 from bigcat.noise import Gaussian, Gumbel
+from bigcat.numerics import random as _random
+from bigcat.rows import Problem, as_rows, class_major
 from bigcat.samplers import Everything, Uniform
-from bigcat.solvers import SGD, AdaGrad, _exact, _threads
-from bigcat.solvers._loop import Parts, Settings, make_plan, run_epochs
-from bigcat.solvers._state import Problem, State
+from bigcat.solvers import SGD, AdaGrad
+from bigcat.training import threads as _threads
+from bigcat.training.loop import Settings, make_plan, run_epochs
+from bigcat.training.routes import all_classes as _exact
+from bigcat.training.state import State
 
 N_ROWS, N_FEATURES = 90, 12
 PARTS = Parts(Gumbel(), Exact(), Everything(), SGD(0.5))

@@ -8,18 +8,20 @@ import pytest
 import scipy.sparse
 from scipy import stats
 
-from bigcat._factors import Factors, as_public, as_trained
-from bigcat._jit import kernel
-from bigcat._random import new_state
-from bigcat._seam import draw, stands_for
-from bigcat._weights import as_rows, is_sparse
 from bigcat.bounds import Complementary, Exact, NoiseContrastive
+from bigcat.combinations import Parts
+from bigcat.compile import kernel
+from bigcat.linear.weights import Factors, as_public, as_trained
 from bigcat.noise import Gumbel
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, as_rows, is_sparse
 from bigcat.samplers import Everything, Frequency, Shared
-from bigcat.solvers import SGD, AdaGrad, DivergedError, UMax, _products
-from bigcat.solvers._loop import Parts, Settings, run_epochs
-from bigcat.solvers._state import Problem, State
-from bigcat.solvers.lbfgs import Objective
+from bigcat.solvers import SGD, AdaGrad, DivergedError, UMax
+from bigcat.training.lbfgs import Objective
+from bigcat.training.loop import Settings, run_epochs
+from bigcat.training.routes import batches as _products
+from bigcat.training.state import State
+from bigcat.verbs import draw, stands_for
 from reference import estimators as twin_bounds
 from reference import low_rank as twin
 

@@ -9,12 +9,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import LinearClassifier
-from bigcat._factors import Factors
-from bigcat.estimators import _memory, _predict
-from bigcat.estimators._predict import Scorer
+from bigcat.linear import prediction as _predict
+from bigcat.linear.prediction import Scorer
+from bigcat.linear.weights import Factors
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad, Damped, DivergedError, UMax
+from bigcat.training import memory as _memory
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")

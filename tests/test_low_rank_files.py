@@ -12,7 +12,7 @@ from test_store import make_model, rewrite
 
 from bigcat import LinearClassifier, compressed, load_model, save_model, storage_loss
 from bigcat.cli import main
-from bigcat.store import ModelFileError, read_header
+from bigcat.files import ModelFileError, read_header
 
 K, D, RANK = 6, 4, 3
 X = np.random.default_rng(2).normal(size=(50, D)).astype(np.float32)
@@ -139,7 +139,7 @@ def test_bytes_with_a_scale_for_each_row(tmp_path, model):
 
 
 def test_rows_of_zeros_and_blocks(tmp_path, monkeypatch):
-    from bigcat import _linear_files
+    from bigcat.files import linear as _linear_files
 
     model = make_model()
     model.coef_[2] = 0.0

@@ -9,11 +9,11 @@ import bigcat
 from bigcat import LinearClassifier, Method, bounds, noise, samplers, solvers
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach, Raman
 from bigcat.combinations import register, resolve
-from bigcat.estimators._recipe import Sizes
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, AdaGrad, Implicit
+from bigcat.training.recipe import Sizes
 
 CHOOSING = Path(__file__).resolve().parents[1] / "docs" / "choosing.md"
 KEYS = {

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import bigcat.noise
-from bigcat._jit import kernel
-from bigcat._seam import log_cdf_with_grad
+from bigcat.compile import kernel
 from bigcat.noise import CustomNoise, Gaussian, Gumbel, Logistic, Noise, resolve
+from bigcat.verbs import log_cdf_with_grad
 
 POINTS = np.array([-6.3, -2.2, -0.9, -0.05, 0.0, 0.4, 1.7, 5.1])  # asymmetric on purpose
 FAR = [-300.0, -40.0, -12.5, -3.0, -0.7, 0.0, 0.3, 2.0, 7.9, 35.0]

@@ -5,8 +5,9 @@ import pytest
 import scipy.sparse
 from scipy.special import logsumexp
 
-from bigcat.estimators import _predict, _scores
-from bigcat.estimators._predict import Scorer
+from bigcat.linear import prediction as _predict
+from bigcat.linear import scores as _scores
+from bigcat.linear.prediction import Scorer
 from bigcat.noise import Gaussian, Gumbel
 
 SIZES = [(5, 2), (70, 3), (130, 40), (9, 5000)]  # rows and classes: one block of each, and more

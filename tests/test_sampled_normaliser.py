@@ -6,7 +6,7 @@ import scipy.sparse
 from test_store import make_model
 
 from bigcat import LinearClassifier
-from bigcat.estimators import _sampled
+from bigcat.linear import sampled_normaliser as _sampled
 
 K, D, RANK = 300, 7, 4
 X = np.random.default_rng(3).normal(size=(6, D)).astype(np.float32)

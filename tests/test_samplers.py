@@ -15,12 +15,10 @@ from scipy import stats
 import bigcat.samplers
 import reference.samplers as twin
 from bigcat import LinearClassifier, bounds
-from bigcat._jit import kernel
-from bigcat._problem import Problem
-from bigcat._random import new_state
-from bigcat._seam import draw, step
-from bigcat._weights import as_rows
+from bigcat.compile import kernel
 from bigcat.noise import Gumbel
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, as_rows
 from bigcat.samplers import (
     REGISTRY,
     CoOccurrence,
@@ -30,6 +28,7 @@ from bigcat.samplers import (
     Stratified,
     Uniform,
 )
+from bigcat.verbs import draw, step
 
 FALSE_ALARM = 1e-6
 

@@ -10,8 +10,9 @@ import bigcat.solvers
 import reference.bounds as twin
 import reference.solvers
 from bigcat import LinearClassifier, noise
-from bigcat._weights import as_rows
 from bigcat.bounds import REGISTRY as BOUNDS
+from bigcat.kernels.train_rows import SMALLEST_SCALE
+from bigcat.rows import Problem, as_rows
 from bigcat.solvers import (
     LBFGS,
     REGISTRY,
@@ -23,10 +24,8 @@ from bigcat.solvers import (
     Solver,
     UMax,
     Vanilla,
-    _kernel,
     _loop,
 )
-from bigcat.solvers._state import Problem
 from bigcat.solvers.double_sum import DoubleSumSolver
 from bigcat.solvers.lbfgs import Objective
 
@@ -308,7 +307,7 @@ def test_the_lazily_scaled_ridge_is_a_proximal_step_of_all_weights(train, sparse
         np.testing.assert_allclose(found.coefs[epoch], W, rtol=0, atol=1e-12 * size)
     np.testing.assert_allclose(found.coef, W, rtol=0, atol=1e-12 * np.abs(W).max())
     np.testing.assert_allclose(found.intercept, b, rtol=0, atol=1e-12)
-    assert (smallest < _kernel.SMALLEST_SCALE**2) == (l2 > 1.0)
+    assert (smallest < SMALLEST_SCALE**2) == (l2 > 1.0)
 
 
 # Two classes: the same as other people's binary models
@@ -524,7 +523,7 @@ def test_rows_a_step():
 
 
 def test_adaptive_rate_follows_the_papers_sequence():
-    from bigcat._seam import rate
+    from bigcat.verbs import rate
 
     tag = Adaptive(learning_rate=0.02).lower()
     for t, expected in [(1, 0.02), (100, 0.002), (2001, 0.02 * 0.9 / np.sqrt(2001))]:

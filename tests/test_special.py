@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, wrightomega
 
-from bigcat._jit import kernel
-from bigcat._special import log_sum_exp, negative_sum, wright_omega
+from bigcat.compile import kernel
+from bigcat.numerics.special import log_sum_exp, negative_sum, wright_omega
 
 SCORES = np.array([1.3, -0.8, 0.1, -2.5, 2.2])
 COUNTS = np.array([2.0, 1.0, 0.5, 3.0, 1.25])

@@ -16,9 +16,8 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 
-from bigcat import store
 from bigcat.estimators import History, LinearClassifier
-from bigcat.store import ModelFileError, load_model, read_header, save_model
+from bigcat.files import ModelFileError, load_model, read_header, save_model, store
 
 
 def make_model(classes=None, K=6, D=4, order="C", **params):
@@ -378,7 +377,7 @@ def test_a_disk_that_takes_no_more(tmp_path):
     script = """
         import resource, signal, sys
         import numpy as np
-        from bigcat.store import load_model, save_model
+        from bigcat.files import load_model, save_model
         path = sys.argv[1]
         model = load_model(path)
         model.coef_ = np.ones((6, 400_000), np.float32)

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.files import ModelFileError, load_model, read_header, save_model
 from bigcat.noise import CustomNoise, Gaussian
-from bigcat.store import ModelFileError, load_model, read_header, save_model
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 3))

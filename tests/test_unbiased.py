@@ -17,17 +17,18 @@ from scipy.special import wrightomega
 
 import reference.bounds
 from bigcat import LinearClassifier, noise
-from bigcat._jit import kernel
-from bigcat._random import new_state
-from bigcat._seam import Pace, visit
-from bigcat._weights import as_rows, class_major, weights_shape
 from bigcat.bounds import AugmentReduce, Raman
+from bigcat.combinations import Parts
+from bigcat.compile import kernel
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, as_rows, class_major, weights_shape
 from bigcat.samplers import Uniform
 from bigcat.samplers._base import sample_many
 from bigcat.solvers import REGISTRY, DivergedError, Implicit, UMax, Vanilla
-from bigcat.solvers._loop import Order, Parts, Settings, make_plan, run_epochs
-from bigcat.solvers._state import Problem, State
 from bigcat.solvers.implicit import proximal_step
+from bigcat.training.loop import Order, Settings, make_plan, run_epochs
+from bigcat.training.state import State
+from bigcat.verbs import Pace, visit
 from reference import double_sum
 
 FORMS = {"proposed": AugmentReduce(), "raman": Raman()}

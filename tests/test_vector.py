@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from bigcat._jit import kernel, maximum
-from bigcat._vector import vector_exp, vector_log
+from bigcat.compile import kernel, maximum
+from bigcat.numerics.vector import vector_exp, vector_log
 
 
 @kernel

@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from bigcat._jit import kernel
-from bigcat._weights import (
-    as_rows,
-    batch_grams,
-    class_major,
-    is_sparse,
-    scores,
-    squared_norms,
-    weights_shape,
-)
+from bigcat.compile import kernel
+from bigcat.rows import as_rows, batch_grams, class_major, is_sparse, squared_norms, weights_shape
 from bigcat.solvers import REGISTRY, SGD
+from bigcat.verbs import scores
 
 STOCHASTIC = [name for name, kind in REGISTRY.items() if kind.stochastic]
 stochastic = pytest.mark.parametrize("solver", STOCHASTIC)

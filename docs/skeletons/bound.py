@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from bigcat import Method
-from bigcat._jit import implement
-from bigcat._seam import fit_local, step
-from bigcat._special import negative_sum
+from bigcat.compile import implement
+from bigcat.verbs import fit_local, step
+from bigcat.numerics.special import negative_sum
 from bigcat.bounds import Bound
 
 

@@ -6,9 +6,9 @@ Copy this file and replace each line marked FILL; docs/extending/sampler.md show
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat import _random
-from bigcat._jit import implement
-from bigcat._seam import draw
+from bigcat.numerics import random as _random
+from bigcat.compile import implement
+from bigcat.verbs import draw
 from bigcat.samplers import Sampler
 
 

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import coordinate_rate, move, rate
+from bigcat.compile import implement
+from bigcat.verbs import coordinate_rate, move, rate
 from bigcat.solvers import Solver
 
 

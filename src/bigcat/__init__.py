@@ -11,11 +11,10 @@ from bigcat._version import __version__
 
 if TYPE_CHECKING:
     from bigcat import bayes, bounds, data, metrics, noise, samplers, solvers
-    from bigcat.ann import TopKIndex
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
-    from bigcat.serving import compressed, storage_loss
-    from bigcat.store import load_model, save_model
+    from bigcat.files import load_model, save_model
+    from bigcat.serving import TopKIndex, compressed, storage_loss
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
@@ -23,11 +22,11 @@ _HOME = {
     "CategoricalDistribution": "bigcat.estimators",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
-    "TopKIndex": "bigcat.ann",
+    "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",
     "storage_loss": "bigcat.serving",
-    "load_model": "bigcat.store",
-    "save_model": "bigcat.store",
+    "load_model": "bigcat.files",
+    "save_model": "bigcat.files",
 }
 _SUBMODULES = {"bayes", "bounds", "data", "metrics", "noise", "samplers", "solvers"}
 

@@ -26,7 +26,6 @@ from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
-from bigcat.solvers._loop import Parts
 
 __all__ = ["Method", "methods", "register", "resolve"]
 
@@ -57,6 +56,16 @@ class Method:
     sampler: str = "uniform"
     solver: str = "adagrad"
     citation: str = ""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The combination to run: which noise, bound, sampler and solver."""
+
+    noise: Noise
+    bound: Bound
+    sampler: Sampler
+    solver: Solver
 
 
 _METHODS: dict[str, Method] = {}

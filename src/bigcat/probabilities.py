@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bigcat._jit import device, kernel, like
-from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
+from bigcat.compile import device, kernel, like
 from bigcat.noise import Gumbel, Noise
+from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 
 STEP = 0.25
 REACH = 45.0  # in widths; noise with exponential tails is negligible beyond

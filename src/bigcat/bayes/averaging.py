@@ -23,10 +23,9 @@ import numpy as np
 import scipy.sparse
 from scipy.special import expit
 
-from bigcat._jit import kernel
-from bigcat._random import new_state, standard_normal
 from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
 from bigcat.bayes.posterior import Posterior
+from bigcat.numerics.random import fill_normal, new_state
 
 #: Scores drawn in all.  Where that does not suffice rows have fewer draws each, and where one
 #: draw is too many D is estimated from a sample of the rows.
@@ -79,20 +78,11 @@ def _differences(posterior, eta, variance, labels, states, n_draws: int) -> np.n
     own = np.arange(len(labels)), labels
     total, noise = np.zeros(len(labels)), np.empty(eta.shape)
     for _ in range(n_draws):
-        _fill(states, noise)
+        fill_normal(states, noise)
         draw = eta + deviations * noise
         total += log_conditioned(posterior.link, draw)[own]
         total -= log_marginalised(posterior.link, draw)[own]
     return total / n_draws
-
-
-@kernel
-def _fill(states, noise):
-    """Standard normal numbers, each row's from its own state."""
-    for i in range(noise.shape[0]):
-        state = states[i : i + 1]
-        for k in range(noise.shape[1]):
-            noise[i, k] = standard_normal(state)
 
 
 def _row_keys(X: Any) -> np.ndarray:
@@ -106,7 +96,7 @@ def _row_keys(X: Any) -> np.ndarray:
         return sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
 
 
-# splitmix64's constants, as in `bigcat._random`.
+# splitmix64's constants, as in `bigcat.numerics.random`.
 _SALT = np.uint64(0x9E3779B97F4A7C15)
 _MIXING = (
     (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),

@@ -35,16 +35,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bigcat import _random
-from bigcat._seam import rate
-from bigcat._weights import class_major, is_sparse, squared_columns, weights_shape
-from bigcat.bayes._posterior_kernel import Clock, Gaussians, settle, train_rows
 from bigcat.bounds import AugmentReduce
+from bigcat.combinations import Parts
+from bigcat.kernels.posterior import Clock, Gaussians, settle, train_rows
 from bigcat.noise import Gumbel, Noise
+from bigcat.numerics import random as _random
 from bigcat.probabilities import max_scale
+from bigcat.rows import Problem, class_major, is_sparse, squared_columns, weights_shape
 from bigcat.solvers import DivergedError
-from bigcat.solvers._loop import Parts
-from bigcat.solvers._state import Problem
+from bigcat.verbs import rate
 
 __all__ = ["WeightPosterior", "fit_weight_posterior"]
 

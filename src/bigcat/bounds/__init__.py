@@ -3,8 +3,8 @@
 from bigcat.bounds._base import Bound
 from bigcat.bounds.augment_reduce import AugmentReduce
 from bigcat.bounds.bouchard import Bouchard
-from bigcat.bounds.estimators import Complementary, ImportanceSampling, NoiseContrastive
 from bigcat.bounds.exact import Exact
+from bigcat.bounds.not_bounds import Complementary, ImportanceSampling, NoiseContrastive
 from bigcat.bounds.one_vs_each import OneVsEach
 from bigcat.bounds.raman import Raman
 

@@ -1,4 +1,4 @@
-"""What every bound declares to people and to the registry; the compiled side is `bigcat._seam`."""
+"""What every bound declares to people and to the registry; the compiled side is `bigcat.verbs`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bigcat._jit import kernel
-from bigcat._seam import fit_local, step
+from bigcat.compile import kernel
 from bigcat.noise import Gumbel, Noise
 from bigcat.probabilities import max_scale
+from bigcat.verbs import fit_local, step
 
 
 @dataclass(frozen=True)

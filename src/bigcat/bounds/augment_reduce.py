@@ -13,9 +13,20 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, roots_hermitenorm
 
-from bigcat import _random
-from bigcat._jit import device, implement
-from bigcat._seam import (
+from bigcat.bounds._base import Bound, check_start
+from bigcat.compile import device, implement
+from bigcat.noise import Gumbel, Noise
+from bigcat.numerics import random as _random
+from bigcat.numerics.special import (
+    exp_differences,
+    log1p_exp,
+    log_sum_exp,
+    negative_sum,
+    sigmoid,
+    softplus_inverse,
+)
+from bigcat.probabilities import joint_mode, log_joint_grad
+from bigcat.verbs import (
     at_local,
     fit_local,
     local_floor,
@@ -26,17 +37,6 @@ from bigcat._seam import (
     log_pdf_grad,
     step,
 )
-from bigcat._special import (
-    exp_differences,
-    log1p_exp,
-    log_sum_exp,
-    negative_sum,
-    sigmoid,
-    softplus_inverse,
-)
-from bigcat.bounds._base import Bound, check_start
-from bigcat.noise import Gumbel, Noise
-from bigcat.probabilities import joint_mode, log_joint_grad
 
 
 class Family(NamedTuple):

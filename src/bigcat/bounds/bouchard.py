@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import device, implement
-from bigcat._seam import fit_local, step
-from bigcat._special import log1p_exp, negative_sum, sigmoid
 from bigcat.bounds._base import Bound
+from bigcat.compile import device, implement
 from bigcat.noise import Noise
+from bigcat.numerics.special import log1p_exp, negative_sum, sigmoid
+from bigcat.verbs import fit_local, step
 
 
 class BouchardTag(NamedTuple):

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import fit_local, step
-from bigcat._special import log_softmax_with_slopes, negative_sum
 from bigcat.bounds._base import Bound
+from bigcat.compile import implement
 from bigcat.noise import Gumbel, Noise
+from bigcat.numerics.special import log_softmax_with_slopes, negative_sum
 from bigcat.probabilities import Rule, log_prob_of_label, make_rule
+from bigcat.verbs import fit_local, step
 
 
 class SoftmaxTag(NamedTuple):

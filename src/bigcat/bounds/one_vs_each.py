@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import fit_local, step
-from bigcat._special import exp_differences, negative_sum
 from bigcat.bounds._base import Bound
+from bigcat.compile import implement
 from bigcat.noise import Noise
+from bigcat.numerics.special import exp_differences, negative_sum
+from bigcat.verbs import fit_local, step
 
 
 class OneVsEachTag(NamedTuple):

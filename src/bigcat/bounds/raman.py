@@ -9,11 +9,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import at_local, fit_local, local_floor, step
-from bigcat._special import exp_differences, log_sum_exp
 from bigcat.bounds._base import Bound, check_start
+from bigcat.compile import implement
 from bigcat.noise import Noise
+from bigcat.numerics.special import exp_differences, log_sum_exp
+from bigcat.verbs import at_local, fit_local, local_floor, step
 
 
 class RamanTag(NamedTuple):

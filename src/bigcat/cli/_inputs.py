@@ -49,7 +49,7 @@ class StoredModel:
     @classmethod
     def load(cls, path: str, averaged: bool = False) -> StoredModel:
         """`averaged`: over the posterior, which the model must have."""
-        from bigcat.store import load_model
+        from bigcat.files import load_model
 
         estimator, extra = load_model(path, with_extra=True)
         return cls(_bayesian.Averaged(estimator, path) if averaged else estimator, extra)

@@ -32,9 +32,9 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
-    from bigcat import serving, store
+    from bigcat import files, serving
 
-    store.check_destination(arguments.output)
+    files.check_destination(arguments.output)
     model = _inputs.StoredModel.load(arguments.model)
     report: dict[str, Any] = {}
     if arguments.data:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         X, y = dataset.X[known], dataset.y[known]
         report = serving.storage_loss(model.estimator, X, y, arguments.dtype)
     before = Path(arguments.model).stat().st_size  # OUT may be the same file
-    path = store.save_model(
+    path = files.save_model(
         model.estimator, arguments.output, extra=model.extra, dtype=arguments.dtype
     )
     report |= {"model": str(path), "bytes": before, "stored_bytes": path.stat().st_size}

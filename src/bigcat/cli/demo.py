@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     from bigcat import data, metrics, plots
     from bigcat.estimators import LinearClassifier
-    from bigcat.estimators._recipe import available_cores
+    from bigcat.machine import available_cores
 
     plots.require_matplotlib()
     folder = Path(arguments.output)
@@ -142,7 +142,7 @@ def _results(corpus: Split, estimator: Any, X_sample: Any, y_sample: Any) -> dic
 def _save(folder: Path, estimator: Any, test: Any) -> dict[str, str]:
     import numpy as np
 
-    from bigcat.store import save_model
+    from bigcat.files import save_model
 
     model, held_out = folder / "model.safetensors", folder / "heldout.npz"
     estimator.set_params(callbacks=None)

@@ -104,16 +104,16 @@ def add_to(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from bigcat import metrics, store
+    from bigcat import files, metrics
     from bigcat.estimators import LinearClassifier
 
     # Whatever can fail for a reason that is known by now fails before the long work.
-    store.check_destination(arguments.model)
+    files.check_destination(arguments.model)
     if arguments.plot:
         from bigcat import plots
 
         plots.require_matplotlib()
-        store.check_destination(arguments.plot)
+        files.check_destination(arguments.plot)
     given = {name: getattr(arguments, option) for option, name in PARAMETERS.items()}
     parameters = {name: value for name, value in given.items() if value is not None}
     if parameters.get("rank") == FULL_RANK:
@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         console.print(_output.facts(_data_rows(train, memory)))
     estimator.fit(train.X, train.y)
-    path = store.save_model(estimator, arguments.model, extra=extra)
+    path = files.save_model(estimator, arguments.model, extra=extra)
 
     report: dict[str, Any] = {
         "data": train.report,

@@ -79,7 +79,7 @@ def _destination(path: str | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
-    from bigcat.store import check_destination
+    from bigcat.files import check_destination
 
     target = check_destination(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")

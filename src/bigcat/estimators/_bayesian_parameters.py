@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bigcat import noise as noises
+from bigcat.auto.parameters import is_count, is_number
 from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
-from bigcat.estimators._start import is_count, is_number
 
 #: Priors that go by a name, at their defaults.
 PRIORS = {

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bigcat._weights import as_rows
 from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
-from bigcat.estimators import _inputs, _progress
+from bigcat.combinations import Parts
 from bigcat.estimators._bayesian_parameters import prior_scales, tolerance
-from bigcat.estimators._fit import mean_log_likelihood
-from bigcat.estimators._history import History
-from bigcat.estimators._memory import working_dtype
-from bigcat.estimators._stopping import Plateau
+from bigcat.rows import Problem, as_rows
 from bigcat.solvers import DivergedError
-from bigcat.solvers._loop import Parts
-from bigcat.solvers._state import Problem
+from bigcat.training import progress as _progress
+from bigcat.training.fit import mean_log_likelihood
+from bigcat.training.history import History
+from bigcat.training.holding_out import hold_out
+from bigcat.training.memory import working_dtype
+from bigcat.training.stopping import Plateau
 
 
 class Outcome(NamedTuple):
@@ -42,7 +42,7 @@ def fit(
     random_state = check_random_state(e.random_state)
     judge, watched = None, "elbo"
     if e.validation_fraction is not None:
-        X, labels, row_weights, held_out = _inputs.hold_out(
+        X, labels, row_weights, held_out = hold_out(
             X,
             labels,
             row_weights,

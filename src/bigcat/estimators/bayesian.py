@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from typing import Any
@@ -25,18 +24,18 @@ from bigcat.bayes.posterior import GaussianPosterior, NoisePosterior, Posterior
 from bigcat.bayes.priors import PriorState
 from bigcat.bayes.stochastic import Stream
 from bigcat.bayes.weight_posterior import WeightPosterior
-from bigcat.combinations import resolve
-from bigcat.estimators import _inputs, _memory, _progress, _weight_posterior
-from bigcat.estimators._bayesian_parameters import (
-    check_parameters,
-    resolved_prior,
-    tolerance,
-)
-from bigcat.estimators._history import History
-from bigcat.estimators._memory import working_dtype
-from bigcat.estimators._scores import top_k
+from bigcat.combinations import Parts, resolve
+from bigcat.estimators import _weight_posterior
+from bigcat.estimators import inputs as _inputs
+from bigcat.estimators._bayesian_parameters import check_parameters, resolved_prior, tolerance
+from bigcat.linear.labels import classes_of, encode
+from bigcat.linear.scores import top_k
+from bigcat.machine import available_cores
 from bigcat.noise import Noise
-from bigcat.solvers._loop import Parts
+from bigcat.training import memory as _memory
+from bigcat.training import progress as _progress
+from bigcat.training.history import History
+from bigcat.training.memory import working_dtype
 
 _POSTERIORS = ("plug-in", "averaged")
 #: AdaGrad's rate for `learning_rate="auto"`: in 50 epochs it comes closest to the best ELBO.
@@ -348,7 +347,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             if classes is not None and not np.array_equal(np.unique(classes), known):
                 raise ValueError("classes differ from those of the first call of partial_fit")
             validate_data(self, given_X, skip_check_array=True, reset=False)
-            labels = _inputs.encode(y, known)
+            labels = encode(y, known)
         weights = _inputs.check_weights(sample_weight, X, self)
         design = Design(X, bool(self.fit_intercept), weights)
         stream = self._stream if not first else None
@@ -459,7 +458,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
     def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "plug-in") -> np.ndarray:
         """Log-probability of one class a row, (n,)."""
         X = self._check_for_prediction(X, posterior)
-        labels = _inputs.encode(y, self.classes_)
+        labels = encode(y, self.classes_)
         if len(labels) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
         out = np.empty(len(labels))
@@ -498,7 +497,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         return "shared" if isinstance(prior, GaussianPrior) else prior.bind(2, 2, False).sharing
 
     def _settings(self) -> Settings:
-        threads = self.n_threads or len(os.sched_getaffinity(0))
+        threads = self.n_threads or available_cores()
         return Settings(
             link=self.link,
             covariance=self.covariance,
@@ -510,9 +509,9 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
 
     def _encode(self, y: np.ndarray, classes: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
         if classes is None:
-            return _inputs.classes_of(y)
-        known = _inputs.classes_of(np.asarray(classes))[0]
-        return known, _inputs.encode(y, known)
+            return classes_of(y)
+        known = classes_of(np.asarray(classes))[0]
+        return known, encode(y, known)
 
     def _check_memory(self, X: Any, n_classes: int) -> None:
         sparse = not isinstance(X, np.ndarray)

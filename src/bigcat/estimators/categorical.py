@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bigcat.estimators import _inputs
-from bigcat.estimators._recipe import from_parameters
+from bigcat.estimators import inputs as _inputs
 from bigcat.estimators.linear import LinearClassifier
+from bigcat.linear.labels import classes_of
+from bigcat.training.recipe import from_parameters
 
 
 class CategoricalDistribution(BaseEstimator):
@@ -80,7 +81,7 @@ class CategoricalDistribution(BaseEstimator):
             raise ValueError(f"y has shape {y.shape}; give a non-empty list of labels")
         weights = _inputs.check_weights(sample_weight, y, self)
         y, weights = y[weights > 0.0], weights[weights > 0.0]
-        classes, labels = _inputs.classes_of(y)
+        classes, labels = classes_of(y)
         counts = np.bincount(labels, weights)
         model = LinearClassifier(**self.get_params())
         model._check_parameters()

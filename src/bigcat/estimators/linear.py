@@ -15,23 +15,28 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bigcat import _random
 from bigcat import noise as noises
-from bigcat._factors import Factors, Weights
+from bigcat.auto.parameters import check_parameters
+from bigcat.auto.policy import choose, choose_for_stream, continued
 from bigcat.bounds import AugmentReduce
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Method
-from bigcat.estimators import _inputs, _memory, _ridge_path, _sampled, _start
-from bigcat.estimators._auto import choose, choose_for_stream, continued
-from bigcat.estimators._fit import Fit, Outcome
-from bigcat.estimators._history import History
-from bigcat.estimators._predict import Scorer
-from bigcat.estimators._recipe import Recipe, Sizes, from_parameters, with_constant_rate
-from bigcat.estimators._scores import score_blocks
-from bigcat.estimators._training import make_problem, train
+from bigcat.estimators import inputs as _inputs
+from bigcat.linear import sampled_normaliser as _sampled
+from bigcat.linear.labels import classes_of, encode
+from bigcat.linear.prediction import Scorer
+from bigcat.linear.scores import score_blocks
+from bigcat.linear.weights import Factors, Weights
 from bigcat.noise import Noise
+from bigcat.numerics import random as _random
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
+from bigcat.training import memory as _memory
+from bigcat.training import ridge_path as _ridge_path
+from bigcat.training.fit import Fit, Outcome
+from bigcat.training.history import History
+from bigcat.training.recipe import Recipe, Sizes, from_parameters, with_constant_rate
+from bigcat.training.run import make_problem, train
 
 #: Weights and intercepts that a fit starts from.
 Start = tuple[Weights, np.ndarray] | None
@@ -263,7 +268,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
         weights = _inputs.check_weights(sample_weight, X, self)
-        classes, labels = _inputs.classes_of(y)
+        classes, labels = classes_of(y)
         weights = _inputs.weigh_classes(weights, self.class_weight, y)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
@@ -302,13 +307,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         given_X = X
         X, y = _inputs.check_rows_and_labels(X, y, self)
         if first:
-            known = _inputs.classes_of(np.asarray(classes))[0]
+            known = classes_of(np.asarray(classes))[0]
         else:
             known = self.classes_
             if classes is not None and not np.array_equal(np.unique(classes), known):
                 raise ValueError("classes differ from those of the first call of partial_fit")
             validate_data(self, given_X, skip_check_array=True, reset=False)
-        labels = _inputs.encode(y, known)
+        labels = encode(y, known)
         weights = _inputs.check_weights(sample_weight, X, self)
         if isinstance(self.class_weight, str):
             raise ValueError(
@@ -467,7 +472,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 f"the {bound.name} objective is an estimator, not a bound; log_proba_of "
                 "gives the log-probabilities themselves"
             )
-        head = _inputs.encode(self.exact_classes_, self.classes_)
+        head = encode(self.exact_classes_, self.classes_)
         rest = np.setdiff1d(np.arange(len(self.classes_)), head)
         order = np.concatenate([head, rest]).astype(np.int64)
         if isinstance(bound, AugmentReduce):  # an expectation to rounding, not a cheap one
@@ -529,14 +534,14 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
         X = self._check_for_prediction(X)
-        labels = _inputs.encode(y, self.classes_)
+        labels = encode(y, self.classes_)
         if len(labels) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
         return X, labels
 
     def _check_parameters(self) -> None:
         """Raise for parameters that cannot be right, whatever the data are."""
-        _start.check_parameters(self)
+        check_parameters(self)
         if not self._chooses():
             from_parameters(self)
 
@@ -560,7 +565,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         X_val, y_val = _inputs.check_rows_and_labels(X_val, y_val, self)
         if X_val.shape[1] != n_features:
             raise ValueError(f"X_val has {X_val.shape[1]} features and X {n_features}")
-        return X_val, _inputs.encode(y_val, classes), np.ones(len(y_val))
+        return X_val, encode(y_val, classes), np.ones(len(y_val))
 
     def _previous_weights(self, classes: np.ndarray, n_features: int):
         if not hasattr(self, "classes_"):

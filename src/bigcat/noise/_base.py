@@ -1,4 +1,4 @@
-"""What every noise offers to people; the compiled side is `bigcat._seam`."""
+"""What every noise offers to people; the compiled side is `bigcat.verbs`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bigcat._jit import kernel
-from bigcat._seam import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
+from bigcat.compile import kernel
+from bigcat.verbs import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
 
 
 @dataclass(frozen=True)

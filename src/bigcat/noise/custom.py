@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bigcat._jit import call_address, implement
-from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
+from bigcat.compile import call_address, implement
+from bigcat.compile.callbacks import NotCompilableError, callback
 from bigcat.noise._base import Noise
+from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 
 
 class CustomTag(NamedTuple):
@@ -95,16 +95,10 @@ class CustomNoise(Noise):
 
 
 @functools.cache
-def _compiled(function: ScalarFunction, field: str):
-    import numba
-
-    if getattr(numba.config, "DISABLE_JIT", False):  # the Python function itself, behind an address
-        callback: Any = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function)
-        callback.address = ctypes.cast(callback, ctypes.c_void_p).value
-        return callback
+def _compiled(function: ScalarFunction, field: str) -> Any:
     try:
-        return numba.cfunc("float64(float64)", error_model="numpy")(function)
-    except (numba.core.errors.NumbaError, numba.core.errors.UnsupportedBytecodeError) as error:
+        return callback(function)
+    except NotCompilableError as error:
         raise ValueError(
             f"the noise's {field} cannot be compiled: {error}. "
             "Use arithmetic, if and the math module on one float"

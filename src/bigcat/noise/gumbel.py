@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
+from bigcat.compile import implement
 from bigcat.noise._base import Noise
+from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 
 
 class GumbelTag(NamedTuple):

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
-from bigcat._special import log_sigmoid_grad, log_sigmoid_with_grad
+from bigcat.compile import implement
 from bigcat.noise._base import Noise
+from bigcat.numerics.special import log_sigmoid_grad, log_sigmoid_with_grad
+from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 
 
 class LogisticTag(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigcat._jit import device, kernel
+from bigcat.compile import device, kernel
 
 
 class Alias(NamedTuple):

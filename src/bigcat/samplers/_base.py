@@ -1,4 +1,4 @@
-"""What every sampler offers to people; the compiled side is `bigcat._seam.draw`."""
+"""What every sampler offers to people; the compiled side is `bigcat.verbs.draw`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from bigcat import _random
-from bigcat._jit import device, kernel
-from bigcat._problem import Problem
-from bigcat._seam import draw
-from bigcat._weights import as_rows
+from bigcat.compile import device, kernel
+from bigcat.numerics import random as _random
+from bigcat.rows import Problem, as_rows
+from bigcat.verbs import draw
 
 
 @dataclass(frozen=True)

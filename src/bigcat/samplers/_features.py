@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigcat._jit import device, float_of_bits, kernel
-from bigcat._problem import Problem
-from bigcat._weights import SparseRows
+from bigcat.compile import device, float_of_bits, kernel
+from bigcat.rows import Problem, SparseRows
 
 _GOLDEN, _S40, _S16 = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(16)
 #: A class that there is not, with a share of 0.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigcat._jit import device
+from bigcat.compile import device
 
 _FREE = -1
 

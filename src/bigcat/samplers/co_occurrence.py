@@ -7,16 +7,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bigcat import _random
-from bigcat._jit import implement, prefetch
-from bigcat._problem import Problem
-from bigcat._seam import draw
-from bigcat._weights import is_sparse
+from bigcat.compile import implement, prefetch
+from bigcat.numerics import random as _random
+from bigcat.rows import Problem, is_sparse
 from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture, pick
 from bigcat.samplers._base import Sampler, always_in
 from bigcat.samplers._features import FeatureIndex, add_shares, feature_index
 from bigcat.samplers._merge import Places, add, forget, make_places
 from bigcat.samplers.frequency import ALIAS_BYTES, check_mixture
+from bigcat.verbs import draw
 
 
 class CoOccurrenceTag(NamedTuple):

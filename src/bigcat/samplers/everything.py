@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bigcat._jit import implement
-from bigcat._problem import Problem
-from bigcat._seam import draw
+from bigcat.compile import implement
+from bigcat.rows import Problem
 from bigcat.samplers._base import Sampler, always_in
+from bigcat.verbs import draw
 
 
 class EverythingTag(NamedTuple):

@@ -7,13 +7,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bigcat import _random
-from bigcat._jit import implement
-from bigcat._problem import Problem
-from bigcat._seam import draw, stands_for
+from bigcat.compile import implement
+from bigcat.numerics import random as _random
+from bigcat.rows import Problem
 from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture
 from bigcat.samplers._base import Sampler, always_in
 from bigcat.samplers._merge import Places, add, forget, make_places
+from bigcat.verbs import draw, stands_for
 
 ALIAS_BYTES = 12  # a class
 

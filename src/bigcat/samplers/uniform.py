@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from bigcat import _random
-from bigcat._jit import device, implement
-from bigcat._problem import Problem
-from bigcat._seam import draw
+from bigcat.compile import device, implement
+from bigcat.numerics import random as _random
+from bigcat.rows import Problem
 from bigcat.samplers._base import Sampler, always_in
+from bigcat.verbs import draw
 
 _FREE = np.int64(-1)
 

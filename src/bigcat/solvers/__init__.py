@@ -1,7 +1,6 @@
 """How parameters move."""
 
-from bigcat.solvers._base import Solver
-from bigcat.solvers._loop import DivergedError
+from bigcat.solvers._base import DivergedError, Solver
 from bigcat.solvers.damped import Damped
 from bigcat.solvers.double_sum import UMax, Vanilla
 from bigcat.solvers.implicit import Implicit

@@ -1,4 +1,4 @@
-"""What every solver declares; the compiled side of the stochastic ones is `bigcat._seam`."""
+"""What every solver declares; the compiled side of the stochastic ones is `bigcat.verbs`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from bigcat.solvers._state import Problem
+from bigcat.rows import Problem
 
 
 class Rates(NamedTuple):
@@ -100,3 +100,7 @@ class Solver:
         rate = getattr(self, "learning_rate", 1.0)
         if not rate > 0.0:
             raise ValueError(f"learning_rate={rate!r} must be above 0")
+
+
+class DivergedError(FloatingPointError):
+    """Training produced numbers that are not finite."""

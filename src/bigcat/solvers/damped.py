@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from bigcat._jit import device, implement
-from bigcat._seam import coordinate_rate, damping, move, rate
+from bigcat.compile import device, implement
+from bigcat.rows import Problem
 from bigcat.solvers._base import Rates, Solver, check_schedule, steps_to_zero
-from bigcat.solvers._state import Problem
+from bigcat.verbs import coordinate_rate, damping, move, rate
 
 #: The intercept is a constant feature; its square is this part of the mean |x|^2 of the rows.
 INTERCEPT_SHARE = 0.2

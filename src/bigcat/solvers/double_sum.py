@@ -10,10 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import at_local, local_floor, visit
+from bigcat.compile import implement
 from bigcat.solvers._base import Solver
 from bigcat.solvers.sgd import plain_steps
+from bigcat.verbs import at_local, local_floor, visit
 
 
 @plain_steps

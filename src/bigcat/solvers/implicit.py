@@ -20,11 +20,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from bigcat._jit import device, implement
-from bigcat._seam import couple, visit
-from bigcat._special import wright_omega
+from bigcat.compile import device, implement
+from bigcat.numerics.special import wright_omega
 from bigcat.solvers.double_sum import DoubleSumSolver
 from bigcat.solvers.sgd import plain_steps
+from bigcat.verbs import couple, visit
 
 #: A reach of zero (an empty row without an intercept) moves u alone; logarithms want a number.
 _LEAST_REACH = 1e-80

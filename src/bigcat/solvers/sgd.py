@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat._jit import implement
-from bigcat._seam import coordinate_rate, move, move_vector, rate
+from bigcat.compile import implement
+from bigcat.rows import Problem
 from bigcat.solvers._base import Solver, check_schedule, steps_to_zero
-from bigcat.solvers._state import Problem
+from bigcat.verbs import coordinate_rate, move, move_vector, rate
 
 # A gradient that is zero but for rounding must not become a full AdaGrad step.
 _ROUNDING = 1e-8

@@ -1,0 +1,1 @@
+"""From an estimator's parameters to a recipe: as they are, or chosen from the data."""

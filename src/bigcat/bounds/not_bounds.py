@@ -1,0 +1,147 @@
+"""Estimators that are no bounds, most of them of the softmax: what other methods optimise.
+
+Each is a function of the label's score and those of a few drawn classes, and each has an optimum
+of its own near the maximum of the likelihood, not at it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from bigcat.bounds._base import Bound
+from bigcat.bounds.exact import Exact
+from bigcat.compile import implement
+from bigcat.noise import Gumbel, Noise
+from bigcat.numerics.special import log1p_exp, log_softmax_with_slopes, sigmoid
+from bigcat.verbs import fit_local, step
+
+
+class NoiseContrastiveTag(NamedTuple):
+    unit: int = 0
+
+
+class ImportanceTag(NamedTuple):
+    unit: int = 0
+
+
+class ComplementaryTag(NamedTuple):
+    unit: int = 0
+
+
+@dataclass(frozen=True)
+class Estimator(Bound):
+    """What the estimators share: no bound, no local parameters; for most the softmax only."""
+
+    noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
+    is_bound: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class NoiseContrastive(Estimator):
+    """Noise-contrastive estimation (Mnih and Teh, 2012), with a normaliser of one.
+
+    Tell the label from noise, whose expected number of draws of class k is Q_k:
+    log sigmoid(psi_y - log Q_y) + sum over draws of log sigmoid(log Q_k - psi_k).  The scores
+    themselves are fitted to be log-probabilities, so their level counts, not only differences.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import NoiseContrastive
+    >>> NoiseContrastive().is_bound
+    False
+    """
+
+    name: ClassVar[str] = "nce"
+    promise: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
+    wants_log_probabilities: ClassVar[bool] = True
+
+    def lower(self, noise: Noise) -> NoiseContrastiveTag:
+        return NoiseContrastiveTag()
+
+
+@dataclass(frozen=True)
+class ImportanceSampling(Estimator):
+    """Sampled softmax: the softmax over the label and the drawn classes (Jean et al., 2015).
+
+    Scores are corrected by how many classes each stands for, the label's too (after Bengio and
+    Senecal, 2008).  With uniform draws the corrections cancel.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import ImportanceSampling
+    >>> ImportanceSampling().can_sample
+    True
+    """
+
+    name: ClassVar[str] = "importance"
+    promise: ClassVar[str] = "softmax over label and sample; an optimum of its own on finite data"
+
+    def lower(self, noise: Noise) -> ImportanceTag:
+        return ImportanceTag()
+
+
+@dataclass(frozen=True)
+class Complementary(Estimator):
+    """Complementary sum sampling (Botev, Zheng and Barber, 2017).
+
+    The normaliser is the label's term plus an unbiased estimate of all the others'; its logarithm
+    is biased downwards, so the value is optimistic, less so the more classes are drawn.
+
+    For every other noise the same with A&R equation 5: the log-probability as an integral, in which
+    the sum over all classes' log Phi is replaced by an unbiased estimate from the drawn ones.  The
+    logarithm of the integral is convex in that sum, so the value is optimistic here too.
+
+    Parameters
+    ----------
+    nodes : Exact
+        Has the nodes of that integral.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import Complementary
+    >>> Complementary().n_local
+    0
+    """
+
+    name: ClassVar[str] = "complementary"
+    promise: ClassVar[str] = "log of an unbiased normaliser; right only with many classes drawn"
+    noises: ClassVar[tuple[str, ...] | None] = None
+    nodes: Exact = Exact()  # noqa: RUF009 (it is frozen)
+
+    def lower(self, noise: Noise) -> Any:
+        return ComplementaryTag() if isinstance(noise, Gumbel) else self.nodes.lower(noise)
+
+
+def _no_local(bound, local, label_score, others, counts, n):
+    pass
+
+
+for _tag in (NoiseContrastiveTag, ImportanceTag, ComplementaryTag):
+    implement(fit_local, _tag)(_no_local)
+
+
+@implement(step, NoiseContrastiveTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    value = 0.0
+    for c in range(n):
+        delta = others[c] + math.log(counts[c])
+        value -= log1p_exp(delta)
+        slopes[c] = -sigmoid(delta)
+    # Noise may be of the label's class too, but is never drawn here: its expectation instead.
+    delta = label_score + math.log(counts[n])
+    own_noise = 1.0 / counts[n]
+    slopes[n] = sigmoid(-delta) - own_noise * sigmoid(delta)
+    return value - log1p_exp(-delta) - own_noise * log1p_exp(delta)
+
+
+@implement(step, ImportanceTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    corrected = label_score + math.log(counts[n])
+    return log_softmax_with_slopes(corrected, others, counts, n, slopes)
+
+
+@implement(step, ComplementaryTag)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+    return log_softmax_with_slopes(label_score, others, counts, n, slopes)

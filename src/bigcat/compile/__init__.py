@@ -1,0 +1,43 @@
+"""The only package that talks to numba.
+
+``kernel``
+    An entry point called from Python.  Compiled on first use, the GIL released, cached on disk
+    under a key that covers the source of all that is compiled (`bigcat.compile.cache`).
+``device``
+    A scalar function called from kernels only, always inlined.
+``device_in_order``
+    The same, for arithmetic whose order matters.
+``generic`` / ``implement``
+    A function dispatched on the type of its first argument, a NamedTuple *tag* such as
+    ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
+    jitclasses, closures or function arguments the result can be cached.  `bigcat.verbs` lists all.
+
+The rest are intrinsics: what kernels need and numba does not have.
+"""
+
+from bigcat.compile.decorators import device, device_in_order, kernel
+from bigcat.compile.dispatch import generic, implement
+from bigcat.compile.intrinsics import (
+    bits_of_float,
+    by_precision,
+    call_address,
+    float_of_bits,
+    like,
+    maximum,
+    prefetch,
+)
+
+__all__ = [
+    "bits_of_float",
+    "by_precision",
+    "call_address",
+    "device",
+    "device_in_order",
+    "float_of_bits",
+    "generic",
+    "implement",
+    "kernel",
+    "like",
+    "maximum",
+    "prefetch",
+]

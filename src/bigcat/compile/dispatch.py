@@ -1,0 +1,57 @@
+"""Functions that are dispatched on the type of a tag while a kernel compiles."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from numba.core import errors
+from numba.extending import overload
+
+from bigcat.compile.decorators import OPTIONS
+
+
+def generic(template: Callable) -> Callable:
+    """Make a function that is dispatched on the type of its first argument.
+
+    Parameters
+    ----------
+    template : function
+        Its name and docstring are kept; implementations take the same arguments.
+    """
+    implementations: dict[type | None, Callable] = {}
+
+    @functools.wraps(template)
+    def dispatch(tag, *args):
+        found = implementations.get(type(tag), implementations.get(None))
+        if found is None:
+            raise TypeError(f"{type(tag).__name__} has no implementation of {template.__name__}()")
+        return found(tag, *args)
+
+    def choose(tag, *args):
+        kind = getattr(tag, "instance_class", None)
+        if kind is not None and kind not in implementations and None not in implementations:
+            raise errors.TypingError(
+                f"{kind.__name__} has no implementation of {template.__name__}(); "
+                f"register one with bigcat.compile.implement({template.__name__}, {kind.__name__})"
+            )
+        if kind is None:
+            return None
+        return implementations.get(kind, implementations.get(None))
+
+    overload(dispatch, strict=False, jit_options={"forceinline": True, **OPTIONS})(choose)
+    dispatch.implementations = implementations  # type: ignore[attr-defined]
+    return dispatch
+
+
+def implement(function: Callable, tag: type | None) -> Callable[[Callable], Callable]:
+    """Register the implementation of a generic `function` for one `tag` type.
+
+    ``None`` registers what every tag without an implementation of its own does.
+    """
+
+    def register(implementation: Callable) -> Callable:
+        function.implementations[tag] = implementation  # type: ignore[attr-defined]
+        return implementation
+
+    return register

@@ -1,0 +1,84 @@
+"""Checks of data, before any work: every error says cause, value and remedy."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y
+
+_X_OPTIONS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "ensure_all_finite": False,  # `check_finite` says which rows
+    "accept_large_sparse": True,
+}
+
+
+def check_rows(X: Any, estimator: Any) -> Any:
+    """X as a C-ordered array or canonical CSR of floats, finite; copied only where it must be."""
+    X = check_array(X, estimator=estimator, input_name="X", **_X_OPTIONS)
+    return _canonical(X)
+
+
+def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:
+    X, y = check_X_y(X, y, estimator=estimator, **_X_OPTIONS)
+    with warnings.catch_warnings():  # many classes are what this library is for
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        check_classification_targets(y)
+    return _canonical(X), y
+
+
+def _canonical(X: Any) -> Any:
+    check_finite(X)
+    if scipy.sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def check_finite(X: Any) -> None:
+    """Raise with the rows that hold NaN or infinity."""
+    values = X.data if scipy.sparse.issparse(X) else X
+    if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+        return
+    bad = ~np.isfinite(values)
+    kinds = " and ".join(
+        name
+        for name, found in (("NaN", np.isnan(values)), ("inf", np.isinf(values)))
+        if found.any()
+    )
+    if scipy.sparse.issparse(X):
+        rows = np.unique(np.searchsorted(X.indptr, np.flatnonzero(bad), side="right") - 1)
+    else:
+        rows = np.flatnonzero(bad.any(axis=1))
+    raise ValueError(f"X holds {kinds} in {_listed('row', rows)}; drop or impute them")
+
+
+def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
+    shown = ", ".join(str(i) for i in items[:most])
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return f"{noun}{'s' if len(items) > 1 else ''} {shown}{more}"
+
+
+def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
+    """Row weights as float64: not negative, not all zero."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
+    return weights
+
+
+def weigh_classes(weights: np.ndarray, class_weight: Any, y: np.ndarray) -> np.ndarray:
+    """Row weights times the weights of their classes."""
+    if class_weight is None:
+        return weights
+    factors = compute_sample_weight(class_weight, y)
+    if not (factors >= 0.0).all():
+        raise ValueError(f"class_weight={class_weight!r} must not hold negative numbers or NaN")
+    return weights * factors

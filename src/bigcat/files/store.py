@@ -1,0 +1,448 @@
+"""Model files: safetensors with a JSON header, never pickle; written whole or not at all.
+
+`docs/model-files.md` describes the file. Loading one runs no code that the file brings along.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
+
+import numpy as np
+
+from bigcat._version import __version__
+from bigcat.files.linear import check_dtype, pack_linear, unpack_linear
+from bigcat.files.tensors import map_tensors, write_tensors
+from bigcat.files.values import (
+    Tensors,
+    from_json,
+    pack_labels,
+    pack_vectorizer,
+    to_json,
+    unpack_labels,
+    unpack_vectorizer,
+)
+
+if TYPE_CHECKING:
+    from bigcat.estimators import BayesianClassifier, LinearClassifier
+
+__all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "save_model"]
+
+FORMAT = "bigcat-model"
+FORMAT_VERSION = 1
+
+
+class ModelFileError(ValueError):
+    """A file that is not a usable bigcat model: says which, why and what to do."""
+
+    def __init__(self, path: str | os.PathLike[str], cause: str, remedy: str) -> None:
+        super().__init__(f"{os.fspath(path)}: {cause}; {remedy}")
+
+
+def save_model(
+    model: LinearClassifier | BayesianClassifier,
+    path: str | os.PathLike[str],
+    *,
+    extra: dict[str, Any] | None = None,
+    dtype: str = "float32",
+) -> Path:
+    """Write a fitted model to a file.
+
+    The file appears under its name only when it is complete and on the disk; until then, and
+    after any failure, what was there before stays untouched.
+
+    Parameters
+    ----------
+    model : LinearClassifier or BayesianClassifier
+        A fitted one. Parameters that JSON cannot hold (callbacks, a ``RandomState``, a prior of
+        your own) are left out, and the header says so. A custom noise is stored by name only.
+    path : path
+        Of the file, usually ending in ``.safetensors``.
+    extra : dict, optional
+        Anything that JSON can hold, for you to find again with ``load_model(path,
+        with_extra=True)``. The key ``vectorizer`` may hold a fitted scikit-learn text vectoriser
+        (TfidfVectorizer, CountVectorizer, HashingVectorizer).
+    dtype : {"float32", "float16", "int8"}
+        In which numbers the weights of a `LinearClassifier` are stored: as they are, or rounded to
+        half or a quarter of the bytes (int8 with one scale for each class, or feature of
+        ``embedding_``).  `bigcat.storage_loss` tells what that costs.
+
+    Returns
+    -------
+    Path
+        Of the written file.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, bigcat
+    >>> X = np.eye(3, dtype=np.float32).repeat(20, axis=0)
+    >>> model = bigcat.LinearClassifier(max_epochs=2, random_state=0).fit(X, X.argmax(axis=1))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = bigcat.save_model(model, folder + "/model.safetensors")
+    ...     loaded = bigcat.load_model(path)
+    >>> bool((loaded.predict_proba(X) == model.predict_proba(X)).all())
+    True
+    """
+    target = check_destination(path)
+    kind = type(model).__name__
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
+        raise TypeError(
+            f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
+            "of a pipeline or a search, save the fitted classifier inside it"
+        )
+    check_dtype(dtype)
+    if kind == "BayesianClassifier" and dtype != "float32":
+        raise ValueError(
+            f"dtype={dtype!r} is for a LinearClassifier, and this is a BayesianClassifier; "
+            "leave it out"
+        )
+    if not hasattr(model, "classes_"):
+        raise ValueError("the model is not fitted, so there is nothing to save; call fit first")
+
+    tensors: dict[str, np.ndarray] = {}
+    parameters, left_out = _storable_parameters(model, tensors)
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "bigcat_version": __version__,
+        "estimator": kind,
+        "parameters": parameters,
+        "parameters_left_out": left_out,
+        "classes": pack_labels(tensors, "classes", np.asarray(model.classes_)),
+        "n_features_in": int(model.n_features_in_),
+        "n_iter": to_json(getattr(model, "n_iter_", None)),
+        "history": [_without_nan(row) for row in getattr(model, "history_", [])],
+        "choice": to_json(getattr(getattr(model, "history_", None), "choice", None)),
+    }
+    if kind == "LinearClassifier":
+        header["noise"] = _describe_noise(model.noise)
+        header |= pack_linear(tensors, cast("LinearClassifier", model), dtype)
+    else:
+        header |= _pack_bayesian(tensors, cast("BayesianClassifier", model))
+    if hasattr(model, "feature_names_in_"):
+        header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
+    extra = dict(extra or {})
+    vectorizer = extra.pop("vectorizer", None)
+    if vectorizer is not None:
+        header["vectorizer"] = pack_vectorizer(tensors, vectorizer)
+    try:
+        header["extra"] = to_json(extra)
+    except TypeError as error:
+        raise TypeError(f"extra can hold only what JSON can hold: {error}") from None
+    header["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    write_tensors(target, header, tensors)
+    return Path(path)
+
+
+@overload
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    noise: Any = None,
+    with_extra: Literal[False] = False,
+    mmap: bool = False,
+) -> Any: ...
+@overload
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    noise: Any = None,
+    with_extra: Literal[True],
+    mmap: bool = False,
+) -> tuple[Any, dict[str, Any]]: ...
+def load_model(
+    path: str | os.PathLike[str],
+    *,
+    noise: Any = None,
+    with_extra: bool = False,
+    mmap: bool = False,
+) -> Any:
+    """Read a `LinearClassifier` or `BayesianClassifier` that :func:`save_model` wrote.
+
+    Parameters
+    ----------
+    path : path
+    noise : bigcat.noise object, optional
+        Needed where the model was fitted with a custom noise, whose functions a file cannot hold.
+    with_extra : bool
+        Also return the dict that was saved as ``extra`` (a vectoriser in it is ready for use).
+    mmap : bool
+        Leave the weights in the file: read-only views of it, which the system reads when they are
+        needed and processes share.  For a `LinearClassifier` stored as float32; other numbers are
+        turned into float32 by loading them.
+
+    Raises
+    ------
+    ModelFileError
+        When the file is cut off, damaged, of another kind or of a newer format.
+    """
+    from bigcat.estimators import History
+
+    with _opened(path) as (header, read):
+        read_weights = _mapped(path, header) if mmap else read
+        classes = unpack_labels(read, "classes", header["classes"])
+        model = _unfitted(path, header, read, noise)
+        rows = [_with_nan(row) for row in header["history"]]
+        history = History(rows, choice=from_json(header.get("choice")))
+        if header["estimator"] == "LinearClassifier":
+            unpack_linear(read, read_weights, header, model, classes, history)
+        else:
+            from bigcat.files.bayesian import unpack_posterior
+
+            n_features = header["n_features_in"]
+            unpack_posterior(read, header["posterior"], model, classes, n_features, history)
+        model.n_features_in_ = header["n_features_in"]
+        if header["n_iter"] is not None:
+            model.n_iter_ = header["n_iter"]
+        if "feature_names" in header:
+            names = unpack_labels(read, "feature_names", header["feature_names"])
+            model.feature_names_in_ = names
+        if not with_extra:
+            return model
+        extra = from_json(header["extra"])
+        if "vectorizer" in header:
+            extra["vectorizer"] = unpack_vectorizer(read, header["vectorizer"])
+        return model, extra
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file says about itself, without reading the weights.
+
+    Returns
+    -------
+    dict
+        ``format_version``, ``bigcat_version``, ``estimator``, ``noise``, ``parameters``,
+        ``parameters_left_out``, ``n_features_in``, ``n_iter``, ``history``, ``shapes``, ``extra``
+        and what else `docs/model-files.md` lists.
+    """
+    with _opened(path) as (header, _read):
+        return header
+
+
+def check_destination(path: str | os.PathLike[str]) -> Path:
+    """Raise OSError now if a model could not be written there; else give the file to replace."""
+    target = Path(os.path.realpath(path))
+    folder = target.parent
+    if target.is_dir():
+        raise IsADirectoryError(
+            errno.EISDIR, f"{os.fspath(path)} is a folder; give the name of a file to write"
+        )
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT,
+            f"cannot write {os.fspath(path)}: the folder {folder} does not exist; create it first",
+        )
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(
+            errno.EACCES,
+            f"cannot write {os.fspath(path)}: no permission to write to the folder {folder}; "
+            "choose another one",
+        )
+    return target
+
+
+# --- the two estimators -------------------------------------------------------------------------
+
+
+def _pack_bayesian(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
+    from bigcat.files.bayesian import pack_posterior
+
+    noise = getattr(model.posterior_, "noise", model.noise)  # that of the fit
+    return {"noise": _describe_noise(noise), "posterior": pack_posterior(tensors, model)}
+
+
+def _unfitted(path: str | os.PathLike[str], header: dict[str, Any], read: Tensors, noise: Any):
+    """An estimator with the parameters of the file."""
+    from bigcat import estimators
+
+    parameters = {
+        name: _from_name(name, from_json(value), read)
+        for name, value in header["parameters"].items()
+    }
+    parameters["noise"] = _chosen_noise(path, header["noise"], noise)
+    kind = header["estimator"]
+    wrote = f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}"
+    remedy = "load it with the version that wrote it"
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
+        raise ModelFileError(path, f"{wrote}, which has no {kind}", remedy)
+    try:
+        return getattr(estimators, kind)(**parameters)
+    except TypeError as error:
+        raise ModelFileError(path, f"{wrote}: {error}", remedy) from error
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Tensors]]:
+    """The checked header of a model file, and a function that reads a tensor by name."""
+    from safetensors import SafetensorError, safe_open
+
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            errno.ENOENT, f"there is no model file {os.fspath(path)}; check the name"
+        )
+    try:
+        with safe_open(path, "numpy") as file:
+            header = _checked_header(path, file)
+            yield header, lambda name: np.require(file.get_tensor(name), requirements="W")
+    except ModelFileError:
+        raise
+    except SafetensorError as error:
+        raise _damaged(path, f"it is cut off, damaged or no safetensors file ({error})") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, f"its header and tensors do not fit together ({error!r})") from error
+
+
+def _checked_header(path: str | os.PathLike[str], file: Any) -> dict[str, Any]:
+    try:
+        header = json.loads((file.metadata() or {})["bigcat"])
+        known = header["format"] == FORMAT
+        version = header["format_version"]
+    except (KeyError, TypeError, ValueError):
+        known = False
+    if not known:
+        raise ModelFileError(
+            path,
+            "it is a safetensors file, but not one of bigcat",
+            "give a file that bigcat.save_model or `bigcat fit` wrote",
+        )
+    if version != FORMAT_VERSION:
+        raise ModelFileError(
+            path,
+            f"its format is version {version}, this bigcat ({__version__}) reads version "
+            f"{FORMAT_VERSION}",
+            f"load it with bigcat {header.get('bigcat_version')}, which wrote it",
+        )
+    missing = sorted(set(header["shapes"]) - set(file.keys()))
+    if missing:
+        raise _damaged(path, f"it lacks the tensors {', '.join(missing)}")
+    for name, shape in header["shapes"].items():
+        found = list(file.get_slice(name).get_shape())
+        if found != shape:
+            raise _damaged(path, f"the tensor {name} has shape {found}, the header says {shape}")
+    return header
+
+
+def _mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> Tensors:
+    """A function that gives weights by name as read-only views of the file."""
+    remedy = "load it without mmap=True"
+    if header["estimator"] != "LinearClassifier":
+        raise ModelFileError(path, f"it holds a {header['estimator']}, which is not mapped", remedy)
+    stored = header.get("weights_dtype", "float32")
+    if stored != "float32":
+        raise ModelFileError(
+            path,
+            f"its weights are stored as {stored}, and only float32 can be used where it lies",
+            f"{remedy}, or save the model with dtype='float32'",
+        )
+    return map_tensors(path)
+
+
+def _damaged(path: str | os.PathLike[str], cause: str) -> ModelFileError:
+    return ModelFileError(path, cause, "take another copy of the file or fit the model again")
+
+
+# --- parameters and noise -----------------------------------------------------------------------
+
+
+def _storable_parameters(
+    model: Any, tensors: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    stored, left_out = {}, {}
+    for name, value in model.get_params(deep=False).items():
+        if name == "noise":
+            continue
+        try:
+            stored[name] = to_json(_by_name(name, value, tensors))
+        except TypeError as error:
+            left_out[name] = str(error)
+    return stored, left_out
+
+
+def _by_name(parameter: str, value: Any, tensors: dict[str, np.ndarray]) -> Any:
+    """A registered method by its name; a solver, sampler or prior by its name and fields."""
+    if parameter == "prior" and not isinstance(value, str):
+        from bigcat.files.bayesian import pack_prior
+
+        return pack_prior(tensors, value)
+    if parameter == "method" and not isinstance(value, str):
+        from bigcat.combinations import _METHODS
+
+        return value.name if _METHODS.get(value.name) == value else value
+    if parameter in ("solver", "sampler") and type(value) is _parts(parameter).get(
+        getattr(value, "name", None)
+    ):
+        return {
+            "name": value.name,
+            "fields": {f.name: getattr(value, f.name) for f in fields(value)},
+        }
+    return value
+
+
+def _from_name(parameter: str, value: Any, read: Tensors) -> Any:
+    if parameter == "prior" and isinstance(value, dict):
+        from bigcat.files.bayesian import unpack_prior
+
+        return unpack_prior(read, value)
+    if parameter in ("solver", "sampler") and isinstance(value, dict):
+        return _parts(parameter)[value["name"]](**value["fields"])
+    return value
+
+
+def _parts(parameter: str) -> dict[Any, Any]:
+    from bigcat import samplers, solvers
+
+    return solvers.REGISTRY if parameter == "solver" else samplers.REGISTRY
+
+
+def _describe_noise(noise: Any) -> dict[str, Any]:
+    if isinstance(noise, str):
+        return {"name": noise, "custom": False}
+    from bigcat.noise import CustomNoise
+
+    return {"name": noise.name, "custom": isinstance(noise, CustomNoise)}
+
+
+def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any], given: Any) -> Any:
+    name = stored["name"]
+    if given is None:
+        if stored["custom"]:
+            raise ModelFileError(
+                path,
+                f"the model was fitted with the custom noise {name!r}, and a file cannot hold its "
+                "functions",
+                "pass them: load_model(path, noise=...)",
+            )
+        return name
+    given_name = given if isinstance(given, str) else given.name
+    if given_name != name:
+        raise ModelFileError(
+            path,
+            f"the model was fitted with the noise {name!r}, not {given_name!r}",
+            "pass that one, or leave out noise= if it is not a custom one",
+        )
+    return given
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    """Numbers as plain JSON has them: NaN becomes null."""
+    values = {
+        key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()
+    }
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in values.items()
+    }
+
+
+def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: math.nan if value is None else value for key, value in row.items()}

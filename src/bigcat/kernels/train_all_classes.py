@@ -1,0 +1,337 @@
+"""Training on all classes at vector speed: the exact softmax with plain steps.
+
+The general kernel asks a sampler for classes and gathers their scores one by one.  Where every
+class is wanted, in order, scores are sums of whole runs of memory, and what bounds the speed is
+how fast weights are read and written.  So classes are worked on in blocks, whose scores stay in
+the nearest cache until they are exponentials, and the pass that updates goes backwards, over what
+was read last first.
+
+Weights are ``scale * weights`` as in the general kernel, and the numbers are the same to rounding.
+Several calls may run at once on the same weights: nothing is locked, a lost update is a step less.
+Each then counts the steps of the others (`n_threads`) in the iterations and in the ridge.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bigcat.compile import device, kernel, maximum, prefetch
+from bigcat.compile.blas import product
+from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE
+from bigcat.numerics.softmax import CLASS_BLOCK, NO_SCORE, copy_from, exponentiate, finish, join
+from bigcat.numerics.vector import vector_exp
+from bigcat.rows.blocks import add_features
+from bigcat.verbs import damping, rate
+
+#: Bytes of a feature's weights that are fetched ahead; the processor then follows by itself.
+AHEAD = 1024
+#: Weights of the classes that are worked on at a time with dense rows.
+DENSE_BLOCK = 1 << 17
+
+
+@device
+def _ridge(step_rate, shrink, n_threads):
+    """What a step multiplies the weights by: a proximal step, one for each thread."""
+    return (1.0 / (1.0 + step_rate * shrink)) ** n_threads
+
+
+@device
+def _damping(solver, plan, squared_norms, i, weight, step_rate, n_rows, label_slope):
+    """What row i's slopes are multiplied by, where the solver looks ahead."""
+    if not plan.damped:
+        return 1.0
+    intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
+    reach = weight * (squared_norms[i] + intercept_norm) / n_rows
+    return damping(solver, label_slope, step_rate * reach)
+
+
+@device
+def _folded(weights, scale, n_threads):
+    """Multiply the scale out once it is small; alone only, others could not know of it."""
+    if scale < SMALLEST_SCALE and n_threads == 1:
+        weights *= weights.dtype.type(scale)
+        return 1.0
+    return scale
+
+
+# Sparse rows: weights are feature-major, and a feature's weights are one run over the classes.
+
+
+@device
+def _sparse_softmax(rows, i, label, weights, scale, intercepts, exponentials, highs):
+    """The three numbers of `finish` for row i.
+
+    Class k, if it is not the label, has probability
+    ``exponentials[k] * exp(highs[k // CLASS_BLOCK] - normaliser)``.
+    """
+    scale = weights.dtype.type(scale)
+    label_score, high, total = 0.0, NO_SCORE, 0.0
+    for start in range(0, intercepts.shape[0], CLASS_BLOCK):
+        block = exponentials[start : start + CLASS_BLOCK]
+        copy_from(intercepts, start, block)
+        add_features(rows, rows.indptr[i], rows.indptr[i + 1], weights, scale, start, block)
+        if start <= label < start + CLASS_BLOCK:
+            label_score = float(block[label - start])
+            block[label - start] = NO_SCORE
+        block_high, block_total = exponentiate(block)
+        highs[start // CLASS_BLOCK] = block_high
+        high, total = join(high, total, block_high, block_total)
+    return finish(label_score, high, total)
+
+
+@device
+def _prefetch_feature(rows, p, weights):
+    n = min(weights.shape[1], AHEAD // weights.itemsize)
+    start = np.int64(rows.indices[p]) * weights.shape[1]
+    for k in range(0, n, 64 // weights.itemsize):
+        prefetch(weights, start + k)
+
+
+@device
+def _sparse_update(
+    rows,
+    i,
+    upcoming,
+    label,
+    weights,
+    intercepts,
+    exponentials,
+    highs,
+    normaliser,
+    label_slope,
+    weight,
+    weight_rate,
+    intercept_rate,
+):
+    """Move all classes' weights for row i, and the intercepts unless their rate is 0.
+
+    The weights of row `upcoming` are fetched meanwhile.
+    """
+    negligible = weights.dtype.type(NEGLIGIBLE)
+    soon, end = rows.indptr[upcoming], rows.indptr[upcoming + 1]
+    for b in range(highs.shape[0] - 1, -1, -1):
+        start = b * CLASS_BLOCK
+        slopes = exponentials[start : start + CLASS_BLOCK]
+        factor = weights.dtype.type(weight * math.exp(highs[b] - normaliser))
+        for k in range(slopes.shape[0]):
+            slope = factor * slopes[k]
+            slopes[k] = -slope if slope > negligible else weights.dtype.type(0.0)
+        if start <= label < start + CLASS_BLOCK:
+            slopes[label - start] = weight * label_slope
+        if intercept_rate != 0.0:
+            intercept = intercepts[start : start + CLASS_BLOCK]
+            for k in range(slopes.shape[0]):
+                intercept[k] += intercept_rate * slopes[k]
+        for p in range(rows.indptr[i + 1] - 1, rows.indptr[i] - 1, -1):
+            if b == 0 and soon < end:
+                _prefetch_feature(rows, soon, weights)
+                soon += 1
+            w = weights[rows.indices[p], start : start + CLASS_BLOCK]
+            x = weight_rate * rows.values[p]
+            for k in range(slopes.shape[0]):
+                w[k] += x * slopes[k]
+
+
+@kernel
+def train_sparse(
+    rows,
+    labels,
+    row_weights,
+    order,
+    first,
+    last,
+    plan,
+    solver,
+    weights,
+    intercepts,
+    squared_norms,
+    iteration,
+    epoch,
+    scale,
+    n_threads,
+):
+    """Train on rows ``order[first:last]``; returns the sum of values and the scale."""
+    batch_size, n_classes = plan.batch_size, intercepts.shape[0]
+    exponentials = np.empty((batch_size, n_classes), weights.dtype)
+    highs = np.empty((batch_size, -(-n_classes // CLASS_BLOCK)))
+    normalisers, label_slopes = np.empty(batch_size), np.empty(batch_size)
+    shortened = np.empty(batch_size)
+    number = weights.dtype.type
+    value = 0.0
+    for start in range(first, last, batch_size):
+        n_rows = min(batch_size, last - start)
+        iteration += n_threads
+        step_rate = rate(solver, iteration, epoch)
+        for r in range(n_rows):
+            i = order[start + r]
+            log_p, label_slopes[r], normalisers[r] = _sparse_softmax(
+                rows, i, labels[i], weights, scale, intercepts, exponentials[r], highs[r]
+            )
+            value += row_weights[i] * log_p
+            weight = row_weights[i] * plan.gradient_scale
+            shortened[r] = _damping(
+                solver, plan, squared_norms, i, weight, step_rate, n_rows, label_slopes[r]
+            )
+        for r in range(n_rows - 1, -1, -1):
+            i = order[start + r]
+            upcoming = order[start + r - 1] if r > 0 else order[min(start + n_rows, last - 1)]
+            _sparse_update(
+                rows,
+                i,
+                upcoming,
+                labels[i],
+                weights,
+                intercepts,
+                exponentials[r],
+                highs[r],
+                normalisers[r],
+                label_slopes[r],
+                shortened[r] * row_weights[i] * plan.gradient_scale / n_rows,
+                number(step_rate / scale),
+                number(step_rate * plan.intercept_scale if plan.fit_intercept else 0.0),
+            )
+        scale = _folded(weights, scale * _ridge(step_rate, plan.shrink, n_threads), n_threads)
+    return value, scale
+
+
+# Dense rows: weights are class-major, and a batch is two products of matrices.  Scores are kept
+# as (n_classes, n_rows), so that a block of classes is one run of memory in all of them.
+
+
+@device
+def _dense_products(weights, x, out):
+    """out = weights . x^T; alone, a row is cheaper without the library of products."""
+    if x.shape[0] > 1:
+        product(weights, False, x, True, out)
+        return
+    for k in range(weights.shape[0]):
+        w, total = weights[k], weights.dtype.type(0.0)
+        for j in range(w.shape[0]):
+            total += w[j] * x[0, j]
+        out[k, 0] = total
+
+
+@device
+def _dense_add(weights, factor, slopes, x, scratch):
+    """weights += factor * slopes . x."""
+    if x.shape[0] > 1:
+        sums = scratch[: weights.shape[0]]
+        product(slopes, False, x, False, sums)
+        for k in range(weights.shape[0]):
+            w, more = weights[k], sums[k]
+            for j in range(w.shape[0]):
+                w[j] += factor * more[j]
+        return
+    for k in range(weights.shape[0]):
+        w, slope = weights[k], factor * slopes[k, 0]
+        if slope != 0.0:
+            for j in range(w.shape[0]):
+                w[j] += slope * x[0, j]
+
+
+@device
+def _dense_exponentials(scores, highs, totals):
+    """Turn scores (classes, rows) into exp(score - the row's highest); sums go to `totals`."""
+    highs[:] = scores[0]
+    for k in range(scores.shape[0]):
+        for r in range(scores.shape[1]):
+            highs[r] = maximum(highs[r], scores[k, r])
+    totals[:] = 0.0
+    for k in range(scores.shape[0]):
+        for r in range(scores.shape[1]):
+            e = vector_exp(scores[k, r] - highs[r])
+            scores[k, r] = e
+            totals[r] += e
+
+
+@kernel
+def train_dense(
+    rows,
+    labels,
+    row_weights,
+    order,
+    first,
+    last,
+    plan,
+    solver,
+    weights,
+    intercepts,
+    squared_norms,
+    iteration,
+    epoch,
+    scale,
+    n_threads,
+):
+    """Train on rows ``order[first:last]``; returns the sum of values and the scale."""
+    batch_size, (n_classes, n_features) = plan.batch_size, weights.shape
+    number = weights.dtype.type
+    step = min(max(DENSE_BLOCK // n_features, 16), n_classes)  # classes at a time
+    n_blocks = -(-n_classes // step)
+    buffer = np.empty(n_classes * batch_size, weights.dtype)
+    x_buffer = np.empty((batch_size, n_features), weights.dtype)
+    scratch = np.empty((step if batch_size > 1 else 0, n_features), weights.dtype)
+    highs = np.empty((n_blocks, batch_size), weights.dtype)
+    totals = np.empty(batch_size, weights.dtype)
+    label_scores, label_slopes = np.empty(batch_size), np.empty(batch_size)
+    row_high, row_total = np.empty(batch_size), np.empty(batch_size)
+    value = 0.0
+    for start in range(first, last, batch_size):
+        n_rows = min(batch_size, last - start)
+        members, x = order[start : start + n_rows], x_buffer[:n_rows]
+        scores = buffer[: n_classes * n_rows].reshape(n_classes, n_rows)
+        for r in range(n_rows):
+            x[r] = rows.values[members[r]]
+        iteration += n_threads
+        step_rate = rate(solver, iteration, epoch)
+        intercept_rate = number(step_rate * plan.intercept_scale)
+
+        row_high[:], row_total[:] = NO_SCORE, 0.0
+        for b in range(n_blocks):
+            lowest, beyond = b * step, min((b + 1) * step, n_classes)
+            block = scores[lowest:beyond]
+            _dense_products(weights[lowest:beyond], x, block)
+            for k in range(beyond - lowest):
+                for r in range(n_rows):
+                    block[k, r] = intercepts[lowest + k] + number(scale) * block[k, r]
+            for r in range(n_rows):
+                y = labels[members[r]] - lowest
+                if 0 <= y < beyond - lowest:
+                    label_scores[r] = block[y, r]
+                    block[y, r] = NO_SCORE
+            _dense_exponentials(block, highs[b, :n_rows], totals[:n_rows])
+            for r in range(n_rows):
+                row_high[r], row_total[r] = join(
+                    row_high[r], row_total[r], float(highs[b, r]), float(totals[r])
+                )
+        for r in range(n_rows):
+            i = members[r]
+            log_p, label_slope, row_high[r] = finish(label_scores[r], row_high[r], row_total[r])
+            weight = row_weights[i] * plan.gradient_scale
+            row_total[r] = weight / n_rows
+            row_total[r] *= _damping(
+                solver, plan, squared_norms, i, weight, step_rate, n_rows, label_slope
+            )
+            label_slopes[r] = row_total[r] * label_slope
+            value += row_weights[i] * log_p
+
+        for b in range(n_blocks - 1, -1, -1):
+            lowest, beyond = b * step, min((b + 1) * step, n_classes)
+            slopes = scores[lowest:beyond]
+            for r in range(n_rows):
+                totals[r] = row_total[r] * math.exp(highs[b, r] - row_high[r])
+            for k in range(beyond - lowest):
+                for r in range(n_rows):
+                    slope = totals[r] * slopes[k, r]
+                    slopes[k, r] = -slope if slope > number(NEGLIGIBLE) else number(0.0)
+            for r in range(n_rows):
+                y = labels[members[r]] - lowest
+                if 0 <= y < beyond - lowest:
+                    slopes[y, r] = label_slopes[r]
+            if plan.fit_intercept:
+                for k in range(beyond - lowest):
+                    intercepts[lowest + k] += intercept_rate * slopes[k].sum()
+            _dense_add(weights[lowest:beyond], number(step_rate / scale), slopes, x, scratch)
+        scale = _folded(weights, scale * _ridge(step_rate, plan.shrink, n_threads), n_threads)
+    return value, scale

@@ -1,0 +1,1 @@
+"""The linear model: its weights, and how it predicts."""

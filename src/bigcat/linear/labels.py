@@ -1,0 +1,43 @@
+"""Labels as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels and each row's number among them; at least two are needed."""
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs at least 2 "
+            "classes"
+        )
+    return classes, labels.astype(np.int64).reshape(-1)
+
+
+def encode(y: Any, classes: np.ndarray) -> np.ndarray:
+    """Numbers of the labels among `classes`; labels that are not there raise."""
+    y = np.asarray(y).reshape(-1)
+    if y.dtype.kind in "OU" and classes.dtype.kind in "OU":
+        y = y.astype(classes.dtype if classes.dtype.kind == "O" else str)
+    try:
+        labels = np.searchsorted(classes, y)
+    except TypeError:
+        raise ValueError(
+            f"y holds labels of type {y.dtype} where the model knows {classes.dtype}; "
+            "give labels as they were in training"
+        ) from None
+    labels = np.minimum(labels, len(classes) - 1)
+    unseen = classes[labels] != y
+    if unseen.any():
+        values = np.unique(y[unseen])
+        shown = ", ".join(repr(v.item() if hasattr(v, "item") else v) for v in values[:5])
+        more = f" and {len(values) - 5} more" if len(values) > 5 else ""
+        raise ValueError(
+            f"{int(unseen.sum())} of {len(y)} rows have a class that was absent in training: "
+            f"{shown}{more}; drop those rows (numpy.isin(y, model.classes_) finds the others)"
+        )
+    return labels.astype(np.int64)

@@ -1,0 +1,79 @@
+"""Probabilities of the softmax from some of the classes: a normaliser by importance sampling.
+
+A row's normaliser is the sum over the classes it asks for, exactly, plus an unbiased estimate of
+the sum over all others, from classes drawn by one fixed distribution.  No step looks at all
+classes, and no array of weights is copied: rows take the form that suits the weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.kernels.sampled_normaliser import fill_log_probs
+from bigcat.linear.weights import Factors, Weights
+from bigcat.machine import available_cores, map_on_threads
+from bigcat.numerics.random import new_state
+from bigcat.rows import as_rows, read_only
+from bigcat.samplers._alias import Alias, alias_table, mixture
+
+#: Share of the draws that are uniform, so that no class is too rare to be drawn.
+UNIFORM_SHARE = 0.25
+#: Numbers that a task holds of its rows.
+_TASK = 1 << 20
+
+
+def proposal(intercept: np.ndarray) -> Alias:
+    """What classes are drawn by: the softmax of the intercepts, which are about the logarithms of
+    the class frequencies, mixed with uniform.  Made once, in time that grows with the classes.
+    """
+    frequencies = np.exp(intercept - intercept.max(), dtype=np.float64)
+    return alias_table(mixture(frequencies, 1.0, UNIFORM_SHARE, np.empty(0, np.int64)))
+
+
+def sampled_log_probs(
+    coef: Weights,
+    intercept: np.ndarray,
+    table: Alias,
+    X: Any,
+    known: np.ndarray,
+    n_samples: int,
+    random_state: np.random.RandomState,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities of the `known` classes, (n, k), and their standard errors, (n,).
+
+    The k classes of a row are distinct.  An error is that of the row's normaliser, and so the same
+    for all of them.
+    """
+    n, n_features = X.shape
+    weights: np.ndarray
+    if isinstance(coef, Factors):
+        weights = coef.classes
+    else:
+        class_major = coef.flags.c_contiguous or not coef.flags.f_contiguous
+        weights = coef if class_major else coef.T
+    weights = read_only(np.ascontiguousarray(weights))
+    intercepts = read_only(intercept)
+    known = np.ascontiguousarray(known, np.int64)
+    log_probs, std = np.empty(known.shape), np.empty(n)
+    state = new_state(random_state)
+
+    def task(rows: slice) -> None:
+        x = X[rows]
+        if isinstance(coef, Factors):
+            x = coef.embed(x)
+        elif not class_major:
+            x = scipy.sparse.csr_matrix(x)
+        elif scipy.sparse.issparse(x):
+            x = x.toarray()
+        rng = state.copy()
+        model = (as_rows(x, weights.dtype), weights, intercepts)
+        draws = (table, rng, rows.start, n_samples)
+        fill_log_probs(*model, *draws, known[rows], log_probs[rows], std[rows])
+
+    size = max(1, _TASK // max(n_features, n_samples))
+    tasks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
+    map_on_threads(task, tasks, available_cores())
+    return log_probs, std

@@ -1,0 +1,1 @@
+"""Numbers: special functions, vector exponentials, random numbers, the softmax by blocks."""

@@ -1,0 +1,32 @@
+"""Rows and the problem that they pose: the only code that knows how rows lie in memory.
+
+Kernels see a row through verbs (`bigcat.verbs`), which have one implementation for each form:
+`forms` has dense and sparse rows, `embedded` rows that meet the classes through vectors.
+"""
+
+from bigcat.rows.blocks import add_features
+from bigcat.rows.embedded import EmbeddedRows, embedded
+from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
+from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
+from bigcat.rows.problem import Problem
+from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
+
+__all__ = [
+    "DenseRows",
+    "EmbeddedRows",
+    "Problem",
+    "Rows",
+    "SparseRows",
+    "add_features",
+    "as_rows",
+    "batch_grams",
+    "class_major",
+    "embedded",
+    "gather_majors",
+    "gather_minors",
+    "is_sparse",
+    "read_only",
+    "squared_columns",
+    "squared_norms",
+    "weights_shape",
+]

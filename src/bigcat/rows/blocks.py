@@ -1,0 +1,47 @@
+"""Scores of a group of rows for a block of classes."""
+
+from bigcat.compile import device, implement
+from bigcat.compile.blas import product
+from bigcat.numerics.softmax import copy_from
+from bigcat.rows.forms import DenseRows, SparseRows
+from bigcat.verbs import score_block
+
+
+@device
+def add_features(rows, first, last, weights, scale, start, out):
+    """out += scale * (x . weights) for the classes from `start`, four features in a pass."""
+    n = out.shape[0]
+    p = first
+    while p + 4 <= last:
+        a = weights[rows.indices[p], start : start + n]
+        b = weights[rows.indices[p + 1], start : start + n]
+        c = weights[rows.indices[p + 2], start : start + n]
+        d = weights[rows.indices[p + 3], start : start + n]
+        xa, xb = scale * rows.values[p], scale * rows.values[p + 1]
+        xc, xd = scale * rows.values[p + 2], scale * rows.values[p + 3]
+        for k in range(n):
+            out[k] += (xa * a[k] + xb * b[k]) + (xc * c[k] + xd * d[k])
+        p += 4
+    while p < last:
+        a, xa = weights[rows.indices[p], start : start + n], scale * rows.values[p]
+        for k in range(n):
+            out[k] += xa * a[k]
+        p += 1
+
+
+@implement(score_block, SparseRows)
+def _(rows, first, weights, intercepts, start, out):
+    one = weights.dtype.type(1.0)
+    for r in range(out.shape[0]):
+        i = first + r
+        copy_from(intercepts, start, out[r])
+        add_features(rows, rows.indptr[i], rows.indptr[i + 1], weights, one, start, out[r])
+
+
+@implement(score_block, DenseRows)
+def _(rows, first, weights, intercepts, start, out):
+    n_rows, n = out.shape
+    product(rows.values[first : first + n_rows], False, weights[start : start + n], True, out)
+    for r in range(n_rows):
+        for k in range(n):
+            out[r, k] += intercepts[start + k]

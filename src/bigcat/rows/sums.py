@@ -1,0 +1,55 @@
+"""Sums over the rows that solvers want to know before they start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.rows.forms import Rows, is_sparse
+
+#: Sparse rows whose squares are held at a time.
+_ROWS_AT_A_TIME = 1 << 16
+
+
+def squared_norms(rows: Rows) -> np.ndarray:
+    """|x|^2 of each row."""
+    if is_sparse(rows):
+        norms = np.empty(len(rows.indptr) - 1)
+        for first in range(0, len(norms), _ROWS_AT_A_TIME):
+            indptr = rows.indptr[first : first + _ROWS_AT_A_TIME + 1]
+            values = rows.values[indptr[0] : indptr[-1]]
+            squares = np.append(np.square(values, dtype=np.float64), 0.0)  # for empty last rows
+            sums = np.add.reduceat(squares, np.minimum(indptr[:-1] - indptr[0], len(values)))
+            norms[first : first + _ROWS_AT_A_TIME] = np.where(np.diff(indptr) > 0, sums, 0.0)
+        return norms
+    return np.einsum("ij,ij->i", rows.values, rows.values, dtype=np.float64)
+
+
+def batch_grams(rows: Rows, n_features: int, members: np.ndarray, batch_size: int) -> np.ndarray:
+    """Inner products of the rows of each batch, (n_batches, batch_size, batch_size).
+
+    `members` lists the rows, batch after batch; the last batch may be smaller.
+    """
+    n_batches = -(-len(members) // batch_size)
+    grams = np.zeros((n_batches, batch_size, batch_size))
+    X: Any = rows.values
+    if is_sparse(rows):
+        shape = (len(rows.indptr) - 1, n_features)
+        X = scipy.sparse.csr_array((rows.values, rows.indices, rows.indptr), shape=shape)
+    for batch in range(n_batches):
+        x = X[members[batch * batch_size : (batch + 1) * batch_size]].astype(np.float64)
+        product = x @ x.T
+        n = product.shape[0]
+        grams[batch, :n, :n] = product.toarray() if is_sparse(rows) else product
+    return grams
+
+
+def squared_columns(rows: Rows, n_features: int, row_weights: np.ndarray) -> np.ndarray:
+    """Weighted sum of x_j^2 over the rows, a feature each."""
+    if is_sparse(rows):
+        weights = np.repeat(row_weights, np.diff(rows.indptr))
+        squares = weights * np.square(rows.values, dtype=np.float64)
+        return np.bincount(rows.indices, squares, n_features)
+    return np.einsum("i,ij,ij->j", row_weights, rows.values, rows.values)

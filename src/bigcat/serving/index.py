@@ -1,0 +1,248 @@
+"""The best classes without a look at all of them: search in a graph of neighbours.
+
+Scores are inner products of ``[h, 1]`` with ``[v_k, b_k]``.  One more coordinate gives all class
+vectors the same length, and the best classes are then those nearest to ``[h, 1, 0]`` (Bachrach et
+al., 2014).  The graph of neighbours (HNSW; Malkov and Yashunin, 2016) comes from usearch:
+``pip install "bigcat[ann]"``.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.estimators import LinearClassifier
+from bigcat.linear.scores import check_k, score_blocks, top_k
+from bigcat.linear.weights import Factors, Weights
+from bigcat.machine import available_cores
+
+__all__ = ["TopKIndex", "require_usearch"]
+
+#: Longer vectors are not worth a graph.
+MOST_FEATURES = 2048
+#: Rows that are searched for at a time.
+_BLOCK = 1024
+
+
+def require_usearch() -> None:
+    """Raise, with what to install, where usearch is missing."""
+    try:
+        import usearch.index  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'TopKIndex needs usearch, which is not installed; pip install "bigcat[ann]"'
+        ) from error
+
+
+class TopKIndex:
+    """An index of a fitted model's classes that finds most of the best ones of a row.
+
+    A search costs about the logarithm of the number of classes, where `predict_top_k` of the model
+    scores them all; it pays off for many classes and few rows at a time.  It misses some classes:
+    `recall` says how many, and a larger `expansion` finds more, in more time.  Building the graph
+    takes as long as thousands of rows scored exactly, and it holds a copy of the class vectors.
+
+    Parameters
+    ----------
+    model : LinearClassifier
+        Fitted, of low rank, or of full rank with at most 2,048 features.  The index does not follow
+        when the model is fitted on.
+    connectivity : int, default=16
+        Neighbours that a class has in the graph.
+    build_expansion : int, default=128
+        Candidates for them that are looked at.
+    expansion : int, default=128
+        Candidates that a search keeps.
+    n_threads : int or None, default=None
+        None for all cores.  With one thread the same model gives the same graph.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(40, dtype=np.float32).repeat(5, axis=0)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, X.argmax(axis=1))
+    >>> index = bigcat.TopKIndex(model)
+    >>> classes, scores = index.top_k(X[:1], k=3)
+    >>> int(classes[0, 0])
+    0
+    >>> index.recall(X, k=1)["recall"] > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        model: LinearClassifier,
+        *,
+        connectivity: int = 16,
+        build_expansion: int = 128,
+        expansion: int = 128,
+        n_threads: int | None = None,
+    ) -> None:
+        require_usearch()
+        from usearch.index import Index
+
+        if not isinstance(model, LinearClassifier):
+            raise TypeError(
+                f"an index is made of a LinearClassifier, got {type(model).__name__}; of a "
+                "pipeline or a search, take the fitted classifier inside it"
+            )
+        if not hasattr(model, "classes_"):
+            raise ValueError(
+                "the model is not fitted, so there is nothing to index; call fit first"
+            )
+        _check_number("connectivity", connectivity)
+        _check_number("build_expansion", build_expansion)
+        _check_number("expansion", expansion)
+        weights = model._weights()
+        if not isinstance(weights, Factors) and weights.shape[1] > MOST_FEATURES:
+            raise ValueError(
+                f"the model is of full rank with {weights.shape[1]:,} features, and vectors of "
+                f"more than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
+            )
+        self.model = model
+        self.n_threads = n_threads or available_cores()
+        vectors, intercept = _class_vectors(weights), model.intercept_ - model.intercept_.mean()
+        squares = np.einsum("ij,ij->i", vectors, vectors)
+        # The intercepts may be divided by what stands in the place of the 1.  Were they larger than
+        # the other coordinates, neighbours would be classes that are as frequent as each other.
+        size, spread = np.sqrt(squares.sum() / vectors.size), intercept.std()
+        self._unit = float(spread / size) if spread > 0.0 and size > 0.0 else 1.0
+        intercept /= self._unit
+        squares += intercept**2
+        rest = np.sqrt(squares.max() - squares)
+        self._index: Any = Index(
+            ndim=vectors.shape[1] + 2,
+            metric="l2sq",
+            dtype="f32",
+            connectivity=connectivity,
+            expansion_add=build_expansion,
+            expansion_search=expansion,
+        )
+        start = time.perf_counter()
+        for first in range(0, len(vectors), 1 << 16):
+            classes = np.arange(first, min(first + (1 << 16), len(vectors)))
+            chunk = np.column_stack([vectors[classes], intercept[classes], rest[classes]])
+            self._index.add(classes, chunk, threads=self.n_threads)
+        #: Seconds that the graph took.
+        self.build_seconds = time.perf_counter() - start
+
+    @property
+    def expansion(self) -> int:
+        """Candidates that a search keeps; may be set anew, the graph stays as it is."""
+        return int(self._index.expansion_search)
+
+    @expansion.setter
+    def expansion(self, value: int) -> None:
+        _check_number("expansion", value)
+        self._index.expansion_search = value
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index, beside the model."""
+        return int(self._index.memory_usage)
+
+    def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """About the `k` best classes of each row, best first, and their scores, both (n, k)."""
+        columns, scores = self._search(self.model._check_for_prediction(X), k)
+        return self.model.classes_[columns], scores
+
+    def predict_top_k(
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        n_samples: int = 1024,
+        return_std: bool = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> tuple[np.ndarray, ...]:
+        """As `predict_top_k` of the model, by search and with an estimated normaliser.
+
+        The classes found count exactly, all others by `n_samples` draws, as in `log_proba_of` of
+        the model with ``normaliser="sampled"``; what is said there of errors holds here too.  For
+        the softmax only.
+
+        Returns
+        -------
+        classes : array of shape (n, k)
+        log_probabilities : array of shape (n, k)
+        std : array of shape (n,), if asked for
+            Standard error of a row's log-probabilities.
+        """
+        X = self.model._check_for_prediction(X)
+        self.model._check_sampling(n_samples)
+        columns, _scores = self._search(X, k)
+        log_probs, std = self.model._sampled_log_probs(X, columns, n_samples, random_state)
+        classes = self.model.classes_[columns]
+        return (classes, log_probs, std) if return_std else (classes, log_probs)
+
+    def recall(self, X: Any, k: int = 5) -> dict[str, float]:
+        """How many of the `k` best classes are found, and what time that saves.
+
+        Returns
+        -------
+        dict
+            ``recall``, the share of the classes of the model's `predict_top_k` that `top_k` finds
+            too; ``seconds`` of the latter and ``exact_seconds`` of the former, which also computes
+            normalisers; ``rows``.
+        """
+        self.model.predict_top_k(X[:1], k)  # compiles
+        start = time.perf_counter()
+        found = self.top_k(X, k)[0]
+        between = time.perf_counter()
+        exact = self.model.predict_top_k(X, k)[0]
+        end = time.perf_counter()
+        return {
+            "recall": float((found[:, :, None] == exact[:, None, :]).any(axis=2).mean()),
+            "seconds": between - start,
+            "exact_seconds": end - between,
+            "rows": len(found),
+        }
+
+    def _search(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of about the best classes and their scores, (n, k)."""
+        weights, intercept = self.model._weights(), self.model.intercept_
+        check_k(k, len(weights))
+        vectors = _class_vectors(weights)
+        columns = np.empty((X.shape[0], k), np.int64)
+        scores = np.empty((X.shape[0], k), np.float32)
+        for start in range(0, X.shape[0], _BLOCK):
+            rows = slice(start, min(start + _BLOCK, X.shape[0]))
+            x = X if X.shape[0] <= _BLOCK else X[rows]  # a slice of sparse rows is a copy
+            if isinstance(weights, Factors):
+                x = weights.embed(x)
+            elif scipy.sparse.issparse(x):
+                x = x.toarray()
+            found, counts = self._nearest(x, k)
+            values = (vectors[found] @ x[:, :, None])[:, :, 0] + intercept[found]
+            order = np.argsort(-values, axis=1, kind="stable")
+            columns[rows] = np.take_along_axis(found, order, axis=1)
+            scores[rows] = np.take_along_axis(values, order, axis=1)
+            short = start + np.flatnonzero(counts < k)
+            if len(short):  # the graph has parts that a search cannot reach
+                blocks = score_blocks(X[short], weights, intercept)
+                every = np.arange(len(weights))
+                columns[short], scores[short] = top_k(blocks, lambda s: s, every, k)
+        return columns, scores
+
+    def _nearest(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Neighbours in the graph, (n, k), and how many there are of each row."""
+        last = np.tile([self._unit, 0.0], (len(x), 1))
+        queries = np.column_stack([x, last]).astype(np.float32)
+        matches: Any = self._index.search(queries, k, threads=self.n_threads)
+        if len(x) > 1:
+            return np.asarray(matches.keys, np.int64), np.asarray(matches.counts)
+        found = np.zeros((1, k), np.int64)  # of one row usearch gives what it has, no more
+        found[0, : len(matches.keys)] = matches.keys
+        return found, np.array([len(matches.keys)])
+
+
+def _check_number(name: str, value: int) -> None:
+    if not isinstance(value, int) or value < 2:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 2")
+
+
+def _class_vectors(weights: Weights) -> np.ndarray:
+    return weights.classes if isinstance(weights, Factors) else weights

@@ -1,0 +1,359 @@
+"""Compiled code: cached between processes, never stale, and the same as plain Python.
+
+The first test of a session compiles every registered combination in a process of its own, which
+takes most of a minute.
+"""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+
+import bigcat
+from bigcat import verbs
+from bigcat.compile import cache, generic, implement, kernel
+from bigcat.noise import Gaussian
+from bigcat.verbs import log_cdf
+
+PACKAGE = Path(bigcat.__file__).parent
+
+# Fits every registered method with every noise that it holds for; prints the weights, and how
+# often compiled code came from the cache.
+FITS = """
+import json, math, sys, warnings
+import numpy as np
+import bigcat
+from bigcat import LinearClassifier, noise, solvers
+
+warnings.simplefilter("ignore")  # few iterations, and integers that are meant to overflow
+
+
+def log_cdf(t):
+    return min(t, 0.0) - math.log1p(math.exp(-abs(t)))
+
+
+def log_cdf_grad(t):
+    return 0.5 - 0.5 * math.tanh(0.5 * t)
+
+
+def log_pdf(t):
+    return -abs(t) - 2.0 * math.log1p(math.exp(-abs(t)))
+
+
+def log_pdf_grad(t):
+    return -math.tanh(0.5 * t)
+
+
+own = noise.CustomNoise("own", log_cdf, log_cdf_grad, log_pdf, log_pdf_grad)
+rng = np.random.RandomState(0)
+X, y = rng.standard_normal((9, 2)).astype(np.float32), np.arange(9) % 3
+options = {"n_negatives": 1, "batch_size": 4, "max_epochs": 2, "random_state": 0, "tol": None}
+weights = {}
+for row in bigcat.methods():
+    for name in row["noises"]:
+        model = LinearClassifier(own if name == "custom" else name, row["name"], **options)
+        model.fit(X, y)
+        weights[f"{row['name']} {name}"] = model.coef_.tolist() + [model.intercept_.tolist()]
+stats = {}
+for module in [m for name, m in sorted(sys.modules.items()) if name.startswith("bigcat")]:
+    for found in vars(module).values():
+        if hasattr(found, "stats") and hasattr(found, "py_func") and found.signatures:
+            name = f"{found.py_func.__module__}.{found.py_func.__name__}"
+            if getattr(found._cache, "cache_path", None):
+                hits, misses = found.stats.cache_hits, found.stats.cache_misses
+                stats[name] = [sum(hits.values()), sum(misses.values())]
+print(json.dumps({"weights": weights, "stats": stats, "file": bigcat.__file__}))
+"""
+ONE_KERNEL = """
+import json
+import bigcat
+from bigcat.compile import cache
+from bigcat.noise import Gaussian, _base
+value = float(Gaussian().log_cdf(0.5))
+misses = sum(_base._map_log_cdf.stats.cache_misses.values())
+where = getattr(_base._map_log_cdf._cache, "cache_path", None)
+print(json.dumps([value, misses, where, cache.source_hash(), bigcat.__file__]))
+"""
+
+
+def run(script, tmp_path, path=None, **environment):
+    """Run a script from a file in a new process; its printed JSON."""
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    path = str(path or PACKAGE.parent)
+    environment = {**clean, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, str(file)], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    """A first process, with an empty cache: (cache folder, what it printed)."""
+    folder = tmp_path_factory.mktemp("jit")
+    cache = folder / "cache"
+    return folder, cache, run(FITS, folder, NUMBA_CACHE_DIR=str(cache))
+
+
+def test_a_second_process_compiles_nothing(cold):
+    folder, cache, first = cold
+    assert Path(first["file"]).parent == PACKAGE
+    loops = {"bigcat.kernels.train_rows.train_rows", "bigcat.bounds._base.full_rows"}
+    assert loops <= set(first["stats"])
+    for name in loops:
+        assert first["stats"][name][0] == 0
+        assert first["stats"][name][1] >= 5
+    second = run(FITS, folder, NUMBA_CACHE_DIR=str(cache))
+    assert {name: misses for name, (_, misses) in second["stats"].items() if misses} == {}
+    for name in loops:
+        assert second["stats"][name][0] == first["stats"][name][1]
+    assert second["weights"] == first["weights"]  # and the bits are the same
+
+
+def test_every_registered_combination_was_fitted(cold):
+    _, _, first = cold
+    expected = {f"{row['name']} {name}" for row in bigcat.methods() for name in row["noises"]}
+    assert set(first["weights"]) == expected
+    for weights in first["weights"].values():
+        assert np.isfinite(weights[0]).all()
+
+
+def test_plain_python_gives_the_same_fits(cold):
+    folder, cache, first = cold
+    plain = run(FITS, folder, NUMBA_CACHE_DIR=str(cache), NUMBA_DISABLE_JIT="1")
+    assert plain["stats"] == {}  # nothing was compiled
+    assert plain["weights"].keys() == first["weights"].keys()
+    for name, weights in plain["weights"].items():
+        for found, expected in zip(weights, first["weights"][name]):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """The package, copied to where it can be edited."""
+    home = tmp_path / "copy"
+    shutil.copytree(PACKAGE, home / "bigcat", ignore=shutil.ignore_patterns("__pycache__"))
+    return home
+
+
+def test_an_edit_of_what_compiles_changes_the_hash_and_no_other(copied, monkeypatch):
+    root = copied / "bigcat"
+    monkeypatch.setattr(cache, "__file__", str(root / "compile" / "cache.py"))
+    hash_now = cache.source_hash.__wrapped__
+    hashes = {hash_now()}
+    assert hashes == {hash_now()}
+    for edited in ("numerics/special.py", "noise/gaussian.py", "kernels/train_rows.py", "verbs.py"):
+        with (root / edited).open("a") as file:
+            file.write("\n# edited\n")
+        hashes.add(hash_now())
+    (root / "noise" / "new.py").write_text("")
+    hashes.add(hash_now())
+    (root / "noise" / "new.py").rename(root / "noise" / "newer.py")
+    hashes.add(hash_now())
+    assert len(hashes) == 7
+    for edited in ("cli/demo.py", "estimators/linear.py", "data/files.py", "training/loop.py"):
+        with (root / edited).open("a") as file:
+            file.write("\n# edited\n")
+        hashes.add(hash_now())
+    assert len(hashes) == 7
+
+
+def sources():
+    """Every file of the package: its name inside it, and its syntax tree."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+
+
+def imported(tree):
+    """Modules that a file imports, whole names."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_every_kernel_is_in_the_hash():
+    """`lint-imports` holds what is hashed to importing nothing else; so here kernels suffice."""
+    hashed = {name for name, _ in cache.compiled_sources()}
+    compiles = {
+        name
+        for name, tree in sources()
+        if any(module.split(".")[:2] == ["bigcat", "compile"] for module in imported(tree))
+    }
+    assert len(compiles) > 30
+    assert compiles <= hashed
+
+
+def test_only_one_package_talks_to_numba():
+    talks = {
+        name
+        for name, tree in sources()
+        if any(module.split(".")[0] in ("numba", "llvmlite") for module in imported(tree))
+    }
+    assert {name.split("/")[0] for name in talks} == {"compile"}
+
+
+def test_every_verb_is_in_the_list():
+    """Functions that are dispatched on a tag are declared in verbs.py alone."""
+    declared = set()
+    for name, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and any(
+                isinstance(d, ast.Name) and d.id == "generic" for d in node.decorator_list
+            ):
+                declared.add(name)
+    assert declared == {"verbs.py"}
+
+
+def test_an_edited_callee_is_not_served_from_the_cache(copied, tmp_path):
+    """What numba by itself gets wrong: the edit is in another file than the entry point."""
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    first, misses, where, stamp, file = run(ONE_KERNEL, tmp_path, copied, **cache)
+    assert Path(file).parent == copied / "bigcat"
+    assert str(tmp_path / "cache") in where
+    assert misses == 1
+    again, misses, _, _, _ = run(ONE_KERNEL, tmp_path, copied, **cache)
+    assert (again, misses) == (first, 0)
+    callee = copied / "bigcat" / "numerics" / "special.py"
+    text = callee.read_text()
+    assert "    return rest + vector_log(below), " in text
+    callee.write_text(text.replace("return rest + vector_log", "return 1.0 + rest + vector_log"))
+    edited, misses, _, new_stamp, _ = run(ONE_KERNEL, tmp_path, copied, **cache)
+    assert misses == 1
+    assert new_stamp != stamp
+    assert edited == pytest.approx(1.0 + first)
+    # The old version's code is not left behind.
+    assert len(list((tmp_path / "cache").rglob("*_map_log_cdf-*.nbc"))) == 1
+
+
+def test_works_where_nothing_is_writable(copied, tmp_path):
+    for folder in [p for p in (copied / "bigcat").rglob("*") if p.is_dir()] + [copied / "bigcat"]:
+        (folder / "__pycache__").write_text("a file where numba wants a folder")
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    nowhere = str(blocked / "deeper")
+    places = {"NUMBA_CACHE_DIR": nowhere, "XDG_CACHE_HOME": nowhere, "HOME": nowhere}
+    value, _, where, _, _ = run(ONE_KERNEL, tmp_path, copied, **places)
+    assert where is None
+    assert value == pytest.approx(-0.36894641528865635)
+
+
+def test_processes_that_compile_at_once_do_not_mix_up_kernels(tmp_path):
+    """Both look at the index before either writes to it."""
+    files = [cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp") for _ in range(2)]
+    before = files[0]._load_index()
+    files[0].save("of a", "code a")
+    files[1]._load_index = lambda: dict(before)
+    files[1].save("of b", "code b")
+    files[0].save("of c", "code c")
+    third = cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp")
+    assert third.load("of a") in (None, "code a")
+    assert third.load("of b") in (None, "code b")
+    assert third.load("of c") == "code c"
+    fresh = cache._CacheFiles(str(tmp_path), "kernel-1.py311", "another stamp")
+    assert fresh.load("of c") is None
+    fresh.save("of c", "newer code")
+    assert fresh.load("of c") == "newer code"
+    assert len(list(tmp_path.glob("*.nbc"))) == 1
+
+
+class GoneTag(NamedTuple):
+    unit: int = 0
+
+
+def test_an_index_that_names_a_tag_which_is_gone_is_not_read(tmp_path, monkeypatch):
+    """Unpickling it fails before its stamp could tell that it is of another version."""
+    files = cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp")
+    files.save(GoneTag(), "old code")
+    assert files.load(GoneTag()) == "old code"
+    monkeypatch.delitem(globals(), "GoneTag")
+    assert files.load("of b") is None
+    files.save("of b", "new code")
+    assert files.load("of b") == "new code"
+    assert len(list(tmp_path.glob("*.nbc"))) == 1  # what nobody can name is not left behind
+
+
+class LonelyTag(NamedTuple):
+    unit: int = 0
+
+
+@kernel
+def call_log_cdf(noise):
+    return log_cdf(noise, 0.0)
+
+
+def test_a_tag_without_an_implementation_is_named():
+    with pytest.raises(numba.TypingError, match=r"LonelyTag has no implementation of log_cdf\(\)"):
+        call_log_cdf(LonelyTag())
+    with pytest.raises(TypeError, match=r"LonelyTag has no implementation of log_cdf\(\)"):
+        log_cdf(LonelyTag(), 0.0)
+
+
+class OrdinaryTag(NamedTuple):
+    unit: int = 0
+
+
+class SpecialTag(NamedTuple):
+    factor: float
+
+
+@generic
+def scaled(part, x):
+    """x, unless the part has a rule of its own."""
+
+
+@implement(scaled, None)
+def _(part, x):
+    return x
+
+
+@implement(scaled, SpecialTag)
+def _(part, x):
+    return part.factor * x
+
+
+@kernel
+def call_scaled(part, x):
+    return scaled(part, x)
+
+
+@pytest.mark.parametrize("call", [call_scaled, scaled], ids=["compiled", "plain"])
+def test_a_default_holds_where_a_tag_has_no_implementation(call):
+    assert call(OrdinaryTag(), 1.5) == call(LonelyTag(), 1.5) == 1.5
+    assert call(SpecialTag(3.0), 1.5) == 4.5
+    assert scaled.__doc__ == "x, unless the part has a rule of its own."
+
+
+def test_a_default_does_not_reach_what_is_no_tag():
+    with pytest.raises(numba.TypingError):
+        call_scaled(1.0, 1.5)
+
+
+def test_few_verbs_have_a_default():
+    """A part that forgets any other verb is told so, while compiling."""
+    found = {name: verb for name, verb in vars(verbs).items() if hasattr(verb, "implementations")}
+    with_default = {name for name, verb in found.items() if None in verb.implementations}
+    assert with_default == {"visit", "couple", "damping", "move_vector", "stands_for", "reach"}
+
+
+def test_parts_from_outside_the_package_are_not_cached_on_disk():
+    """Their source is not in the package's hash: an edited one would run its old code."""
+    tag = numba.typeof(LonelyTag())
+    nested = numba.typeof((1, (LonelyTag(), 2.0)))
+    inside = numba.typeof(Gaussian().lower())
+    assert cache._has_outside_part([inside, tag])
+    assert cache._has_outside_part([nested])
+    assert not cache._has_outside_part([inside, numba.typeof(1.0), numba.typeof((inside.name, 1))])
