@@ -27,7 +27,7 @@ from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 
-__all__ = ["Method", "methods", "register", "resolve"]
+__all__ = ["Method", "Parts", "check_parts", "methods", "register", "resolve", "resolve_method"]
 
 
 @dataclass(frozen=True)
@@ -201,13 +201,14 @@ def methods() -> MethodTable:
 def _describe(method: Method) -> dict[str, Any]:
     bound = method.bound
     solver = SOLVERS[method.solver]
-    needs = ["all classes every step" if method.sampler == "everything" else "a few classes a row"]
+    all_classes = SAMPLERS[method.sampler].all_classes
+    needs = ["all classes every step" if all_classes else "a few classes a row"]
     if not solver.stochastic:
         needs.append("all rows every step")
     if bound.n_local and solver.stochastic:
         needs.append("1 number a row" if bound.n_local == 1 else f"{bound.n_local} numbers a row")
     noises = list(bound.noises) if bound.noises is not None else [*NOISES, "custom"]
-    noises = [name for name in noises if solver.noises is None or name in solver.noises]
+    noises = [name for name in noises if solver.takes_noise(name)]
     return {
         "name": method.name,
         "bound": bound.name,
@@ -215,47 +216,47 @@ def _describe(method: Method) -> dict[str, Any]:
         "solver": method.solver,
         "noises": noises,
         "is_bound": bound.is_bound,
-        "unbiased": bound.is_bound and (bound.can_sample or method.sampler == "everything"),
+        "unbiased": bound.is_bound and (bound.can_sample or all_classes),
         "needs": needs,
         "promises": bound.promise,
         "citation": method.citation,
     }
 
 
+def resolve_method(method: str | Method | Bound) -> Method:
+    """The method of that name; a bound stands for the method that is named after it."""
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, Bound):
+        return (
+            replace(_METHODS[method.name], bound=method)
+            if method.name in _METHODS
+            else Method(method.name, method, "uniform" if method.can_sample else "everything")
+        )
+    if not isinstance(method, str) or method not in _METHODS:
+        raise ValueError(
+            f"method={method!r} is not known; choose one of "
+            f"{', '.join(map(repr, _METHODS))} (bigcat.methods() describes them)"
+        )
+    return _METHODS[method]
+
+
 def resolve(
-    method: str | Method,
+    method: str | Method | Bound,
     noise: Noise,
     *,
     solver: str | Solver = "auto",
     sampler: str | Sampler = "auto",
     n_negatives: int = 32,
     learning_rate: float | str = "auto",
-    bound_options: dict[str, Any] | None = None,
 ) -> Parts:
-    """Turn names into parts and check that they fit together, before any work.
-
-    Parameters
-    ----------
-    bound_options : dict
-        Fields to set on the method's bound where it has them (``expectation``, ``n_nodes``).
-    """
-    if not isinstance(method, Method):
-        if not isinstance(method, str) or method not in _METHODS:
-            raise ValueError(
-                f"method={method!r} is not known; choose one of "
-                f"{', '.join(map(repr, _METHODS))} (bigcat.methods() describes them)"
-            )
-        method = _METHODS[method]
-    bound = method.bound
-    fields = {f: v for f, v in (bound_options or {}).items() if hasattr(bound, f)}
-    if fields:
-        bound = replace(bound, **fields)
-    bound.check_noise(noise)
+    """Turn names into parts and check that they fit together, before any work."""
+    method = resolve_method(method)
     the_solver = _solver(method.solver if solver == "auto" else solver, learning_rate)
     the_sampler = _sampler(method, the_solver, sampler, n_negatives)
-    _check_fit(bound, the_sampler, the_solver)
-    _check_solver(bound, noise, the_solver)
-    return Parts(noise, bound, the_sampler, the_solver)
+    parts = Parts(noise, method.bound, the_sampler, the_solver)
+    check_parts(parts)
+    return parts
 
 
 def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
@@ -271,15 +272,15 @@ def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
             f"solver={solver!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, SOLVERS))}"
         )
-    made: Any = SOLVERS[solver]()
+    made = SOLVERS[solver]()
     if learning_rate == "auto":
         return made
-    if not hasattr(made, "learning_rate"):
+    if made.rate is None:
         raise ValueError(
             f"learning_rate={learning_rate!r} has no meaning for solver={solver!r}; "
             "leave it at 'auto'"
         )
-    return replace(made, learning_rate=learning_rate)
+    return made.at_rate(float(learning_rate))
 
 
 def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives: int) -> Sampler:
@@ -294,11 +295,16 @@ def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives
             f"sampler={sampler!r} is not known; choose 'auto' or one of "
             f"{', '.join(map(repr, SAMPLERS))}"
         )
-    kind: Any = SAMPLERS[sampler]
-    return kind(n_negatives=n_negatives) if hasattr(kind, "n_negatives") else kind()
+    return SAMPLERS[sampler].with_draws(n_negatives)
 
 
-def _check_fit(bound: Bound, sampler: Sampler, solver: Solver) -> None:
+# The one place that says whether parts fit together.
+
+
+def check_parts(parts: Parts) -> None:
+    """Raise for a combination that cannot work, with what would."""
+    bound, sampler, solver = parts.bound, parts.sampler, parts.solver
+    bound.check_noise(parts.noise)
     if not solver.stochastic:
         if not bound.deterministic:
             raise ValueError(
@@ -306,26 +312,27 @@ def _check_fit(bound: Bound, sampler: Sampler, solver: Solver) -> None:
                 "bound takes Monte-Carlo samples; set expectation='quadrature' or take one of "
                 f"the solvers {', '.join(repr(s) for s in SOLVERS if SOLVERS[s].stochastic)}"
             )
-        if sampler.name != "everything":
+        if not sampler.all_classes:
             raise ValueError(
                 f"solver={solver.name!r} visits all classes and has no use for "
                 f"sampler={sampler.name!r}; leave it at 'auto'"
             )
-    elif not bound.can_sample and sampler.name != "everything":
+    elif not bound.can_sample and not sampler.all_classes:
         allowed = [b for b in BOUNDS if BOUNDS[b].can_sample and BOUNDS[b].is_bound]
         raise ValueError(
             f"the {bound.name} bound is biased over a sample of classes; set "
             f"sampler='everything', or take one of {', '.join(map(repr, allowed))}"
         )
-
-
-def _check_solver(bound: Bound, noise: Noise, solver: Solver) -> None:
-    """A solver that moves local parameters itself has to know the bound's."""
-    fits = solver.bounds is None or bound.name in solver.bounds
-    fits = fits and (solver.noises is None or noise.name in solver.noises)
-    if not fits:
+    # A solver that moves local parameters itself has to know the bound's.
+    if not (solver.takes_bound(bound.name) and solver.takes_noise(parts.noise.name)):
         raise ValueError(
             f"solver={solver.name!r} moves the double sum of the softmax: noise='gumbel' and the "
-            f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are noise={noise.name!r} "
-            f"and the {bound.name} {bound.word}; take solver='adagrad', 'adaptive' or 'sgd'"
+            f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are "
+            f"noise={parts.noise.name!r} and the {bound.name} {bound.word}; take "
+            "solver='adagrad', 'adaptive' or 'sgd'"
         )
+
+
+def check_parts_for_rows(parts: Parts, sparse: bool) -> None:
+    """Raise for parts that rows of this form are not for."""
+    parts.sampler.check_rows(sparse)

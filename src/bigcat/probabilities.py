@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bigcat.compile import device, kernel, like
-from bigcat.noise import Gumbel, Noise
+from bigcat.noise import Noise
 from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 
 STEP = 0.25
@@ -257,6 +257,15 @@ def max_scale(noise: Noise, n_classes: int) -> float:
     return float(_scale_of_max(noise.lower(), np.zeros(n_classes)))
 
 
+def score_scale(noise: Noise, n_classes: int) -> float:
+    """Scores that give probabilities p are about this times log p.
+
+    The largest of many noises is nearly Gumbel, of scale 1 / S'(t) where S(t) = -1; so with that
+    scale every noise is nearly a softmax.  For Gumbel noise it is 1, and exact.
+    """
+    return 1.0 if noise.softmax else max_scale(noise, n_classes)
+
+
 @device
 def _shared_nodes(noise, scores, step, nodes, masses):
     """Fill nodes t_q and masses exp(S(t_q)) dt; returns their number."""
@@ -397,7 +406,7 @@ def log_probabilities(
             importance_log_probs(noise.lower(), scores, labels, samples, log_weights, column)
             out[:, k] = column
         return out
-    if isinstance(noise, Gumbel):
+    if noise.softmax:
         scores = np.asarray(scores)
         if scores.dtype.kind != "f":
             scores = scores.astype(np.float64)
@@ -430,7 +439,7 @@ def log_probabilities_of(
         samples, log_weights = importance_proposal(n_samples, seed)
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         importance_log_probs(noise.lower(), scores, labels, samples, log_weights, out)
-    elif isinstance(noise, Gumbel):
+    elif noise.softmax:
         rows = np.arange(len(labels))
         shifted = scores - scores[rows, labels][:, None]
         high = shifted.max(axis=1, initial=0.0)

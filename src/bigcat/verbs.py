@@ -11,7 +11,7 @@ import numpy as np
 
 from bigcat.compile import generic, implement
 
-# Noise: the distribution of the utilities' additive noise, with density phi and distribution function Phi.
+# Noise: what is added to the utilities, of density phi and distribution function Phi.
 
 
 @generic

@@ -1,317 +1,346 @@
-"""``method="auto"``: which method for which data, and a learning rate that nobody has to choose.
+"""``method="auto"``: which method for which data, as a table of named defaults.
 
-The limits here come from measurements; ``docs/choosing.md`` has the table.
+Each default has the decision or the measurement that it comes from; ``docs/choosing.md`` has the
+table for people.  What the user has set is kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bigcat import noise as noises
-from bigcat.bounds import Complementary, Exact
-from bigcat.bounds.exact import FEW_NODES
+from bigcat.auto.named import common, named_recipe, parts_of, ridge, setting
+from bigcat.auto.parameters import Parameters
 from bigcat.combinations import Parts
-from bigcat.noise import Gaussian, Gumbel
-from bigcat.samplers import Shared
+from bigcat.linear import LowRank, kind_of_rank
+from bigcat.noise import Noise
+from bigcat.rows import Sizes
+from bigcat.samplers import Sampler, Shared
 from bigcat.solvers import REGISTRY as SOLVERS
-from bigcat.solvers import AdaGrad, Damped
-from bigcat.training.loop import AVERAGES
-from bigcat.training.memory import n_weights
-from bigcat.training.recipe import (
-    Recipe,
-    Sizes,
-    from_parameters,
-    n_threads,
-    named_parts,
-    ridge,
-    setting,
-    told,
-)
-from bigcat.training.stopping import GrowingPatience, NoGain
-
-#: Up to here all rows and classes at once, with a ridge as in scikit-learn.
-FEW_ROWS = 2_000
-FEW_WEIGHTS = 1 << 20
-#: Up to here the exact softmax is the fastest way to its own answer.
-FEW_CLASSES = 4_096
-#: The most epochs where held-out rows say when to stop.
-MOST_EPOCHS = 60
-#: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
-ROWS_VISITED, LEAST_PASSES, MOST_PASSES = 2_400_000, 4, 8
-N_NEGATIVES = 24
-#: The rank, where it is chosen; and how many times the weights of full rank it may need.
-RANK, MOST_GROWTH = 256, 2.0
-#: Of low rank: up to how many classes a batch's products take all of them, and else how many drawn
-#: ones; rows a batch.
-FEW_FOR_PRODUCTS, SHARED_NEGATIVES, EMBEDDED_BATCH = 2_048, 512, 128
-#: Drawn ones in the first third of the passes, up to so many classes and of more.
-FIRST_NEGATIVES, MANY_TO_DRAW_FROM = (128, 256), 16_384
-#: Rows visited in all, and for each class, within some passes; and the fewest steps.
-ROWS_EMBEDDED, VISITS_A_CLASS, EMBEDDED_PASSES, LEAST_STEPS = 600_000, 40, (3, 7), 200
-#: The rate with all classes and with drawn ones, and how it falls (decision 18).
-EMBEDDED_RATE, SAMPLED_RATE, RATE_POWER = 0.05, 0.065, 1.25
-#: Other noises than the softmax's: up to how many classes they take all of them, by a few nodes;
-#: and the rates of the Gaussian, whose tails are lighter.
-FEW_FOR_NODES, GAUSSIAN_RATES = 2_048, (0.03, 0.04)
-#: and up to how many rows their batches are half as large: threads that do not see each other's
-#: steps cost them more.
-FEW_FOR_BATCHES = 10_000
+from bigcat.solvers import AdaGrad, Damped, Solver
+from bigcat.training.passes import AVERAGES
+from bigcat.training.recipe import Recipe
+from bigcat.training.stopping import GrowingPatience, Never, NoGain
 
 
-def choose(estimator: Any, sizes: Sizes) -> Recipe:
-    """The recipe for data of these sizes; parameters that the user has set are kept."""
-    if estimator.rank == "auto":
-        rank, why = _rank_for(estimator, sizes)
-        recipe = choose(_With(estimator, rank=rank), sizes)
-        choice = {**(recipe.choice or {})}
-        choice["reason"] = f"{why}; {choice['reason']}"
-        return replace(recipe, choice=choice)
-    if estimator.rank is None or _is_whole(estimator, sizes):
-        return _of_full_rank(estimator, sizes)
-    return _of_low_rank(estimator, sizes, int(estimator.rank))
+@dataclass(frozen=True)
+class Whole:
+    """All rows and classes at once, as scikit-learn does it."""
+
+    most_rows: int = 2_000
+    most_weights: int = 1 << 20
+    l2: float = 1.0
+    max_epochs: int = 200
 
 
-def _is_whole(estimator: Any, sizes: Sizes) -> bool:
-    """All rows and classes at once?"""
-    few = sizes.n_rows <= FEW_ROWS and sizes.n_features * sizes.n_classes <= FEW_WEIGHTS
-    return estimator.solver == "lbfgs" or (few and not _wants_passes(estimator))
+@dataclass(frozen=True)
+class FullRankDefaults:
+    """Damped steps (decision 16)."""
+
+    #: Up to so many classes the exact softmax is the fastest way to its own answer;
+    few_classes: int = 4_096
+    #: and up to so many the likelihood of another noise, by a few nodes (decision 20).
+    few_classes_by_nodes: int = 2_048
+    n_negatives: int = 24
+    #: The most epochs where held-out rows say when to stop, and rows visited before they may.
+    most_epochs: int = 60
+    least_rows_watched: int = 20_000
+    least_epochs_watched: tuple[int, int] = (2, 50)
+    #: Epochs over which a rate falls to zero: as many rows in all, but neither few nor many passes.
+    rows_visited: int = 2_400_000
+    passes: tuple[int, int] = (4, 8)
+    #: Before a search; and of a stream, of which nothing can be tried.
+    learning_rate: float = 1.0
 
 
-def _rank_for(estimator: Any, sizes: Sizes) -> tuple[int | None, str]:
+@dataclass(frozen=True)
+class Rates:
+    """Learning rates of low rank, with all classes and with drawn ones."""
+
+    all_classes: float
+    drawn: float
+
+
+@dataclass(frozen=True)
+class LowRankDefaults:
+    """AdaGrad on batches that share their classes (decisions 17 to 19)."""
+
+    rank: int = 256
+    #: How many times the weights of full rank it may need.
+    most_growth: float = 2.0
+    #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
+    few_classes: int = 2_048
+    n_negatives: int = 512
+    #: Drawn ones in the first third of the passes: with up to so many classes, and with more.
+    first_negatives: int = 128
+    many_to_draw_from: int = 16_384
+    first_negatives_of_many: int = 256
+    batch_size: int = 128
+    #: Other noises: up to so many rows batches are half as large, since threads that do not see
+    #: each other's steps cost them more (decision 20).
+    few_rows_for_batches: int = 10_000
+    #: Rows visited in all, and for each class, within some passes; and the fewest steps.
+    rows_visited: int = 600_000
+    visits_per_class: int = 40
+    passes: tuple[int, int] = (3, 7)
+    least_steps: int = 200
+    #: The rates (decision 18), those of noises with light tails (decision 20), and how they fall.
+    rates: Rates = Rates(all_classes=0.05, drawn=0.065)
+    light_tailed_rates: Rates = Rates(all_classes=0.03, drawn=0.04)
+    rate_power: float = 1.25
+
+
+WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
+
+
+def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
+    """The recipe for data of these sizes."""
+    why = ""
+    if parameters.rank == "auto":
+        rank, why = _rank_for(parameters, sizes)
+        parameters = replace(parameters, rank=rank)
+    if _is_whole(parameters, sizes):
+        recipe = _all_at_once(parameters, sizes)
+    elif parameters.rank is None:
+        recipe = _of_full_rank(parameters, sizes)
+    else:
+        recipe = _of_low_rank(parameters, sizes, int(parameters.rank))
+    if why:
+        assert recipe.choice is not None
+        recipe = recipe.noting(reason=f"{why}; {recipe.choice['reason']}")
+    asked = parameters.given("early_stopping") and bool(parameters.early_stopping)
+    return replace(recipe, validation_fraction=None, must_hold_out=asked)
+
+
+def chosen_recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
+    """The recipe of a pass over some of the rows, of which the rest is not known."""
+    method, sampler = "exact", "everything"
+    if sizes.n_classes > _few_classes(parameters.noise) or _wants_samples(parameters):
+        method = "complementary"
+        sampler = parameters.sampler if parameters.given("sampler") else "frequency"
+    instead: dict[str, Any] = {"sampler": sampler}
+    low = parameters.rank not in (None, "auto")
+    if not parameters.given("solver"):
+        rate = _rate(parameters, LOW.rates.all_classes if low else FULL.learning_rate)
+        solver = AdaGrad(rate) if low else Damped(rate, schedule="constant")
+        instead |= {"solver": solver, "learning_rate": "auto"}
+    if low and sampler == "frequency":
+        n_negatives = setting(parameters, "n_negatives", auto=LOW.n_negatives)
+        instead |= {"sampler": "shared", "n_negatives": n_negatives}
+    recipe = named_recipe(parameters, method, **instead)
+    return _for_passes(recipe).told("rows come in parts")
+
+
+def _rank_for(parameters: Parameters, sizes: Sizes) -> tuple[int | None, str]:
     """Full or low rank, and why.
 
     On most data sets of ``docs/results.md`` low rank predicts better than full rank, the more so
     the fewer rows a class has.  What speaks against it is a matrix of weights that is small anyway,
     and parts that were chosen for full rank.
     """
-    n_full = sizes.n_features * sizes.n_classes
-    given = [name for name in ("solver", "sampler") if getattr(estimator, name) != "auto"]
-    if _is_whole(estimator, sizes):
+    given = [name for name in ("solver", "sampler") if parameters.given(name)]
+    if _is_whole(parameters, sizes):
         return None, "few rows"
     if given:
         what = " and ".join(given)
         return None, f"full rank, since {what} {'were' if len(given) > 1 else 'was'} given"
-    if n_weights(sizes.n_features, sizes.n_classes, RANK) > MOST_GROWTH * n_full:
+    n_low = LowRank(LOW.rank).n_weights(sizes.n_features, sizes.n_classes)
+    if n_low > LOW.most_growth * sizes.n_features * sizes.n_classes:
         return None, "full rank, which has less than half the weights of low rank"
-    return RANK, "low rank, from which rare classes gain"
+    return LOW.rank, "low rank, from which rare classes gain"
 
 
-def _is_softmax(estimator: Any) -> bool:
-    return isinstance(noises.resolve(estimator.noise), Gumbel)
+# All rows and classes at once.
 
 
-def _of_low_rank(estimator: Any, sizes: Sizes, rank: int) -> Recipe:
+def _is_whole(parameters: Parameters, sizes: Sizes) -> bool:
+    few_weights = sizes.n_features * sizes.n_classes <= WHOLE.most_weights
+    few = sizes.n_rows <= WHOLE.most_rows and few_weights
+    solver = _kind_of_solver(parameters.solver)
+    return (solver is not None and not solver.stochastic) or (few and not _wants_passes(parameters))
+
+
+def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:
+    solver = parameters.solver if parameters.given("solver") else "lbfgs"
+    recipe = Recipe(
+        parts_of(parameters, "exact", solver=solver),
+        kind=kind_of_rank(None if parameters.rank == "auto" else parameters.rank),
+        batch_size=sizes.n_rows,
+        max_epochs=int(setting(parameters, "max_epochs", auto=WHOLE.max_epochs)),
+        l2=ridge(parameters, auto=WHOLE.l2),
+        early_stopping=bool(setting(parameters, "early_stopping")),
+        stop=lambda: NoGain(parameters.tol, parameters.n_iter_no_change),
+        **(common(parameters) | {"n_threads": 1}),
+    )
+    return recipe.told(
+        f"{sizes.n_rows:,} rows are few enough to maximise the penalised likelihood itself"
+    )
+
+
+# Low rank.
+
+
+def _of_low_rank(parameters: Parameters, sizes: Sizes, rank: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
-    method: str = "exact"
-    sampler: Any = "everything"
-    if sizes.n_classes > FEW_FOR_PRODUCTS or _wants_samples(estimator):
-        method = "complementary"
-        sampler = "shared" if estimator.sampler == "auto" else estimator.sampler
-        if not _wants_samples(estimator):
-            n_first = FIRST_NEGATIVES[sizes.n_classes > MANY_TO_DRAW_FROM]
-            sampler = Shared(SHARED_NEGATIVES, n_first=n_first)
-    if not _takes_any_bound(estimator.solver):
-        method, sampler = "augment-reduce", estimator.sampler
-    n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
+    method, sampler = _low_rank_method(parameters, sizes)
+    n_negatives = setting(parameters, "n_negatives", auto=LOW.n_negatives)
     reason = (
         f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} "
         "features"
     )
-    changed: dict[str, Any] = {"method": method, "sampler": sampler, "n_negatives": n_negatives}
-    if estimator.solver != "auto":
-        recipe = from_parameters(_With(estimator, **changed))
-        return replace(recipe, choice=told(recipe, f"{reason}; the solver was given"))
-    rates = EMBEDDED_RATE, SAMPLED_RATE
-    if isinstance(noises.resolve(estimator.noise), Gaussian):
-        rates = GAUSSIAN_RATES
-    rate = rates[method != "exact"]
-    if estimator.learning_rate != "auto":
-        rate = float(estimator.learning_rate)
-    stops = bool(setting(estimator, "early_stopping"))
-    batch_size = EMBEDDED_BATCH
-    if not _is_softmax(estimator) and sizes.n_rows <= FEW_FOR_BATCHES:
-        batch_size //= 2
-    if estimator.batch_size != "auto":
-        batch_size = int(estimator.batch_size)
-    visits = max(ROWS_EMBEDDED, VISITS_A_CLASS * sizes.n_classes)
-    passes = int(np.clip(round(visits / sizes.n_rows), *EMBEDDED_PASSES))
-    passes = max(passes, -(-LEAST_STEPS * batch_size // sizes.n_rows))
-    per = "coordinate" if method == "exact" else "vector"
-    solver = AdaGrad(rate, schedule="linear", power=RATE_POWER, per=per)
-    changed |= {"solver": solver, "learning_rate": "auto"}
+    instead: dict[str, Any] = {"sampler": sampler, "n_negatives": n_negatives}
+    if parameters.given("solver"):
+        recipe = named_recipe(parameters, method, **instead)
+        return recipe.told(f"{reason}; the solver was given")
+    drawn = method != "exact"
+    rates = LOW.light_tailed_rates if parameters.noise.light_tails else LOW.rates
+    rate = _rate(parameters, rates.drawn if drawn else rates.all_classes)
+    solver = AdaGrad(
+        rate, schedule="linear", power=LOW.rate_power, per="vector" if drawn else "coordinate"
+    )
+    batch_size = _low_rank_batch(parameters, sizes)
+    passes = _low_rank_passes(sizes, batch_size)
+    recipe = named_recipe(parameters, method, **instead, solver=solver, learning_rate="auto")
     recipe = replace(
-        from_parameters(_With(estimator, **changed)),
+        _for_passes(recipe),
         batch_size=batch_size,
-        max_epochs=int(setting(estimator, "max_epochs", auto=passes)),
+        max_epochs=int(setting(parameters, "max_epochs", auto=passes)),
     )
-    recipe = replace(recipe, parts=_with_few_nodes(recipe.parts))
-    if not stops:
-        recipe = replace(recipe, stop=lambda: NoGain(None, 1))
-    ends = f"the rate falls to zero over {recipe.max_epochs} epochs"
-    return replace(recipe, choice=told(recipe, f"{reason}; {ends}"))
+    if not recipe.early_stopping:
+        recipe = replace(recipe, stop=Never)
+    return recipe.told(f"{reason}; the rate falls to zero over {recipe.max_epochs} epochs")
 
 
-def _of_full_rank(estimator: Any, sizes: Sizes) -> Recipe:
-    softmax = _is_softmax(estimator)
-    if _is_whole(estimator, sizes):
-        return _all_at_once(estimator, sizes)
-    if not _takes_any_bound(estimator.solver):
-        method, sampler = "augment-reduce", estimator.sampler
-        reason = "the bound that the solver is made for"
-    elif _few_classes(sizes, softmax) and not _wants_samples(estimator):
-        method, sampler = "exact", "everything"
-        reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
-    else:
-        method = "complementary"
-        sampler = estimator.sampler
-        if sampler == "auto":
-            sampler = "co-occurrence" if sizes.sparse else "stratified"
-        reason = f"{sizes.n_classes:,} classes: a few are drawn for each row"
-        if sampler == "co-occurrence":
-            reason += ", most of them classes that share features with it"
-    if estimator.solver != "auto":
-        recipe = from_parameters(_With(estimator, method=method, sampler=sampler))
-        return replace(recipe, choice=told(recipe, f"{reason}; the solver was given"))
-    return _damped(estimator, sizes, method, sampler, reason)
+def _low_rank_method(parameters: Parameters, sizes: Sizes) -> tuple[str, str | Sampler]:
+    solver = _kind_of_solver(parameters.solver)
+    if solver is not None and solver.bounds is not None:
+        return "augment-reduce", parameters.sampler
+    if _wants_samples(parameters):
+        return "complementary", parameters.sampler if parameters.given("sampler") else "shared"
+    if sizes.n_classes <= LOW.few_classes:
+        return "exact", "everything"
+    many = sizes.n_classes > LOW.many_to_draw_from
+    n_first = LOW.first_negatives_of_many if many else LOW.first_negatives
+    return "complementary", Shared(LOW.n_negatives, n_first=n_first)
 
 
-def choose_for_stream(estimator: Any, sizes: Sizes) -> Recipe:
-    """The recipe of a pass over some of the rows, of which the rest is not known."""
-    few = FEW_CLASSES if _is_softmax(estimator) else FEW_FOR_NODES
-    method, sampler = "exact", "everything"
-    if sizes.n_classes > few or _wants_samples(estimator):
-        method = "complementary"
-        sampler = "frequency" if estimator.sampler == "auto" else estimator.sampler
-    changed: dict[str, Any] = {"method": method, "sampler": sampler}
-    low = estimator.rank not in (None, "auto")
-    if estimator.solver == "auto":
-        rate = EMBEDDED_RATE if low else 1.0
-        if estimator.learning_rate != "auto":
-            rate = float(estimator.learning_rate)
-        solver = AdaGrad(rate) if low else Damped(rate, schedule="constant")
-        changed |= {"solver": solver, "learning_rate": "auto"}
-    if low and changed["sampler"] == "frequency":
-        n_negatives = setting(estimator, "n_negatives", auto=SHARED_NEGATIVES)
-        changed |= {"sampler": "shared", "n_negatives": n_negatives}
-    recipe = from_parameters(_With(estimator, **changed))
-    recipe = replace(recipe, parts=_with_few_nodes(recipe.parts))
-    return replace(recipe, choice=told(recipe, "rows come in parts"))
+def _low_rank_batch(parameters: Parameters, sizes: Sizes) -> int:
+    if parameters.batch_size != "auto":
+        return int(parameters.batch_size)
+    halves = not parameters.noise.softmax and sizes.n_rows <= LOW.few_rows_for_batches
+    return LOW.batch_size // 2 if halves else LOW.batch_size
 
 
-def _few_classes(sizes: Sizes, softmax: bool) -> bool:
-    """Is visiting all classes the fastest way?
+def _low_rank_passes(sizes: Sizes, batch_size: int) -> int:
+    visits = max(LOW.rows_visited, LOW.visits_per_class * sizes.n_classes)
+    passes = int(np.clip(round(visits / sizes.n_rows), *LOW.passes))
+    return max(passes, -(-LOW.least_steps * batch_size // sizes.n_rows))
 
-    Not where an average of all weights, which that way takes, is more work than the steps.
-    """
+
+# Full rank.
+
+
+def _of_full_rank(parameters: Parameters, sizes: Sizes) -> Recipe:
+    method, sampler, reason = _full_rank_method(parameters, sizes)
+    if parameters.given("solver"):
+        recipe = named_recipe(parameters, method, sampler=sampler)
+        return recipe.told(f"{reason}; the solver was given")
+    return _damped(parameters, sizes, method, sampler, reason)
+
+
+def _full_rank_method(parameters: Parameters, sizes: Sizes) -> tuple[str, str | Sampler, str]:
+    solver = _kind_of_solver(parameters.solver)
+    if solver is not None and solver.bounds is not None:
+        return "augment-reduce", parameters.sampler, "the bound that the solver is made for"
+    # Not all classes where an average of all weights, which that way takes, is more work than the
+    # steps.
     average_is_cheap = sizes.n_values >= AVERAGES * sizes.n_features
-    return sizes.n_classes <= (FEW_CLASSES if softmax else FEW_FOR_NODES) and average_is_cheap
+    few = sizes.n_classes <= _few_classes(parameters.noise) and average_is_cheap
+    if few and not _wants_samples(parameters):
+        reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
+        return "exact", "everything", reason
+    sampler = parameters.sampler
+    if not parameters.given("sampler"):
+        sampler = "co-occurrence" if sizes.sparse else "stratified"
+    reason = f"{sizes.n_classes:,} classes: a few are drawn for each row"
+    if sampler == "co-occurrence":
+        reason += ", most of them classes that share features with it"
+    return "complementary", sampler, reason
 
 
-def _with_few_nodes(parts: Parts) -> Parts:
-    """Parts for passes: where the bound needs nodes, fewer of them."""
-    if isinstance(parts.noise, Gumbel):
-        return parts
-    fewer = {Exact: FEW_NODES, Complementary: Complementary(FEW_NODES)}
-    return replace(parts, bound=fewer.get(type(parts.bound), parts.bound))
-
-
-def _takes_any_bound(solver: Any) -> bool:
-    kind = SOLVERS.get(solver) if isinstance(solver, str) else solver
-    return getattr(kind, "bounds", None) is None
-
-
-def _wants_samples(estimator: Any) -> bool:
-    """Has the user said how classes are to be drawn?"""
-    return estimator.sampler != "auto" or estimator.n_negatives != "auto"
-
-
-def _wants_passes(estimator: Any) -> bool:
-    """Has the user set something that only stochastic passes know?"""
-    set_ones = (
-        getattr(estimator, name)
-        for name in ("solver", "sampler", "learning_rate", "n_negatives", "batch_size")
-    )
-    given = any(not (isinstance(value, str) and value == "auto") for value in set_ones)
-    return given or estimator.expectation == "sample"
-
-
-def _all_at_once(estimator: Any, sizes: Sizes) -> Recipe:
-    parts = named_parts(estimator, "exact", solver="lbfgs")
-    l2 = ridge(estimator, auto=1.0)
-    recipe = Recipe(
-        parts,
-        rank=None if estimator.rank == "auto" else estimator.rank,
-        batch_size=sizes.n_rows,
-        max_epochs=int(setting(estimator, "max_epochs", auto=200)),
-        l2=l2,
-        early_stopping=bool(setting(estimator, "early_stopping")),
-        stop=lambda: NoGain(estimator.tol, estimator.n_iter_no_change),
-    )
-    reason = f"{sizes.n_rows:,} rows are few enough to maximise the penalised likelihood itself"
-    return replace(recipe, choice=told(recipe, reason))
-
-
-def _damped(estimator: Any, sizes: Sizes, method: str, sampler: Any, reason: str) -> Recipe:
+def _damped(
+    parameters: Parameters, sizes: Sizes, method: str, sampler: str | Sampler, reason: str
+) -> Recipe:
     """Damped steps: to a stop on held-out rows with an average, or a rate that falls to zero."""
-    searches = estimator.learning_rate == "auto"
-    stops = setting(estimator, "early_stopping", auto=method == "exact")
+    searches = not parameters.given("learning_rate")
+    stops = bool(setting(parameters, "early_stopping", auto=method == "exact"))
     solver = Damped(
-        learning_rate=1.0 if searches else float(estimator.learning_rate),
+        learning_rate=_rate(parameters, FULL.learning_rate),
         schedule="constant" if stops else "linear",
-        average=bool(stops),
+        average=stops,
     )
-    parts = named_parts(
-        estimator,
+    n_negatives = setting(parameters, "n_negatives", auto=FULL.n_negatives)
+    parts = parts_of(
+        parameters,
         method,
         solver=solver,
         sampler=sampler,
         learning_rate="auto",
-        n_negatives=setting(estimator, "n_negatives", auto=N_NEGATIVES),
+        n_negatives=n_negatives,
     )
-    parts = _with_few_nodes(parts)
-    least = int(np.clip(20_000 // sizes.n_rows, 2, 50))
-    passes = int(np.clip(ROWS_VISITED // sizes.n_rows, LEAST_PASSES, MOST_PASSES))
+    least = int(np.clip(FULL.least_rows_watched // sizes.n_rows, *FULL.least_epochs_watched))
+    passes = int(np.clip(FULL.rows_visited // sizes.n_rows, *FULL.passes))
+    auto_epochs = FULL.most_epochs if stops else passes
     recipe = Recipe(
         parts,
-        batch_size=parts.solver.batch_size(estimator.batch_size),
-        max_epochs=int(setting(estimator, "max_epochs", auto=MOST_EPOCHS if stops else passes)),
-        l2=ridge(estimator),
-        early_stopping=bool(stops),
+        batch_size=solver.batch_size(parameters.batch_size),
+        max_epochs=int(setting(parameters, "max_epochs", auto=auto_epochs)),
+        l2=ridge(parameters),
+        early_stopping=stops,
         searches_rate=searches,
-        refits=bool(stops) and estimator.early_stopping == "auto",
-        n_threads=n_threads(estimator),
-        stop=(lambda: GrowingPatience(least)) if stops else (lambda: NoGain(None, 1)),
+        refits=stops and not parameters.given("early_stopping"),
+        stop=(lambda: GrowingPatience(least)) if stops else Never,
+        **common(parameters),
     )
     ends = (
         "it ends when held-out rows no longer gain, and is then run on all rows"
         if stops
         else f"the rate falls to zero over {recipe.max_epochs} epochs"
     )
-    return replace(recipe, choice=told(recipe, f"{reason}; {ends}"))
+    return _for_passes(recipe).told(f"{reason}; {ends}")
 
 
-def continued(estimator: Any, start: Any) -> Any:
-    """The estimator with the rank of the weights that its fit starts from, if there are any."""
-    if start is None:
-        return estimator
-    rank = getattr(start[0], "rank", None)
-    if estimator.rank != "auto" and estimator.rank != rank:
-        raise ValueError(
-            f"rank={estimator.rank} differs from that of the weights to start from, {rank}; set "
-            f"rank={rank} or begin anew"
-        )
-    return _With(estimator, rank=rank)
+# What several of these ask.
 
 
-class _With:
-    """An estimator with some parameters changed, to read."""
+def _few_classes(noise: Noise) -> int:
+    """Up to how many classes visiting all of them is the fastest way, of full rank."""
+    return FULL.few_classes if noise.softmax else FULL.few_classes_by_nodes
 
-    def __init__(self, estimator: Any, **changed: Any) -> None:
-        self._estimator = estimator
-        self.__dict__.update(changed)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._estimator, name)
+def _for_passes(recipe: Recipe) -> Recipe:
+    """Where the bound needs nodes, fewer of them: enough for stochastic passes."""
+    parts: Parts = recipe.parts
+    return replace(recipe, parts=replace(parts, bound=parts.bound.for_passes(parts.noise)))
+
+
+def _rate(parameters: Parameters, auto: float) -> float:
+    return auto if parameters.learning_rate == "auto" else float(parameters.learning_rate)
+
+
+def _kind_of_solver(solver: str | Solver) -> type[Solver] | Solver | None:
+    """The solver that was named or given; None for "auto"."""
+    return SOLVERS.get(solver) if isinstance(solver, str) else solver
+
+
+def _wants_samples(parameters: Parameters) -> bool:
+    """Has the user said how classes are to be drawn?"""
+    return parameters.given("sampler") or parameters.given("n_negatives")
+
+
+def _wants_passes(parameters: Parameters) -> bool:
+    """Has the user set something that only stochastic passes know?"""
+    names = ("solver", "sampler", "learning_rate", "n_negatives", "batch_size")
+    return any(parameters.given(name) for name in names)

@@ -38,9 +38,9 @@ import scipy.sparse
 from bigcat.bounds import AugmentReduce
 from bigcat.combinations import Parts
 from bigcat.kernels.posterior import Clock, Gaussians, settle, train_rows
-from bigcat.noise import Gumbel, Noise
+from bigcat.noise import Noise
 from bigcat.numerics import random as _random
-from bigcat.probabilities import max_scale
+from bigcat.probabilities import score_scale
 from bigcat.rows import Problem, class_major, is_sparse, squared_columns, weights_shape
 from bigcat.solvers import DivergedError
 from bigcat.verbs import rate
@@ -74,7 +74,7 @@ def _check_parts(parts: Parts) -> Any:
 
 def _start_scale(noise: Noise, n_classes: int) -> float:
     """Scores that give probabilities p are about this times log p."""
-    return 1.0 if isinstance(noise, Gumbel) else max_scale(noise, n_classes)
+    return score_scale(noise, n_classes)
 
 
 def _new_gaussians(mean, information, scale: float | None, has_state: bool) -> Gaussians:
@@ -104,7 +104,7 @@ class _Start:
         curvature = 2.0 * frequencies * (1.0 - frequencies) / scale**2
         squares = squared_columns(p.rows, p.n_features, p.row_weights)
         majors, minors = (squares, curvature) if is_sparse(p.rows) else (curvature, squares)
-        shape = weights_shape(p.rows, p.n_features, p.n_classes)
+        shape = weights_shape(is_sparse(p.rows), p.n_features, p.n_classes)
         information = np.multiply.outer(majors, minors).astype(dtype)
         has_state = parts.solver.has_state
         self.weights = _new_gaussians(np.zeros(shape, dtype), information, prior_scale, has_state)
@@ -124,7 +124,7 @@ class _Start:
     def _local(parts: Parts, intercept: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Local parameters of a row with mean squares as features, for each label."""
         bound = parts.bound
-        if not isinstance(parts.noise, Gumbel):
+        if not parts.noise.softmax:
             bound = replace(bound, variational="gaussian")  # type: ignore[call-arg]
             return bound.initial_local(parts.noise, intercept)
         table = bound.initial_local(parts.noise, intercept + 0.5 * variance)
@@ -276,7 +276,7 @@ class _Run:
         self.width = parts.sampler.width(problem.n_classes, problem.head)
         start = _Start(problem, parts, prior_scale, intercept_scale)
         self.weights, self.intercepts, self.local = start.weights, start.intercepts, start.local
-        self.shape = weights_shape(problem.rows, problem.n_features, problem.n_classes)
+        self.shape = weights_shape(is_sparse(problem.rows), problem.n_features, problem.n_classes)
         self.rng = _random.new_state(self.random_state)
         self.n_rows, self.total = problem.n_rows, float(problem.row_weights.sum())
         self.objective_scale = self.total if parts.solver.gradient == "mean" else 1.0

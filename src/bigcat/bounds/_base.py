@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bigcat.compile import kernel
-from bigcat.noise import Gumbel, Noise
-from bigcat.probabilities import max_scale
+from bigcat.noise import Noise
+from bigcat.part import Part
+from bigcat.probabilities import score_scale
 from bigcat.verbs import fit_local, step
 
 
-@dataclass(frozen=True)
-class Bound:
+@dataclass(frozen=True, repr=False)
+class Bound(Part):
     """What is maximised: log p(y | x) itself or something below it, a row at a time."""
 
     name: ClassVar[str]
@@ -29,6 +30,10 @@ class Bound:
     wants_log_probabilities: ClassVar[bool] = False
     #: May classes be sampled?  For a bound: is its value over a sample right on average?
     can_sample: ClassVar[bool] = True
+    #: Is it log p(y | x) itself?
+    is_likelihood: ClassVar[bool] = False
+    #: Has it an expectation over Gaussian scores (`expected_step`), which posteriors need?
+    has_expectation: ClassVar[bool] = False
     #: Variational parameters a row.
     n_local: ClassVar[int] = 0
     #: Is the value free of randomness when all classes are visited?
@@ -46,7 +51,7 @@ class Bound:
         """
         table = np.zeros((len(intercepts), self.n_local))
         if self.n_local and not self.starts_at_zero(noise):
-            scale = 1.0 if isinstance(noise, Gumbel) else max_scale(noise, len(intercepts))
+            scale = score_scale(noise, len(intercepts))
             fit_table(self.lower(noise), table, intercepts.astype(np.float64), scale)
         return table
 
@@ -54,6 +59,14 @@ class Bound:
     def word(self) -> str:
         """What its value is called."""
         return "bound" if self.is_bound else "objective"
+
+    def for_passes(self, noise: Noise) -> Bound:
+        """As precise as stochastic passes need, where that is quicker."""
+        return self
+
+    def to_rounding(self) -> Bound:
+        """As precise as can be, for values that people see."""
+        return self
 
     def starts_at_zero(self, noise: Noise) -> bool:
         """Do local parameters start at 0 whatever the intercepts are?"""

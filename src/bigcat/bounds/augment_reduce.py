@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.special import log_ndtr, roots_hermitenorm
 
 from bigcat.bounds._base import Bound, check_start
 from bigcat.compile import device, implement
-from bigcat.noise import Gumbel, Noise
+from bigcat.noise import Noise
 from bigcat.numerics import random as _random
 from bigcat.numerics.special import (
     exp_differences,
@@ -80,7 +80,7 @@ class SampledAugmentReduceTag(NamedTuple):
     family: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AugmentReduce(Bound):
     """The augmented bound, with one or two local parameters a row.
 
@@ -118,6 +118,7 @@ class AugmentReduce(Bound):
 
     name: ClassVar[str] = "augment-reduce"
     promise: ClassVar[str] = "bound for every noise; tight for the softmax"
+    has_expectation: ClassVar[bool] = True
     n_local: ClassVar[int] = 2
     expectation: str = "quadrature"
     n_nodes: int = 8
@@ -137,15 +138,20 @@ class AugmentReduce(Bound):
                 f"{', '.join(map(repr, ('auto', *FAMILIES)))}"
             )
         check_start(self.start)
+        if not isinstance(self.n_nodes, int | np.integer) or self.n_nodes < 1:
+            raise ValueError(f"n_nodes={self.n_nodes!r} must be a whole number of at least 1")
         if not self.band >= 1.0:
             raise ValueError(f"band={self.band!r} must be at least 1; math.inf switches it off")
         object.__setattr__(self, "deterministic", self.expectation == "quadrature")
 
+    def to_rounding(self) -> AugmentReduce:
+        return replace(self, expectation="quadrature", n_nodes=max(20, self.n_nodes))
+
     def starts_at_zero(self, noise: Noise) -> bool:
-        return self.start == "zero" and isinstance(noise, Gumbel)
+        return self.start == "zero" and noise.softmax
 
     def lower(self, noise: Noise) -> Any:
-        if isinstance(noise, Gumbel):
+        if noise.softmax:
             return SoftmaxAugmentReduceTag(float(self.band))
         name = noise.variational if self.variational == "auto" else self.variational
         family = FAMILIES[name]

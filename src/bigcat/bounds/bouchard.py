@@ -17,7 +17,7 @@ class BouchardTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bouchard(Bound):
     """log p(y) >= psi_y - a - sum_k log(1 + exp(psi_k - a)), k over all classes (equation 12).
 

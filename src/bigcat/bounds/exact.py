@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from bigcat.bounds._base import Bound
 from bigcat.compile import implement
-from bigcat.noise import Gumbel, Noise
+from bigcat.noise import Noise
 from bigcat.numerics.special import log_softmax_with_slopes, negative_sum
 from bigcat.probabilities import Rule, log_prob_of_label, make_rule
 from bigcat.verbs import fit_local, step
@@ -23,7 +23,7 @@ class QuadratureTag(NamedTuple):
     rule: Rule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exact(Bound):
     """log p(y | x): the softmax in closed form, every other noise by quadrature.
 
@@ -47,6 +47,7 @@ class Exact(Bound):
     name: ClassVar[str] = "exact"
     promise: ClassVar[str] = "the log-likelihood itself; visits every class"
     can_sample: ClassVar[bool] = False
+    is_likelihood: ClassVar[bool] = True
     spacing: float = 0.25
     tail: float = 40.0
     precision: str = "double"
@@ -59,9 +60,12 @@ class Exact(Bound):
                 raise ValueError(f"{name}={value!r} must be a finite number above 0")
 
     def lower(self, noise: Noise) -> SoftmaxTag | QuadratureTag:
-        if isinstance(noise, Gumbel):
+        if noise.softmax:
             return SoftmaxTag()
         return QuadratureTag(noise.lower(), make_rule(self.spacing, self.tail, self.precision))
+
+    def for_passes(self, noise: Noise) -> Bound:
+        return self if noise.softmax else FEW_NODES
 
 
 #: For passes over the data: errors far below the noise of their steps, at a tenth of the price.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from bigcat.bounds._base import Bound
-from bigcat.bounds.exact import Exact
+from bigcat.bounds.exact import FEW_NODES, Exact
 from bigcat.compile import implement
-from bigcat.noise import Gumbel, Noise
+from bigcat.noise import Noise
 from bigcat.numerics.special import log1p_exp, log_softmax_with_slopes, sigmoid
 from bigcat.verbs import fit_local, step
 
@@ -30,16 +30,16 @@ class ComplementaryTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
-class Estimator(Bound):
+@dataclass(frozen=True, repr=False)
+class NotABound(Bound):
     """What the estimators share: no bound, no local parameters; for most the softmax only."""
 
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     is_bound: ClassVar[bool] = False
 
 
-@dataclass(frozen=True)
-class NoiseContrastive(Estimator):
+@dataclass(frozen=True, repr=False)
+class NoiseContrastive(NotABound):
     """Noise-contrastive estimation (Mnih and Teh, 2012), with a normaliser of one.
 
     Tell the label from noise, whose expected number of draws of class k is Q_k:
@@ -61,8 +61,8 @@ class NoiseContrastive(Estimator):
         return NoiseContrastiveTag()
 
 
-@dataclass(frozen=True)
-class ImportanceSampling(Estimator):
+@dataclass(frozen=True, repr=False)
+class ImportanceSampling(NotABound):
     """Sampled softmax: the softmax over the label and the drawn classes (Jean et al., 2015).
 
     Scores are corrected by how many classes each stands for, the label's too (after Bengio and
@@ -82,8 +82,8 @@ class ImportanceSampling(Estimator):
         return ImportanceTag()
 
 
-@dataclass(frozen=True)
-class Complementary(Estimator):
+@dataclass(frozen=True, repr=False)
+class Complementary(NotABound):
     """Complementary sum sampling (Botev, Zheng and Barber, 2017).
 
     The normaliser is the label's term plus an unbiased estimate of all the others'; its logarithm
@@ -111,7 +111,10 @@ class Complementary(Estimator):
     nodes: Exact = Exact()  # noqa: RUF009 (it is frozen)
 
     def lower(self, noise: Noise) -> Any:
-        return ComplementaryTag() if isinstance(noise, Gumbel) else self.nodes.lower(noise)
+        return ComplementaryTag() if noise.softmax else self.nodes.lower(noise)
+
+    def for_passes(self, noise: Noise) -> Bound:
+        return self if noise.softmax else Complementary(FEW_NODES)
 
 
 def _no_local(bound, local, label_score, others, counts, n):

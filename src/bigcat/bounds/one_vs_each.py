@@ -17,7 +17,7 @@ class OneVsEachTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OneVsEach(Bound):
     """Product of pairwise probabilities, sum_k log sigmoid(psi_y - psi_k) (equation 4).
 

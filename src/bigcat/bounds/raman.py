@@ -20,7 +20,7 @@ class RamanTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Raman(Bound):
     """Augment and reduce's softmax bound in another local parameter, u = log eta + psi_y.
 

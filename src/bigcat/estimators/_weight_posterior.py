@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +10,12 @@ from sklearn.utils import check_random_state
 from bigcat.bayes.weight_posterior import WeightPosterior, fit_weight_posterior
 from bigcat.combinations import Parts
 from bigcat.estimators._bayesian_parameters import prior_scales, tolerance
+from bigcat.linear import FullRank, FullRankWeights, LinearModel
 from bigcat.rows import Problem, as_rows
 from bigcat.solvers import DivergedError
 from bigcat.training import progress as _progress
-from bigcat.training.fit import mean_log_likelihood
 from bigcat.training.history import History
-from bigcat.training.holding_out import hold_out
-from bigcat.training.memory import working_dtype
+from bigcat.training.sample import Sample, hold_out
 from bigcat.training.stopping import Plateau
 
 
@@ -42,19 +40,21 @@ def fit(
     random_state = check_random_state(e.random_state)
     judge, watched = None, "elbo"
     if e.validation_fraction is not None:
-        X, labels, row_weights, held_out = hold_out(
-            X,
-            labels,
-            row_weights,
+        (X, labels, row_weights), held_out = hold_out(
+            Sample(X, labels, row_weights),
             n_classes,
             e.validation_fraction,
             random_state,
             "set validation_fraction=None",
         )
-        judge = functools.partial(mean_log_likelihood, parts.noise, held_out)
+
+        def judge(mean: np.ndarray, intercept: np.ndarray) -> float:
+            model = LinearModel(FullRankWeights(mean), intercept, parts.noise)
+            return model.mean_log_likelihood(*held_out)
+
         watched = "validation_log_likelihood"
     problem = Problem(
-        as_rows(X, working_dtype(X.dtype, X.shape[1], n_classes)),
+        as_rows(X, FullRank().working_dtype(X.dtype, X.shape[1], n_classes)),
         labels,
         row_weights,
         X.shape[1],

@@ -25,17 +25,16 @@ from bigcat.bayes.priors import PriorState
 from bigcat.bayes.stochastic import Stream
 from bigcat.bayes.weight_posterior import WeightPosterior
 from bigcat.combinations import Parts, resolve
-from bigcat.estimators import _weight_posterior
-from bigcat.estimators import inputs as _inputs
+from bigcat.estimators import _weight_posterior, inputs
 from bigcat.estimators._bayesian_parameters import check_parameters, resolved_prior, tolerance
+from bigcat.linear import FullRank
 from bigcat.linear.labels import classes_of, encode
-from bigcat.linear.scores import top_k
+from bigcat.linear.top_k import check_k, top_k
 from bigcat.machine import available_cores
 from bigcat.noise import Noise
 from bigcat.training import memory as _memory
 from bigcat.training import progress as _progress
 from bigcat.training.history import History
-from bigcat.training.memory import working_dtype
 
 _POSTERIORS = ("plug-in", "averaged")
 #: AdaGrad's rate for `learning_rate="auto"`: in 50 epochs it comes closest to the best ELBO.
@@ -261,8 +260,8 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         given_X = X
-        X, y = _inputs.check_rows_and_labels(X, y, self)
-        weights = _inputs.check_weights(sample_weight, X, self)
+        X, y = inputs.check_rows_and_labels(X, y, self)
+        weights = inputs.check_weights(sample_weight, X, self)
         known, labels = self._encode(y, classes)
         if not weights.all():
             present = weights > 0.0
@@ -338,7 +337,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 "of the whole data"
             )
         given_X = X
-        X, y = _inputs.check_rows_and_labels(X, y, self)
+        X, y = inputs.check_rows_and_labels(X, y, self)
         if first:
             known, labels = self._encode(y, classes)
             self._check_memory(X, len(known))
@@ -348,7 +347,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("classes differ from those of the first call of partial_fit")
             validate_data(self, given_X, skip_check_array=True, reset=False)
             labels = encode(y, known)
-        weights = _inputs.check_weights(sample_weight, X, self)
+        weights = inputs.check_weights(sample_weight, X, self)
         design = Design(X, bool(self.fit_intercept), weights)
         stream = self._stream if not first else None
         if stream is None:
@@ -400,7 +399,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
                 n_features,
                 n_classes,
                 stored=n_rows * (row_nonzeros if sparse else n_features),
-                item=np.dtype(working_dtype(dtype, n_features, n_classes)).itemsize,
+                item=np.dtype(FullRank().working_dtype(dtype, n_features, n_classes)).itemsize,
                 n_local=self._parts().bound.n_local,
                 keeps_best=self.validation_fraction is not None,
             )
@@ -452,8 +451,10 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
         """
         X = self._check_for_prediction(X, posterior)
         q = self.posterior_
+        check_k(k, len(self.classes_))
         blocks = q.margin_blocks(X, posterior)
-        return top_k(blocks, lambda m: q.of_margins(m, posterior), self.classes_, k)
+        columns, log_probabilities = top_k(blocks, lambda m: q.of_margins(m, posterior), int(k))
+        return self.classes_[columns], log_probabilities
 
     def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "plug-in") -> np.ndarray:
         """Log-probability of one class a row, (n,)."""
@@ -476,7 +477,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"posterior={posterior!r} is not known; choose 'plug-in' or 'averaged'"
             )
-        checked = _inputs.check_rows(X, self)
+        checked = inputs.check_rows(X, self)
         validate_data(self, X, skip_check_array=True, reset=False)
         return checked
 
@@ -531,7 +532,7 @@ class BayesianClassifier(ClassifierMixin, BaseEstimator):
             remedy = "fit fewer classes or features, or lower n_threads"
         elif self._bind_sharing() == "coordinate" and self.link == "probit":
             remedy = "this prior needs a covariance matrix a class; " + remedy
-        _memory.check(needed, (n_classes, X.shape[1]), remedy)
+        _memory.check(needed, n_classes, X.shape[1], remedy)
 
     def _posterior(self, mean: np.ndarray, covariance: Any, classes: np.ndarray) -> Posterior:
         return Posterior(

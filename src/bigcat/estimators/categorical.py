@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bigcat.estimators import inputs as _inputs
+from bigcat.auto.named import named_recipe
+from bigcat.estimators import inputs
 from bigcat.estimators.linear import LinearClassifier
 from bigcat.linear.labels import classes_of
-from bigcat.training.recipe import from_parameters
 
 
 class CategoricalDistribution(BaseEstimator):
@@ -79,13 +79,12 @@ class CategoricalDistribution(BaseEstimator):
         y = np.asarray(y)
         if y.ndim != 1 or not len(y):
             raise ValueError(f"y has shape {y.shape}; give a non-empty list of labels")
-        weights = _inputs.check_weights(sample_weight, y, self)
+        weights = inputs.check_weights(sample_weight, y, self)
         y, weights = y[weights > 0.0], weights[weights > 0.0]
         classes, labels = classes_of(y)
         counts = np.bincount(labels, weights)
         model = LinearClassifier(**self.get_params())
-        model._check_parameters()
-        parts = from_parameters(model).parts
+        parts = named_recipe(model._parameters()).parts
         if parts.solver.stochastic:
             rows, row_weights = labels, weights
         else:

@@ -9,7 +9,13 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_array, check_X_y
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
 
 _X_OPTIONS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -24,6 +30,14 @@ def check_rows(X: Any, estimator: Any) -> Any:
     """X as a C-ordered array or canonical CSR of floats, finite; copied only where it must be."""
     X = check_array(X, estimator=estimator, input_name="X", **_X_OPTIONS)
     return _canonical(X)
+
+
+def check_for_prediction(estimator: Any, X: Any) -> Any:
+    """`check_rows` for a fitted estimator, with the features that it knows."""
+    check_is_fitted(estimator)
+    checked = check_rows(X, estimator)
+    validate_data(estimator, X, skip_check_array=True, reset=False)
+    return checked
 
 
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:

@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-import dataclasses
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import noise as noises
-from bigcat.auto.parameters import check_parameters
-from bigcat.auto.policy import choose, choose_for_stream, continued
-from bigcat.bounds import AugmentReduce
-from bigcat.bounds._base import full_rows
-from bigcat.combinations import Method
-from bigcat.estimators import inputs as _inputs
-from bigcat.linear import sampled_normaliser as _sampled
+from bigcat.auto import Parameters, recipe_for, recipe_for_stream
+from bigcat.auto.named import named_recipe
+from bigcat.bounds import AugmentReduce, Bound
+from bigcat.combinations import Method, resolve_method
+from bigcat.estimators import inputs
+from bigcat.estimators.options import WithParts, named_part
+from bigcat.linear import KINDS_OF_WEIGHTS, LinearModel, Weights, weights_from
 from bigcat.linear.labels import classes_of, encode
-from bigcat.linear.prediction import Scorer
-from bigcat.linear.scores import score_blocks
-from bigcat.linear.weights import Factors, Weights
 from bigcat.noise import Noise
-from bigcat.numerics import random as _random
+from bigcat.part import Part
+from bigcat.rows import Sizes
+from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.samplers import Sampler
+from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
-from bigcat.training import memory as _memory
-from bigcat.training import ridge_path as _ridge_path
-from bigcat.training.fit import Fit, Outcome
+from bigcat.training import memory
+from bigcat.training.fit import Outcome, Start
 from bigcat.training.history import History
-from bigcat.training.recipe import Recipe, Sizes, from_parameters, with_constant_rate
-from bigcat.training.run import make_problem, train
-
-#: Weights and intercepts that a fit starts from.
-Start = tuple[Weights, np.ndarray] | None
+from bigcat.training.run import train, train_on_more
+from bigcat.training.sample import Sample
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
     """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
     try:
-        solver = estimator._stream_recipe(Sizes(1, 1, 2, 1, False)).parts.solver
+        recipe = recipe_for_stream(estimator._parameters(), Sizes(1, 1, 2, 1, False))
     except ValueError:
         return True  # the call itself says what is wrong
+    solver = recipe.parts.solver
     if not solver.stochastic:
         raise AttributeError(
             f"partial_fit makes stochastic passes and solver={solver.name!r} does not; take "
@@ -56,13 +50,7 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
     return True
 
 
-def _sizes(X: Any, n_classes: int) -> Sizes:
-    sparse = scipy.sparse.issparse(X)
-    n_values = X.nnz if sparse else X.size
-    return Sizes(X.shape[0], X.shape[1], n_classes, n_values, sparse)
-
-
-class LinearClassifier(ClassifierMixin, BaseEstimator):
+class LinearClassifier(ClassifierMixin, WithParts):
     """Linear classifier over very many classes.
 
     The model is ``y = argmax_k w_k . x + b_k + noise_k``: the softmax with Gumbel noise, the
@@ -73,17 +61,20 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
-        Which random utility; `bigcat.noise.CustomNoise` for your own.
-    method : str or Method, default="auto"
+        Which random utility; `bigcat.noise.CustomNoise` for your own.  The object says how class
+        probabilities are computed.
+    method : str, Bound or Method, default="auto"
         "auto" chooses method, sampler, solver, rate, epochs and regularisation from the data;
-        what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`.
+        what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`, or a
+        bound with options, such as ``AugmentReduce(expectation="sample")`` of `bigcat.bounds`.
     rank : int, None or "auto", default="auto"
         Of the scores.  None gives every class a weight for every feature; a number gives classes
         and features vectors of that length, whose inner products are the weights: fewer of them,
         and rare classes learn from what others have taught the features.  "auto" goes by the sizes
         of the data where ``method="auto"`` and is None where a method is named.
     n_negatives : int or "auto", default="auto"
-        Classes beside its own that a row looks at in a step; 32 where a method is named.
+        Classes beside its own that a row looks at in a step; 32 where a method is named.  A sampler
+        that is given as an object has its own.
     batch_size : int or "auto", default="auto"
         Rows a step; "auto" is the solver's own: 1 for "vanilla", "umax" and "implicit", else 64.
     max_epochs : int or "auto", default="auto"
@@ -124,25 +115,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             "lbfgs"} or Solver, default="auto"
     sampler : {"auto", "uniform", "frequency", "stratified", "co-occurrence", "shared", \
             "everything"} or Sampler, default="auto"
-    exact_classes : int or array of labels, default=0
-        Classes that every row looks at, beside those drawn; a number takes that many of the most
-        frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
-        softmax exact (its equation 6).
-    expectation : {"quadrature", "sample"}, default="quadrature"
-        How augment-and-reduce takes expectations for noise other than Gumbel: by Gauss-Hermite
-        nodes, or by one Monte-Carlo sample as in the paper.
-    n_nodes : int, default=8
-        Gauss-Hermite nodes.
-    variational : {"auto", "gaussian", "logistic", "gumbel"}, default="auto"
-        Family of augment-and-reduce's q for noise other than Gumbel; "auto" is the paper's.
+        An object has options: how many classes are drawn, and which every row looks at beside them
+        (`exact_classes`).
     init : {"frequencies", "zero", "random"}, default="frequencies"
         Start from the class frequencies, from equal probabilities, or from the papers' small
         random weights.
     shuffle : bool, default=True
         Visit the rows in a new random order each epoch.
-    probabilities : {"quadrature", "importance"}, default="quadrature"
-        How class probabilities are computed for noise other than Gumbel: exact to rounding, or
-        by the papers' importance sampler.
 
     Attributes
     ----------
@@ -179,7 +158,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         noise: str | Noise = "gumbel",
-        method: str | Method = "auto",
+        method: str | Bound | Method = "auto",
         *,
         rank: int | str | None = "auto",
         n_negatives: int | str = "auto",
@@ -200,13 +179,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         progress: bool | str = "auto",
         solver: str | Solver = "auto",
         sampler: str | Sampler = "auto",
-        exact_classes: int | ArrayLike = 0,
-        expectation: str = "quadrature",
-        n_nodes: int = 8,
-        variational: str = "auto",
         init: str = "frequencies",
         shuffle: bool = True,
-        probabilities: str = "quadrature",
     ) -> None:
         self.noise = noise
         self.method = method
@@ -229,13 +203,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.progress = progress
         self.solver = solver
         self.sampler = sampler
-        self.exact_classes = exact_classes
-        self.expectation = expectation
-        self.n_nodes = n_nodes
-        self.variational = variational
         self.init = init
         self.shuffle = shuffle
-        self.probabilities = probabilities
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -264,18 +233,26 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         X_val, y_val : optional
             A validation set; its log-likelihood is in `history_` after each epoch.
         """
-        self._check_parameters()
+        parameters = self._parameters()
         given_X = X
-        X, y = _inputs.check_rows_and_labels(X, y, self)
-        weights = _inputs.check_weights(sample_weight, X, self)
+        X, y = inputs.check_rows_and_labels(X, y, self)
+        weights = inputs.check_weights(sample_weight, X, self)
         classes, labels = classes_of(y)
-        weights = _inputs.weigh_classes(weights, self.class_weight, y)
+        weights = inputs.weigh_classes(weights, self.class_weight, y)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
-        recipe = self._recipe(_sizes(X, len(classes)), start)
-        data = (X, labels, weights)
-        outcome = train(self, recipe, data, classes, validation, random_state, start)
+        parameters = parameters.keeping(start and start[0].kind)
+        outcome = train(
+            recipe_for(parameters, Sizes.of(X, len(classes))),
+            Sample(X, labels, weights),
+            classes,
+            random_state,
+            validation=validation,
+            start=start,
+            tell=self._tell,
+            progress=self.progress,
+        )
         self._adopt(outcome, classes)
         validate_data(self, given_X, skip_check_array=True)
         return self
@@ -303,9 +280,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 "the first call of partial_fit needs all classes: pass classes=numpy.unique(y) "
                 "of the whole data"
             )
-        self._check_parameters()
+        parameters = self._parameters()
         given_X = X
-        X, y = _inputs.check_rows_and_labels(X, y, self)
+        X, y = inputs.check_rows_and_labels(X, y, self)
         if first:
             known = classes_of(np.asarray(classes))[0]
         else:
@@ -314,26 +291,30 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError("classes differ from those of the first call of partial_fit")
             validate_data(self, given_X, skip_check_array=True, reset=False)
         labels = encode(y, known)
-        weights = _inputs.check_weights(sample_weight, X, self)
+        weights = inputs.check_weights(sample_weight, X, self)
         if isinstance(self.class_weight, str):
             raise ValueError(
                 f"class_weight={self.class_weight!r} needs all rows at once; pass a dict or "
                 "sample_weight to partial_fit"
             )
-        weights = _inputs.weigh_classes(weights, self.class_weight, y)
-        start = None if first else (self._weights(), self.intercept_)
+        weights = inputs.weigh_classes(weights, self.class_weight, y)
+        start: Start | None = None if first else (self._weights(), self.intercept_)
         if start and not start[1].flags.writeable:
             raise ValueError(
                 "the weights are read-only, mapped to a file, and partial_fit changes them in "
                 "place; load the model with load_model without mmap=True"
             )
-        recipe = self._stream_recipe(_sizes(X, len(known)), start)
-        if self.l2 == "path":
-            _ridge_path.check(recipe)
-        problem = make_problem(self, recipe, (X, labels, weights), known)
-        fit = Fit(self, recipe, problem, known, None, check_random_state(self.random_state))
-        outcome = fit.run(start, resume=getattr(self, "_resume", None), one_pass=True)
-        outcome.history.choice = recipe.choice
+        parameters = parameters.keeping(start and start[0].kind)
+        outcome = train_on_more(
+            recipe_for_stream(parameters, Sizes.of(X, len(known))),
+            Sample(X, labels, weights),
+            known,
+            check_random_state(self.random_state),
+            start=start,
+            resume=getattr(self, "_resume", None),
+            tell=self._tell,
+            progress=self.progress,
+        )
         self._adopt(outcome, known, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
@@ -363,29 +344,29 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         >>> full.memory_forecast(10**5, 20_000, 10_000) / 2**30
         0.9...
         """
-        self._check_parameters()
         if nnz is None:
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)
-        sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse)
-        return _memory.needed(self._recipe(sizes), sizes, max_row_nonzeros, dtype)
+        most = max_row_nonzeros if sparse else n_features
+        sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse, most)
+        return memory.needed(recipe_for(self._parameters(), sizes), sizes, dtype)
 
     # Prediction
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
-        X = self._check_for_prediction(X)
-        scores = np.concatenate([s for _, s in self._blocks(X)])
+        X = inputs.check_for_prediction(self, X)
+        scores = np.concatenate([s for _, s in self.linear_model().score_blocks(X)])
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
-        X = self._check_for_prediction(X)
-        return self.classes_[self._scorer().best(X)]
+        X = inputs.check_for_prediction(self, X)
+        return self.classes_[self.linear_model().best(X)]
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities of all classes, (n, n_classes)."""
-        X = self._check_for_prediction(X)
-        return self._scorer().log_proba(X)
+        X = inputs.check_for_prediction(self, X)
+        return self.linear_model().log_proba(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of all classes, (n, n_classes); rows add up to one."""
@@ -400,8 +381,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         classes : array of shape (n, k)
         log_probabilities : array of shape (n, k)
         """
-        X = self._check_for_prediction(X)
-        columns, log_probabilities = self._scorer().top_k(X, k)
+        X = inputs.check_for_prediction(self, X)
+        columns, log_probabilities = self.linear_model().top_k(X, k)
         return self.classes_[columns], log_probabilities
 
     def log_proba_of(
@@ -447,12 +428,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         """
         X, labels = self._check_pairs(X, y)
         if normaliser == "exact":
-            log_probs, std = self._scorer().log_proba_of(X, labels), np.zeros(len(labels))
+            log_probs, std = self.linear_model().log_proba_of(X, labels), np.zeros(len(labels))
         elif normaliser == "sampled":
-            self._check_sampling(n_samples)
-            columns = labels[:, None]
-            log_probs, std = self._sampled_log_probs(X, columns, n_samples, random_state)
-            log_probs = log_probs[:, 0]
+            found, std = self.linear_model().sampled_log_proba_of(
+                X, labels[:, None], n_samples, check_random_state(random_state)
+            )
+            log_probs = found[:, 0]
         else:
             raise ValueError(f"normaliser={normaliser!r} is neither 'exact' nor 'sampled'")
         return (log_probs, std) if return_std else log_probs
@@ -463,9 +444,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         With ``method="auto"`` that of "augment-reduce", where what was fitted is no bound.
         """
         X, labels = self._check_pairs(X, y)
-        parts = self._recipe(_sizes(X, len(self.classes_))).parts
-        bound = parts.bound
-        if self._chooses() and not bound.is_bound:
+        parameters = self._parameters()
+        recipe = recipe_for(parameters, Sizes.of(X, len(self.classes_)))
+        bound: Bound = recipe.parts.bound
+        if parameters.method is None and not bound.is_bound:
             bound = AugmentReduce()
         if not bound.is_bound:
             raise ValueError(
@@ -473,101 +455,75 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 "gives the log-probabilities themselves"
             )
         head = encode(self.exact_classes_, self.classes_)
-        rest = np.setdiff1d(np.arange(len(self.classes_)), head)
-        order = np.concatenate([head, rest]).astype(np.int64)
-        if isinstance(bound, AugmentReduce):  # an expectation to rounding, not a cheap one
-            nodes = max(20, bound.n_nodes)
-            bound = dataclasses.replace(bound, expectation="quadrature", n_nodes=nodes)
-        tag = bound.lower(parts.noise)
-        rng = _random.new_state(np.random.RandomState(0))
-        out = np.empty(len(labels))
-        for rows, scores in self._blocks(X):
-            scores = scores.astype(np.float64, copy=False)
-            local = np.zeros((len(scores), max(bound.n_local, 1)))
-            values = np.empty(len(scores))
-            full_rows(
-                tag, rng, scores, labels[rows], len(head), order, local, values, scores, False
-            )
-            out[rows] = values
-        return out
+        return self.linear_model().lower_bound(bound, X, labels, head)
 
     # Inside
 
-    def _blocks(self, X: Any):
-        return score_blocks(X, self._weights(), self.intercept_)
+    def _parameters(self) -> Parameters:
+        """The parameters, checked as far as they can be without data."""
+        parameters = Parameters.of(self.get_params(deep=False))
+        if parameters.method is not None:
+            named_recipe(parameters)
+        return parameters
 
-    def _scorer(self) -> Scorer:
-        noise = noises.resolve(self.noise)
-        return Scorer(self._weights(), self.intercept_, noise, self.probabilities)
+    def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
+        return {
+            "noise": noises.resolve,
+            "method": lambda name: resolve_method(name).bound,
+            "solver": lambda name: named_part("solver", name, SOLVERS)(),
+            "sampler": lambda name: named_part("sampler", name, SAMPLERS)(),
+        }
+
+    def _tell(self, row: dict[str, Any], log_likelihood_of: Callable[[Any, Any], float]) -> bool:
+        told = {**row, "estimator": self, "log_likelihood_of": log_likelihood_of}
+        return any([bool(callback(told)) for callback in self.callbacks or ()])
 
     def _weights(self) -> Weights:
-        """Fitted weights, of either kind."""
-        if hasattr(self, "embedding_"):
-            return Factors(self.class_embedding_, self.embedding_)
-        return self.coef_
+        """Fitted weights, of whatever kind."""
+        return weights_from(lambda name: getattr(self, f"{name}_", None))
 
-    def _sampled_log_probs(
-        self, X: Any, columns: np.ndarray, n_samples: int, random_state: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Of some classes of each row, (n, k), and a row's standard error, (n,)."""
-        if not hasattr(self, "_proposal"):
-            self._proposal = _sampled.proposal(self.intercept_)
-        random_state = check_random_state(random_state)
-        model = (self._weights(), self.intercept_, self._proposal)
-        return _sampled.sampled_log_probs(*model, X, columns, int(n_samples), random_state)
+    def linear_model(self) -> LinearModel:
+        """The fitted model by itself: checked rows and numbered classes, no labels.
 
-    def _check_sampling(self, n_samples: Any) -> None:
-        if not self._scorer().in_closed_form:
-            raise ValueError(
-                "a sampled normaliser is for the softmax, noise='gumbel' with "
-                f"probabilities='quadrature', not for noise={self.noise!r} with "
-                f"probabilities={self.probabilities!r}; take normaliser='exact'"
-            )
-        if not isinstance(n_samples, numbers.Integral) or n_samples < 2:
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 2")
-
-    def _check_for_prediction(self, X: Any) -> Any:
+        Made anew where weights, intercepts or noise are others than before.
+        """
         check_is_fitted(self)
-        checked = _inputs.check_rows(X, self)
-        validate_data(self, X, skip_check_array=True, reset=False)
-        return checked
+        noise = noises.resolve(self.noise)
+        made: LinearModel | None = self.__dict__.get("_made_model")
+        weights = self._weights()
+        if (
+            made is None
+            or made.noise != noise
+            or made.intercept is not self.intercept_
+            or not _same_arrays(made.weights, weights)
+        ):
+            made = self._made_model = LinearModel(weights, self.intercept_, noise)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_made_model"}
 
     def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
-        X = self._check_for_prediction(X)
+        X = inputs.check_for_prediction(self, X)
         labels = encode(y, self.classes_)
         if len(labels) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
         return X, labels
 
-    def _check_parameters(self) -> None:
-        """Raise for parameters that cannot be right, whatever the data are."""
-        check_parameters(self)
-        if not self._chooses():
-            from_parameters(self)
-
-    def _chooses(self) -> bool:
-        return isinstance(self.method, str) and self.method == "auto"
-
-    def _recipe(self, sizes: Sizes, start: Start = None) -> Recipe:
-        source = continued(self, start)
-        return choose(source, sizes) if self._chooses() else from_parameters(source)
-
-    def _stream_recipe(self, sizes: Sizes, start: Start = None) -> Recipe:
-        source = continued(self, start)
-        recipe = choose_for_stream(source, sizes) if self._chooses() else from_parameters(source)
-        return with_constant_rate(recipe)
-
-    def _validation(self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int):
+    def _validation(
+        self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int
+    ) -> Sample | None:
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val go together; one of them is missing")
         if X_val is None:
             return None
-        X_val, y_val = _inputs.check_rows_and_labels(X_val, y_val, self)
+        X_val, y_val = inputs.check_rows_and_labels(X_val, y_val, self)
         if X_val.shape[1] != n_features:
             raise ValueError(f"X_val has {X_val.shape[1]} features and X {n_features}")
-        return X_val, encode(y_val, classes), np.ones(len(y_val))
+        return Sample(X_val, encode(y_val, classes), np.ones(len(y_val)))
 
-    def _previous_weights(self, classes: np.ndarray, n_features: int):
+    def _previous_weights(self, classes: np.ndarray, n_features: int) -> Start | None:
         if not hasattr(self, "classes_"):
             return None
         weights = self._weights()
@@ -581,6 +537,21 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
             )
         return weights.copy(), self.intercept_.copy()
 
+    def _set_weights(self, weights: Weights) -> None:
+        """Take over weights of one kind, and let go of those of another."""
+        for kind in KINDS_OF_WEIGHTS:
+            for name in kind.names():
+                self.__dict__.pop(f"{name}_", None)
+        for name, array in weights.arrays().items():
+            setattr(self, f"{name}_", array)
+
+    def restore(
+        self, weights: Weights, intercept: np.ndarray, classes: np.ndarray, history: History
+    ) -> None:
+        """Become a fitted estimator again, with what a model file holds of one."""
+        self._set_weights(weights)
+        self.intercept_, self.classes_, self.history_ = intercept, classes, history
+
     def _adopt(self, outcome: Outcome, classes: np.ndarray, append: bool = False) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
         if append:
@@ -588,13 +559,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
         self.classes_ = classes
-        # What the last fit left: the other kind of weights, a table of classes.
-        for name in ("coef_", "embedding_", "class_embedding_", "_proposal"):
-            self.__dict__.pop(name, None)
-        if isinstance(outcome.coef, Factors):
-            self.embedding_, self.class_embedding_ = outcome.coef.features, outcome.coef.classes
-        else:
-            self.coef_ = outcome.coef
+        self._set_weights(outcome.weights)
         self.intercept_ = outcome.intercept
         before = self.history_ if append else []
         choice = outcome.history.choice
@@ -603,3 +568,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):
         self.n_iter_: int = len(self.history_)
         self._resume = outcome.resume
         self.exact_classes_ = classes[outcome.head]
+
+
+def _same_arrays(one: Weights, other: Weights) -> bool:
+    """Are they made of the same arrays?"""
+    a, b = one.arrays(), other.arrays()
+    return a.keys() == b.keys() and all(a[name] is b[name] for name in a)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bigcat.files.values import Tensors, pack_labels, unpack_labels
+from bigcat.linear import weights_from
 
 if TYPE_CHECKING:
     from bigcat.estimators import History, LinearClassifier
@@ -20,14 +21,6 @@ _BLOCK = 1 << 22
 def check_dtype(dtype: Any) -> None:
     if dtype not in DTYPES:
         raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}; choose one")
-
-
-def weights_of(model: LinearClassifier) -> dict[str, np.ndarray]:
-    """The weights of a fitted model under their names, without the underscore; rows are classes
-    or, in `embedding`, features.
-    """
-    names = ("embedding", "class_embedding") if hasattr(model, "embedding_") else ("coef",)
-    return {name: getattr(model, f"{name}_") for name in names}
 
 
 # --- fewer bytes --------------------------------------------------------------------------------
@@ -70,18 +63,19 @@ def pack_linear(
     tensors: dict[str, np.ndarray], model: LinearClassifier, dtype: str
 ) -> dict[str, Any]:
     """Put the arrays of a fitted model into `tensors`; what else there is, as JSON."""
-    header: dict[str, Any] = {"weights_dtype": dtype}
-    for name, weights in weights_of(model).items():
-        stored, scale = shrink(weights, dtype)
-        if name == "coef":
-            feature_major = stored.flags.f_contiguous and not stored.flags.c_contiguous
-            header["coef_layout"] = "feature-major" if feature_major else "class-major"
-            stored = stored.T if feature_major else stored
-        else:
-            header["rank"] = stored.shape[1]
+    weights = model.linear_model().weights
+    header: dict[str, Any] = {"weights_dtype": dtype, "weights": list(weights.names())}
+    feature_major = []
+    for name, array in weights.arrays().items():
+        stored, scale = shrink(array, dtype)
+        # The order of the axes in memory is that of training, which predictions need not copy.
+        if stored.flags.f_contiguous and not stored.flags.c_contiguous:
+            feature_major.append(name)
+            stored = stored.T
         tensors[name] = stored
         if scale is not None:
             tensors[f"{name}.scale"] = scale
+    header["transposed"] = feature_major
     tensors["intercept"] = np.asarray(model.intercept_)
     if hasattr(model, "exact_classes_"):
         header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
@@ -97,29 +91,33 @@ def unpack_linear(
     history: History,
 ) -> None:
     """Give the model what the file holds; ValueError where shapes do not fit together."""
-    n_classes, n_features = len(classes), header["n_features_in"]
-    shapes: dict[str, tuple[int, ...]] = {"intercept": (n_classes,)}
-    if "rank" in header:
-        shapes["embedding"] = (n_features, header["rank"])
-        shapes["class_embedding"] = (n_classes, header["rank"])
-    else:
-        shapes["coef"] = (n_classes, n_features)
-    for name, shape in shapes.items():
-        array = read_weights(name)
-        if name == "coef" and header["coef_layout"] == "feature-major":
-            array = array.T
-        if array.shape != shape:
-            raise ValueError(
-                f"{name} has shape {array.shape}, but {n_classes} classes and {n_features} "
-                f"features need {shape}"
-            )
-        if header.get("weights_dtype") == "int8" and name != "intercept":
-            scale = read(f"{name}.scale")
-            if scale.shape != shape[:1]:
-                raise ValueError(f"{name}.scale has shape {scale.shape}, not {shape[:1]}")
-        else:
-            scale = None
-        setattr(model, f"{name}_", expand(array, scale))
-    model.classes_, model.history_ = classes, history
+    shape = (len(classes), header["n_features_in"])
+    arrays = {name: _stored_array(name, read, read_weights, header) for name in header["weights"]}
+    weights = weights_from(arrays.get)
+    if weights.shape != shape:
+        raise ValueError(
+            f"the weights are for {weights.shape[0]} classes and {weights.shape[1]} features, and "
+            f"the file is of {shape[0]} and {shape[1]}"
+        )
+    intercept = read_weights("intercept")
+    if intercept.shape != shape[:1]:
+        raise ValueError(f"intercept has shape {intercept.shape}, not {shape[:1]}")
+    model.restore(weights, intercept.astype(np.float32, copy=False), classes, history)
     if "exact_classes" in header:
         model.exact_classes_ = unpack_labels(read, "exact_classes", header["exact_classes"])
+
+
+def _stored_array(
+    name: str, read: Tensors, read_weights: Tensors, header: dict[str, Any]
+) -> np.ndarray:
+    """One array of the weights in float32, in the order of axes that it was saved in."""
+    array = read_weights(name)
+    if array.ndim != 2:
+        raise ValueError(f"{name} has shape {array.shape}, not two axes")
+    array = array.T if name in header["transposed"] else array
+    if header["weights_dtype"] != "int8":
+        return expand(array, None)
+    scale = read(f"{name}.scale")
+    if scale.shape != array.shape[:1]:
+        raise ValueError(f"{name}.scale has shape {scale.shape}, not {array.shape[:1]}")
+    return expand(array, scale)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bigcat.kernels.sampled_normaliser import fill_log_probs
-from bigcat.linear.weights import Factors, Weights
+from bigcat.linear.weights import Weights
 from bigcat.machine import available_cores, map_on_threads
 from bigcat.numerics.random import new_state
 from bigcat.rows import as_rows, read_only
@@ -34,7 +33,7 @@ def proposal(intercept: np.ndarray) -> Alias:
 
 
 def sampled_log_probs(
-    coef: Weights,
+    weights: Weights,
     intercept: np.ndarray,
     table: Alias,
     X: Any,
@@ -48,30 +47,17 @@ def sampled_log_probs(
     for all of them.
     """
     n, n_features = X.shape
-    weights: np.ndarray
-    if isinstance(coef, Factors):
-        weights = coef.classes
-    else:
-        class_major = coef.flags.c_contiguous or not coef.flags.f_contiguous
-        weights = coef if class_major else coef.T
-    weights = read_only(np.ascontiguousarray(weights))
+    operands = weights.operands_in_place()
     intercepts = read_only(intercept)
     known = np.ascontiguousarray(known, np.int64)
     log_probs, std = np.empty(known.shape), np.empty(n)
     state = new_state(random_state)
 
     def task(rows: slice) -> None:
-        x = X[rows]
-        if isinstance(coef, Factors):
-            x = coef.embed(x)
-        elif not class_major:
-            x = scipy.sparse.csr_matrix(x)
-        elif scipy.sparse.issparse(x):
-            x = x.toarray()
-        rng = state.copy()
-        model = (as_rows(x, weights.dtype), weights, intercepts)
-        draws = (table, rng, rows.start, n_samples)
-        fill_log_probs(*model, *draws, known[rows], log_probs[rows], std[rows])
+        x = as_rows(operands.as_rows(X[rows]), operands.weights.dtype)
+        draws = (table, state.copy(), rows.start, n_samples)
+        out = (log_probs[rows], std[rows])
+        fill_log_probs(x, operands.weights, intercepts, *draws, known[rows], *out)
 
     size = max(1, _TASK // max(n_features, n_samples))
     tasks = [slice(a, min(a + size, n)) for a in range(0, n, size)]

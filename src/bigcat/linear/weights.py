@@ -1,97 +1,207 @@
-"""Weights as people see them, and as they are trained.
+"""Weights of a linear model as objects: what every kind of them can do.
 
-Weights of full rank are an array (n_classes, n_features), in training a view of it in the layout
-that goes with the rows (`bigcat._weights`).  Those of low rank are two factors, in training one
-array with the vectors of the classes and then those of the features (`bigcat._embedded`).
+A *kind* says how weights are kept before there are any: what they need, where training starts, in
+which array they are trained.  *Weights* are fitted ones: they have a shape, are scored with, saved
+and put in another order.  `full_rank` and `low_rank` are the two kinds; whatever differs between
+them is a method here, so that a third one is one file and a line in `linear/__init__.py`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from bigcat.rows import Problem, class_major, is_sparse, weights_shape
+from bigcat.rows import Problem, Sizes, read_only
+from bigcat.solvers import Solver
 
 
-@dataclass(frozen=True, eq=False)
-class Factors:
-    """Weights of low rank, ``classes @ features.T``; goes where an array of weights goes.
+class Operands(NamedTuple):
+    """What prediction kernels take."""
 
-    Parameters
-    ----------
-    classes : array of shape (n_classes, rank)
-    features : array of shape (n_features, rank)
-    """
+    weights: np.ndarray  # read-only: class-major for dense rows, feature-major for sparse ones
+    as_rows: Callable[[Any], Any]  # some rows of X in the form that goes with them
+    sparse: bool  # are those sparse?
 
-    classes: np.ndarray
-    features: np.ndarray
+
+class Weights(ABC):
+    """Fitted weights, (n_classes, n_features) whatever they are made of."""
 
     @property
+    @abstractmethod
     def shape(self) -> tuple[int, int]:
-        return len(self.classes), len(self.features)
+        """Classes and features."""
 
     @property
-    def rank(self) -> int:
-        return self.classes.shape[1]
+    @abstractmethod
+    def kind(self) -> WeightsKind: ...
+
+    @property
+    @abstractmethod
+    def class_vectors(self) -> np.ndarray:
+        """One vector per class; scores are its inner products with what `embed` gives."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays by the names that estimators and files give them; a row is a class or feature."""
+
+    @classmethod
+    @abstractmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names of `arrays`."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self: ...
+
+    @abstractmethod
+    def embed(self, X: Any) -> np.ndarray:
+        """Rows as dense vectors that meet the class vectors."""
+
+    @abstractmethod
+    def operands(self, sparse: bool, dtype: Any) -> Operands:
+        """For kernels that visit all classes of rows of that form, in that precision."""
+
+    @abstractmethod
+    def operands_in_place(self) -> Operands:
+        """For kernels that visit some classes: weights as they lie, rows in the form for that."""
+
+    @abstractmethod
+    def products(self, sparse: bool, dtype: Any) -> Callable[[Any], np.ndarray]:
+        """A function of some rows that gives their scores for all classes, without intercepts."""
+
+    @abstractmethod
+    def take(self, classes: np.ndarray) -> Self:
+        """A copy with the classes in another order."""
+
+    @abstractmethod
+    def reordered(self, places: np.ndarray, n_threads: int) -> Self:
+        """As `take`, but in place where a copy may not fit."""
+
+    def copy(self) -> Self:
+        return self.from_arrays({k: a.copy(order="K") for k, a in self.arrays().items()})
+
+    def astype(self, dtype: Any) -> Self:
+        """In another precision; no copy where it is right already."""
+        return self.from_arrays({k: a.astype(dtype, copy=False) for k, a in self.arrays().items()})
+
+    def __len__(self) -> int:
+        return self.shape[0]
 
     @property
     def size(self) -> int:
-        return self.classes.size + self.features.size
+        """How many numbers there are."""
+        return sum(array.size for array in self.arrays().values())
 
-    def __len__(self) -> int:
-        return len(self.classes)
-
-    def __getitem__(self, classes: Any) -> Factors:
-        return Factors(self.classes[classes], self.features)
-
-    def copy(self, order: str = "C") -> Factors:
-        return Factors(self.classes.copy(), self.features.copy())
-
-    def astype(self, dtype: Any, copy: bool = True) -> Factors:
-        return Factors(
-            self.classes.astype(dtype, copy=copy), self.features.astype(dtype, copy=copy)
-        )
-
-    def sum(self, dtype: Any = None) -> float:
-        return self.classes.sum(dtype=dtype) + self.features.sum(dtype=dtype)
-
-    def embed(self, X: Any) -> np.ndarray:
-        """``X @ features``, dense, whatever X is."""
-        return np.asarray(X @ self.features)
+    @property
+    def is_finite(self) -> bool:
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = sum(array.sum(dtype=np.float64) for array in self.arrays().values())
+        return bool(np.isfinite(total))
 
 
-Weights = np.ndarray | Factors
+@dataclass(frozen=True)
+class WeightsKind(ABC):
+    """How weights are kept: everything about them that is known before there are any."""
+
+    #: Are rows scaled to a mean length of 1 before they are scored?
+    scales_rows: ClassVar[bool]
+    #: Are scores linear in the weights?
+    linear_scores: ClassVar[bool]
+    #: Do classes and features have vectors, which may be moved as a whole?
+    has_vectors: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def rank(self) -> int | None:
+        """Of the scores; None for full rank."""
+
+    @abstractmethod
+    def n_weights(self, n_features: int, n_classes: int) -> int: ...
+
+    @abstractmethod
+    def working_dtype(self, dtype: Any, n_features: int, n_classes: int) -> type:
+        """In which numbers to train, for X of that type; fitted weights are float32 always."""
+
+    # Before training, and after
+
+    @abstractmethod
+    def start(self, problem: Problem, random: bool, random_state: np.random.RandomState) -> Weights:
+        """Weights to start from: zeros where they can be, or the papers' small random ones."""
+
+    @abstractmethod
+    def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
+        """Majors and minors of the array in training."""
+
+    @abstractmethod
+    def as_trained(self, weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
+        """Weights in the layout and precision of training; a view where they are in it already."""
+
+    @abstractmethod
+    def as_weights(self, trained: np.ndarray, problem: Problem, for_good: bool = False) -> Weights:
+        """The inverse of `as_trained`, a view as far as can be.
+
+        `for_good` says that `trained` will not be trained on.
+        """
+
+    @abstractmethod
+    def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
+        """A solver's memory from the layout of training to one for all forms of rows, or back."""
+
+    # Inside training
+
+    @abstractmethod
+    def rows_of_thread(self, problem: Problem) -> Any:
+        """Rows as kernels walk over them, with scratch memory of a thread's own."""
+
+    @abstractmethod
+    def sees_dense_rows(self, sizes: Sizes) -> bool:
+        """Do classes meet dense vectors, rows or embeddings?"""
+
+    @abstractmethod
+    def majors_of_row(self, sizes: Sizes, n_classes: int) -> int:
+        """The most majors that a row can touch when it looks at so many classes."""
+
+    # L-BFGS: weights as one float64 matrix
+
+    @abstractmethod
+    def as_matrix(self, weights: Weights, problem: Problem) -> np.ndarray: ...
+
+    @abstractmethod
+    def of_matrix(self, matrix: np.ndarray, problem: Problem) -> Weights: ...
+
+    @abstractmethod
+    def scores(self, matrix: np.ndarray, x: Any, problem: Problem) -> np.ndarray:
+        """Of some rows for all classes, without intercepts."""
+
+    @abstractmethod
+    def add_gradient(
+        self,
+        gradient: np.ndarray,
+        matrix: np.ndarray,
+        x: Any,
+        slopes: np.ndarray,
+        problem: Problem,
+    ) -> None:
+        """Add to `gradient` that of ``sum(slopes * scores)`` in the matrix."""
+
+    def check_solver(self, solver: Solver) -> None:
+        """Raise for a solver whose steps are made for another kind."""
+        if solver.needs_vectors and not self.has_vectors:
+            raise ValueError(
+                f"{solver!r} moves vectors of classes and features, which a full rank does not "
+                "have; set rank, or take per='coordinate'"
+            )
+        if solver.needs_linear_scores and not self.linear_scores:
+            raise ValueError(
+                f"rank={self.rank} does not go with solver={solver.name!r}, whose steps are solved "
+                "for scores that are linear in the weights; take solver='adagrad' or rank=None"
+            )
 
 
-def trained_shape(problem: Problem) -> tuple[int, int]:
-    """Shape of the weights in training."""
-    if problem.rank is None:
-        return weights_shape(problem.rows, problem.n_features, problem.n_classes)
-    return problem.n_classes + problem.n_features, problem.rank
-
-
-def as_trained(weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
-    """Weights in the layout and precision of training; a view where they are in it already."""
-    if isinstance(weights, Factors):
-        vectors = np.empty(trained_shape(problem), dtype)
-        vectors[: problem.n_classes] = weights.classes
-        vectors[problem.n_classes :] = weights.features / weights.features.dtype.type(problem.unit)
-        return vectors
-    oriented = weights.T if is_sparse(problem.rows) else weights
-    return np.ascontiguousarray(oriented, dtype=dtype)
-
-
-def as_public(trained: np.ndarray, problem: Problem, for_good: bool = False) -> Weights:
-    """The inverse of `as_trained`: a view, but for the features' vectors.
-
-    `for_good` makes those a view too, after which `trained` cannot be trained on.
-    """
-    if problem.rank is None:
-        return class_major(trained, problem.rows)
-    classes, features = trained[: problem.n_classes], trained[problem.n_classes :]
-    features = np.multiply(
-        features, features.dtype.type(problem.unit), out=features if for_good else None
-    )
-    return Factors(classes, features)
+def contiguous(array: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """A read-only C-ordered view, or copy where it must be: what kernels take."""
+    return read_only(np.ascontiguousarray(array, dtype=dtype))

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bigcat.compile import kernel
+from bigcat.part import Part
 from bigcat.verbs import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
 
+#: How class probabilities can be computed.
+PROBABILITIES = ("quadrature", "importance")
 
-@dataclass(frozen=True)
-class Noise:
+
+@dataclass(frozen=True, repr=False)
+class Noise(Part):
     """Additive noise of the utilities: ``y = argmax_k score_k + noise_k``.
+
+    Parameters
+    ----------
+    probabilities : {"quadrature", "importance"}, default="quadrature"
+        How class probabilities are computed where they have no closed form: exact to rounding, or
+        by the papers' importance sampler, to reproduce their figures.
 
     Notes
     -----
@@ -25,6 +35,23 @@ class Noise:
     name: ClassVar[str]
     #: Family of the variational distribution that augment-and-reduce uses with this noise.
     variational: ClassVar[str] = "gaussian"
+    #: Is the model the softmax, with probabilities and bounds in closed form?
+    softmax: ClassVar[bool] = False
+    #: Do its tails fall faster than exponentially, so that steps have to be shorter?
+    light_tails: ClassVar[bool] = False
+    probabilities: str = field(default="quadrature", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.probabilities not in PROBABILITIES:
+            raise ValueError(
+                f"probabilities={self.probabilities!r} is not known; choose one of "
+                f"{', '.join(map(repr, PROBABILITIES))}"
+            )
+
+    @property
+    def in_closed_form(self) -> bool:
+        """Do predictions take the softmax's own formula?"""
+        return self.softmax and self.probabilities != "importance"
 
     def lower(self) -> Any:
         """Tag of this noise below the seam."""

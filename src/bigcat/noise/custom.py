@@ -28,7 +28,7 @@ ScalarFunction = Callable[[float], float]
 _PROBES = np.array([-3.0, -0.7, 0.0, 0.4, 2.5])
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class CustomNoise(Noise):
     """Noise given by plain Python functions of one number.
 
@@ -43,6 +43,8 @@ class CustomNoise(Noise):
         Log of the distribution function and its derivative.
     log_pdf, log_pdf_grad : callable
         Log of the density and its derivative.
+    probabilities : {"quadrature", "importance"}, default="quadrature"
+        As in `Noise`.
 
     Examples
     --------
@@ -69,8 +71,12 @@ class CustomNoise(Noise):
         log_cdf_grad: ScalarFunction,
         log_pdf: ScalarFunction,
         log_pdf_grad: ScalarFunction,
+        *,
+        probabilities: str = "quadrature",
     ) -> None:
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "probabilities", probabilities)
+        self.__post_init__()
         object.__setattr__(self, "functions", (log_cdf, log_cdf_grad, log_pdf, log_pdf_grad))
 
     def lower(self) -> CustomTag:

@@ -13,7 +13,7 @@ class GaussianTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gaussian(Noise):
     """Standard Gaussian noise, which makes the model the multinomial probit.
 
@@ -25,6 +25,7 @@ class Gaussian(Noise):
     """
 
     name: ClassVar[str] = "gaussian"
+    light_tails: ClassVar[bool] = True
 
     def lower(self) -> GaussianTag:
         return GaussianTag()

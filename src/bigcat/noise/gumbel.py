@@ -13,7 +13,7 @@ class GumbelTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gumbel(Noise):
     """Standard Gumbel noise, which makes the model the softmax.
 
@@ -25,6 +25,7 @@ class Gumbel(Noise):
     """
 
     name: ClassVar[str] = "gumbel"
+    softmax: ClassVar[bool] = True
 
     def lower(self) -> GumbelTag:
         return GumbelTag()

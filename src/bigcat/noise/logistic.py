@@ -13,7 +13,7 @@ class LogisticTag(NamedTuple):
     unit: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Logistic(Noise):
     """Standard logistic noise: the multinomial logistic model of augment and reduce.
 

@@ -8,7 +8,7 @@ from bigcat.rows.blocks import add_features
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
-from bigcat.rows.problem import Problem
+from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "EmbeddedRows",
     "Problem",
     "Rows",
+    "Sizes",
     "SparseRows",
     "add_features",
     "as_rows",

@@ -48,9 +48,9 @@ class EmbeddedRows(NamedTuple):
     back: np.ndarray  # (rank,)
 
 
-def embedded(problem: Problem) -> EmbeddedRows:
+def embedded(problem: Problem, rank: int) -> EmbeddedRows:
     """A problem's rows for one thread."""
-    rank, dtype = problem.rank or 0, problem.rows.values.dtype
+    dtype = problem.rows.values.dtype
     # A line of the cache and more beyond what is used: threads must not share any.
     hidden, back = np.zeros(rank + 33, dtype)[: rank + 1], np.zeros(rank + 32, dtype)[:rank]
     return EmbeddedRows(problem.rows, problem.n_classes, problem.unit, hidden, back)

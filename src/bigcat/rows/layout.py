@@ -8,9 +8,9 @@ from bigcat.compile import kernel
 from bigcat.rows.forms import Rows, is_sparse
 
 
-def weights_shape(rows: Rows, n_features: int, n_classes: int) -> tuple[int, int]:
-    """Shape of the weights that go with these rows."""
-    return (n_features, n_classes) if is_sparse(rows) else (n_classes, n_features)
+def weights_shape(sparse: bool, n_features: int, n_classes: int) -> tuple[int, int]:
+    """Shape of the weights that go with sparse or dense rows."""
+    return (n_features, n_classes) if sparse else (n_classes, n_features)
 
 
 def class_major(weights: np.ndarray, rows: Rows) -> np.ndarray:

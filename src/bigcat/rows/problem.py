@@ -1,14 +1,35 @@
-"""What a fit is about: the rows, their labels and weights."""
+"""What a fit is about: the rows, their labels and weights, and how large they are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 
-from bigcat.rows.forms import Rows
+from bigcat.rows.forms import Rows, is_sparse
 from bigcat.rows.sums import squared_norms
+
+
+class Sizes(NamedTuple):
+    """How large a problem is: all that choices and forecasts go by."""
+
+    n_rows: int
+    n_features: int
+    n_classes: int
+    n_values: int  # non-zeros, or all entries of dense rows
+    sparse: bool
+    row_values: int = 0  # the most non-zeros of a row; of dense rows, all
+
+    @classmethod
+    def of(cls, X: Any, n_classes: int) -> Self:
+        """Those of checked data."""
+        if scipy.sparse.issparse(X):
+            most = int(np.diff(X.indptr).max(initial=1))
+            return cls(X.shape[0], X.shape[1], n_classes, X.nnz, True, most)
+        return cls(X.shape[0], X.shape[1], n_classes, X.size, False, X.shape[1])
 
 
 @dataclass(frozen=True)
@@ -22,12 +43,21 @@ class Problem:
     n_classes: int
     l2: float = 0.0
     fit_intercept: bool = True
-    rank: int | None = None  # of the scores; None where each class has a weight for each feature
+    unit_rows: bool = False  # are rows multiplied by `unit` before they are scored?
     head: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # kept exact
 
     @property
     def n_rows(self) -> int:
         return len(self.labels)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        sparse = is_sparse(self.rows)
+        most = self.n_features
+        if is_sparse(self.rows):
+            most = int(np.diff(self.rows.indptr).max(initial=1))
+        n_values = self.rows.values.size
+        return Sizes(self.n_rows, self.n_features, self.n_classes, n_values, sparse, most)
 
     @cached_property
     def mean_size(self) -> float:
@@ -39,11 +69,11 @@ class Problem:
     @property
     def scored_size(self) -> float:
         """Mean |x|^2 of the rows as they are scored: 1 where they are multiplied by `unit`."""
-        return self.mean_size if self.rank is None else 1.0
+        return 1.0 if self.unit_rows else self.mean_size
 
     @property
     def unit(self) -> float:
-        """What rows are multiplied by before they are embedded, so that their mean |x|^2 is 1."""
+        """What makes the rows' mean |x|^2 1."""
         return self.mean_size**-0.5
 
     def class_weights(self) -> np.ndarray:

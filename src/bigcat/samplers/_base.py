@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +12,22 @@ import scipy.sparse
 
 from bigcat.compile import device, kernel
 from bigcat.numerics import random as _random
+from bigcat.part import Part
 from bigcat.rows import Problem, as_rows
 from bigcat.verbs import draw
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """Which other classes a step looks at, and how many classes each of them stands for."""
+@dataclass(frozen=True, repr=False)
+class Sampler(Part):
+    """Which other classes a step looks at, and how many classes each of them stands for.
+
+    Parameters
+    ----------
+    exact_classes : int or sequence of labels, default=0
+        Classes that every row looks at, beside those drawn; a number takes that many of the most
+        frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
+        softmax exact (its equation 6).
+    """
 
     name: ClassVar[str]
     #: One line for tables.
@@ -26,6 +37,55 @@ class Sampler:
 
     #: May all rows of a batch share a draw, since it depends on none of them?
     shared: ClassVar[bool] = False
+    #: Does a draw give every other class?
+    all_classes: ClassVar[bool] = False
+    exact_classes: Any = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exact_classes", _checked_classes(self.exact_classes))
+
+    @classmethod
+    def with_draws(cls, n_negatives: int) -> Sampler:
+        """One that draws so many classes, where it draws any."""
+        known = "n_negatives" in {field.name for field in fields(cls)}
+        return cls(**{"n_negatives": n_negatives}) if known else cls()
+
+    @property
+    def n_exact(self) -> int:
+        """How many `exact_classes` there are."""
+        chosen = self.exact_classes
+        return chosen if isinstance(chosen, int) else len(chosen)
+
+    @property
+    def n_drawn(self) -> int | None:
+        """Draws for a row; None where there are none."""
+        return getattr(self, "n_negatives", None)
+
+    def head_of(
+        self, frequencies: np.ndarray, number_of: Callable[[Any], np.ndarray]
+    ) -> np.ndarray:
+        """Numbers of the `exact_classes`, sorted.
+
+        Parameters
+        ----------
+        frequencies : (n_classes,) array
+        number_of : callable
+            Turns labels into their numbers; ValueError for one that is not known.
+        """
+        chosen = self.exact_classes
+        if isinstance(chosen, int):
+            most = np.argsort(-frequencies, kind="stable")[:chosen]
+            return np.sort(most).astype(np.int64)
+        try:
+            return np.unique(number_of(chosen))
+        except ValueError as error:
+            raise ValueError(
+                f"exact_classes={list(chosen)!r} holds labels that y does not; give labels of y, "
+                "or a number of classes"
+            ) from error
+
+    def check_rows(self, sparse: bool) -> None:
+        """Raise for rows of a form that it cannot draw by."""
 
     def lower(self, problem: Problem) -> Any:
         """Tag below the seam; the classes of ``problem.head`` are always in and come first."""
@@ -92,6 +152,17 @@ class Sampler:
         state = _random.new_state(np.random.RandomState(seed))
         n = sample_many(self.lower(problem), state, rows, row, label, classes, counts)
         return classes[0, :n], counts[0, :n]
+
+
+def _checked_classes(chosen: Any) -> int | tuple[Any, ...]:
+    """A number, or a tuple of labels, which can be compared and stored."""
+    if isinstance(chosen, numbers.Integral) and not isinstance(chosen, bool) and chosen >= 0:
+        return int(chosen)
+    if chosen is None or isinstance(chosen, numbers.Number | str):
+        raise ValueError(
+            f"exact_classes={chosen!r} must be a whole number of at least 0 or a list of labels"
+        )
+    return tuple(np.asarray(chosen).tolist())
 
 
 def _copied(scratch: Any) -> Any:

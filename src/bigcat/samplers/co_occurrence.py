@@ -29,7 +29,7 @@ class CoOccurrenceTag(NamedTuple):
     q: np.ndarray  # scratch: their probabilities
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CoOccurrence(Sampler):
     """`n_negatives` draws among the classes of training rows that share a feature with the row.
 
@@ -78,6 +78,7 @@ class CoOccurrence(Sampler):
     uniform: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_mixture(self.power, self.uniform)
         if self.n_features < 1:
             raise ValueError(
@@ -91,14 +92,18 @@ class CoOccurrence(Sampler):
                 "0.05"
             )
 
-    def lower(self, problem: Problem) -> CoOccurrenceTag:
-        rows = problem.rows
-        if not is_sparse(rows):
+    def check_rows(self, sparse: bool) -> None:
+        if not sparse:
             raise ValueError(
                 f"sampler={self.name!r} draws classes by the features that a row has and needs "
-                f"sparse rows, not a dense array with {problem.n_features} columns; pass "
-                "scipy.sparse.csr_array(X), or take sampler='frequency'"
+                "sparse rows, not a dense array; pass scipy.sparse.csr_array(X), or take "
+                "sampler='frequency'"
             )
+
+    def lower(self, problem: Problem) -> CoOccurrenceTag:
+        rows = problem.rows
+        self.check_rows(is_sparse(rows))
+        assert is_sparse(rows)
         q = mixture(problem.class_weights(), self.power, self.uniform, problem.head)
         n_drawn = self.n_negatives if q.any() else 0
         index = feature_index(problem, rows, self.n_features)

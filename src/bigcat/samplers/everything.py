@@ -18,7 +18,7 @@ class EverythingTag(NamedTuple):
     head: np.ndarray  # visited first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Everything(Sampler):
     """All other classes: what the exact method needs, at a cost that grows with their number.
 
@@ -32,6 +32,7 @@ class Everything(Sampler):
     name: ClassVar[str] = "everything"
     promise: ClassVar[str] = "all other classes; cost grows with their number"
     shared: ClassVar[bool] = True
+    all_classes: ClassVar[bool] = True
 
     def lower(self, problem: Problem) -> EverythingTag:
         return EverythingTag(problem.n_classes, problem.head)

@@ -25,7 +25,7 @@ class FrequencyTag(NamedTuple):
     seen: Places
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Frequency(Sampler):
     """`n_negatives` draws by class frequency to a power, mixed with a share of uniform draws.
 
@@ -59,6 +59,7 @@ class Frequency(Sampler):
     uniform: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
@@ -74,7 +75,7 @@ class Frequency(Sampler):
         return ALIAS_BYTES * n_classes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stratified(Sampler):
     """The `n_head` most frequent classes always, and `n_negatives` draws from the others.
 
@@ -107,6 +108,7 @@ class Stratified(Sampler):
     uniform: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
@@ -123,7 +125,7 @@ class Stratified(Sampler):
         return ALIAS_BYTES * n_classes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shared(Frequency):
     """The draws of `Frequency`, the same for all rows of a batch.
 

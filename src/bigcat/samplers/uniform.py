@@ -32,7 +32,7 @@ class HeadAndUniformTag(NamedTuple):
     pool: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Uniform(Sampler):
     """`n_negatives` of the other classes, each set of them equally likely.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bigcat.files.linear import check_dtype, expand, shrink, weights_of
+from bigcat.files.linear import check_dtype, expand, shrink
 
 if TYPE_CHECKING:
     from bigcat.estimators import LinearClassifier
@@ -43,10 +43,13 @@ def compressed(model: LinearClassifier, dtype: str) -> LinearClassifier:
     check_dtype(dtype)
     _check_linear(model)
     rounded = copy.copy(model)
-    for name, weights in weights_of(model).items():
-        again = expand(*shrink(weights, dtype))
-        setattr(rounded, f"{name}_", again.copy(order="K") if again is weights else again)
-    rounded.intercept_ = model.intercept_.copy()
+    weights = model.linear_model().weights
+    arrays = {}
+    for name, array in weights.arrays().items():
+        again = expand(*shrink(array, dtype))
+        arrays[name] = again.copy(order="K") if again is array else again
+    history, intercept = model.history_, model.intercept_.copy()
+    rounded.restore(weights.from_arrays(arrays), intercept, model.classes_, history)
     rounded.__dict__.pop("_resume", None)  # a solver's state, which belongs to the other's weights
     return rounded
 
@@ -97,7 +100,7 @@ def storage_loss(model: LinearClassifier, X: Any, y: Any, dtype: str) -> dict[st
 
 def _bytes(model: LinearClassifier, dtype: str) -> int:
     total = model.intercept_.nbytes
-    for weights in weights_of(model).values():
+    for weights in model.linear_model().weights.arrays().values():
         scales = 4 * len(weights) if dtype == "int8" else 0
         total += weights.size * np.dtype(dtype).itemsize + scales
     return total

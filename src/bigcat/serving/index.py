@@ -12,11 +12,11 @@ import time
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+from sklearn.utils import check_random_state
 
 from bigcat.estimators import LinearClassifier
-from bigcat.linear.scores import check_k, score_blocks, top_k
-from bigcat.linear.weights import Factors, Weights
+from bigcat.estimators.inputs import check_for_prediction
+from bigcat.linear.top_k import best_columns, check_k
 from bigcat.machine import available_cores
 
 __all__ = ["TopKIndex", "require_usearch"]
@@ -96,15 +96,16 @@ class TopKIndex:
         _check_number("connectivity", connectivity)
         _check_number("build_expansion", build_expansion)
         _check_number("expansion", expansion)
-        weights = model._weights()
-        if not isinstance(weights, Factors) and weights.shape[1] > MOST_FEATURES:
+        linear = model.linear_model()
+        vectors = linear.weights.class_vectors
+        if vectors.shape[1] > MOST_FEATURES:
             raise ValueError(
-                f"the model is of full rank with {weights.shape[1]:,} features, and vectors of "
-                f"more than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
+                f"the model's classes have {vectors.shape[1]:,} weights each, and vectors of more "
+                f"than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
             )
         self.model = model
         self.n_threads = n_threads or available_cores()
-        vectors, intercept = _class_vectors(weights), model.intercept_ - model.intercept_.mean()
+        intercept = model.intercept_ - model.intercept_.mean()
         squares = np.einsum("ij,ij->i", vectors, vectors)
         # The intercepts may be divided by what stands in the place of the 1.  Were they larger than
         # the other coordinates, neighbours would be classes that are as frequent as each other.
@@ -146,7 +147,7 @@ class TopKIndex:
 
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """About the `k` best classes of each row, best first, and their scores, both (n, k)."""
-        columns, scores = self._search(self.model._check_for_prediction(X), k)
+        columns, scores = self._search(check_for_prediction(self.model, X), k)
         return self.model.classes_[columns], scores
 
     def predict_top_k(
@@ -171,10 +172,13 @@ class TopKIndex:
         std : array of shape (n,), if asked for
             Standard error of a row's log-probabilities.
         """
-        X = self.model._check_for_prediction(X)
-        self.model._check_sampling(n_samples)
+        X = check_for_prediction(self.model, X)
+        linear = self.model.linear_model()
+        linear.check_sampling(n_samples)
         columns, _scores = self._search(X, k)
-        log_probs, std = self.model._sampled_log_probs(X, columns, n_samples, random_state)
+        log_probs, std = linear.sampled_log_proba_of(
+            X, columns, n_samples, check_random_state(random_state)
+        )
         classes = self.model.classes_[columns]
         return (classes, log_probs, std) if return_std else (classes, log_probs)
 
@@ -203,18 +207,15 @@ class TopKIndex:
 
     def _search(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of about the best classes and their scores, (n, k)."""
-        weights, intercept = self.model._weights(), self.model.intercept_
-        check_k(k, len(weights))
-        vectors = _class_vectors(weights)
+        linear = self.model.linear_model()
+        check_k(k, linear.n_classes)
+        vectors, intercept = linear.weights.class_vectors, linear.intercept
         columns = np.empty((X.shape[0], k), np.int64)
         scores = np.empty((X.shape[0], k), np.float32)
         for start in range(0, X.shape[0], _BLOCK):
             rows = slice(start, min(start + _BLOCK, X.shape[0]))
             x = X if X.shape[0] <= _BLOCK else X[rows]  # a slice of sparse rows is a copy
-            if isinstance(weights, Factors):
-                x = weights.embed(x)
-            elif scipy.sparse.issparse(x):
-                x = x.toarray()
+            x = linear.weights.embed(x)
             found, counts = self._nearest(x, k)
             values = (vectors[found] @ x[:, :, None])[:, :, 0] + intercept[found]
             order = np.argsort(-values, axis=1, kind="stable")
@@ -222,9 +223,9 @@ class TopKIndex:
             scores[rows] = np.take_along_axis(values, order, axis=1)
             short = start + np.flatnonzero(counts < k)
             if len(short):  # the graph has parts that a search cannot reach
-                blocks = score_blocks(X[short], weights, intercept)
-                every = np.arange(len(weights))
-                columns[short], scores[short] = top_k(blocks, lambda s: s, every, k)
+                every = np.concatenate([s for _, s in linear.score_blocks(X[short])])
+                columns[short] = best_columns(every, k)
+                scores[short] = np.take_along_axis(every, columns[short], axis=1)
         return columns, scores
 
     def _nearest(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -242,7 +243,3 @@ class TopKIndex:
 def _check_number(name: str, value: int) -> None:
     if not isinstance(value, int) or value < 2:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 2")
-
-
-def _class_vectors(weights: Weights) -> np.ndarray:
-    return weights.classes if isinstance(weights, Factors) else weights

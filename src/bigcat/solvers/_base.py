@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
+from bigcat.part import Part
 from bigcat.rows import Problem
 
 
@@ -38,8 +39,8 @@ def steps_to_zero(schedule: str, n_steps: int) -> float:
     return float(n_steps) if schedule == "linear" else math.inf
 
 
-@dataclass(frozen=True)
-class Solver:
+@dataclass(frozen=True, repr=False)
+class Solver(Part):
     """How parameters move."""
 
     name: ClassVar[str]
@@ -57,6 +58,10 @@ class Solver:
     implicit: ClassVar[bool] = False
     #: Does it shorten a row's step by what the row can gain, for which it has to know |x|^2 too?
     damped: ClassVar[bool] = False
+    #: Are its steps the rate times the gradient and nothing else, local parameters the bound's?
+    plain: ClassVar[bool] = False
+    #: Can it move the means of a posterior: by coordinate, local parameters the bound's?
+    moves_posteriors: ClassVar[bool] = False
     #: Bounds and noises that it can move; None for all.
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None
@@ -72,6 +77,46 @@ class Solver:
         return self.default_batch_size if asked == "auto" else int(asked)
 
     @property
+    def rate(self) -> float | None:
+        """The learning rate; None for a solver without one."""
+        return getattr(self, "learning_rate", None)
+
+    def at_rate(self, rate: float) -> Self:
+        """The same at another learning rate."""
+        return replace(self, **{"learning_rate": rate})
+
+    def at_constant_rate(self) -> Self:
+        """The same for passes of which it is not known how many more will come."""
+        return self
+
+    @classmethod
+    def takes_bound(cls, name: str) -> bool:
+        return cls.bounds is None or name in cls.bounds
+
+    @classmethod
+    def takes_noise(cls, name: str) -> bool:
+        return cls.noises is None or name in cls.noises
+
+    def unwatched(self) -> Self:
+        """The same where no held-out rows say when to stop."""
+        return self
+
+    @property
+    def averages(self) -> bool:
+        """Does it fit an average of the weights along the way?"""
+        return False
+
+    @property
+    def weight_radius(self) -> float:
+        """Radius of the ball that the weights are kept in."""
+        return math.inf
+
+    @property
+    def needs_linear_scores(self) -> bool:
+        """Are its steps solved for scores that are linear in the weights?"""
+        return self.implicit or self.weight_radius < math.inf
+
+    @property
     def needs_vectors(self) -> bool:
         """Does it move the vectors of classes and features as a whole, so that it needs a rank?"""
         return False
@@ -79,6 +124,11 @@ class Solver:
     def state_width(self, width: int) -> int:
         """Numbers that it remembers for each row of the weights, which have that width."""
         return width if self.has_state else 0
+
+    @property
+    def arrays_held(self) -> int:
+        """Arrays of the size of the weights, where it keeps them itself."""
+        return 0
 
     def lower(self) -> Any:
         """Tag below the seam."""
@@ -97,9 +147,8 @@ class Solver:
         raise TypeError(f"{type(self).__name__} has no rates to try")
 
     def __post_init__(self) -> None:
-        rate = getattr(self, "learning_rate", 1.0)
-        if not rate > 0.0:
-            raise ValueError(f"learning_rate={rate!r} must be above 0")
+        if self.rate is not None and not self.rate > 0.0:
+            raise ValueError(f"learning_rate={self.rate!r} must be above 0")
 
 
 class DivergedError(FloatingPointError):

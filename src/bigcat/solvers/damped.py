@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from bigcat.compile import device, implement
@@ -20,7 +20,7 @@ class DampedTag(NamedTuple):
     n_steps: float  # until the rate is zero; infinity for a constant rate
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Damped(Solver):
     """Plain steps with a relative rate, each shortened to what the row itself can gain by it.
 
@@ -51,6 +51,7 @@ class Damped(Solver):
     promise: ClassVar[str] = "rate in units of the rows; little to tune"
     linear: ClassVar[bool] = True
     damped: ClassVar[bool] = True
+    plain: ClassVar[bool] = True
     default_batch_size: ClassVar[int] = 1
     if_diverged: ClassVar[str] = "lower learning_rate"
     learning_rate: float = 1.0
@@ -60,6 +61,16 @@ class Damped(Solver):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_schedule(self.schedule)
+
+    @property
+    def averages(self) -> bool:
+        return self.average
+
+    def at_constant_rate(self) -> Damped:
+        return replace(self, schedule="constant")
+
+    def unwatched(self) -> Damped:
+        return replace(self, schedule="linear", average=False)
 
     def rates_to_try(self) -> Rates:
         if self.schedule == "constant":

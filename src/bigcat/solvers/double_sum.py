@@ -30,7 +30,7 @@ class UMaxTag(NamedTuple):
     local_bound: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DoubleSumSolver(Solver):
     """What the solvers of the double sum share: plain steps, one u a row."""
 
@@ -40,7 +40,7 @@ class DoubleSumSolver(Solver):
     default_batch_size: ClassVar[int] = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Vanilla(DoubleSumSolver):
     """Plain gradient steps on the weights and on the row's u = log eta (equation 7).
 
@@ -74,7 +74,7 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
     return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UMax(DoubleSumSolver):
     """Vanilla steps after u was raised to where the sampled classes alone would have it.
 
@@ -118,6 +118,10 @@ class UMax(DoubleSumSolver):
         for name in ("threshold", "local_bound", "weight_bound"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be above 0")
+
+    @property
+    def weight_radius(self) -> float:
+        return self.weight_bound
 
     def batch_size(self, asked: int | str) -> int:
         size = super().batch_size(asked)

@@ -45,7 +45,7 @@ class ImplicitTag(NamedTuple):
     decay: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Implicit(DoubleSumSolver):
     """Proximal steps on the weights and the row's u = log eta together.
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from bigcat.solvers._base import Solver
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LBFGS(Solver):
     """Limited-memory BFGS (scipy), in float64, local parameters at their optimum.
 
@@ -23,3 +23,7 @@ class LBFGS(Solver):
     promise: ClassVar[str] = "the optimum itself; every pass visits all rows and classes"
     stochastic: ClassVar[bool] = False
     memory: int = 10
+
+    @property
+    def arrays_held(self) -> int:
+        return 2 * self.memory + 8  # its pairs of vectors, and work arrays

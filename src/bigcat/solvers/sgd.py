@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from bigcat.compile import implement
@@ -40,7 +40,7 @@ class SGDTag(NamedTuple):
     decay: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adaptive(Solver):
     """The step sequence of augment and reduce (after Kucukelbir et al., 2017).
 
@@ -60,6 +60,7 @@ class Adaptive(Solver):
     promise: ClassVar[str] = "the step sequence of augment and reduce"
     has_state: ClassVar[bool] = True
     gradient: ClassVar[str] = "sum"
+    moves_posteriors: ClassVar[bool] = True
     learning_rate: float = 0.02
     decay: float = 0.9
     decay_every: int = 2000
@@ -89,7 +90,7 @@ def _(solver, rate, state, j):
     return rate / (1.0 + math.sqrt(state[j]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AdaGrad(Solver):
     """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` a coordinate.
 
@@ -113,6 +114,7 @@ class AdaGrad(Solver):
     name: ClassVar[str] = "adagrad"
     promise: ClassVar[str] = "step sizes by coordinate; little to tune"
     has_state: ClassVar[bool] = True
+    moves_posteriors: ClassVar[bool] = True
     learning_rate: float = 0.1
     decay: float = 1.0
     schedule: str = "constant"
@@ -126,6 +128,9 @@ class AdaGrad(Solver):
             raise ValueError(f"per={self.per!r} must be 'coordinate' or 'vector'")
         if not self.power > 0.0:
             raise ValueError(f"power={self.power!r} must be above 0")
+
+    def at_constant_rate(self) -> AdaGrad:
+        return replace(self, schedule="constant")
 
     @property
     def needs_vectors(self) -> bool:
@@ -190,7 +195,7 @@ def _(solver, rate, state, j):
     return rate / (math.sqrt(state[0]) + _ROUNDING)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SGD(Solver):
     """Plain stochastic gradient steps on the mean of the batch.
 
@@ -206,6 +211,8 @@ class SGD(Solver):
     name: ClassVar[str] = "sgd"
     promise: ClassVar[str] = "plain steps; no memory beside the weights"
     linear: ClassVar[bool] = True
+    plain: ClassVar[bool] = True
+    moves_posteriors: ClassVar[bool] = True
     learning_rate: float = 0.5
     decay: float = 0.9
 

@@ -15,9 +15,10 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.solvers import LBFGS
-from bigcat.training.fit import Outcome, mean_log_likelihood
+from bigcat.linear import LinearModel
+from bigcat.training.fit import Outcome
 from bigcat.training.recipe import Recipe
+from bigcat.training.sample import Sample
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
@@ -27,7 +28,7 @@ PATIENCE = 2
 
 
 def check(recipe: Recipe) -> None:
-    if not isinstance(recipe.parts.solver, LBFGS):
+    if recipe.parts.solver.stochastic:
         raise ValueError(
             "l2='path' fits all ridges of a path by L-BFGS, and here the solver is "
             f"{recipe.parts.solver.name!r}; set solver='lbfgs' (the default up to 2,000 rows), or "
@@ -38,7 +39,7 @@ def check(recipe: Recipe) -> None:
 def choose(
     recipe: Recipe,
     fit: Callable[[Recipe], Outcome],
-    validation: tuple[Any, Any, Any],
+    validation: Sample,
     share: float,
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe with the best ridge, and a report for people.
@@ -47,8 +48,8 @@ def choose(
     ----------
     fit : callable
         Called with a recipe; rows are those not held out.
-    validation : tuple
-        Rows, labels and row weights to choose by.
+    validation : Sample
+        To choose by.
     share : float
         Of all rows in those of the trials: a ridge on a sum is the stronger the shorter that is.
     """
@@ -59,8 +60,8 @@ def choose(
         with warnings.catch_warnings():  # the fit that counts may still give it
             warnings.simplefilter("ignore", ConvergenceWarning)
             outcome = fit(replace(recipe, l2=share * l2, early_stopping=False))
-        noise, coef, intercept = recipe.parts.noise, outcome.coef, outcome.intercept
-        value = mean_log_likelihood(noise, validation, coef, intercept)
+        model = LinearModel(outcome.weights, outcome.intercept, recipe.parts.noise)
+        value = model.mean_log_likelihood(*validation)
         tried.append({"l2": l2, "log_likelihood": value})
         if best < 0 or value > tried[best]["log_likelihood"]:
             best = len(tried) - 1

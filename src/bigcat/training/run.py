@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bigcat.linear.labels import encode
-from bigcat.linear.weights import Factors, Weights
 from bigcat.machine import available_cores
-from bigcat.rows import Problem, as_rows, gather_majors, gather_minors
-from bigcat.training import ridge_path as _ridge_path
-from bigcat.training.fit import Before, Fit, Outcome
+from bigcat.rows import Problem, as_rows
+from bigcat.training import ridge_path
+from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
-from bigcat.training.holding_out import hold_out
-from bigcat.training.memory import working_dtype
 from bigcat.training.rate_search import search_rate
-from bigcat.training.recipe import Recipe, told, without_held_out_rows
-from bigcat.training.stopping import NoGain
+from bigcat.training.recipe import Recipe
+from bigcat.training.record import Before
+from bigcat.training.sample import Sample, hold_out
+from bigcat.training.state import State
+from bigcat.training.stopping import Never
 
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
@@ -27,171 +27,187 @@ MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 20, 100, 2_000
 
-Rows = tuple[Any, np.ndarray, np.ndarray]  # X, labels, row weights
-
 
 def train(
-    estimator: Any,
     recipe: Recipe,
-    data: Rows,
+    data: Sample,
     classes: np.ndarray,
-    validation: Rows | None,
     random_state: np.random.RandomState,
-    start: tuple[Weights, np.ndarray] | None,
+    *,
+    validation: Sample | None = None,
+    start: Start | None = None,
+    tell: Tell = nobody,
+    progress: bool | str = False,
 ) -> Outcome:
-    """Run a recipe: one fit, or with what it asks for before and after."""
+    """Run a recipe: one fit, or with what it asks for before and after.
+
+    Parameters
+    ----------
+    classes : array
+        The labels that the numbers in `data` stand for, sorted.
+    validation : Sample, optional
+        Rows to judge by; where there are none, the recipe may hold some out.
+    start : optional
+        Weights and intercepts, in the order of `classes`.
+    tell, progress
+        Who looks on (`bigcat.training.fit.Audience`).
+    """
     order = _by_frequency(data, len(classes))
     if order is not None:
-        rank = np.argsort(order)
-        data = (data[0], rank[data[1]], data[2])
-        validation = validation and (validation[0], rank[validation[1]], validation[2])
-        start = start and (start[0][order], start[1][order])
+        number = np.argsort(order)
+        data = data.renumbered(number)
+        validation = validation and validation.renumbered(number)
+        start = start and (start[0].take(order), start[1][order])
         classes = classes[order]
-    outcome = _train(estimator, recipe, data, classes, validation, random_state, start)
+    audience = Audience(tell, progress, _numbering(classes))
+    task = Task(recipe, data, len(classes), audience, random_state)
+    outcome = task.run(validation, start)
     if order is not None:
         if outcome.resume is not None:  # what the solver remembers is in the other order
             outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)
-        outcome.coef = _reordered(outcome.coef, rank)
-        outcome.intercept = outcome.intercept[rank]
+        outcome.weights = outcome.weights.reordered(number, available_cores())
+        outcome.intercept = outcome.intercept[number]
         outcome.head = np.sort(order[outcome.head])
     return outcome
 
 
-def _train(estimator, recipe: Recipe, data: Rows, classes, validation, random_state, start):
-    if estimator.l2 == "path":
-        recipe = _with_best_ridge(estimator, recipe, data, classes, validation, random_state)
-    everything = data
-    chosen_by_us = validation is None and recipe.choice is not None
-    if validation is None and (recipe.early_stopping or recipe.searches_rate):
-        try:
-            data, validation = _hold_out(estimator, recipe, data, len(classes), random_state)
-        except ValueError:
-            if recipe.choice is None or estimator.early_stopping is True:
-                raise  # the user has asked for it
-            recipe = without_held_out_rows(recipe)
-    before = Before()
-    if recipe.searches_rate and start is None:
-        problem = make_problem(estimator, recipe, data, classes)
-        assert validation is not None
-        recipe, report = search_rate(
-            recipe, *data, validation, problem, estimator.init, random_state
-        )
-        before = Before(
-            seconds=report["seconds"] - report["compile_seconds"],
-            compile_seconds=report["compile_seconds"],
-        )
-        rate = getattr(recipe.parts.solver, "learning_rate", None)
-        told = {**(recipe.choice or {}), "learning_rate": rate, "rate_search": report}
-        recipe = replace(recipe, choice=told)
-    if chosen_by_us and not recipe.early_stopping:  # what was held out was for the search only
-        data, validation = everything, None
-    problem = make_problem(estimator, recipe, data, classes)
-    fit = Fit(estimator, recipe, problem, classes, validation, random_state, before)
-    outcome = fit.run(start)
-    best_epoch = fit.best[1]
-    if recipe.refits and chosen_by_us and best_epoch:
-        history = outcome.history
-        outcome = _refit(
-            estimator, recipe, everything, classes, random_state, start, history, best_epoch
-        )
-        outcome.history = History([*history, *outcome.history], None, history.forecast_seconds)
+def train_on_more(
+    recipe: Recipe,
+    data: Sample,
+    classes: np.ndarray,
+    random_state: np.random.RandomState,
+    *,
+    start: Start | None,
+    resume: State | None,
+    tell: Tell,
+    progress: bool | str,
+) -> Outcome:
+    """One pass over rows that were never seen, from given weights, which move in place."""
+    if recipe.searches_ridge:
+        ridge_path.check(recipe)
+    audience = Audience(tell, progress, _numbering(classes))
+    problem = Task(recipe, data, len(classes), audience, random_state).problem()
+    fit = Fit(recipe, problem, None, random_state, audience)
+    outcome = fit.run(start, resume=resume, one_pass=True)
     outcome.history.choice = recipe.choice
     return outcome
 
 
-def _with_best_ridge(
-    estimator, recipe: Recipe, data: Rows, classes, validation, random_state
-) -> Recipe:
-    _ridge_path.check(recipe)
-    n_rows = data[2].sum()
-    if validation is None:
-        remedy = "give X_val and y_val, or l2 a number"
-        *kept, validation = hold_out(
-            *data, len(classes), _ridge_path.HELD_OUT, random_state, remedy
+@dataclass(frozen=True)
+class Task:
+    """A recipe with its data, classes numbered as they are trained."""
+
+    recipe: Recipe
+    data: Sample
+    n_classes: int
+    audience: Audience
+    random_state: np.random.RandomState
+
+    def problem(self) -> Problem:
+        recipe, (X, labels, weights) = self.recipe, self.data
+        frequencies = np.bincount(labels, weights, self.n_classes)
+        return Problem(
+            as_rows(X, recipe.kind.working_dtype(X.dtype, X.shape[1], self.n_classes)),
+            labels,
+            weights,
+            X.shape[1],
+            self.n_classes,
+            l2=recipe.l2,
+            fit_intercept=recipe.fit_intercept,
+            unit_rows=recipe.kind.scales_rows,
+            head=recipe.parts.sampler.head_of(frequencies, self.audience.number_of),
         )
-        data = (kept[0], kept[1], kept[2])
 
-    def fit(trial: Recipe) -> Outcome:
-        problem = make_problem(estimator, trial, data, classes)
-        return Fit(estimator, trial, problem, classes, None, random_state).run(None)
+    def run(self, validation: Sample | None, start: Start | None) -> Outcome:
+        task = self.with_best_ridge(validation) if self.recipe.searches_ridge else self
+        chosen_by_us = validation is None and task.recipe.choice is not None
+        everything = task.data
+        if validation is None and (task.recipe.early_stopping or task.recipe.searches_rate):
+            task, validation = task.holding_out()
+        before = None
+        if task.recipe.searches_rate and start is None:
+            assert validation is not None
+            task, before = task.at_best_rate(validation)
+        if chosen_by_us and not task.recipe.early_stopping:  # held out for the search only
+            task, validation = replace(task, data=everything), None
+        outcome = task.fit(validation, start, before)
+        if task.recipe.refits and chosen_by_us and outcome.best_epoch:
+            outcome = replace(task, data=everything).refit(start, outcome)
+        outcome.history.choice = task.recipe.choice
+        return outcome
 
-    share = data[2].sum() / n_rows
-    recipe, report = _ridge_path.choose(recipe, fit, validation, share)
-    choice = recipe.choice or told(recipe, "as given")
-    return replace(recipe, choice={**choice, "l2": recipe.l2, "ridge_path": report})
+    def fit(
+        self, validation: Sample | None, start: Start | None, before: Before | None = None
+    ) -> Outcome:
+        fit = Fit(self.recipe, self.problem(), validation, self.random_state, self.audience, before)
+        return fit.run(start)
+
+    def refit(self, start: Start | None, first: Outcome) -> Outcome:
+        """All rows, for as many epochs as were best on those that were held out."""
+        recipe = replace(self.recipe, max_epochs=first.best_epoch, early_stopping=False, stop=Never)
+        last = first.history[-1]
+        before = Before(last["epoch"], last["seconds"], last["compile_seconds"])
+        outcome = replace(self, recipe=recipe).fit(None, start, before)
+        rows = [*first.history, *outcome.history]
+        outcome.history = History(rows, None, first.history.forecast_seconds)
+        return outcome
+
+    def holding_out(self) -> tuple[Task, Sample | None]:
+        """The task without some rows, and those; or one that does without them."""
+        recipe = self.recipe
+        fraction = recipe.validation_fraction
+        if fraction is None:
+            n = self.data.n_rows
+            wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), MOST_HELD_OUT)
+            fraction = max(wanted, 1) / n
+        remedy = "give X_val and y_val or set early_stopping=False"
+        try:
+            kept, held = hold_out(self.data, self.n_classes, fraction, self.random_state, remedy)
+        except ValueError:
+            if recipe.must_hold_out:
+                raise
+            return replace(self, recipe=recipe.without_held_out_rows()), None
+        return replace(self, data=kept), held
+
+    def at_best_rate(self, validation: Sample) -> tuple[Task, Before]:
+        """The task with the rate that short trials found, and what they took."""
+        recipe, report = search_rate(
+            self.recipe, self.data, validation, self.problem(), self.random_state
+        )
+        compiled = report["compile_seconds"]
+        before = Before(seconds=report["seconds"] - compiled, compile_seconds=compiled)
+        noted = recipe.noting(learning_rate=recipe.parts.solver.rate, rate_search=report)
+        return replace(self, recipe=noted), before
+
+    def with_best_ridge(self, validation: Sample | None) -> Task:
+        """The task with the ridge that predicts held-out rows best."""
+        recipe, data = self.recipe, self.data
+        ridge_path.check(recipe)
+        if validation is None:
+            remedy = "give X_val and y_val, or l2 a number"
+            data, validation = hold_out(
+                data, self.n_classes, ridge_path.HELD_OUT, self.random_state, remedy
+            )
+
+        def fit(trial: Recipe) -> Outcome:
+            return replace(self, recipe=trial, data=data).fit(None, None)
+
+        share = data.row_weights.sum() / self.data.row_weights.sum()
+        recipe, report = ridge_path.choose(recipe, fit, validation, share)
+        if recipe.choice is None:
+            recipe = recipe.told("as given")
+        return replace(self, recipe=recipe.noting(l2=recipe.l2, ridge_path=report))
 
 
-def _refit(estimator, recipe, data, classes, random_state, start, history, n_epochs: int):
-    """All rows, for as many epochs as were best on those that were held out."""
-    recipe = replace(
-        recipe, max_epochs=n_epochs, early_stopping=False, stop=lambda: NoGain(None, 1)
-    )
-    last = history[-1]
-    before = Before(last["epoch"], last["seconds"], last["compile_seconds"])
-    problem = make_problem(estimator, recipe, data, classes)
-    return Fit(estimator, recipe, problem, classes, None, random_state, before).run(start)
-
-
-def make_problem(estimator: Any, recipe: Recipe, data: Rows, classes: np.ndarray) -> Problem:
-    X, labels, weights = data
-    frequencies = np.bincount(labels, weights, len(classes))
-    return Problem(
-        as_rows(X, working_dtype(X.dtype, X.shape[1], len(classes), recipe.rank)),
-        labels,
-        weights,
-        X.shape[1],
-        len(classes),
-        l2=recipe.l2,
-        fit_intercept=bool(estimator.fit_intercept),
-        rank=recipe.rank,
-        head=_head(estimator.exact_classes, frequencies, classes),
-    )
-
-
-def _head(chosen: Any, frequencies: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Numbers of the classes that are kept exact."""
-    if isinstance(chosen, (int, np.integer)):
-        if chosen == 0:
-            return np.empty(0, np.int64)
-        return np.sort(np.argsort(-frequencies, kind="stable")[:chosen]).astype(np.int64)
-    order = np.argsort(classes, kind="stable")
-    try:
-        return np.unique(order[encode(chosen, classes[order])])
-    except ValueError as error:
-        raise ValueError(
-            f"exact_classes={chosen!r} holds labels that y does not; give labels of y, or a "
-            "number of classes"
-        ) from error
-
-
-def _hold_out(estimator, recipe: Recipe, data: Rows, n_classes: int, random_state):
-    fraction = estimator.validation_fraction
-    if recipe.choice is not None:
-        n = len(data[1])
-        wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), MOST_HELD_OUT)
-        fraction = max(wanted, 1) / n
-    remedy = "give X_val and y_val or set early_stopping=False"
-    *kept, held = hold_out(*data, n_classes, fraction, random_state, remedy)
-    return tuple(kept), held
-
-
-def _by_frequency(data: Rows, n_classes: int) -> np.ndarray | None:
+def _by_frequency(data: Sample, n_classes: int) -> np.ndarray | None:
     """Classes from the most frequent one down; None where the order makes no difference."""
     if n_classes < MANY_CLASSES:
         return None
-    return np.argsort(-np.bincount(data[1], data[2], n_classes), kind="stable")
+    return np.argsort(-np.bincount(data.labels, data.row_weights, n_classes), kind="stable")
 
 
-def _reordered(coef: Weights, places: np.ndarray) -> Weights:
-    """``coef[places]``; in place but for dense full rank, as a copy may not fit."""
-    if isinstance(coef, Factors):
-        gather_majors(coef.classes, places)
-        return coef
-    if coef.flags.c_contiguous:
-        return coef[places]
-    weights = coef.T
-    n = available_cores()
-    edges = np.linspace(0, len(weights), n + 1).astype(int)
-    with ThreadPoolExecutor(n) as pool:
-        list(pool.map(lambda a, b: gather_minors(weights[a:b], places), edges[:-1], edges[1:]))
-    return coef
+def _numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:
+    """A function that turns labels into their places in `classes`, in whatever order those are."""
+    order = np.argsort(classes, kind="stable")
+    known = classes[order]
+    return lambda y: order[encode(y, known)]

@@ -1,14 +1,16 @@
-"""The problem, and what a fit carries from one step to the next."""
+"""What a fit carries from one step to the next."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
+from bigcat.combinations import Parts
+from bigcat.linear import Weights, WeightsKind
+from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
-
-__all__ = ["Average", "Problem", "State"]
 
 
 @dataclass
@@ -35,7 +37,7 @@ class Average:
 class State:
     """What the next step needs: saving it is a checkpoint.
 
-    `weights` has the layout that goes with the rows (`bigcat.rows.layout`).
+    `weights` has the layout of training (`bigcat.linear.WeightsKind.as_trained`).
     """
 
     weights: np.ndarray
@@ -48,3 +50,54 @@ class State:
     epoch: int = 0
     sweep_cursor: int = 0
     average: Average | None = None
+
+    @classmethod
+    def new(
+        cls,
+        problem: Problem,
+        parts: Parts,
+        kind: WeightsKind,
+        start: tuple[Weights, np.ndarray],
+        random_state: np.random.RandomState,
+    ) -> Self:
+        """Before the first step: weights in the rows' layout and working precision."""
+        weights, intercepts = start
+        solver, dtype = parts.solver, problem.rows.values.dtype
+        n_majors, n_minors = kind.trained_shape(problem.sizes)
+        state = cls(
+            weights=kind.as_trained(weights, problem, dtype),
+            intercepts=np.ascontiguousarray(intercepts, dtype=dtype),
+            weights_state=np.zeros((n_majors, solver.state_width(n_minors)), dtype),
+            intercepts_state=np.zeros(problem.n_classes if solver.has_state else 0, dtype),
+            local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
+            rng=new_state(random_state),
+        )
+        if solver.averages:
+            state.average = Average(state.weights.copy(), state.intercepts.copy())
+        return state
+
+    def resume(self, before: State, problem: Problem, kind: WeightsKind) -> None:
+        """Go on where another fit to rows of the same features and classes ended."""
+        self.iteration, self.epoch, self.rng = before.iteration, before.epoch, before.rng
+        remembered = kind.turned(before.weights_state, problem)
+        if remembered.shape == self.weights_state.shape:  # not after a change of solver
+            dtype = self.weights.dtype
+            self.weights_state = np.ascontiguousarray(remembered, dtype=dtype)
+            self.intercepts_state = before.intercepts_state.astype(dtype, copy=False)
+        self.sweep_cursor = before.sweep_cursor % len(self.weights)
+
+    def to_resume(self, problem: Problem, kind: WeightsKind) -> State:
+        """What `resume` needs, without weights and what belongs to the rows."""
+        return replace(
+            self,
+            weights=np.empty(0),
+            intercepts=np.empty(0),
+            local=np.empty((0, 0)),
+            weights_state=kind.turned(self.weights_state, problem),
+            average=None,
+        )
+
+    @property
+    def fitted(self) -> State | Average:
+        """Whose weights are the fit's: the average where there is one."""
+        return self.average or self

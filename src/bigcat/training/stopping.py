@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
+
+
+class StoppingRule(Protocol):
+    """Told each epoch's value; true when the fit should stop."""
+
+    def __call__(self, value: float) -> bool: ...
+
+
+class Never:
+    """Stops no fit."""
+
+    def __call__(self, value: float) -> bool:
+        return False
 
 
 class Plateau:
@@ -20,7 +34,7 @@ class Plateau:
 
     Examples
     --------
-    >>> from bigcat.estimators._stopping import Plateau
+    >>> from bigcat.training.stopping import Plateau
     >>> stop = Plateau(tol=0.01, window=2)
     >>> [stop(value) for value in (-3.0, -2.0, -1.0, -1.0, -1.0, -1.0)]
     [False, False, False, False, False, True]
@@ -54,7 +68,7 @@ class NoGain:
 
     Examples
     --------
-    >>> from bigcat.estimators._stopping import NoGain
+    >>> from bigcat.training.stopping import NoGain
     >>> stop = NoGain(tol=0.1, patience=2)
     >>> [stop(value) for value in (-3.0, -2.0, -2.0, -1.95)]
     [False, False, False, True]
@@ -83,7 +97,7 @@ class GrowingPatience:
 
     Examples
     --------
-    >>> from bigcat.estimators._stopping import GrowingPatience
+    >>> from bigcat.training.stopping import GrowingPatience
     >>> stop = GrowingPatience(least=2, gain=0.01)
     >>> [stop(value) for value in (-3.0, -2.0, -1.999, -1.998)]
     [False, False, True, True]

@@ -1,0 +1,89 @@
+"""Parameters that are parts: their options through `get_params`, `set_params` and grid search.
+
+A part is a frozen value, so setting an option of one puts another in its place; and where the
+parameter is a name, the part of that name: ``set_params(method__link="logit")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator
+
+from bigcat.part import Part
+
+
+def named_part(parameter: str, name: Any, registry: Mapping[str, Any]) -> Any:
+    """What the registry has under that name; ValueError where it has nothing."""
+    if name not in registry:
+        raise ValueError(
+            f"{parameter}={name!r} has no options; name one of {', '.join(map(repr, registry))}"
+        )
+    return registry[name]
+
+
+class WithParts(BaseEstimator):
+    """An estimator some of whose parameters are parts, or names of parts."""
+
+    def _part(self, name: str) -> Part:
+        """The part behind a parameter; ValueError where there is none."""
+        value = getattr(self, name)
+        if isinstance(value, Part):
+            return value
+        resolve = self._resolvers().get(name)
+        if resolve is None:
+            raise ValueError(
+                f"{name}={value!r} has no options; only {', '.join(self._resolvers())} have"
+            )
+        return resolve(value)
+
+    def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
+        """What turns a name into a part, for each parameter that is one."""
+        raise TypeError(f"{type(self).__name__} has to say which parameters are parts")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters; with `deep` also the options of parts that are objects, as ``part__option``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+        """
+        found: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name, value in list(found.items()):
+                if isinstance(value, Part):
+                    found |= {f"{name}__{option}": v for option, v in value.options().items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and options of parts as ``part__option``.
+
+        Examples
+        --------
+        >>> from bigcat import LinearClassifier
+        >>> model = LinearClassifier(method="augment-reduce")
+        >>> model.set_params(method__n_nodes=4, solver="sgd", solver__learning_rate=0.1)
+        LinearClassifier(method=AugmentReduce(n_nodes=4),
+                         solver=SGD(learning_rate=0.1))
+        """
+        own = {name: value for name, value in params.items() if "__" not in name}
+        super().set_params(**own)
+        options: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            if "__" in name:
+                part, _, option = name.partition("__")
+                options.setdefault(part, {})[option] = value
+        for name, changed in options.items():
+            if name not in super().get_params(deep=False):
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}")
+            part = self._part(name)
+            unknown = sorted(set(changed) - set(part.options()))
+            if unknown:
+                raise ValueError(
+                    f"{type(part).__name__} has no option {unknown[0]!r}; it has "
+                    f"{', '.join(part.options()) or 'none'}"
+                )
+            setattr(self, name, replace(part, **changed))
+        return self

@@ -1,0 +1,163 @@
+"""Weights of full rank: one for each class and feature, in the layout that goes with the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
+from bigcat.rows import (
+    Problem,
+    Sizes,
+    class_major,
+    gather_minors,
+    is_sparse,
+    weights_shape,
+)
+
+#: Weights above which a fit runs in float32 whatever X is.
+MANY_WEIGHTS = 1 << 24
+
+
+@dataclass(frozen=True, eq=False)
+class FullRankWeights(Weights):
+    """``coef``, (n_classes, n_features), in any order in memory."""
+
+    coef: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.coef.shape[0], self.coef.shape[1]
+
+    @property
+    def kind(self) -> FullRank:
+        return FullRank()
+
+    @property
+    def class_vectors(self) -> np.ndarray:
+        return self.coef
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("coef",)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"coef": self.coef}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        return cls(arrays["coef"])
+
+    def embed(self, X: Any) -> np.ndarray:
+        return X.toarray() if scipy.sparse.issparse(X) else X
+
+    def operands(self, sparse: bool, dtype: Any) -> Operands:
+        # No copy of weights that lie as the kernels want them: those of training on such rows.
+        weights = self.coef.T if sparse else self.coef
+        return Operands(contiguous(weights, dtype), lambda x: x, sparse)
+
+    def operands_in_place(self) -> Operands:
+        if self.coef.flags.f_contiguous and not self.coef.flags.c_contiguous:
+            return Operands(contiguous(self.coef.T), scipy.sparse.csr_matrix, True)
+        return Operands(contiguous(self.coef), self.embed, False)
+
+    def products(self, sparse: bool, dtype: Any) -> Callable[[Any], np.ndarray]:
+        weights = self.coef.T.astype(dtype, copy=False)
+        if sparse:  # scipy would copy weights of another order in each product
+            weights = np.ascontiguousarray(weights)
+        return lambda x: np.asarray(x @ weights)
+
+    def take(self, classes: np.ndarray) -> Self:
+        return type(self)(self.coef[classes])
+
+    def reordered(self, places: np.ndarray, n_threads: int) -> Self:
+        if self.coef.flags.c_contiguous:
+            return self.take(places)
+        weights = self.coef.T
+        edges = np.linspace(0, len(weights), n_threads + 1).astype(int)
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(lambda a, b: gather_minors(weights[a:b], places), edges[:-1], edges[1:]))
+        return self
+
+
+@dataclass(frozen=True)
+class FullRank(WeightsKind):
+    """A weight for each class and feature."""
+
+    scales_rows: ClassVar[bool] = False
+    linear_scores: ClassVar[bool] = True
+    has_vectors: ClassVar[bool] = False
+
+    @property
+    def rank(self) -> None:
+        return None
+
+    def n_weights(self, n_features: int, n_classes: int) -> int:
+        return n_features * n_classes
+
+    def working_dtype(self, dtype: Any, n_features: int, n_classes: int) -> type:
+        few = self.n_weights(n_features, n_classes) <= MANY_WEIGHTS
+        return np.float64 if few and dtype != np.float32 else np.float32
+
+    def start(
+        self, problem: Problem, random: bool, random_state: np.random.RandomState
+    ) -> FullRankWeights:
+        dtype = problem.rows.values.dtype
+        if random:  # A&R section 4: a standard deviation of 0.1
+            shape = (problem.n_classes, problem.n_features)
+            return FullRankWeights((0.1 * random_state.standard_normal(shape)).astype(dtype))
+        zeros = np.zeros(self.trained_shape(problem.sizes), dtype)
+        return FullRankWeights(class_major(zeros, problem.rows))
+
+    def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
+        return weights_shape(sizes.sparse, sizes.n_features, sizes.n_classes)
+
+    def as_trained(self, weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
+        assert isinstance(weights, FullRankWeights)
+        oriented = weights.coef.T if is_sparse(problem.rows) else weights.coef
+        return np.ascontiguousarray(oriented, dtype=dtype)
+
+    def as_weights(
+        self, trained: np.ndarray, problem: Problem, for_good: bool = False
+    ) -> FullRankWeights:
+        return FullRankWeights(class_major(trained, problem.rows))
+
+    def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
+        return class_major(state, problem.rows)
+
+    def rows_of_thread(self, problem: Problem) -> Any:
+        return problem.rows
+
+    def sees_dense_rows(self, sizes: Sizes) -> bool:
+        return not sizes.sparse
+
+    def majors_of_row(self, sizes: Sizes, n_classes: int) -> int:
+        return sizes.row_values if sizes.sparse else n_classes
+
+    def as_matrix(self, weights: Weights, problem: Problem) -> np.ndarray:
+        assert isinstance(weights, FullRankWeights)
+        return weights.coef.astype(np.float64)
+
+    def of_matrix(self, matrix: np.ndarray, problem: Problem) -> FullRankWeights:
+        return FullRankWeights(matrix)
+
+    def scores(self, matrix: np.ndarray, x: Any, problem: Problem) -> np.ndarray:
+        return np.asarray(x @ matrix.T)
+
+    def add_gradient(
+        self,
+        gradient: np.ndarray,
+        matrix: np.ndarray,
+        x: Any,
+        slopes: np.ndarray,
+        problem: Problem,
+    ) -> None:
+        if scipy.sparse.issparse(x):
+            gradient += np.asarray((x.T @ slopes).T)
+        else:
+            gradient += slopes.T @ x

@@ -1,0 +1,172 @@
+"""Weights of low rank: a vector for each class and each feature, whose products are the weights.
+
+In training both are one array, the vectors of the classes and then those of the features
+(`bigcat.rows.embedded`), for rows whose mean length is 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
+from bigcat.rows import Problem, Sizes, embedded, gather_majors
+
+#: Weights above which a fit runs in float32 whatever X is: products of matrices take twice as long
+#: in float64.
+MANY_FACTORS = 1 << 16
+#: Length of a typical row's embedding at the start.
+EMBEDDED_SIZE = 1.4
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankWeights(Weights):
+    """``classes @ features.T``.
+
+    Parameters
+    ----------
+    classes : array of shape (n_classes, rank)
+    features : array of shape (n_features, rank)
+    """
+
+    classes: np.ndarray
+    features: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.classes), len(self.features)
+
+    @property
+    def kind(self) -> LowRank:
+        return LowRank(self.classes.shape[1])
+
+    @property
+    def class_vectors(self) -> np.ndarray:
+        return self.classes
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return ("embedding", "class_embedding")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"embedding": self.features, "class_embedding": self.classes}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        return cls(arrays["class_embedding"], arrays["embedding"])
+
+    def embed(self, X: Any) -> np.ndarray:
+        return np.asarray(X @ self.features)
+
+    def operands(self, sparse: bool, dtype: Any) -> Operands:
+        embedding = self.features.astype(dtype, copy=False)
+        classes = contiguous(self.classes, dtype)
+        return Operands(classes, lambda x: np.asarray(x @ embedding), False)
+
+    def operands_in_place(self) -> Operands:
+        return Operands(contiguous(self.classes), self.embed, False)
+
+    def products(self, sparse: bool, dtype: Any) -> Callable[[Any], np.ndarray]:
+        embedding = self.features.astype(dtype, copy=False)
+        weights = self.classes.T.astype(dtype, copy=False)
+        return lambda x: np.asarray((x @ embedding) @ weights)
+
+    def take(self, classes: np.ndarray) -> Self:
+        return type(self)(self.classes[classes], self.features)
+
+    def reordered(self, places: np.ndarray, n_threads: int) -> Self:
+        gather_majors(self.classes, places)
+        return self
+
+
+@dataclass(frozen=True)
+class LowRank(WeightsKind):
+    """Vectors of length `width` for classes and features."""
+
+    width: int
+    scales_rows: ClassVar[bool] = True
+    linear_scores: ClassVar[bool] = False
+    has_vectors: ClassVar[bool] = True
+
+    @property
+    def rank(self) -> int:
+        return self.width
+
+    def n_weights(self, n_features: int, n_classes: int) -> int:
+        return (n_features + n_classes) * self.width
+
+    def working_dtype(self, dtype: Any, n_features: int, n_classes: int) -> type:
+        few = self.n_weights(n_features, n_classes) <= MANY_FACTORS
+        return np.float64 if few and dtype != np.float32 else np.float32
+
+    def start(
+        self, problem: Problem, random: bool, random_state: np.random.RandomState
+    ) -> LowRankWeights:
+        dtype = problem.rows.values.dtype
+        shape = (problem.n_classes, self.width)
+        if random:  # A&R section 4: a standard deviation of 0.1
+            classes = (0.1 * random_state.standard_normal(shape)).astype(dtype)
+        else:
+            classes = np.zeros(shape, dtype)
+        # Vectors that keep the rows' angles, about, and make them `EMBEDDED_SIZE` long.
+        features = random_state.standard_normal((problem.n_features, self.width)).astype(dtype)
+        features *= dtype.type(EMBEDDED_SIZE * problem.unit / math.sqrt(self.width))
+        return LowRankWeights(classes, features)
+
+    def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
+        return sizes.n_classes + sizes.n_features, self.width
+
+    def as_trained(self, weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
+        assert isinstance(weights, LowRankWeights)
+        vectors = np.empty(self.trained_shape(problem.sizes), dtype)
+        vectors[: problem.n_classes] = weights.classes
+        vectors[problem.n_classes :] = weights.features / weights.features.dtype.type(problem.unit)
+        return vectors
+
+    def as_weights(
+        self, trained: np.ndarray, problem: Problem, for_good: bool = False
+    ) -> LowRankWeights:
+        classes, features = trained[: problem.n_classes], trained[problem.n_classes :]
+        out = features if for_good else None
+        features = np.multiply(features, features.dtype.type(problem.unit), out=out)
+        return LowRankWeights(classes, features)
+
+    def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
+        return state
+
+    def rows_of_thread(self, problem: Problem) -> Any:
+        return embedded(problem, self.width)
+
+    def sees_dense_rows(self, sizes: Sizes) -> bool:
+        return True
+
+    def majors_of_row(self, sizes: Sizes, n_classes: int) -> int:
+        return n_classes + sizes.row_values
+
+    def as_matrix(self, weights: Weights, problem: Problem) -> np.ndarray:
+        return self.as_trained(weights.astype(np.float64), problem, np.float64)
+
+    def of_matrix(self, matrix: np.ndarray, problem: Problem) -> LowRankWeights:
+        return self.as_weights(matrix, problem)
+
+    def _embedded(self, matrix: np.ndarray, x: Any, problem: Problem) -> np.ndarray:
+        return problem.unit * np.asarray(x @ matrix[problem.n_classes :])
+
+    def scores(self, matrix: np.ndarray, x: Any, problem: Problem) -> np.ndarray:
+        return np.asarray(self._embedded(matrix, x, problem) @ matrix[: problem.n_classes].T)
+
+    def add_gradient(
+        self,
+        gradient: np.ndarray,
+        matrix: np.ndarray,
+        x: Any,
+        slopes: np.ndarray,
+        problem: Problem,
+    ) -> None:
+        k, vectors = problem.n_classes, matrix[: problem.n_classes]
+        gradient[:k] += slopes.T @ self._embedded(matrix, x, problem)
+        gradient[k:] += x.T @ (problem.unit * (slopes @ vectors))

@@ -1,0 +1,211 @@
+"""The linear model: weights, intercepts and a noise, which together predict, on all cores.
+
+The softmax has kernels of its own (`bigcat.kernels.predict`); the probabilities of other noises
+come from `bigcat.probabilities`.  Results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import numbers
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from threadpoolctl import ThreadpoolController
+
+from bigcat.bounds import Bound
+from bigcat.bounds._base import full_rows
+from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_probs_of_labels
+from bigcat.linear import sampled_normaliser
+from bigcat.linear.top_k import check_k
+from bigcat.linear.weights import Weights
+from bigcat.machine import available_cores, map_on_threads
+from bigcat.noise import Noise
+from bigcat.numerics.random import new_state
+from bigcat.probabilities import log_probabilities, log_probabilities_of
+from bigcat.rows import as_rows, read_only
+
+#: Scores below which more than one thread is not worth it, and the most that a task holds.
+FEW_SCORES = 1 << 17
+TASK_SCORES = 1 << 22
+#: Scores held at a time where they are not a kernel's business.
+BLOCK = 1 << 22
+#: Below this many weights predictions run in float64; above it the copy would cost too much.
+DOUBLE_BELOW = 1 << 22
+
+_libraries = functools.cache(ThreadpoolController)
+
+
+class LinearModel:
+    """A linear model that predicts for checked rows and numbered classes.
+
+    Parameters
+    ----------
+    weights : Weights
+    intercept : array of shape (n_classes,)
+    noise : Noise
+    n_threads : int or None
+        None for all cores.
+    """
+
+    def __init__(
+        self, weights: Weights, intercept: np.ndarray, noise: Noise, n_threads: int | None = None
+    ) -> None:
+        self.weights, self.intercept, self.noise = weights, intercept, noise
+        self.n_classes = len(weights)
+        self.n_threads = n_threads or available_cores()
+
+    @property
+    def precision(self) -> Any:
+        """In which numbers scores are computed."""
+        return np.float64 if self.weights.size < DOUBLE_BELOW else np.float32
+
+    # Probabilities
+
+    def best(self, X: Any) -> np.ndarray:
+        """The class with the highest score, the first of equal ones, (n,)."""
+        return self._best_classes(X, 1, want_log=False)[0][:, 0]
+
+    def top_k(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The `k` best classes and their log-probabilities, both (n, k).
+
+        The best come first, of equal scores the first class.
+        """
+        check_k(k, self.n_classes)
+        classes, values = self._best_classes(X, int(k), want_log=self.noise.in_closed_form)
+        if not self.noise.in_closed_form:
+            for rows, scores in self.score_blocks(X):
+                found = self._of_scores(scores)
+                values[rows] = np.take_along_axis(found, classes[rows], axis=1)
+        return classes, values
+
+    def log_proba(self, X: Any) -> np.ndarray:
+        """Log-probabilities of all classes, (n, n_classes)."""
+        if not self.noise.in_closed_form:
+            return np.concatenate([self._of_scores(s) for _, s in self.score_blocks(X)])
+        out = np.empty((X.shape[0], self.n_classes), self.precision)
+        self._run(X, lambda s, *model: log_probs(*model, out[s]))
+        return out
+
+    def log_proba_of(self, X: Any, labels: np.ndarray, *, quick: bool = False) -> np.ndarray:
+        """Log-probability of one class per row, (n,); `quick` for a look at a fit."""
+        labels = np.ascontiguousarray(labels, np.int64)
+        out = np.empty(len(labels))
+        if self.noise.in_closed_form or (quick and self.noise.softmax):
+            self._run(X, lambda s, *model: log_probs_of_labels(*model, labels[s], out[s]))
+            return out
+        how = "quick" if quick else self.noise.probabilities
+        for rows, scores in self.score_blocks(X):
+            parts = self._on_threads(
+                lambda s, y: log_probabilities_of(self.noise, s, y, how=how), scores, labels[rows]
+            )
+            out[rows] = np.concatenate(parts)
+        return out
+
+    def mean_log_likelihood(self, X: Any, labels: np.ndarray, row_weights: np.ndarray) -> float:
+        """Mean per row, for a look at a fit."""
+        values = self.log_proba_of(X, labels, quick=True)
+        return float(row_weights @ values / row_weights.sum())
+
+    def lower_bound(self, bound: Bound, X: Any, labels: np.ndarray, head: np.ndarray) -> np.ndarray:
+        """A bound's value for each row over all classes, at the best local parameters, (n,).
+
+        `head` are the classes that the bound keeps exact.
+        """
+        rest = np.setdiff1d(np.arange(self.n_classes), head)
+        order = np.concatenate([head, rest]).astype(np.int64)
+        tag = bound.to_rounding().lower(self.noise)
+        rng = new_state(np.random.RandomState(0))
+        out = np.empty(len(labels))
+        for rows, scores in self.score_blocks(X):
+            scores = scores.astype(np.float64, copy=False)
+            local = np.zeros((len(scores), max(bound.n_local, 1)))
+            values = np.empty(len(scores))
+            full_rows(
+                tag, rng, scores, labels[rows], len(head), order, local, values, scores, False
+            )
+            out[rows] = values
+        return out
+
+    def sampled_log_proba_of(
+        self, X: Any, classes: np.ndarray, n_samples: int, random_state: np.random.RandomState
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Of some classes of each row, (n, k), with a sampled normaliser; its errors, (n,)."""
+        self.check_sampling(n_samples)
+        return sampled_normaliser.sampled_log_probs(
+            self.weights, self.intercept, self._proposal, X, classes, int(n_samples), random_state
+        )
+
+    def check_sampling(self, n_samples: Any) -> None:
+        """Raise where a sampled normaliser has no meaning."""
+        if not self.noise.in_closed_form:
+            raise ValueError(
+                "a sampled normaliser is for the softmax, noise='gumbel', not for "
+                f"{self.noise!r}; take normaliser='exact'"
+            )
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 2:
+            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 2")
+
+    @functools.cached_property
+    def _proposal(self) -> Any:
+        return sampled_normaliser.proposal(self.intercept)
+
+    # Scores
+
+    def score_blocks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, scores of all classes) in blocks, so that no (n, n_classes) array exists."""
+        dtype = self.precision
+        products = self.weights.products(scipy.sparse.issparse(X), dtype)
+        intercept = self.intercept.astype(dtype)
+        block = max(1, BLOCK // self.n_classes)
+        for start in range(0, X.shape[0], block):
+            rows = slice(start, min(start + block, X.shape[0]))
+            scores = products(X[rows].astype(dtype, copy=False))
+            scores += intercept
+            yield rows, scores
+
+    # Inside
+
+    def _best_classes(self, X: Any, k: int, want_log: bool) -> tuple[np.ndarray, np.ndarray]:
+        classes = np.empty((X.shape[0], k), np.int64)
+        values = np.empty((X.shape[0], k), self.precision)
+        self._run(X, lambda s, *model: best_classes(*model, want_log, classes[s], values[s]))
+        return classes, values
+
+    def _run(self, X: Any, call: Callable[..., None]) -> None:
+        """Call ``call(rows as a slice, rows, weights, intercepts)`` for all rows, on threads."""
+        dtype = self.precision
+        operands = self.weights.operands(scipy.sparse.issparse(X), dtype)
+        intercepts = read_only(self.intercept.astype(dtype))
+
+        def task(rows: slice) -> None:
+            x = operands.as_rows(X[rows])
+            call(rows, as_rows(x, dtype), operands.weights, intercepts)
+
+        few = X.shape[0] * self.n_classes < FEW_SCORES
+        n_threads = 1 if few else self.n_threads
+        # A group of dense rows is never cut, so that threads do not change how sums are rounded.
+        group = 1 if operands.sparse else DENSE_ROWS
+        most = max(1, TASK_SCORES // (self.n_classes * group))
+        size = group * min(most, max(1, X.shape[0] // (4 * n_threads * group)))
+        tasks = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
+        alone: Any = contextlib.nullcontext()
+        if not operands.sparse:  # the threads are ours
+            alone = _libraries().limit(limits=1, user_api="blas")
+        with alone:
+            map_on_threads(task, tasks, n_threads)
+
+    def _of_scores(self, scores: np.ndarray) -> np.ndarray:
+        how = self.noise.probabilities
+        parts = self._on_threads(lambda s: log_probabilities(self.noise, s, how=how), scores)
+        return np.concatenate(parts)
+
+    def _on_threads(self, function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
+        """`function` of parts of the arrays' rows."""
+        n = len(arrays[0])
+        size = max(1, -(-n // (4 * self.n_threads)))
+        parts = [slice(a, a + size) for a in range(0, n, size)]
+        return map_on_threads(lambda s: function(*(a[s] for a in arrays)), parts, self.n_threads)

@@ -1,0 +1,52 @@
+"""In which order rows are visited, and what a solver that looks ahead has to know of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bigcat.kernels.train_rows import Geometry, Plan
+from bigcat.rows import Problem, batch_grams, squared_norms
+
+
+class Order:
+    """The rows' order, a new one for each epoch.
+
+    An implicit step of several rows needs their inner products, which are worked out once: the
+    batches stay the same and only their order changes (unbiased softmax, appendix F.3).
+    """
+
+    def __init__(
+        self, problem: Problem, plan: Plan, shuffle: bool, random_state: np.random.RandomState
+    ) -> None:
+        self.shuffle, self.random_state = shuffle, random_state
+        self.rows = np.arange(problem.n_rows)
+        self.batch_size = plan.batch_size
+        self.fixed = plan.implicit and self.batch_size > 1
+        norms = plan.implicit or plan.damped or plan.weight_bound < np.inf
+        grams, slots = np.empty((0, 0, 0)), 0
+        if self.fixed:
+            if self.shuffle:
+                self.rows = random_state.permutation(problem.n_rows)
+            grams = batch_grams(problem.rows, problem.n_features, self.rows, self.batch_size)
+            slots = problem.n_classes
+        self.members = self.rows
+        self.geometry = Geometry(
+            squared_norms(problem.rows) if norms else np.empty(0),
+            grams,
+            np.arange(len(grams)),
+            np.full(slots, -1, np.int64),
+        )
+
+    def next_epoch(self) -> None:
+        if not self.shuffle:
+            return
+        if not self.fixed:
+            self.rows = self.random_state.permutation(len(self.rows))
+            return
+        # Whole batches change places; a smaller one stays last.
+        whole = len(self.members) // self.batch_size
+        batches = self.random_state.permutation(whole)
+        cut = whole * self.batch_size
+        self.geometry.batch_order[:whole] = batches
+        shuffled = self.members[:cut].reshape(whole, self.batch_size)[batches].ravel()
+        self.rows = np.concatenate([shuffled, self.members[cut:]])

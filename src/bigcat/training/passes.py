@@ -1,0 +1,197 @@
+"""Stochastic passes over the rows of a problem: what the loop drives when it fits weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bigcat.combinations import Parts
+from bigcat.kernels.train_rows import LOOKAHEAD
+from bigcat.linear import WeightsKind
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem
+from bigcat.training.loop import CHUNK_SECONDS
+from bigcat.training.order import Order
+from bigcat.training.plan import can_share, make_plan
+from bigcat.training.routes import Journey, route_for
+from bigcat.training.state import State
+from bigcat.training.threads import train_together
+
+#: Times an epoch that the weights are added to their average, where one is kept.
+AVERAGES = 8
+#: Rows of the first kernel call.
+FIRST_CHUNK = 2048
+
+
+def local_progress(epoch: int) -> float:
+    """Size of the local steps: (1 + t)^-0.9 with epochs t = 1, 2, ... (A&R section 4).
+
+    The authors' code counts from 1 too, and rightly: a first step of 1 would throw the starting
+    values away for an estimate from a few sampled classes.
+    """
+    return float((2.0 + epoch) ** -0.9)
+
+
+class Passes:
+    """The parts below the seam, the state that they change, and the route that they take.
+
+    Parameters
+    ----------
+    max_epochs : int
+        How many there will be at most, for rates that fall.
+    fresh_rows : bool
+        Rows that were never seen: local parameters start anew.
+    n_threads : int
+        More than one give other bits each time.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        parts: Parts,
+        kind: WeightsKind,
+        state: State,
+        *,
+        batch_size: int,
+        max_epochs: int,
+        random_state: np.random.RandomState,
+        shuffle: bool = True,
+        fresh_rows: bool = False,
+        n_threads: int = 1,
+    ) -> None:
+        batch_size = min(batch_size, problem.n_rows)
+        self.problem, self.parts, self.state = problem, parts, state
+        self.fresh_rows = fresh_rows
+        self.n_rows, self.total_weight = problem.n_rows, float(problem.row_weights.sum())
+        self.journey = Journey(parts, kind, problem.sizes, batch_size, len(problem.head))
+        self.plan = make_plan(problem, parts, kind, batch_size)
+        self.order = Order(problem, self.plan, shuffle, random_state)
+        self.n_threads = n = n_threads if can_share(parts.solver) else 1
+        self.bound = parts.bound.lower(parts.noise)
+        tag = parts.sampler.lower(problem)
+        self._samplers = [tag, *(parts.sampler.with_own_scratch(tag) for _ in range(n - 1))]
+        self.samplers = self._samplers
+        self.rngs = [state.rng, *(new_state(random_state) for _ in range(n - 1))]
+        n_steps = max_epochs * -(-problem.n_rows // batch_size)
+        self.solver = parts.solver.lower_for(problem, n_steps)
+        self.rows = [kind.rows_of_thread(problem) for _ in range(n)]
+        self.scale, self.squared_norm = 1.0, self._norm()
+        self.route = route_for(self.journey)(self)
+        # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change bits.
+        self.block = batch_size * max(1, LOOKAHEAD // batch_size)
+        self.chunk_rows = self.block * max(1, FIRST_CHUNK // self.block)
+        self.between = max(self.block, self.block * round(problem.n_rows / (AVERAGES * self.block)))
+        self.average_at = self.between
+
+    @property
+    def epochs_made(self) -> int:
+        return self.state.epoch
+
+    @epochs_made.setter
+    def epochs_made(self, epochs: int) -> None:
+        self.state.epoch = epochs
+
+    # What the loop calls
+
+    def begin_epoch(self, epoch: int, n_epochs: int) -> None:
+        self.order.next_epoch()
+        self.samplers = [self.parts.sampler.in_epoch(s, epoch, n_epochs) for s in self._samplers]
+        self.average_at = self.between
+
+    def chunk(self, first: int, seconds_per_row: float | None) -> int:
+        if seconds_per_row is not None:
+            wanted = min(2.0 * self.chunk_rows, CHUNK_SECONDS / seconds_per_row, self.n_rows)
+            self.chunk_rows = self.block * max(1, int(wanted) // self.block)
+        end = first + self.chunk_rows
+        return end if self.state.average is None else min(end, self.average_at)
+
+    def train(self, first: int, last: int) -> float:
+        alone: Any = contextlib.nullcontext()
+        if self.route.multiplies:  # the threads are ours
+            alone = threadpool_limits(limits=1, user_api="blas")
+        with alone:
+            value, self.scale = train_together(
+                self.route.train,
+                first,
+                last,
+                self.scale,
+                self.n_threads,
+                self.plan,
+                self.solver,
+                self.state,
+            )
+        average = self.state.average
+        if average is not None and last > 0 and last in (self.average_at, self.n_rows):
+            scaled = self.state.weights * self.state.weights.dtype.type(self.scale)
+            average.add(scaled, self.state.intercepts)
+            self.average_at += self.between
+        return value
+
+    def end_epoch(self) -> None:
+        if self.scale != 1.0:
+            self.state.weights *= self.state.weights.dtype.type(self.scale)
+            self.scale = 1.0
+        self.squared_norm = self._norm()
+
+    def diverged(self, value: float) -> str:
+        bound, solver = self.parts.bound, self.parts.solver
+        return (
+            f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
+            f"{solver.if_diverged}"
+        )
+
+    # What routes call
+
+    def call(
+        self,
+        kernel: Callable[..., tuple[float, int, float, float]],
+        work: Any,
+        thread: int,
+        first: int,
+        last: int,
+        scale: float,
+        n_together: int,
+    ) -> tuple[float, float]:
+        """Run a kernel with everything that the parts need."""
+        problem, state = self.problem, self.state
+        n_majors = len(state.weights)
+        value, cursor, scale, self.squared_norm = kernel(
+            self.rows[thread],
+            problem.labels,
+            problem.row_weights,
+            self.order.rows,
+            first,
+            last,
+            self.plan,
+            self.bound,
+            self.samplers[thread],
+            self.solver,
+            self.rngs[thread],
+            state.weights,
+            state.intercepts,
+            state.weights_state,
+            state.intercepts_state,
+            state.local,
+            work,
+            self.order.geometry,
+            state.iteration,
+            state.epoch,
+            local_progress(0 if self.fresh_rows else state.epoch),
+            (state.sweep_cursor + thread * n_majors // n_together) % n_majors,
+            scale,
+            self.squared_norm,
+            n_together,
+        )
+        if thread == 0:
+            state.sweep_cursor = cursor
+        return value, scale
+
+    def _norm(self) -> float:
+        """|W|^2, where a solver keeps it bounded."""
+        if self.plan.weight_bound == np.inf:
+            return 0.0
+        return float(np.vdot(self.state.weights, self.state.weights))

@@ -1,0 +1,107 @@
+"""The one account of a fit: history, clock, forecast, best epoch, and when to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bigcat.training.history import History
+from bigcat.training.stopping import StoppingRule
+
+#: Seconds of training after which the rest is forecast, the first of which do not count: memory
+#: that is touched for the first time is slow.
+FORECAST_AFTER, WARMING_UP = 4.0, 2.0
+
+
+class Before(NamedTuple):
+    """What went on before a run, to be counted in its history."""
+
+    epochs: int = 0
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+
+@dataclass
+class Best:
+    """Of the epoch with the highest watched value; `kept` is what was asked to be kept of it."""
+
+    value: float = -np.inf
+    epoch: int = 0
+    kept: Any = None
+
+
+class Record:
+    """Takes in what the loop tells, and says when to stop.
+
+    Parameters
+    ----------
+    stop : callable
+        Told each epoch's watched value; says when to stop.
+    report : callable
+        Told (epochs done, current value): a progress bar.
+    n_epochs : int
+        That will be made at most.
+    """
+
+    def __init__(
+        self,
+        stop: StoppingRule,
+        report: Callable[[float, float], None],
+        n_epochs: int,
+        before: Before | None = None,
+    ) -> None:
+        self.stop, self.report, self.n_epochs = stop, report, n_epochs
+        self.before = before or Before()
+        self.history = History()
+        self.best = Best()
+        self.compile_seconds = 0.0
+        self._since = 0.0
+        self._warm_at = (0.0, 0.0)  # seconds and part of the first epoch
+
+    def compiled(self, seconds: float) -> None:
+        self.compile_seconds = self.before.compile_seconds + seconds
+        self._since = time.perf_counter()
+
+    def chunk_done(self, part: float, value: float) -> None:
+        self.report(len(self.history) + part, value)
+        self._forecast(part)
+
+    def add(
+        self,
+        seconds: float,
+        columns: Mapping[str, float],
+        watched: float,
+        keep: Callable[[], Any] | None = None,
+    ) -> bool:
+        """Take in an epoch: its seconds and figures; true when the fit should stop.
+
+        `keep` gives what is to be kept of the epoch, if it is the best so far.
+        """
+        so_far = self.history[-1]["seconds"] if self.history else self.before.seconds
+        row = {
+            "epoch": self.before.epochs + len(self.history) + 1,
+            "seconds": so_far + seconds,
+            "compile_seconds": self.compile_seconds,
+            **columns,
+        }
+        self.history.append(row)
+        if watched > self.best.value:
+            self.best = Best(watched, len(self.history), keep() if keep else None)
+        return self.stop(watched)
+
+    def _forecast(self, part: float) -> None:
+        """Once, from the first part of the first epoch."""
+        if self.history.forecast_seconds is not None:
+            return
+        seconds = time.perf_counter() - self._since
+        if seconds < WARMING_UP:
+            self._warm_at = (seconds, part)
+        if seconds >= FORECAST_AFTER or part == 1.0:
+            begun, done = self._warm_at if seconds >= FORECAST_AFTER else (0.0, 0.0)
+            an_epoch = (seconds - begun) / (part - done)
+            left = (self.n_epochs - part) * an_epoch
+            self.history.forecast_seconds = self.before.seconds + seconds + left
