@@ -7,6 +7,7 @@ freedom: heavy tails, not log-concave, and so the awkward case.
 
 import math
 import os
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips one of its checks
@@ -17,11 +18,11 @@ import pytest
 
 import reference.noise
 from bigcat import bounds, combinations, noise
+from bigcat.linear import FullRank, FullRankWeights
 from bigcat.noise import CustomNoise
-from bigcat.numerics.random import new_state
-from bigcat.rows import Problem, as_rows, class_major, weights_shape
-from bigcat.training.loop import Settings, run_epochs
+from bigcat.rows import Problem, as_rows, class_major
 from bigcat.training.state import State
+from tests.driving import drive
 
 _ROOT_3 = math.sqrt(3.0)
 _LOG_TOP = math.log(2.0 / (math.pi * _ROOT_3))  # of the density, at zero
@@ -203,13 +204,13 @@ def train():
         start: tuple[np.ndarray, np.ndarray] | None = None,
         **bound_options: Any,
     ) -> Trained:
+        bound = combinations.resolve_method(method).bound
         parts = combinations.resolve(
-            method,
+            replace(bound, **bound_options),
             NOISES[noise_name],
             solver=solver,
             sampler="uniform",
             n_negatives=n_negatives,
-            bound_options=bound_options,
         )
         n_classes = n_classes or int(y.max()) + 1
         problem = Problem(
@@ -222,38 +223,28 @@ def train():
             fit_intercept=fit_intercept,
             head=np.asarray(head, np.int64),
         )
-        shape = weights_shape(problem.rows, X.shape[1], n_classes)
-        weights, intercepts = np.zeros(shape, X.dtype), np.zeros(n_classes, X.dtype)
+        coef, intercepts = np.zeros((n_classes, X.shape[1]), X.dtype), np.zeros(n_classes, X.dtype)
         if start is not None:
-            class_major(weights, problem.rows)[:] = start[0]
-            intercepts[:] = start[1]
-        solver = parts.solver
+            coef[:], intercepts[:] = start
         random_state = np.random.RandomState(seed)
-        state = State(
-            weights=weights,
-            intercepts=intercepts,
-            weights_state=np.zeros((shape[0], solver.state_width(shape[1])), X.dtype),
-            intercepts_state=np.zeros(n_classes if solver.has_state else 0, X.dtype),
-            local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
-            rng=new_state(random_state),
-        )
+        begin = (FullRankWeights(coef), intercepts)
+        state = State.new(problem, parts, FullRank(), begin, random_state)
         values: list[float] = []
         coefs: list[np.ndarray] = []
 
-        def on_epoch(value: float, seconds: float) -> bool:
+        def on_epoch(value: float) -> None:
             values.append(value)
             coefs.append(np.ascontiguousarray(class_major(state.weights, problem.rows)).copy())
-            return False
 
-        run_epochs(
+        drive(
             problem,
             parts,
             state,
-            Settings(batch_size=batch_size, max_epochs=epochs, shuffle=shuffle),
-            random_state,
-            on_compiled=lambda seconds: None,
-            on_epoch=on_epoch,
-            on_chunk=lambda done, value: None,
+            on_epoch,
+            batch_size=batch_size,
+            epochs=epochs,
+            seed=random_state,
+            shuffle=shuffle,
         )
         coef = np.ascontiguousarray(class_major(state.weights, problem.rows))
         return Trained(coef, state.intercepts, state.local, values, coefs)

@@ -9,15 +9,16 @@ import scipy.sparse
 from bigcat import LinearClassifier
 from bigcat.bounds import AugmentReduce, Exact
 from bigcat.combinations import Parts
+from bigcat.linear import FullRank, LowRank
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.numerics import random as _random
-from bigcat.rows import Problem, as_rows, class_major
+from bigcat.rows import Problem, Sizes, as_rows, class_major
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, AdaGrad
 from bigcat.training import threads as _threads
-from bigcat.training.loop import Settings, make_plan, run_epochs
-from bigcat.training.routes import all_classes as _exact
+from bigcat.training.routes import AllClasses, Journey
 from bigcat.training.state import State
+from tests.driving import drive
 
 N_ROWS, N_FEATURES = 90, 12
 PARTS = Parts(Gumbel(), Exact(), Everything(), SGD(0.5))
@@ -50,16 +51,8 @@ def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **pro
         rng=_random.new_state(np.random.RandomState(2)),
     )
     values = []
-    run_epochs(
-        problem,
-        PARTS,
-        state,
-        Settings(batch_size, n_epochs, n_threads=n_threads),
-        np.random.RandomState(3),
-        on_compiled=lambda seconds: None,
-        on_epoch=lambda value, seconds: values.append(value),
-        on_chunk=lambda done, value: None,
-    )
+    sizes = {"batch_size": batch_size, "epochs": n_epochs, "n_threads": n_threads}
+    drive(problem, PARTS, state, values.append, **sizes)
     return class_major(state.weights, rows), state.intercepts, values, state.iteration
 
 
@@ -81,7 +74,7 @@ def test_same_numbers_as_the_general_kernel(
     monkeypatch, sparse, dtype, n_classes, batch_size, problem
 ):
     fast = train(sparse, dtype, n_classes, batch_size, **problem)
-    monkeypatch.setattr(_exact, "applies", lambda *parts: False)
+    monkeypatch.setattr(AllClasses, "applies", lambda journey: False)
     general = train(sparse, dtype, n_classes, batch_size, **problem)
     tolerance = 1e-12 if dtype is np.float64 else 3e-6
     for ours, theirs in zip(fast, general):
@@ -129,10 +122,9 @@ def test_a_large_row_keeps_its_small_slopes():
         local=np.zeros((1, 0)),
         rng=_random.new_state(np.random.RandomState(0)),
     )
-    plan = make_plan(problem, PARTS, 1, state.weights.shape)
-    value, scale = _exact.train(
-        problem, plan, PARTS.solver.lower(), state, np.zeros(1, np.int64), np.empty(0), 0, 1, 1.0
-    )
+    values = []
+    passes = drive(problem, PARTS, state, values.append)
+    value, scale = values[0], passes.scale
     others = np.exp([-25.0, -26.0])
     assert scale == 1.0
     assert value == pytest.approx(-others.sum(), abs=1e-14)
@@ -151,8 +143,12 @@ def test_nan_is_seen():
 
 
 def test_applies_to_the_exact_softmax_with_plain_steps_only():
-    assert _exact.applies(Gumbel(), Exact(), Everything(), SGD())
-    assert not _exact.applies(Gaussian(), Exact(), Everything(), SGD())
-    assert not _exact.applies(Gumbel(), AugmentReduce(), Everything(), SGD())
-    assert not _exact.applies(Gumbel(), Exact(), Uniform(3), SGD())
-    assert not _exact.applies(Gumbel(), Exact(), Everything(), AdaGrad())
+    def applies(*parts, kind=FullRank()):  # noqa: B008
+        return AllClasses.applies(Journey(Parts(*parts), kind, Sizes(9, 2, 5, 18, False, 2), 1))
+
+    assert applies(Gumbel(), Exact(), Everything(), SGD())
+    assert not applies(Gumbel(), Exact(), Everything(), SGD(), kind=LowRank(2))
+    assert not applies(Gaussian(), Exact(), Everything(), SGD())
+    assert not applies(Gumbel(), AugmentReduce(), Everything(), SGD())
+    assert not applies(Gumbel(), Exact(), Uniform(3), SGD())
+    assert not applies(Gumbel(), Exact(), Everything(), AdaGrad())

@@ -11,22 +11,23 @@ from scipy import stats
 from bigcat.bounds import Complementary, Exact, NoiseContrastive
 from bigcat.combinations import Parts
 from bigcat.compile import kernel
-from bigcat.linear.weights import Factors, as_public, as_trained
+from bigcat.linear import FullRank, LowRank, LowRankWeights
 from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
-from bigcat.rows import Problem, as_rows, is_sparse
+from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Frequency, Shared
-from bigcat.solvers import SGD, AdaGrad, DivergedError, UMax
+from bigcat.solvers import LBFGS, SGD, AdaGrad, DivergedError, UMax
 from bigcat.training.lbfgs import Objective
-from bigcat.training.loop import Settings, run_epochs
-from bigcat.training.routes import batches as _products
+from bigcat.training.routes import Journey, SharedClasses
 from bigcat.training.state import State
 from bigcat.verbs import draw, stands_for
 from reference import estimators as twin_bounds
 from reference import low_rank as twin
+from tests.driving import drive
 
 N_ROWS, N_FEATURES, N_CLASSES, RANK = 23, 6, 9, 3
 SOLVER = AdaGrad(0.3, schedule="linear")
+KIND = LowRank(RANK)
 ROWS = {
     "complementary": lambda label, others, d: twin_bounds.complementary(label, others, d.counts),
     "exact": lambda label, others, d: twin_bounds.complementary(label, others, d.counts),
@@ -60,7 +61,7 @@ def problem_of(data, sparse=True, dtype=np.float64, **options):
         data.row_weights,
         data.X.shape[1],
         N_CLASSES,
-        **{"rank": RANK, **options},
+        **{"unit_rows": True, **options},
     )
 
 
@@ -90,16 +91,8 @@ def train(problem, parts, model, batch_size, epochs=1, n_threads=1) -> Trained:
         rng=new_state(np.random.RandomState(4)),
     )
     values: list[float] = []
-    run_epochs(
-        problem,
-        parts,
-        state,
-        Settings(batch_size, epochs, shuffle=False, n_threads=n_threads),
-        np.random.RandomState(3),
-        on_compiled=lambda seconds: None,
-        on_epoch=lambda value, seconds: values.append(value),
-        on_chunk=lambda done, value: None,
-    )
+    sizes = {"batch_size": batch_size, "epochs": epochs, "n_threads": n_threads}
+    drive(problem, parts, state, values.append, kind=KIND, shuffle=False, **sizes)
     return Trained(state.weights, state.intercepts, values)
 
 
@@ -162,12 +155,11 @@ def test_steps_are_those_of_the_twin(data, name, head, per):
     bound, sampler, batch_size, sparse = CASES[name]
     problem = problem_of(data, sparse, head=np.array(head, np.int64))
     solver = replace(SOLVER, per=per)
-    shared = _products.applies(problem, sampler, solver, batch_size)
+    parts = Parts(Gumbel(), bound, sampler, solver)
+    shared = SharedClasses.applies(Journey(parts, KIND, problem.sizes, batch_size))
     assert shared == name.startswith("products")
     epochs, n_steps = 2, 2 * -(-N_ROWS // batch_size)
-    found = train(
-        problem, Parts(Gumbel(), bound, sampler, solver), some_model(), batch_size, epochs
-    )
+    found = train(problem, parts, some_model(), batch_size, epochs)
     model, values = twin.train(
         *data,
         some_model(),
@@ -229,7 +221,8 @@ def test_gradients_are_differences_of_the_objective(data, deterministic_case, he
     bound, noise = deterministic_case.bound, deterministic_case.pair.noise
     few = Data(*(part[:4] for part in data))
     problem = problem_of(few, sparse=not head, l2=0.3, head=np.array(head, np.int64))
-    objective = Objective(problem, bound, noise)
+    parts = Parts(noise, bound, Everything(), LBFGS())
+    objective = Objective(problem, parts, KIND)
     model = some_model(seed=2, size=0.7)
     weights = np.concatenate([model.V, model.U])
 
@@ -377,7 +370,7 @@ def test_one_thread_gives_the_same_bits_and_two_run(data):
 
 def test_bits_do_not_depend_on_the_pieces_of_an_epoch(data, monkeypatch):
     whole = train(problem_of(data), PRODUCTS, some_model(), 4, epochs=2)
-    monkeypatch.setattr("bigcat.solvers._loop.CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr("bigcat.training.passes.CHUNK_SECONDS", 1e-9)
     pieces = train(problem_of(data), PRODUCTS, some_model(), 4, epochs=2)
     assert np.array_equal(whole.vectors, pieces.vectors)
 
@@ -389,31 +382,34 @@ def test_bits_do_not_depend_on_the_pieces_of_an_epoch(data, monkeypatch):
     ("applies", "options"),
     [
         (True, {}),
-        (True, {"rank": None, "sparse": False}),
-        (False, {"rank": None}),  # sparse rows have no dense vectors
+        (True, {"kind": FullRank(), "sparse": False}),
+        (False, {"kind": FullRank()}),  # sparse rows have no dense vectors
         (False, {"sampler": Frequency(5)}),
         (False, {"batch_size": 1}),
         (False, {"solver": UMax(weight_bound=1.0)}),
     ],
 )
 def test_when_products_apply(data, applies, options):
-    options = {"sampler": Shared(5), "solver": SOLVER, "batch_size": 4, **options}
-    parts = [options.pop(name) for name in ("sampler", "solver", "batch_size")]
-    problem = problem_of(data, **options)
-    dense = problem.rank is not None or not is_sparse(problem.rows)
-    assert _products.applies(dense, *parts) == applies
+    given = {"sampler": Shared(5), "solver": SOLVER, "batch_size": 4, "kind": KIND, **options}
+    parts = Parts(Gumbel(), Complementary(), given["sampler"], given["solver"])
+    sizes = problem_of(data, given.get("sparse", True)).sizes
+    journey = Journey(parts, given["kind"], sizes, given["batch_size"])
+    assert SharedClasses.applies(journey) == applies
 
 
 def test_weights_as_people_see_them_give_the_same_scores(data):
     problem, model = problem_of(data), some_model()
-    seen = as_public(np.concatenate([model.V, model.U]), problem)
+    seen = KIND.as_weights(np.concatenate([model.V, model.U]), problem)
     X = twin.unit(data.X, data.row_weights) * data.X
     scores = np.array([model.scores(x) - model.b for x in X])
     np.testing.assert_allclose(data.X @ seen.features @ seen.classes.T, scores, rtol=1e-12)
     np.testing.assert_allclose(
-        as_trained(seen, problem, np.float64), np.concatenate([model.V, model.U]), rtol=1e-14
+        KIND.as_trained(seen, problem, np.float64),
+        np.concatenate([model.V, model.U]),
+        rtol=1e-14,
     )
     assert seen.shape == (N_CLASSES, N_FEATURES)
-    assert (seen.rank, seen.size) == (RANK, RANK * (N_CLASSES + N_FEATURES))
-    assert isinstance(seen[:2], Factors)
-    assert seen[:2].shape == (2, N_FEATURES)
+    assert (seen.kind, seen.size) == (KIND, RANK * (N_CLASSES + N_FEATURES))
+    some = seen.take(np.array([1, 0]))
+    assert isinstance(some, LowRankWeights)
+    assert some.shape == (2, N_FEATURES)

@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
+from bigcat.linear.prediction import Scorer
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import LinearClassifier
 from bigcat.linear import prediction as _predict
-from bigcat.linear.prediction import Scorer
 from bigcat.linear.weights import Factors
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared

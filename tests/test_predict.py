@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from bigcat.linear.prediction import Scorer
 from scipy.special import logsumexp
 
 from bigcat.linear import prediction as _predict
 from bigcat.linear import scores as _scores
-from bigcat.linear.prediction import Scorer
 from bigcat.noise import Gaussian, Gumbel
 
 SIZES = [(5, 2), (70, 3), (130, 40), (9, 5000)]  # rows and classes: one block of each, and more

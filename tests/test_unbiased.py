@@ -20,16 +20,19 @@ from bigcat import LinearClassifier, noise
 from bigcat.bounds import AugmentReduce, Raman
 from bigcat.combinations import Parts
 from bigcat.compile import kernel
+from bigcat.linear import FullRank
 from bigcat.numerics.random import new_state
-from bigcat.rows import Problem, as_rows, class_major, weights_shape
+from bigcat.rows import Problem, as_rows, class_major
 from bigcat.samplers import Uniform
 from bigcat.samplers._base import sample_many
 from bigcat.solvers import REGISTRY, DivergedError, Implicit, UMax, Vanilla
 from bigcat.solvers.implicit import proximal_step
-from bigcat.training.loop import Order, Settings, make_plan, run_epochs
+from bigcat.training.order import Order
+from bigcat.training.plan import make_plan
 from bigcat.training.state import State
 from bigcat.verbs import Pace, visit
 from reference import double_sum
+from tests.driving import drive
 
 FORMS = {"proposed": AugmentReduce(), "raman": Raman()}
 forms = pytest.mark.parametrize("form", FORMS)
@@ -82,10 +85,6 @@ class Run:
     shuffle: bool = False
 
     @property
-    def settings(self):
-        return Settings(self.batch_size, self.epochs, self.shuffle)
-
-    @property
     def parts(self):
         sampler = Uniform(n_negatives=self.n_negatives)
         return Parts(noise.Gumbel(), FORMS[self.form], sampler, self.solver)
@@ -99,9 +98,8 @@ class Run:
     def orders(self, start):
         """In which order each epoch visits the rows: not what is at stake here."""
         problem = self.problem(start)
-        shape = weights_shape(problem.rows, problem.n_features, problem.n_classes)
-        plan = make_plan(problem, self.parts, self.batch_size, shape)
-        order = Order(problem, plan, self.settings, np.random.RandomState(3))
+        plan = make_plan(problem, self.parts, FullRank(), self.batch_size)
+        order = Order(problem, plan, self.shuffle, np.random.RandomState(3))
         for _ in range(self.epochs):
             order.next_epoch()
             assert sorted(order.rows) == list(range(problem.n_rows))
@@ -133,20 +131,12 @@ def train(run, start):
     )
     epochs = []
 
-    def on_epoch(value, seconds):
+    def on_epoch(value):
         W = class_major(state.weights, problem.rows).copy()
         epochs.append(Epoch(W, state.intercepts.copy(), state.local[:, 0].copy(), value))
 
-    run_epochs(
-        problem,
-        parts,
-        state,
-        run.settings,
-        np.random.RandomState(3),
-        on_compiled=lambda seconds: None,
-        on_epoch=on_epoch,
-        on_chunk=lambda done, value: None,
-    )
+    sizes = {"batch_size": run.batch_size, "epochs": run.epochs, "shuffle": run.shuffle}
+    drive(problem, parts, state, on_epoch, **sizes)
     return epochs
 
 

@@ -57,7 +57,7 @@ def test_scores(sparse, scale):
     coef, intercept = rng.normal(size=(5, 20)), rng.normal(size=5)
     rows = as_rows(X if sparse else X.toarray(), np.dtype(float))
     assert is_sparse(rows) == sparse
-    weights = np.empty(weights_shape(rows, 20, 5))
+    weights = np.empty(weights_shape(is_sparse(rows), 20, 5))
     class_major(weights, rows)[:] = coef / scale
     classes = np.array([3, 0, 3, 4])
     out = np.empty((8, 4))

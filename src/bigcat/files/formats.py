@@ -93,6 +93,11 @@ def _bayesian_parameters_from_1(parameters: Header, header: Header) -> Header:
         if own.get(option) == "auto":
             del own[option]
     parameters["method"] = _part(name, **own)
+    prior = parameters.get("prior")
+    if isinstance(prior, dict):
+        found = dict(prior["dict"])
+        tensors = {array: {"tensor": f"prior.{array}"} for array in found["arrays"]}
+        parameters["prior"] = _part(found["name"], **dict(found["fields"]["dict"]), **tensors)
     return parameters
 
 

@@ -11,14 +11,16 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
 from bigcat._version import __version__
+from bigcat.files.formats import FORMAT, FORMAT_VERSION, current, is_known
 from bigcat.files.linear import check_dtype, pack_linear, unpack_linear
+from bigcat.files.parameters import pack_parameter, unpack_parameter
 from bigcat.files.tensors import map_tensors, write_tensors
 from bigcat.files.values import (
     Tensors,
@@ -34,9 +36,6 @@ if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, LinearClassifier
 
 __all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "save_model"]
-
-FORMAT = "bigcat-model"
-FORMAT_VERSION = 1
 
 
 class ModelFileError(ValueError):
@@ -92,7 +91,7 @@ def save_model(
     """
     target = check_destination(path)
     kind = type(model).__name__
-    if kind not in ("LinearClassifier", "BayesianClassifier"):
+    if kind not in KINDS:
         raise TypeError(
             f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
             "of a pipeline or a search, save the fitted classifier inside it"
@@ -121,11 +120,13 @@ def save_model(
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
         "choice": to_json(getattr(getattr(model, "history_", None), "choice", None)),
     }
+    header["noise"] = _describe_noise(_noise_of(model))
     if kind == "LinearClassifier":
-        header["noise"] = _describe_noise(model.noise)
         header |= pack_linear(tensors, cast("LinearClassifier", model), dtype)
     else:
-        header |= _pack_bayesian(tensors, cast("BayesianClassifier", model))
+        from bigcat.files.bayesian import pack_posterior
+
+        header["posterior"] = pack_posterior(tensors, cast("BayesianClassifier", model))
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
@@ -250,28 +251,31 @@ def check_destination(path: str | os.PathLike[str]) -> Path:
 
 # --- the two estimators -------------------------------------------------------------------------
 
-
-def _pack_bayesian(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
-    from bigcat.files.bayesian import pack_posterior
-
-    noise = getattr(model.posterior_, "noise", model.noise)  # that of the fit
-    return {"noise": _describe_noise(noise), "posterior": pack_posterior(tensors, model)}
+#: Estimators that files hold, and the parameter on which the noise is an option.
+KINDS = {"LinearClassifier": None, "BayesianClassifier": "method"}
 
 
-def _unfitted(path: str | os.PathLike[str], header: dict[str, Any], read: Tensors, noise: Any):
+def _unfitted(
+    path: str | os.PathLike[str], header: dict[str, Any], read: Tensors, noise: Any
+) -> Any:
     """An estimator with the parameters of the file."""
     from bigcat import estimators
 
-    parameters = {
-        name: _from_name(name, from_json(value), read)
-        for name, value in header["parameters"].items()
-    }
-    parameters["noise"] = _chosen_noise(path, header["noise"], noise)
     kind = header["estimator"]
     wrote = f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}"
     remedy = "load it with the version that wrote it"
-    if kind not in ("LinearClassifier", "BayesianClassifier"):
+    if kind not in KINDS:
         raise ModelFileError(path, f"{wrote}, which has no {kind}", remedy)
+    parameters = {
+        name: unpack_parameter(kind, name, value, read)
+        for name, value in header["parameters"].items()
+    }
+    the_noise = _chosen_noise(path, header["noise"], noise)
+    owner = KINDS[kind]
+    if owner is None:
+        parameters["noise"] = the_noise
+    elif the_noise is not None and hasattr(parameters[owner], "noise"):
+        parameters[owner] = replace(parameters[owner], noise=the_noise)
     try:
         return getattr(estimators, kind)(**parameters)
     except TypeError as error:
@@ -315,10 +319,10 @@ def _checked_header(path: str | os.PathLike[str], file: Any) -> dict[str, Any]:
             "it is a safetensors file, but not one of bigcat",
             "give a file that bigcat.save_model or `bigcat fit` wrote",
         )
-    if version != FORMAT_VERSION:
+    if not is_known(version):
         raise ModelFileError(
             path,
-            f"its format is version {version}, this bigcat ({__version__}) reads version "
+            f"its format is version {version}, this bigcat ({__version__}) reads versions up to "
             f"{FORMAT_VERSION}",
             f"load it with bigcat {header.get('bigcat_version')}, which wrote it",
         )
@@ -329,7 +333,7 @@ def _checked_header(path: str | os.PathLike[str], file: Any) -> dict[str, Any]:
         found = list(file.get_slice(name).get_shape())
         if found != shape:
             raise _damaged(path, f"the tensor {name} has shape {found}, the header says {shape}")
-    return header
+    return current(header)
 
 
 def _mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> Tensors:
@@ -337,7 +341,7 @@ def _mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> Tensors:
     remedy = "load it without mmap=True"
     if header["estimator"] != "LinearClassifier":
         raise ModelFileError(path, f"it holds a {header['estimator']}, which is not mapped", remedy)
-    stored = header.get("weights_dtype", "float32")
+    stored = header["weights_dtype"]
     if stored != "float32":
         raise ModelFileError(
             path,
@@ -357,62 +361,44 @@ def _damaged(path: str | os.PathLike[str], cause: str) -> ModelFileError:
 def _storable_parameters(
     model: Any, tensors: dict[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, str]]:
+    kind = type(model).__name__
     stored, left_out = {}, {}
     for name, value in model.get_params(deep=False).items():
         if name == "noise":
             continue
         try:
-            stored[name] = to_json(_by_name(name, value, tensors))
+            stored[name] = pack_parameter(kind, name, value, tensors)
         except TypeError as error:
             left_out[name] = str(error)
     return stored, left_out
 
 
-def _by_name(parameter: str, value: Any, tensors: dict[str, np.ndarray]) -> Any:
-    """A registered method by its name; a solver, sampler or prior by its name and fields."""
-    if parameter == "prior" and not isinstance(value, str):
-        from bigcat.files.bayesian import pack_prior
-
-        return pack_prior(tensors, value)
-    if parameter == "method" and not isinstance(value, str):
-        from bigcat.combinations import _METHODS
-
-        return value.name if _METHODS.get(value.name) == value else value
-    if parameter in ("solver", "sampler") and type(value) is _parts(parameter).get(
-        getattr(value, "name", None)
-    ):
-        return {
-            "name": value.name,
-            "fields": {f.name: getattr(value, f.name) for f in fields(value)},
-        }
-    return value
+def _noise_of(model: Any) -> Any:
+    """The noise that a model was fitted with; None where it has none."""
+    owner = KINDS[type(model).__name__]
+    return model.noise if owner is None else model.fitted_noise
 
 
-def _from_name(parameter: str, value: Any, read: Tensors) -> Any:
-    if parameter == "prior" and isinstance(value, dict):
-        from bigcat.files.bayesian import unpack_prior
+def _describe_noise(noise: Any) -> dict[str, Any] | None:
+    if noise is None:
+        return None
+    from bigcat.noise import CustomNoise, resolve
 
-        return unpack_prior(read, value)
-    if parameter in ("solver", "sampler") and isinstance(value, dict):
-        return _parts(parameter)[value["name"]](**value["fields"])
-    return value
-
-
-def _parts(parameter: str) -> dict[Any, Any]:
-    from bigcat import samplers, solvers
-
-    return solvers.REGISTRY if parameter == "solver" else samplers.REGISTRY
-
-
-def _describe_noise(noise: Any) -> dict[str, Any]:
     if isinstance(noise, str):
-        return {"name": noise, "custom": False}
-    from bigcat.noise import CustomNoise
+        noise = resolve(noise)
+    return {
+        "name": noise.name,
+        "custom": isinstance(noise, CustomNoise),
+        "probabilities": noise.probabilities,
+    }
 
-    return {"name": noise.name, "custom": isinstance(noise, CustomNoise)}
 
+def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any] | None, given: Any) -> Any:
+    """The noise that the file names, or the one that was given for it; None where it has none."""
+    if stored is None:
+        return None
+    from bigcat.noise import resolve
 
-def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any], given: Any) -> Any:
     name = stored["name"]
     if given is None:
         if stored["custom"]:
@@ -422,7 +408,8 @@ def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any], given: A
                 "functions",
                 "pass them: load_model(path, noise=...)",
             )
-        return name
+        usual = stored["probabilities"] == "quadrature"
+        return name if usual else replace(resolve(name), probabilities=stored["probabilities"])
     given_name = given if isinstance(given, str) else given.name
     if given_name != name:
         raise ModelFileError(

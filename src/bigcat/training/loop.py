@@ -29,8 +29,9 @@ class Process(Protocol):
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
         """Before the rows of an epoch, counted from 0, of so many at most."""
 
-    def chunk(self, first: int, seconds_per_row: float | None) -> int:
-        """Where the next call should end; bits may not depend on it."""
+    def chunk(self, first: int, seconds: float | None) -> int:
+        """Where the next call should end, after one that took so long; weights do not depend on it.
+        """
 
     def train(self, first: int, last: int) -> float:
         """Learn from these rows in this epoch's order; the sum of their values."""
@@ -60,7 +61,7 @@ def run_epochs(process: Process, n_epochs: int, listener: Listener) -> None:
     started = time.perf_counter()
     process.train(0, 0)  # compiles, trains on nothing
     listener.compiled(time.perf_counter() - started)
-    seconds_per_row: float | None = None
+    seconds: float | None = None
     for epoch in range(n_epochs):
         started = time.perf_counter()
         process.begin_epoch(epoch, n_epochs)
@@ -68,13 +69,13 @@ def run_epochs(process: Process, n_epochs: int, listener: Listener) -> None:
         try:
             while done < process.n_rows:
                 chunk_started = time.perf_counter()
-                end = min(process.chunk(done, seconds_per_row), process.n_rows)
+                end = min(process.chunk(done, seconds), process.n_rows)
                 value = process.train(done, end)
                 if not np.isfinite(value):
                     raise DivergedError(process.diverged(value))
                 total += value
                 seconds = max(time.perf_counter() - chunk_started, 1e-6)
-                seconds_per_row, done = seconds / (end - done), end
+                done = end
                 mean = total / process.total_weight * process.n_rows / done
                 listener.chunk_done(done / process.n_rows, mean)
         finally:  # whoever looks now, if only after an interruption, sees the weights themselves

@@ -102,10 +102,11 @@ class Passes:
         self.samplers = [self.parts.sampler.in_epoch(s, epoch, n_epochs) for s in self._samplers]
         self.average_at = self.between
 
-    def chunk(self, first: int, seconds_per_row: float | None) -> int:
-        if seconds_per_row is not None:
-            wanted = min(2.0 * self.chunk_rows, CHUNK_SECONDS / seconds_per_row, self.n_rows)
-            self.chunk_rows = self.block * max(1, int(wanted) // self.block)
+    def chunk(self, first: int, seconds: float | None) -> int:
+        if seconds is not None:
+            grow = min(2.0, CHUNK_SECONDS / seconds)
+            wanted = min(int(self.chunk_rows * grow), self.n_rows)
+            self.chunk_rows = self.block * max(1, wanted // self.block)
         end = first + self.chunk_rows
         return end if self.state.average is None else min(end, self.average_at)
 
