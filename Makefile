@@ -7,13 +7,16 @@ READY := $(VENV)/.ready
 BIGCAT_DATA ?= $(wildcard ../shared/data)
 export BIGCAT_DATA
 
+# A file's tests use the same kernels, so they go to one process; tests/conftest.py says which go first.
+IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: demo test test-slow lint format bench bench-full clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

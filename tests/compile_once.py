@@ -1,0 +1,89 @@
+"""Kernels are compiled once a run, whichever process needs them first.
+
+Compiling is most of what the tests take.  Two workers that meet a new kernel at the same time would
+both compile it; here the second waits for the first, and reads what that one wrote to the cache.
+Nobody waits for ever: after `PATIENCE` seconds a kernel is compiled anyway.
+
+Import it before the first kernel is called, in any process that should take part.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from bigcat.compile import cache
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks: everybody compiles for himself
+    fcntl = None
+
+PATIENCE = 100.0
+_held: set[int] = set()
+_load, _save = cache.PackageCache.load_overload, cache.PackageCache.save_overload
+
+
+@functools.cache
+def _file():
+    """One file for all locks, each of them a byte of it; the system gives up those of a process
+    that ends."""
+    name = f"bigcat-compiling-{os.getuid()}.lock"
+    return os.open(Path(tempfile.gettempdir()) / name, os.O_RDWR | os.O_CREAT)
+
+
+def _place(kernel, sig):
+    whole = f"{kernel._cache_path} {kernel._impl.filename_base} {cache.source_hash()} {sig}"
+    return int.from_bytes(hashlib.sha256(whole.encode()).digest()[:7])
+
+
+def _take(place):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(BlockingIOError, PermissionError):
+            fcntl.lockf(_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            _held.add(place)
+            return
+        time.sleep(0.02)
+
+
+def _release(place):
+    if place in _held:
+        _held.discard(place)
+        fcntl.lockf(_file(), fcntl.LOCK_UN, 1, place)
+
+
+def release_all():
+    """After kernels that did not compile, which nobody else must wait for."""
+    for place in list(_held):
+        _release(place)
+
+
+def _load_overload(self, sig, target_context):
+    found = _load(self, sig, target_context)
+    place = _place(self, sig)
+    if found is not None or place in _held or cache._has_outside_part(sig):
+        return found
+    _take(place)
+    found = _load(self, sig, target_context)
+    if found is not None:
+        _release(place)
+    return found
+
+
+def _save_overload(self, sig, data):
+    index = _place(self, "index")  # is read, changed and written: by one process at a time
+    _take(index)
+    try:
+        _save(self, sig, data)
+    finally:
+        _release(index)
+        _release(_place(self, sig))
+
+
+if fcntl is not None:
+    cache.PackageCache.load_overload = _load_overload
+    cache.PackageCache.save_overload = _save_overload
