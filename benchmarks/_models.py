@@ -1,0 +1,117 @@
+"""Estimators that name what they depend on, for commands whose subject is not the defaults.
+
+A benchmark that leaves a choice to the library measures something else once the library chooses
+better.  So what decides a fit has to be given here: an argument that is left out is an error.
+Commands that measure the defaults call the estimators themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bigcat import BayesianClassifier, LinearClassifier, Method
+from bigcat.noise import Noise
+from bigcat.samplers import Sampler
+from bigcat.solvers import Solver
+
+
+def linear(
+    *,
+    noise: str | Noise = "gumbel",
+    method: str | Method,
+    solver: Solver,
+    sampler: str | Sampler,
+    n_negatives: int | None = None,
+    batch_size: int | None = None,
+    max_epochs: int,
+    init: str,
+    rank: int | None = None,
+    l2: float = 0.0,
+    tol: float | None = None,
+    random_state: int | None = 0,
+    n_threads: int = 1,
+    **options: Any,
+) -> LinearClassifier:
+    """The softmax of full rank without a ridge, to the last epoch, on one thread.
+
+    Arguments without a default, and those here, say otherwise.  The learning rate is in the
+    solver, which is an object.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Not where all classes are visited or the sampler is an object that has the number.
+    batch_size : int
+        Not where the solver visits all rows at once.
+    """
+    if not isinstance(solver, Solver):
+        raise TypeError(f"solver={solver!r} must be an object, which has the rate")
+    if not isinstance(sampler, Sampler) and (n_negatives is None) != (sampler == "everything"):
+        raise TypeError(f"n_negatives={n_negatives} does not go with sampler={sampler!r}")
+    if (batch_size is None) == solver.stochastic:
+        raise TypeError(f"batch_size={batch_size} does not go with solver={solver!r}")
+    given = {"n_negatives": n_negatives, "batch_size": batch_size}
+    return LinearClassifier(
+        noise=noise,
+        method=method,
+        solver=solver,
+        sampler=sampler,
+        max_epochs=max_epochs,
+        init=init,
+        rank=rank,
+        l2=l2,
+        early_stopping=False,
+        tol=tol,
+        random_state=random_state,
+        n_threads=n_threads,
+        progress=False,
+        **{name: value for name, value in given.items() if value is not None},
+        **options,
+    )
+
+
+def independent_binary(
+    link: str,
+    likelihood: str,
+    *,
+    covariance: str = "full",
+    prior: Any = "gaussian",
+    solver: str = "newton",
+    tol: float = 1e-8,
+    max_iter: int = 200,
+    n_draws: int = 100,
+    n_threads: int = 1,
+) -> BayesianClassifier:
+    """A posterior of independent binary regressions, to its optimum by Newton steps."""
+    return BayesianClassifier(
+        method="independent-binary",
+        link=link,
+        likelihood=likelihood,
+        covariance=covariance,
+        prior=prior,
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        n_draws=n_draws,
+        n_threads=n_threads,
+        random_state=0,
+        progress=False,
+    )
+
+
+def weight_posterior(
+    noise: str, *, max_epochs: int, prior: Any = "gaussian", n_draws: int = 100
+) -> BayesianClassifier:
+    """A posterior by augment and reduce: 32 sampled classes, AdaGrad of rate 0.3, all epochs."""
+    return BayesianClassifier(
+        method="augment-reduce",
+        noise=noise,
+        prior=prior,
+        n_negatives=32,
+        max_epochs=max_epochs,
+        learning_rate=0.3,
+        tol=0,
+        n_draws=n_draws,
+        random_state=0,
+        progress=False,
+    )
