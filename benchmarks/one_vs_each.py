@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, save, show
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.data import load, synthetic
-from bigcat.solvers import SGD
+from bigcat.solvers import LBFGS, SGD
 
 PUBLISHED = {  # norm, error, nlpd
     "mnist": {
@@ -50,25 +53,39 @@ def _load(name: str):
     return split.train, split.test
 
 
-def _models(name: str):
-    exact = {"l2": 1.0, "solver": "lbfgs", "tol": 1e-5, "max_epochs": 3000, "init": "zero"}
-    solver, epochs = SGD_SOLVERS[name]
-    return {
-        "exact": LinearClassifier(method="exact", **exact),
-        "bouchard": LinearClassifier(method="bouchard", **exact),
-        "one-vs-each": LinearClassifier(method="one-vs-each", **exact),
-        "one-vs-each, SGD": LinearClassifier(
-            method="one-vs-each",
-            l2=1.0,
-            solver=solver,
-            batch_size=200,
-            n_negatives=1,
-            init="zero",
-            max_epochs=epochs,
-            tol=None,
-            random_state=0,
-        ),
+def classifiers(name: str) -> dict[str, LinearClassifier]:
+    """The models of a data set's rows of Table 2."""
+    all_at_once: dict[str, Any] = {
+        "sampler": "everything",
+        "solver": LBFGS(),
+        "l2": 1.0,
+        "tol": 1e-5,
+        "max_epochs": 3000,
+        "init": "zero",
     }
+    models = {
+        method: linear(method=method, **all_at_once)
+        for method in ("exact", "bouchard", "one-vs-each")
+    }
+    solver, epochs = SGD_SOLVERS[name]
+    models["one-vs-each, SGD"] = linear(
+        method="one-vs-each",
+        sampler="uniform",
+        solver=solver,
+        l2=1.0,
+        batch_size=200,
+        n_negatives=1,
+        init="zero",
+        max_epochs=epochs,
+    )
+    return models
+
+
+def distribution(method: str, tol: float = 1e-10) -> CategoricalDistribution:
+    """The model of Figure 1: from equal probabilities to the optimum of a method."""
+    return CategoricalDistribution(
+        method, solver=LBFGS(), init="zero", tol=tol, max_epochs=2000, progress=False
+    )
 
 
 def table2(data: list[str]) -> None:
@@ -77,7 +94,7 @@ def table2(data: list[str]) -> None:
     for name in data:
         train, test = _load(name)
         reference = None
-        for method, model in _models(name).items():
+        for method, model in classifiers(name).items():
             with clock() as times:
                 model.fit(train.X, train.y)
             weights = np.column_stack([model.coef_, model.intercept_]).astype(np.float64)
@@ -116,8 +133,7 @@ def figure1() -> None:
     figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
     rows = []
     for i, (method, label) in enumerate(labels.items()):
-        model = CategoricalDistribution(method, solver="lbfgs", tol=1e-10, max_epochs=2000)
-        model.fit(values)
+        model = distribution(method).fit(values)
         place = np.arange(len(model.classes_)) + 0.27 * (i - 1)
         axes.bar(place, model.probabilities_, width=0.25, label=label)
         rows.append({"method": label, **dict(zip(map(str, model.classes_), model.probabilities_))})
@@ -127,7 +143,7 @@ def figure1() -> None:
     figure.savefig(FIGURES / "one_vs_each_figure1.png", dpi=120)
     plt.close(figure)
     show([{k: float(v) if k != "method" else v for k, v in row.items()} for row in rows])
-    two = CategoricalDistribution("bouchard", tol=1e-12, max_epochs=2000).fit([0] * 30 + [1] * 70)
+    two = distribution("bouchard", tol=1e-12).fit([0] * 30 + [1] * 70)
     print(
         f"K = 2, counts 30 and 70: Bouchard's score difference {np.diff(two.scores_)[0]:.6f}, "
         f"2 log(70/30) = {2 * np.log(70 / 30):.6f}, log(70/30) = {np.log(70 / 30):.6f}"

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from benchmarks._models import linear
 from benchmarks._report import FIGURES, epoch_seconds, save, show
 from bigcat import LinearClassifier
+from bigcat.solvers import SGD
 
 SIZES = (10**3, 10**4, 10**5, 10**6)
+METHODS = ("augment-reduce", "one-vs-each")
+N_NEGATIVES = 20
 
 
-def step_cost(n_rows: int = 200_000, n_features: int = 64, n_negatives: int = 20) -> None:
+def classifier(method: str, n_negatives: int = N_NEGATIVES) -> LinearClassifier:
+    """Plain steps row by row, of full rank."""
+    return linear(
+        method=method,
+        sampler="uniform",
+        n_negatives=n_negatives,
+        solver=SGD(learning_rate=1e-3, decay=0.9),
+        batch_size=1,
+        init="zero",
+        max_epochs=1,
+    )
+
+
+def step_cost(n_rows: int = 200_000, n_features: int = 64, n_negatives: int = N_NEGATIVES) -> None:
     """Microseconds a row, dense rows, sizes in turn and three times over; the best of each."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_features), dtype=np.float32)
@@ -18,16 +35,8 @@ def step_cost(n_rows: int = 200_000, n_features: int = 64, n_negatives: int = 20
     for _ in range(3):
         for n_classes in SIZES:
             y = rng.integers(0, n_classes, n_rows)
-            for method in ("augment-reduce", "one-vs-each"):
-                model = LinearClassifier(
-                    method=method,
-                    solver="sgd",
-                    learning_rate=1e-3,
-                    n_negatives=n_negatives,
-                    batch_size=1,
-                    init="zero",
-                    random_state=0,
-                )
+            for method in METHODS:
+                model = classifier(method, n_negatives)
                 model.partial_fit(X, y, classes=np.arange(n_classes))
                 model.partial_fit(X, y)
                 key = (method, n_classes)

@@ -11,17 +11,33 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import normalize
 
+from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, epoch_seconds, save, show
 from bigcat import LinearClassifier, Method
-from bigcat.bounds import REGISTRY as BOUNDS
-from bigcat.bounds import AugmentReduce, Raman
+from bigcat.bounds import (
+    AugmentReduce,
+    Bound,
+    Complementary,
+    ImportanceSampling,
+    NoiseContrastive,
+    OneVsEach,
+    Raman,
+)
 from bigcat.data import load
-from bigcat.solvers import SGD, DivergedError, Implicit, UMax, Vanilla
+from bigcat.solvers import SGD, DivergedError, Implicit, Solver, UMax, Vanilla
 
 EPOCHS = 50
 DECAY = 0.9
 DOUBLE_SUM = {"vanilla": Vanilla, "umax": UMax, "implicit": Implicit}
+RAMAN = "umax, Raman's form"
+#: Those of its Table 3.
 ESTIMATORS = ("one-vs-each", "nce", "importance")
+BIASED: dict[str, type[Bound]] = {
+    "one-vs-each": OneVsEach,
+    "nce": NoiseContrastive,
+    "importance": ImportanceSampling,
+    "complementary": Complementary,
+}
 #: Table 2 there.
 RATES = {
     "mnist": {
@@ -62,25 +78,29 @@ def _load(name: str):
     return normalize(train.X).astype(np.float32), train.y
 
 
-def _model(method: str, rate: float, n_negatives: int, **options) -> LinearClassifier:
-    settings = {
-        "n_negatives": n_negatives,
-        "max_epochs": EPOCHS,
-        "tol": None,
-        "fit_intercept": False,
-        "init": "zero",
-        "random_state": 0,
-        **options,
-    }
+def classifier(
+    method: str, rate: float, n_negatives: int, max_epochs: int = EPOCHS
+) -> LinearClassifier:
+    """The model of a method's name here."""
+    batch_size = 1
+    bound: Bound
+    solver: Solver
     if method in DOUBLE_SUM:
-        bound = AugmentReduce(start="zero")
-        solver = DOUBLE_SUM[method](rate, DECAY)
-    elif method == "umax, Raman's form":
+        bound, solver = AugmentReduce(start="zero"), DOUBLE_SUM[method](rate, DECAY)
+    elif method == RAMAN:
         bound, solver = Raman(start="zero"), UMax(rate, DECAY)
     else:  # the paper's batches for the competitors
-        bound, solver = BOUNDS[method](), SGD(rate, DECAY)
-        settings.setdefault("batch_size", 100)
-    return LinearClassifier(method=Method(method, bound), solver=solver, **settings)
+        bound, solver, batch_size = BIASED[method](), SGD(rate, DECAY), 100
+    return linear(
+        method=Method(method, bound),
+        solver=solver,
+        sampler="uniform",
+        n_negatives=n_negatives,
+        batch_size=batch_size,
+        max_epochs=max_epochs,
+        fit_intercept=False,
+        init="zero",
+    )
 
 
 def table3(data: list[str]) -> None:
@@ -92,7 +112,7 @@ def table3(data: list[str]) -> None:
             published = PUBLISHED[name].get(method)
             for n_negatives in (1, 5):
                 rate = RATES[name][method]
-                model = _model(method, rate, n_negatives)
+                model = classifier(method, rate, n_negatives)
                 with clock() as times:
                     try:
                         loss = -float(model.fit(X, y).log_proba_of(X, y).mean())
@@ -116,7 +136,7 @@ def table3(data: list[str]) -> None:
 
 def _curve(X, y, method: str, rate: float, n_negatives: int) -> np.ndarray | None:
     """Training log-loss after each epoch; None where it overflowed."""
-    model = _model(method, rate, n_negatives)
+    model = classifier(method, rate, n_negatives)
     try:
         model.fit(X, y, X_val=X, y_val=y)
     except DivergedError:
@@ -207,7 +227,7 @@ def _draw(curves: dict, panels: list[tuple[str, list[str]]], top: float, file: s
 def rates(name: str = "bibtex") -> None:
     """Figure 3: every method with learning rates from 10^-3 to 10^3."""
     X, y = _load(name)
-    methods = [*DOUBLE_SUM, "umax, Raman's form", *ESTIMATORS, "complementary"]
+    methods = [*DOUBLE_SUM, RAMAN, *BIASED]
     grid = [10.0**p for p in range(-3, 4)]
     curves = _curves(X, y, methods, grid, 5, f"unbiased_rates_{name}")
     top = 1.6 * np.log(len(np.unique(y)))
@@ -218,7 +238,7 @@ def forms(name: str = "bibtex") -> None:
     """Figure 2: U-max with both parameterisations of the double sum."""
     X, y = _load(name)
     grid = [10.0**p for p in range(-4, 3)]
-    methods = ["umax", "umax, Raman's form"]
+    methods = ["umax", RAMAN]
     curves = _curves(X, y, methods, grid, 1, f"unbiased_forms_{name}")
     top = 1.6 * np.log(len(np.unique(y)))
     panels = [("this form", methods[:1]), ("Raman et al.", methods[1:])]
@@ -237,7 +257,7 @@ def implicit_cost(nonzeros: int = 70, n_rows: int = 50_000, repeats: int = 7) ->
         cases = [("vanilla", 1e-3), ("umax", 1e-2), ("implicit", 1e-2), ("implicit", 10.0)]
         for _ in range(repeats):
             for method, rate in cases:
-                model = _model(method, rate, 1, max_epochs=3).fit(X, y)
+                model = classifier(method, rate, 1, max_epochs=3).fit(X, y)
                 seconds = epoch_seconds(model.history_)
                 best[method, rate] = min(best.get((method, rate), np.inf), seconds)
         rows += [
