@@ -1,5 +1,7 @@
 """One epoch over a million classes with scores of low rank: are memory and seconds as forecast?
 
+The rank is given; the rest is left to the defaults, whose forecasts these are.
+
 Data are those of `coded_classes`: Zipf frequencies, eight non-zeros a row.  Memory is the most that
 the process had during the fit over what it had before, when data and compiled code were there; the
 forecast is `memory_forecast`.  Seconds are those of the epoch; the forecast is the one that the
@@ -9,8 +11,8 @@ library makes from its first seconds, ``history_.forecast_seconds``.
 with others, and seconds say little.
 
 The cost of a row against the number of classes is that of the fastest of some passes over the same
-rows with as many drawn classes as a fit has.  Labels are evenly distributed, so that caches help as
-little as they can.
+rows, in batches of 64 that share 512 drawn classes, with AdaGrad.  Labels are evenly distributed,
+so that caches help as little as they can.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks._curves import exponent
+from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, epoch_seconds, save, show
 from benchmarks.cost_against_classes import GROUPS, SYMBOLS, coded_classes
 from bigcat import LinearClassifier
-from bigcat.auto.policy import SHARED_NEGATIVES
+from bigcat.samplers import Shared
+from bigcat.solvers import AdaGrad
 
 N_CLASSES, N_ROWS, RANK = 10**6, 5 * 10**6, 64
 N_THREADS = 2
@@ -39,15 +43,16 @@ def million_classes(
     n_classes: int = N_CLASSES, n_rows: int = N_ROWS, rank: int = RANK, as_json: bool = False
 ) -> None:
     """Print forecasts beside what was measured, and their ratios."""
-    _fit(rank, *_rows(min(n_classes, WARM_UP_CLASSES), min(n_rows, WARM_UP_ROWS)))  # compiles
+    few = _rows(min(n_classes, WARM_UP_CLASSES), min(n_rows, WARM_UP_ROWS))
+    classifier(rank).fit(*few)  # compiles
     X, y = _rows(n_classes, n_rows)
-    forecast = _classifier(rank).memory_forecast(
+    forecast = classifier(rank).memory_forecast(
         n_rows, X.shape[1], n_classes, max_row_nonzeros=GROUPS, nnz=X.nnz
     )
     gc.collect()
     before = _forget_peak()
     with clock() as times:
-        model = _fit(rank, X, y)
+        model = classifier(rank).fit(X, y)
     needed = None if before is None else _memory("VmHWM") - before
     seconds, promised = model.history_[-1]["seconds"], model.history_.forecast_seconds
     row = {
@@ -77,10 +82,7 @@ def low_rank_step_cost(
     rng = np.random.default_rng(0)
     X, _ = _rows(1, n_rows)
     labels = {n_classes: rng.integers(0, n_classes, n_rows) for n_classes in classes}
-    models = {
-        n_classes: _classifier(rank, learning_rate=0.1, n_negatives=SHARED_NEGATIVES)
-        for n_classes in classes
-    }
+    models = {n_classes: step_classifier(rank) for n_classes in classes}
     for _ in range(STEP_PASSES):  # in turn, so that all have the same neighbours on the machine
         for n_classes, model in models.items():
             model.partial_fit(X, labels[n_classes], classes=np.arange(n_classes))
@@ -118,12 +120,24 @@ def _rows(n_classes: int, n_rows: int) -> tuple[Any, np.ndarray]:
     return data.X, data.y
 
 
-def _classifier(rank: int, **options: Any) -> LinearClassifier:
-    return LinearClassifier(rank=rank, max_epochs=1, n_threads=N_THREADS, progress=False, **options)
+def classifier(rank: int) -> LinearClassifier:
+    """The defaults of a rank, for one epoch."""
+    return LinearClassifier(rank=rank, max_epochs=1, n_threads=N_THREADS, progress=False)
 
 
-def _fit(rank: int, X: Any, y: np.ndarray) -> LinearClassifier:
-    return _classifier(rank).fit(X, y)
+def step_classifier(rank: int) -> LinearClassifier:
+    """What a pass costs is measured of this one."""
+    return linear(
+        method="complementary",
+        rank=rank,
+        sampler=Shared(n_negatives=512),
+        solver=AdaGrad(learning_rate=0.1, schedule="constant", per="coordinate"),
+        batch_size=64,
+        init="frequencies",
+        max_epochs=1,
+        random_state=None,
+        n_threads=N_THREADS,
+    )
 
 
 def _of_frequencies(y: np.ndarray) -> float:

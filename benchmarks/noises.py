@@ -2,11 +2,10 @@
 
 The defaults are fitted to all training rows, as a user would, and measured on test rows.  For the
 comparison with a long fit both get the same nine training rows in ten and are watched on the
-others.  The long fit has the defaults' parts but many epochs of a constant rate with an average of
-the weights, stops when the watched rows no longer gain, and keeps the best epoch; of some rates,
-shares of the one that the defaults found, the best counts.  "Seconds to near" are those after which
-the defaults are within 2 % of that fit's log-likelihood, on the watched rows.  A dash is a fit that
-diverged or a target that was not reached.
+others.  The long fit has the defaults' parts but many more epochs, stops when the watched rows no
+longer gain, and keeps the best epoch; of some rates, shares of the defaults' own, the best counts.
+"Seconds to near" are those after which the defaults are within 2 % of that fit's log-likelihood, on
+the watched rows.  A dash is a fit that diverged or a target that was not reached.
 """
 
 from __future__ import annotations
@@ -93,27 +92,33 @@ def _test_log_likelihood(model, data) -> float:
     return float(model.log_proba_of(X[seen], y[seen]).mean())
 
 
-def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) -> dict:
-    def classifier(**more: Any) -> LinearClassifier:
-        return LinearClassifier(noise=noise, n_threads=2, progress=False, **options | more)
+def classifier(noise: str, **options: Any) -> LinearClassifier:
+    """The defaults of a noise, on two threads."""
+    return LinearClassifier(noise=noise, n_threads=2, progress=False, **options)
 
+
+def long_fit(noise: str, rate: float, max_epochs: int, **options: Any) -> LinearClassifier:
+    """The same parts at a given rate, for as long as held-out rows gain."""
+    given: dict[str, Any] = {"learning_rate": rate, "max_epochs": max_epochs}
+    return classifier(noise, early_stopping=True, **given, **options)
+
+
+def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) -> dict:
     X, y = data["all"]
     few = np.unique(np.linspace(0, len(y) - 1, WARM_UP_ROWS).astype(int))
-    _unless_diverged(lambda: classifier(max_epochs=1).fit(X[few], y[few]))  # compiles
+    once = classifier(noise, **options | {"max_epochs": 1})
+    _unless_diverged(lambda: once.fit(X[few], y[few]))  # compiles
     started = time.perf_counter()
-    model = _unless_diverged(lambda: classifier().fit(X, y))
+    model = _unless_diverged(lambda: classifier(noise, **options).fit(X, y))
     seconds = time.perf_counter() - started
 
-    def watched(**more: Any) -> Curve | None:
-        fit = partial(watched_fit, classifier(**more), *data["nine tenths"], data["watched"])
-        return _unless_diverged(fit)
+    def watched(model: LinearClassifier) -> Curve | None:
+        return _unless_diverged(partial(watched_fit, model, *data["nine tenths"], data["watched"]))
 
-    defaults = watched()
+    defaults = watched(classifier(noise, **options))
     found = defaults.model.history_.choice["learning_rate"] if defaults else RATE_INSTEAD
     long_fits = {
-        share * found: watched(
-            learning_rate=share * found, early_stopping=True, max_epochs=long_epochs
-        )
+        share * found: watched(long_fit(noise, share * found, long_epochs, **options))
         for share in SHARES
     }
     best = max(((c.values.max(), rate, c) for rate, c in long_fits.items() if c), default=None)
