@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import log_expit, log_ndtr, log_softmax, softmax
 
 from benchmarks import yardsticks
+from benchmarks._models import independent_binary
 from benchmarks._report import FIGURES, clock, save, saved, show
 from bigcat import BayesianClassifier
 from bigcat.data import load, synthetic
@@ -76,19 +77,20 @@ LIKELIHOODS = {"CBC": "conditioned", "CBM": "marginalised", "average": "average"
 # Fits
 
 
-def _fit(X, y, link: str, likelihood: str = "average", iterations: int | None = None, **options):
-    """Converged by the default solver, or after so many iterations of coordinate ascent."""
-    if iterations is not None:
-        options |= {"solver": "cavi", "tol": 0, "max_iter": iterations}
-    model = BayesianClassifier(link=link, likelihood=likelihood, random_state=0, **options)
-    return model.fit(X, y)
+def classifier(
+    link: str, likelihood: str = "average", iterations: int | None = None, solver: str = "cavi"
+) -> BayesianClassifier:
+    """Converged by Newton steps, or after so many iterations, of coordinate ascent by default."""
+    if iterations is None:
+        return independent_binary(link, likelihood, solver="newton", tol=1e-8, max_iter=200)
+    return independent_binary(link, likelihood, solver=solver, tol=0, max_iter=iterations)
 
 
 def published_stop(X, y, link: str, rule: float, limit: int = 200) -> int:
     """The iteration after which the authors' program stops: ELBO K / N rose by less than `rule`."""
     before = -np.inf
     for iterations in range(1, limit + 1):
-        model = _fit(X, y, link, "conditioned", iterations)
+        model = classifier(link, "conditioned", iterations).fit(X, y)
         mean_elbo = model.elbo_ * len(model.classes_) / len(y)
         if mean_elbo - before < rule:
             return iterations
@@ -129,8 +131,8 @@ def table_g1(n_classes: list[int] | None = None, seed: int = 1) -> None:
         X, y = drawn.X[:n_train], drawn.y[:n_train]
         stop = published_stop(X, y, "logit", 0.1)
         fits = {
-            "stop": _fit(X, y, "logit", iterations=stop),
-            "converged": _fit(X, y, "logit"),
+            "stop": classifier("logit", iterations=stop).fit(X, y),
+            "converged": classifier("logit").fit(X, y),
         }
         for name, model in fits.items():
             row |= _g1_figures(name, model, drawn.X[n_train:], drawn)
@@ -215,7 +217,8 @@ def table_g3(n_splits: int = 10, n_warmup: int = 300, n_samples: int = 1000) -> 
     rows = []
     for link in ("logit", "probit"):
         for kind in LIKELIHOODS:
-            _fit(*(part[0] for part in splits[:2]), link, LIKELIHOODS[kind])  # compile first
+            model = classifier(link, LIKELIHOODS[kind])
+            model.fit(*(part[0] for part in splits[:2]))  # compile first
             for rule in (None, 0.005):
                 rows.append(_g3_ours(splits, link, kind, rule))
                 show(rows[-1:])
@@ -256,7 +259,7 @@ def _g3_ours(splits, link: str, kind: str, rule: float | None) -> dict[str, Any]
     for X, y, X_test, y_test in zip(*splits):
         stop = None if rule is None else published_stop(X, y, link, rule)
         with clock() as times:
-            model = _fit(X, y, link, LIKELIHOODS[kind], stop)
+            model = classifier(link, LIKELIHOODS[kind], stop).fit(X, y)
         seconds.append(times["cpu"])
         log_p.append(model.log_proba_of(X_test, y_test))
         correct.append(model.predict(X_test) == y_test)
@@ -270,7 +273,7 @@ def _g3_spread(n_tens: int = 6) -> None:
     for link in ("logit", "probit"):
         log_p: dict[str, list[float]] = {"CBC": [], "CBM": []}
         for X, y, X_test, y_test in splits:
-            scores = _scores(_fit(X, y, link, "conditioned"), X_test)
+            scores = _scores(classifier(link, "conditioned").fit(X, y), X_test)
             for kind, values in log_p.items():
                 log_all = _log_probabilities(scores, link, kind)
                 values.append(log_all[np.arange(len(y_test)), y_test].mean())
@@ -364,9 +367,9 @@ def _our_curves(race: Race) -> dict[str, np.ndarray]:
         for solver in ("newton", "cavi"):
             points, spent = [], 0.0
             for iterations in (1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987):
-                options = {"solver": solver, "tol": 0, "max_iter": iterations}
+                model = classifier(link, "average", iterations, solver)
                 with clock() as times:
-                    model = _fit(*race.split[:2], link, **options)
+                    model.fit(*race.split[:2])
                 points.append((times["cpu"], *_judge(model, *race.split[2:])))
                 spent += times["cpu"]
                 if iterations >= 13 if solver == "newton" else spent > race.seconds:
@@ -528,7 +531,7 @@ def _drawn_intervals(samples, X, level: float):
 def _our_intervals(X, y, n_rows: int, link: str, likelihood: str, level: float):
     parts = []
     for rows, labels in zip(X, y):
-        model = _fit(rows[:n_rows], labels[:n_rows], link, likelihood)
+        model = classifier(link, likelihood).fit(rows[:n_rows], labels[:n_rows])
         test = rows[n_rows:]
         low, high = model.posterior_.predict_interval(test, level)
         parts.append([low, high, model.predict_proba(test, posterior="averaged")])

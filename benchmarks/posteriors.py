@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy.special import softmax
 
+from benchmarks._models import independent_binary, linear, weight_posterior
 from benchmarks._report import clock, save, show
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import GaussianPrior
+from bigcat.solvers import LBFGS
 
 
 def _softmax_data(rng, n_rows: int, n_features: int, n_classes: int, scale: float):
@@ -33,7 +38,7 @@ def coverage(repetitions: int = 12, n_features: int = 4, n_classes: int = 5) -> 
             rng = np.random.default_rng(seed)
             (X, y, _), draw = _softmax_data(rng, n_rows, n_features, n_classes, 1.0)
             X_test, _, truth = draw(200)
-            for name, model in _posteriors(n_rows).items():
+            for name, model in posteriors(n_rows).items():
                 model.fit(X, y, classes=np.arange(n_classes))
                 low, high = model.posterior_.predict_interval(X_test, 0.9)
                 found.setdefault(name, []).append(_covered(low, high, truth))
@@ -47,16 +52,12 @@ def coverage(repetitions: int = 12, n_features: int = 4, n_classes: int = 5) -> 
     save("posterior_coverage", rows)
 
 
-def _posteriors(n_rows: int) -> dict[str, BayesianClassifier]:
-    epochs = 100 if n_rows < 1_000 else 50
+def posteriors(n_rows: int) -> dict[str, BayesianClassifier]:
+    """Those whose coverage is measured."""
     return {
-        "augment-reduce": BayesianClassifier(
-            method="augment-reduce", max_epochs=epochs, tol=0, random_state=0
-        ),
-        "probit, average": BayesianClassifier(random_state=0, n_threads=1),
-        "logit, conditioned": BayesianClassifier(
-            "logit", "conditioned", random_state=0, n_threads=1
-        ),
+        "augment-reduce": weight_posterior("gumbel", max_epochs=100 if n_rows < 1_000 else 50),
+        "probit, average": independent_binary("probit", "average"),
+        "logit, conditioned": independent_binary("logit", "conditioned"),
     }
 
 
@@ -64,9 +65,22 @@ def _covered(low, high, truth) -> tuple[float, float]:
     return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean())
 
 
+def at_the_mode() -> LinearClassifier:
+    """The exact softmax with the ridge that is a N(0, 1) prior of the weights."""
+    return linear(
+        method="exact",
+        sampler="everything",
+        solver=LBFGS(),
+        l2=1.0,
+        tol=1e-4,
+        max_epochs=500,
+        init="frequencies",
+    )
+
+
 def _laplace_interval(rng, X, y, X_test, n_draws: int = 300):
     """The yardstick: the inverse Hessian at the mode, all weights together."""
-    mode = LinearClassifier(method="exact", l2=1.0, max_epochs=500).fit(X, y)
+    mode = at_the_mode().fit(X, y)
     weights = np.column_stack([mode.coef_, mode.intercept_])
     n_classes, width = weights.shape
     rows, p = np.column_stack([X, np.ones(len(X))]), mode.predict_proba(X)
@@ -83,15 +97,18 @@ def _laplace_interval(rng, X, y, X_test, n_draws: int = 300):
     return np.quantile(drawn, [0.05, 0.95], axis=0)
 
 
-CONFIGURATIONS = {
-    "probit, full": {"likelihood": "conditioned"},
-    "probit, diagonal": {"likelihood": "conditioned", "covariance": "diagonal"},
-    "probit, full, hierarchical": {"likelihood": "conditioned", "prior": "hierarchical"},
-    "logit, full": {"likelihood": "conditioned", "link": "logit"},
-    "logit, diagonal": {"likelihood": "conditioned", "link": "logit", "covariance": "diagonal"},
-    "probit, full, average": {},
-    "augment-reduce, Gumbel": {"method": "augment-reduce", "tol": 0},
-    "augment-reduce, Gaussian": {"method": "augment-reduce", "noise": "gaussian", "tol": 0},
+#: By name, functions that make them; `prior` and `n_draws` may be given.
+CONFIGURATIONS: dict[str, Callable[..., BayesianClassifier]] = {
+    "probit, full": partial(independent_binary, "probit", "conditioned"),
+    "probit, diagonal": partial(independent_binary, "probit", "conditioned", covariance="diagonal"),
+    "probit, full, hierarchical": partial(
+        independent_binary, "probit", "conditioned", prior="hierarchical"
+    ),
+    "logit, full": partial(independent_binary, "logit", "conditioned"),
+    "logit, diagonal": partial(independent_binary, "logit", "conditioned", covariance="diagonal"),
+    "probit, full, average": partial(independent_binary, "probit", "average"),
+    "augment-reduce, Gumbel": partial(weight_posterior, "gumbel", max_epochs=50),
+    "augment-reduce, Gaussian": partial(weight_posterior, "gaussian", max_epochs=50),
 }
 
 
@@ -106,8 +123,8 @@ def cost() -> None:
     """CPU seconds of a fit, n = 5,000, D = 50, K = 500, one core, nothing left to compile."""
     X, y, X_test, y_test = _many_classes()
     rows = []
-    for name, options in CONFIGURATIONS.items():
-        model = BayesianClassifier(random_state=0, n_threads=1, **options)
+    for name, make in CONFIGURATIONS.items():
+        model = make()
         model.fit(X[:200], y[:200] % 5)  # compiles
         with clock() as times:
             model.fit(X, y, classes=np.arange(500))
@@ -124,10 +141,7 @@ def priors() -> None:
     rows = []
     for name in ("probit, full", "logit, full", "augment-reduce, Gumbel"):
         for scale in (1.0, 0.3, 0.1):
-            prior = GaussianPrior(scale=scale)
-            model = BayesianClassifier(
-                random_state=0, n_threads=1, n_draws=30, prior=prior, **CONFIGURATIONS[name]
-            )
+            model = CONFIGURATIONS[name](n_draws=30, prior=GaussianPrior(scale=scale))
             model.fit(X, y, classes=np.arange(500))
             row: dict = {"posterior": name, "prior scale": scale}
             for how in ("plug-in", "averaged"):
@@ -157,9 +171,7 @@ def stopping(max_epochs: int = 150) -> None:
     }
     rows = []
     for name, (X, y) in problems.items():
-        model = BayesianClassifier(
-            method="augment-reduce", max_epochs=max_epochs, tol=0, random_state=0
-        )
+        model = weight_posterior("gumbel", max_epochs=max_epochs)
         elbo = model.fit(X, y).history_["elbo"]
         plateau = Plateau(tol=1e-4, window=model.n_iter_no_change)
         stop = next((i for i, value in enumerate(elbo, 1) if plateau(value)), max_epochs)
@@ -176,26 +188,25 @@ def binary_speed(cavi_iterations: int = 600) -> None:
     """Newton against coordinate ascent, and a thousand classes; CPU seconds of one core."""
     rng = np.random.default_rng(0)
     (X, y, _), _ = _softmax_data(rng, 20_000, 200, 100, 0.2)
-    options = {"likelihood": "conditioned", "n_threads": 1, "random_state": 0}
-    BayesianClassifier(**options).fit(X[:500], y[:500])  # compiles
+    probit = partial(independent_binary, "probit", "conditioned")
+    probit().fit(X[:500], y[:500])  # compiles
     rows = []
     with clock() as times:
-        newton = BayesianClassifier(tol=1e-9, **options).fit(X, y)
+        newton = probit(solver="newton", tol=1e-9).fit(X, y)
     rows.append(_speed_row("K = 100, probit, newton", newton, times, newton.elbo_))
     show(rows)
     with clock() as times:
-        cavi = BayesianClassifier(solver="cavi", tol=0, max_iter=cavi_iterations, **options)
-        cavi.fit(X, y)
+        cavi = probit(solver="cavi", tol=0, max_iter=cavi_iterations).fit(X, y)
     rows.append(_speed_row("K = 100, probit, cavi", cavi, times, newton.elbo_))
     show(rows[-1:])
     (X, y, _), _ = _softmax_data(rng, 10_000, 100, 1_000, 0.3)
-    BayesianClassifier("logit", **options).fit(X[:500], y[:500])
-    for name, more in {
-        "K = 1,000, probit, newton": {"tol": 1e-8},
-        "K = 1,000, logit, cavi, one pass": {"link": "logit", "solver": "cavi", "max_iter": 1},
+    logit = partial(independent_binary, "logit", "conditioned")
+    logit().fit(X[:500], y[:500])
+    for name, model in {
+        "K = 1,000, probit, newton": probit(solver="newton", tol=1e-8),
+        "K = 1,000, logit, cavi, one pass": logit(solver="cavi", tol=0, max_iter=1),
     }.items():
         with clock() as times:
-            model = BayesianClassifier(**{"tol": 0, **more, **options})
             model.fit(X, y, classes=np.arange(1_000))
         rows.append(_speed_row(name, model, times, model.elbo_))
         show(rows[-1:])
@@ -212,6 +223,13 @@ def _speed_row(name: str, model, times, best: float) -> dict:
     }
 
 
+def one_diagonal_iteration() -> BayesianClassifier:
+    """The model whose memory is measured."""
+    return independent_binary(
+        "probit", "average", covariance="diagonal", tol=0, max_iter=1, n_threads=2
+    )
+
+
 def binary_memory(n_rows: int = 100_000, n_features: int = 5_000, n_classes: int = 10_000) -> None:
     """Peak memory of a sparse fit with diagonal covariances, 50 non-zeros a row, one iteration."""
     import resource
@@ -226,7 +244,7 @@ def binary_memory(n_rows: int = 100_000, n_features: int = 5_000, n_classes: int
     X.sum_duplicates()
     y = rng.integers(0, n_classes, n_rows)
     y[:n_classes] = np.arange(n_classes)
-    model = BayesianClassifier(covariance="diagonal", tol=0, max_iter=1, n_threads=2)
+    model = one_diagonal_iteration()
     forecast = model.memory_forecast(n_rows, n_features, n_classes, row_nonzeros=50)
     with clock() as times:
         model.fit(X, y)
