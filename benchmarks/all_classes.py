@@ -10,17 +10,13 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks._report import save, show
-from benchmarks.roofline import new_state, sparse_problem
-from bigcat.bounds import Exact
-from bigcat.combinations import Parts
-from bigcat.linear.prediction import Scorer
-from bigcat.linear.scores import score_blocks, top_k
+from benchmarks.roofline import EXACT, new_state, sparse_problem
+from bigcat.estimators._predict import Scorer
+from bigcat.estimators._scores import score_blocks, top_k
 from bigcat.noise import Gumbel
 from bigcat.probabilities import log_probabilities, log_probabilities_of
-from bigcat.samplers import Everything
-from bigcat.solvers import SGD
-from bigcat.training.loop import Settings, run_epochs
-from bigcat.training.routes import all_classes as _exact
+from bigcat.solvers import _exact
+from bigcat.solvers._loop import Settings, run_epochs
 
 REPEATS = 5
 N_ROWS = 1000
@@ -37,7 +33,7 @@ def _training(problem, general: bool) -> Callable[[int], Any]:
         try:
             run_epochs(
                 problem,
-                Parts(Gumbel(), Exact(), Everything(), SGD(0.1)),
+                EXACT,
                 state,
                 Settings(batch_size=1, max_epochs=1, n_threads=n_threads),
                 np.random.RandomState(0),

@@ -41,6 +41,9 @@ from bigcat.training.loop import Settings, make_plan, run_epochs
 from bigcat.training.routes import all_classes as _exact
 from bigcat.training.state import State
 
+#: What is trained; of the sampled one also how many classes a row draws.
+EXACT = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
+SAMPLED = Parts(Gumbel(), Complementary(), Uniform(16), Damped(0.1))
 SECONDS = 6.0  # of repeated runs
 COPIED = 1 << 25  # float32 numbers: far beyond any cache
 TRAINED = 2_000_000  # scores of one run
@@ -100,10 +103,9 @@ def exact(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workl
     a_run = max(2, TRAINED // n_classes)
     n_rows = 20 * a_run
     problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
-    parts = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
     state, order = new_state(problem), np.arange(n_rows)
-    plan = make_plan(problem, parts, 1, state.weights.shape)
-    train = partial(_exact.train, problem, plan, parts.solver.lower(), state, order, np.empty(0))
+    plan = make_plan(problem, EXACT, 1, state.weights.shape)
+    train = partial(_exact.train, problem, plan, EXACT.solver.lower(), state, order, np.empty(0))
     starts = itertools.cycle(range(0, n_rows, a_run))  # other rows each time
 
     def run(n_threads: int) -> None:
@@ -133,16 +135,15 @@ def random_lines(n_weights: int = 26_000 * 19_000) -> Workload:
 
 def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workload:
     """Sixteen sampled classes a row.  A weight comes and goes with its cache line of 64 bytes."""
-    n_rows, n_negatives = 100_000, 16
+    n_rows, n_negatives = 100_000, SAMPLED.sampler.n_negatives
     problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
-    parts = Parts(Gumbel(), Complementary(), Uniform(n_negatives), Damped(0.1))
     state = new_state(problem)
 
     def run(n_threads: int) -> None:
         settings = Settings(batch_size=1, max_epochs=1, n_threads=n_threads)
         run_epochs(
             problem,
-            parts,
+            SAMPLED,
             state,
             settings,
             np.random.RandomState(0),
