@@ -24,7 +24,8 @@ from benchmarks import (
 from benchmarks.peers import commands as peers
 
 
-def main() -> None:
+def make_parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command")
     table3 = commands.add_parser("table3", help="A&R Table 3: test log-likelihood and accuracy")
@@ -76,8 +77,11 @@ def main() -> None:
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     _add_measures(commands)
     peers.add_to(commands)
-    args = parser.parse_args()
+    return parser
 
+
+def main() -> None:
+    args = make_parser().parse_args()
     if args.command == "table3":
         augment_reduce.table3(args.data, args.methods, args.seed)
     elif args.command == "table2":
