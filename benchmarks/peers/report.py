@@ -85,7 +85,7 @@ def markdown(
 def _heading(facts: dict[str, Any]) -> str:
     return (
         f"{facts['rows_train']:,} training rows, {facts['features']:,} features "
-        f"({facts['nonzeros_a_row']:.1f} a row), {facts['classes']:,} classes; "
+        f"({facts['nonzeros_a_row']:.1f} per row), {facts['classes']:,} classes; "
         f"{facts['rows_test']:,} test rows ({facts['rows_of_unseen_classes']:,} of unseen classes "
         f"dropped), log-likelihoods on {facts['common_rows']:,} of them. "
         f"Class frequencies alone: {facts['baseline']:.3f}.\n"
