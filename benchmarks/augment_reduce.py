@@ -108,7 +108,8 @@ def table3(data: str, methods: list[str] | None = None, seed: int = 0) -> None:
         show(rows[-1:])
         save(f"table3_{data}" + ("" if methods is None else "_" + "_".join(methods)), rows)
     show(rows)
-    _draw_bounds(data, curves)
+    if methods is None:
+        _draw_bounds(data, curves)
 
 
 def _draw_bounds(data: str, curves: dict[str, Any]) -> None:
