@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bigcat import BayesianClassifier, LinearClassifier, Method
+from bigcat.bounds import Bound
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
@@ -18,7 +19,7 @@ from bigcat.solvers import Solver
 def linear(
     *,
     noise: str | Noise = "gumbel",
-    method: str | Method,
+    method: str | Bound | Method,
     solver: Solver,
     sampler: str | Sampler,
     n_negatives: int | None = None,

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from benchmarks._passes import new_state, run_passes
 from benchmarks._report import save, show
-from benchmarks.roofline import EXACT, new_state, sparse_problem
-from bigcat.estimators._predict import Scorer
-from bigcat.estimators._scores import score_blocks, top_k
+from benchmarks.roofline import EXACT, sparse_problem
+from bigcat.linear import FullRankWeights, LinearModel
+from bigcat.linear.top_k import top_k
 from bigcat.noise import Gumbel
 from bigcat.probabilities import log_probabilities, log_probabilities_of
-from bigcat.solvers import _exact
-from bigcat.solvers._loop import Settings, run_epochs
+from bigcat.rows import Problem
+from bigcat.training.routes import AllClasses
 
 REPEATS = 5
 N_ROWS = 1000
@@ -24,51 +25,42 @@ N_ROWS = 1000
 SIZES = {"wordnet": (18_964, 26_041, 11), "ptb2": (10_000, 20_000, 2)}
 
 
-def _training(problem, general: bool) -> Callable[[int], Any]:
-    state = new_state(problem)
-    applies = _exact.applies
+def _training(problem: Problem, general: bool) -> Callable[[int], Any]:
+    state = new_state(problem, EXACT)
+    applies = AllClasses.applies
 
     def run(n_threads: int) -> None:
-        _exact.applies = (lambda *parts: False) if general else applies
+        if general:
+            AllClasses.applies = staticmethod(lambda journey: False)
         try:
-            run_epochs(
-                problem,
-                EXACT,
-                state,
-                Settings(batch_size=1, max_epochs=1, n_threads=n_threads),
-                np.random.RandomState(0),
-                on_compiled=lambda seconds: None,
-                on_epoch=lambda value, seconds: False,
-                on_chunk=lambda done, value: None,
-            )
+            run_passes(problem, EXACT, state, n_threads)
         finally:
-            _exact.applies = applies
+            AllClasses.applies = staticmethod(applies)
 
     return run
 
 
-def _plain(X, coef, intercept, labels) -> dict[str, Callable[[int], Any]]:
+def _plain(X: Any, model: LinearModel, labels: np.ndarray) -> dict[str, Callable[[int], Any]]:
     """Predictions from arrays of scores, by NumPy."""
 
     def of_labels(n_threads: int) -> None:
-        for rows, scores in score_blocks(X, coef, intercept):
+        for rows, scores in model.score_blocks(X):
             log_probabilities_of(Gumbel(), scores, labels[rows])
 
     def best_five(n_threads: int) -> None:
-        blocks = score_blocks(X, coef, intercept)
-        top_k(blocks, lambda s: log_probabilities(Gumbel(), s), np.arange(len(coef)), 5)
+        top_k(model.score_blocks(X), lambda s: log_probabilities(Gumbel(), s), 5)
 
     return {"log_proba_of": of_labels, "predict_top_k": best_five}
 
 
-def _kernels(X, coef, intercept, labels) -> dict[str, Callable[[int], Any]]:
-    def scorer(n_threads: int) -> Scorer:
-        return Scorer(coef, intercept, Gumbel(), n_threads=n_threads)
+def _kernels(X: Any, model: LinearModel, labels: np.ndarray) -> dict[str, Callable[[int], Any]]:
+    def on(n_threads: int) -> LinearModel:
+        return LinearModel(model.weights, model.intercept, Gumbel(), n_threads)
 
     return {
-        "log_proba_of": lambda n: scorer(n).log_proba_of(X, labels),
-        "predict_top_k": lambda n: scorer(n).top_k(X, 5),
-        "predict": lambda n: scorer(n).best(X),
+        "log_proba_of": lambda n: on(n).log_proba_of(X, labels),
+        "predict_top_k": lambda n: on(n).top_k(X, 5),
+        "predict": lambda n: on(n).best(X),
     }
 
 
@@ -96,7 +88,7 @@ def all_classes() -> None:
         rng = np.random.default_rng(1)
         coef = rng.standard_normal((n_features, n_classes), np.float32).T
         intercept = rng.standard_normal(n_classes, np.float32)
-        model = (X, coef, intercept, problem.labels)
+        model = (X, LinearModel(FullRankWeights(coef), intercept, Gumbel()), problem.labels)
         runs = [("a training pass", "general", 1, _training(problem, True))]
         runs += [("a training pass", "all classes", n, _training(problem, False)) for n in (1, 2)]
         runs += [(what, "arrays of scores", 1, run) for what, run in _plain(*model).items()]

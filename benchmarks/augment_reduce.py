@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clipped_log_likelihood, clock, epoch_seconds, save, show
 from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat.bounds import AugmentReduce
 from bigcat.data import load, synthetic
 from bigcat.solvers import Adaptive
 
@@ -20,17 +22,30 @@ SETTINGS = {
 }
 # The step sequence of its section 4.
 SOLVER = Adaptive(learning_rate=0.02, decay=0.9, decay_every=2000)
-A_AND_R = {"method": "augment-reduce", "sampler": "uniform"}
-PROBIT = {**A_AND_R, "noise": "gaussian", "variational": "gaussian"}
-LOGISTIC = {**A_AND_R, "noise": "logistic", "variational": "logistic"}
+PROBIT = {"noise": "gaussian", "sampler": "uniform"}
+LOGISTIC = {"noise": "logistic", "sampler": "uniform"}
+BY_NODES = AugmentReduce(expectation="quadrature")
+BY_SAMPLE = AugmentReduce(expectation="sample")
 METHODS: dict[str, dict[str, Any]] = {
     "exact": {"noise": "gumbel", "method": "exact", "sampler": "everything"},
     "one-vs-each": {"noise": "gumbel", "method": "one-vs-each", "sampler": "uniform"},
-    "softmax A&R": {**A_AND_R, "noise": "gumbel"},
-    "probit A&R": {**PROBIT, "expectation": "quadrature", "n_nodes": 3},
-    "logistic A&R": {**LOGISTIC, "expectation": "quadrature", "n_nodes": 4},
-    "probit A&R, one sample": {**PROBIT, "expectation": "sample"},
-    "logistic A&R, one sample": {**LOGISTIC, "expectation": "sample"},
+    "softmax A&R": {"noise": "gumbel", "method": "augment-reduce", "sampler": "uniform"},
+    "probit A&R": {
+        **PROBIT,
+        "method": replace(BY_NODES, n_nodes=3, variational="gaussian"),
+    },
+    "logistic A&R": {
+        **LOGISTIC,
+        "method": replace(BY_NODES, n_nodes=4, variational="logistic"),
+    },
+    "probit A&R, one sample": {
+        **PROBIT,
+        "method": replace(BY_SAMPLE, variational="gaussian"),
+    },
+    "logistic A&R, one sample": {
+        **LOGISTIC,
+        "method": replace(BY_SAMPLE, variational="logistic"),
+    },
 }
 # Where a data set wants another number of nodes.
 NODES = {("omniglot", "probit A&R"): 4}
@@ -60,7 +75,7 @@ def classifier(data: str, method: str, max_epochs: int, seed: int = 0) -> Linear
     if options["sampler"] != "everything":
         options["n_negatives"] = negatives
     if (data, method) in NODES:
-        options["n_nodes"] = NODES[data, method]
+        options["method"] = replace(options["method"], n_nodes=NODES[data, method])
     return linear(
         **options,
         solver=SOLVER,

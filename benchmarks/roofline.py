@@ -28,22 +28,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from benchmarks._passes import make_passes, new_state, run_passes
 from benchmarks._report import clock, save, show
 from bigcat.bounds import Complementary, Exact
 from bigcat.combinations import Parts
 from bigcat.compile import kernel
 from bigcat.noise import Gumbel
-from bigcat.numerics import random as _random
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, Damped
-from bigcat.training.loop import Settings, make_plan, run_epochs
-from bigcat.training.routes import all_classes as _exact
-from bigcat.training.state import State
 
 #: What is trained; of the sampled one also how many classes a row draws.
 EXACT = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
 SAMPLED = Parts(Gumbel(), Complementary(), Uniform(16), Damped(0.1))
+THREADS = sorted({1, min(2, os.cpu_count() or 1)})
 SECONDS = 6.0  # of repeated runs
 COPIED = 1 << 25  # float32 numbers: far beyond any cache
 TRAINED = 2_000_000  # scores of one run
@@ -85,32 +83,18 @@ def sparse_problem(n_classes: int, n_features: int, nonzeros: int, n_rows: int) 
     return Problem(as_rows(X, np.float32), labels, np.ones(n_rows), n_features, n_classes)
 
 
-def new_state(problem: Problem) -> State:
-    weights = np.zeros((problem.n_features, problem.n_classes), np.float32)
-    weights += 0.0  # touch every page now
-    return State(
-        weights=weights,
-        intercepts=np.zeros(problem.n_classes, np.float32),
-        weights_state=np.zeros((problem.n_features, 0), np.float32),
-        intercepts_state=np.zeros(0, np.float32),
-        local=np.zeros((problem.n_rows, 0)),
-        rng=_random.new_state(np.random.RandomState(0)),
-    )
-
-
 def exact(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workload:
     """The exact softmax, row by row; sizes as those of the WordNet data with many classes."""
     a_run = max(2, TRAINED // n_classes)
     n_rows = 20 * a_run
     problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
-    state, order = new_state(problem), np.arange(n_rows)
-    plan = make_plan(problem, EXACT, 1, state.weights.shape)
-    train = partial(_exact.train, problem, plan, EXACT.solver.lower(), state, order, np.empty(0))
+    state = new_state(problem, EXACT)
+    passes = {n: make_passes(problem, EXACT, state, n) for n in THREADS}
     starts = itertools.cycle(range(0, n_rows, a_run))  # other rows each time
 
     def run(n_threads: int) -> None:
         start = next(starts)
-        train(start, start + a_run, 1.0, n_threads)
+        passes[n_threads].train(start, start + a_run)
 
     return Workload(f"exact, K = {n_classes:,}", 2.0 * 4.0 * nonzeros * n_classes * a_run, run)
 
@@ -137,20 +121,10 @@ def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Wor
     """Sixteen sampled classes a row.  A weight comes and goes with its cache line of 64 bytes."""
     n_rows, n_negatives = 100_000, SAMPLED.sampler.n_negatives
     problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
-    state = new_state(problem)
+    state = new_state(problem, SAMPLED)
 
     def run(n_threads: int) -> None:
-        settings = Settings(batch_size=1, max_epochs=1, n_threads=n_threads)
-        run_epochs(
-            problem,
-            SAMPLED,
-            state,
-            settings,
-            np.random.RandomState(0),
-            on_compiled=lambda seconds: None,
-            on_epoch=lambda value, seconds: True,
-            on_chunk=lambda done, value: None,
-        )
+        run_passes(problem, SAMPLED, state, n_threads)
 
     lines = n_rows * nonzeros * (n_negatives + 1)
     return Workload(f"sampled, K = {n_classes:,}", 2.0 * 64.0 * lines, run)
@@ -180,12 +154,11 @@ def fastest(workload: Workload, n_threads: int) -> tuple[float, float]:
 
 def roofline() -> None:
     """Print a table of gigabytes a second, and the part of a copy's."""
-    threads = sorted({1, min(2, os.cpu_count() or 1)})
     rows = []
     copied: dict[int, float] = {}
     for make in (copy, *WORKLOADS):
         workload = make()
-        for n in threads:
+        for n in THREADS:
             speed, cores = fastest(workload, n)
             copied.setdefault(n, speed)
             rows.append(

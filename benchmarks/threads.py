@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._passes import Silent, make_passes, new_state
 from benchmarks._report import save, show
 from benchmarks.all_classes import SIZES
-from benchmarks.roofline import new_state, sparse_problem
+from benchmarks.roofline import sparse_problem
 from bigcat.bounds import Complementary
 from bigcat.combinations import Parts, resolve
 from bigcat.data.synthetic import zipf_classes
@@ -26,7 +27,7 @@ from bigcat.noise import Gaussian, Gumbel
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.solvers import Damped
-from bigcat.training.loop import Settings, run_epochs
+from bigcat.training.loop import run_epochs
 
 TURNS, PASSES = 4, 3  # of each number of threads
 THREADS = (1, 2)
@@ -71,32 +72,27 @@ def _wordnet_like() -> Problem:
 
 def fastest_pass(problem: Problem, parts: Parts, n_threads: int) -> tuple[float, float]:
     """Seconds of the fastest of some passes, and the cores at work in it."""
-    state, passes = new_state(problem), []
-    state.local = parts.bound.initial_local(parts.noise, state.intercepts)[problem.labels]
-    busy = time.process_time()
+    found = _Clock()
+    state = new_state(problem, parts)
+    run_epochs(make_passes(problem, parts, state, n_threads, PASSES), PASSES, found)
+    return min(found.passes)
 
-    def after_compilation(seconds: float) -> None:
-        nonlocal busy
-        busy = time.process_time()
 
-    def after_pass(value: float, seconds: float) -> bool:
-        nonlocal busy
+class _Clock(Silent):
+    """Seconds of each pass, and the cores at work in it."""
+
+    def __init__(self) -> None:
+        self.passes: list[tuple[float, float]] = []
+        self.busy = 0.0
+
+    def compiled(self, seconds: float) -> None:
+        self.busy = time.process_time()
+
+    def epoch_done(self, value: float, seconds: float) -> bool:
         now = time.process_time()
-        passes.append((seconds, (now - busy) / seconds))
-        busy = now
+        self.passes.append((seconds, (now - self.busy) / seconds))
+        self.busy = now
         return False
-
-    run_epochs(
-        problem,
-        parts,
-        state,
-        Settings(batch_size=1, max_epochs=PASSES, n_threads=n_threads),
-        np.random.RandomState(0),
-        on_compiled=after_compilation,
-        on_epoch=after_pass,
-        on_chunk=lambda done, value: None,
-    )
-    return min(passes)
 
 
 def threads(names: list[str] | None = None, as_json: bool = False) -> None:

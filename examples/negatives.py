@@ -4,6 +4,7 @@ import numpy as np
 
 from bigcat import LinearClassifier, metrics
 from bigcat.data import synthetic
+from bigcat.samplers import Uniform
 
 drawn = synthetic.zipf_classes(16_000, n_classes=1000, n_features=2000, seed=0)
 train = slice(0, 12_000)
@@ -16,8 +17,7 @@ runs = {
     "64 uniform negatives": {"method": "augment-reduce", "n_negatives": 64},
     "8, and the 50 most frequent": {
         "method": "augment-reduce",
-        "n_negatives": 8,
-        "exact_classes": 50,
+        "sampler": Uniform(n_negatives=8, exact_classes=50),
     },
     "all classes": {"method": "exact", "solver": "adagrad"},
 }

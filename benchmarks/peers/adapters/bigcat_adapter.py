@@ -1,7 +1,7 @@
 """Our own methods: settings are the parameters of LinearClassifier.
 
-Three are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
-solver's name and its fields, and a `rank` of 0 is None.
+Four are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
+solver's name and its fields, a `rank` of 0 is None, and `exact_classes` is an option of the sampler.
 """
 
 import time
@@ -10,7 +10,7 @@ import numpy as np
 from scoring import Model
 from watch import cpu_seconds
 
-from bigcat import LinearClassifier, solvers
+from bigcat import LinearClassifier, samplers, solvers
 
 WARM_UP_ROWS = 64
 
@@ -24,6 +24,11 @@ def _classifier(settings, **more):
     if isinstance(settings.get("solver"), dict):
         fields = dict(settings["solver"])
         settings["solver"] = solvers.REGISTRY[fields.pop("name")](**fields)
+    exact_classes = settings.pop("exact_classes", 0)
+    if exact_classes:
+        sampler = samplers.REGISTRY[settings["sampler"]]
+        n_negatives = settings.pop("n_negatives")
+        settings["sampler"] = sampler(n_negatives=n_negatives, exact_classes=exact_classes)
     return LinearClassifier(**settings)
 
 

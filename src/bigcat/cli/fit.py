@@ -18,9 +18,7 @@ PARAMETERS = {
     "rank": "rank",
     "solver": "solver",
     "sampler": "sampler",
-    "expectation": "expectation",
     "negatives": "n_negatives",
-    "exact_classes": "exact_classes",
     "batch_size": "batch_size",
     "epochs": "max_epochs",
     "learning_rate": "learning_rate",
@@ -125,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _bayesian.refuse_options(arguments)
         estimator = LinearClassifier(**parameters)
+        _set_options(estimator, arguments)
     train = _inputs.read(
         arguments.train,
         arguments,
@@ -170,6 +169,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _output.print_json(report)
     return 0
+
+
+def _set_options(estimator: Any, arguments: argparse.Namespace) -> None:
+    """Options of parts, where a part is named that has them."""
+    if arguments.expectation is not None:
+        if estimator.method == "auto":
+            raise ValueError("--expectation belongs to --method augment-reduce; give that too")
+        estimator.set_params(method__expectation=arguments.expectation)
+    if arguments.exact_classes is not None:
+        if estimator.sampler == "auto":
+            estimator.set_params(sampler="uniform")
+        if estimator.n_negatives != "auto":
+            estimator.set_params(sampler__n_negatives=estimator.n_negatives, n_negatives="auto")
+        estimator.set_params(sampler__exact_classes=arguments.exact_classes)
 
 
 def _report(estimator: Any) -> dict[str, Any]:
