@@ -6,13 +6,15 @@ import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
-from bigcat.auto import policy as _auto
+from bigcat.auto import Parameters, recipe_for, recipe_for_stream
+from bigcat.auto.policy import LOW
 from bigcat.bounds import Complementary
 from bigcat.bounds.exact import FEW_NODES
-from bigcat.samplers import Shared
+from bigcat.linear import LinearModel
+from bigcat.rows import Sizes
+from bigcat.samplers import Shared, Uniform
 from bigcat.solvers import AdaGrad
 from bigcat.training import fit as _fit
-from bigcat.training.recipe import Sizes
 
 
 def rows(n, n_classes, n_features=40, seed=0, sparse=True):
@@ -31,7 +33,12 @@ def sizes_of(n_rows=10**5, n_features=1000, n_classes=100, sparse=True, n_values
 
 
 def choice(estimator=None, **sizes):
-    return _auto.choose(estimator or LinearClassifier(), sizes_of(**sizes))
+    parameters = Parameters.of((estimator or LinearClassifier()).get_params(deep=False))
+    return recipe_for(parameters, sizes_of(**sizes))
+
+
+def stream_choice(estimator, **sizes):
+    return recipe_for_stream(Parameters.of(estimator.get_params(deep=False)), sizes_of(**sizes))
 
 
 def test_few_rows_are_scikit_learns_logistic_regression():
@@ -58,7 +65,7 @@ def test_what_is_chosen(sizes, bound, sampler, solver, rank):
     recipe = choice(**sizes)
     told = recipe.choice
     assert (told["bound"], told["sampler"], told["solver"]) == (bound, sampler, solver)
-    assert told["rank"] == recipe.rank == rank
+    assert told["rank"] == recipe.kind.rank == rank
     assert f"{sizes.get('n_classes', 100):,} classes" in told["reason"] or "rows" in told["reason"]
 
 
@@ -125,7 +132,7 @@ def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
 )
 def test_rank_and_why(parameters, sizes, rank, reason):
     recipe = choice(LinearClassifier(**parameters), **sizes)
-    assert recipe.rank == recipe.choice["rank"] == rank
+    assert recipe.kind.rank == recipe.choice["rank"] == rank
     assert recipe.choice["reason"].startswith(reason)
 
 
@@ -145,9 +152,9 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     assert choice(LinearClassifier(rank=5, sampler="uniform")).parts.sampler.name == "uniform"
     given = choice(LinearClassifier(rank=5, solver="umax", sampler="frequency"))
     assert (given.parts.bound.name, given.parts.solver.name) == ("augment-reduce", "umax")
-    stream = _auto.choose_for_stream(LinearClassifier(rank=5), sizes_of(n_classes=20_000))
+    stream = stream_choice(LinearClassifier(rank=5), n_classes=20_000)
     assert (stream.rank, stream.parts.sampler.name) == (5, "shared")
-    assert stream.parts.solver == AdaGrad(_auto.EMBEDDED_RATE)
+    assert stream.parts.solver == AdaGrad(LOW.rates.all_classes)
 
 
 @pytest.mark.parametrize(("n_rows", "passes"), [(10_000, 7), (150_000, 5), (10**6, 3)])
@@ -174,7 +181,7 @@ def test_a_fit_of_low_rank_tells_what_it_does():
     X = X.astype(np.float64)
     model = LinearClassifier(rank=4, random_state=0).fit(X, y)
     told = model.history_.choice
-    assert told["learning_rate"] == _auto.EMBEDDED_RATE
+    assert told["learning_rate"] == LOW.rates.all_classes
     assert "rate_search" not in told
     assert (told["solver"], told["rank"]) == ("adagrad", 4)
     assert model.n_iter_ == told["max_epochs"] == 11  # 200 batches of 128
@@ -210,7 +217,7 @@ def test_other_noises_take_all_of_few_classes_and_draw_of_many(noise, rank):
     if rank == 7:
         sizes = [choice(estimator, n_rows=n).batch_size for n in (10_000, 10_001)]
         assert sizes == [64, 128]
-    streams = [_auto.choose_for_stream(estimator, sizes_of(n_classes=k)) for k in (2_048, 2_049)]
+    streams = [stream_choice(estimator, n_classes=k) for k in (2_048, 2_049)]
     assert [s.parts.bound for s in streams] == [FEW_NODES, Complementary(FEW_NODES)]
 
 
@@ -301,7 +308,10 @@ def test_callbacks_can_evaluate_the_weights_of_now():
 def test_exact_classes_keep_their_labels_when_classes_are_reordered():
     X, y = rows(12_000, 2_500, n_features=60)
     model = LinearClassifier(
-        method="one-vs-each", exact_classes=[7, 2_400], max_epochs=1, random_state=0
+        method="one-vs-each",
+        sampler=Uniform(32, exact_classes=[7, 2_400]),
+        max_epochs=1,
+        random_state=0,
     ).fit(X, y)
     assert sorted(model.exact_classes_.tolist()) == [7, 2_400]
 
@@ -400,12 +410,12 @@ def test_a_look_at_held_out_rows_is_bounded(monkeypatch):
     X, y = rows(4_000, 10)
     monkeypatch.setattr(_fit, "MOST_HELD_OUT_SCORES", 10 * 150)
     seen = []
-    original = _fit.mean_log_likelihood
+    original = LinearModel.mean_log_likelihood
 
-    def counted(noise, sample, *weights):
-        seen.append(len(sample[1]))
-        return original(noise, sample, *weights)
+    def counted(model, X, labels, row_weights):
+        seen.append(len(labels))
+        return original(model, X, labels, row_weights)
 
-    monkeypatch.setattr(_fit, "mean_log_likelihood", counted)
+    monkeypatch.setattr(LinearModel, "mean_log_likelihood", counted)
     LinearClassifier(rank=4, max_epochs=2).fit(X[1000:], y[1000:], X_val=X[:1000], y_val=y[:1000])
     assert seen.count(150) == 2

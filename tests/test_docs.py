@@ -355,7 +355,7 @@ def test_sampler_skeleton(parts, digits, monkeypatch):
     monkeypatch.setitem(samplers.REGISTRY, kind.name, kind)
     learns(digits, sampler="systematic")
     with pytest.raises(ValueError, match="cannot keep 3 classes exact"):
-        learns(digits, sampler=kind(4), exact_classes=3, method="one-vs-each")
+        learns(digits, sampler=kind(4, exact_classes=3), method="one-vs-each")
 
 
 def test_solver_skeleton(parts, digits, monkeypatch):

@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from bigcat import LinearClassifier
 from bigcat.noise import CustomNoise
+from bigcat.samplers import Uniform
 from bigcat.solvers import SGD
 
 RNG = np.random.default_rng(0)
@@ -66,7 +67,6 @@ BAD_PARAMETERS = {
     "batch_size": (2.5, "batch_size=2.5 must be a whole number of at least 1, or 'auto'"),
     "max_epochs": (True, "max_epochs=True must be a whole number of at least 1"),
     "n_iter_no_change": (-1, "n_iter_no_change=-1 must be a whole number of at least 1"),
-    "n_nodes": ("8", "n_nodes='8' must be a whole number of at least 1"),
     "learning_rate": ("fast", "learning_rate='fast' must be a number above 0, or 'auto'"),
     "l2": (-1.0, "l2=-1.0 must be a finite number of at least 0"),
     "tol": (-1e-3, "tol=-0.001 must be a number of at least 0, or None"),
@@ -75,12 +75,8 @@ BAD_PARAMETERS = {
     "method": ("softmax", "method='softmax' is not known; choose one of 'augment-reduce', 'one-"),
     "solver": ("adam", "solver='adam' is not known; choose 'auto' or one of 'adaptive', 'adagra"),
     "sampler": ("all", "sampler='all' is not known; choose 'auto' or one of 'uniform', 'everyth"),
-    "expectation": ("exact", "expectation='exact' is not known; choose one of 'quadrature', 'sa"),
-    "variational": ("beta", "variational='beta' is not known; choose one of 'auto', 'gaussian',"),
     "init": ("ones", "init='ones' is not known; choose one of 'frequencies', 'zero', 'random'"),
-    "probabilities": ("guess", "probabilities='guess' is not known; choose one of 'quadrature'"),
     "progress": ("yes", "progress='yes' is not known; choose 'auto', True or False"),
-    "exact_classes": (-2, "exact_classes=-2 must be a whole number of at least 0 or a list of l"),
     "class_weight": ({0: -1.0}, "class_weight={0: -1.0} must not hold negative numbers or NaN"),
     "callbacks": (7, "callbacks=7 must be a list of functions, or None"),
     "random_state": ("seed", "'seed' cannot be used to seed a numpy.random.RandomState instance"),
@@ -103,7 +99,15 @@ BAD_COMBINATIONS = [
         {"method": "nce", "noise": "logistic"},
         "the nce objective holds for noise 'gumbel', not for 'l",
     ),
-    ({"exact_classes": [1, 77]}, "exact_classes=[1, 77] holds labels that y does not; give labe"),
+    (
+        {"method": "one-vs-each", "sampler": Uniform(2, exact_classes=[1, 77])},
+        "exact_classes=[1, 77] holds labels that y does not; give labe",
+    ),
+    (
+        {"sampler": Uniform(2), "n_negatives": 3},
+        "n_negatives=3 and a sampler object are given both; set the number in the object, "
+        "Uniform(n_negatives=3)",
+    ),
     ({"callbacks": [print, 3]}, "must be a list of functions, or None"),
     (
         {"early_stopping": True, "validation_fraction": 0.001, "max_epochs": 1, "l2": np.inf},

@@ -16,8 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 import bigcat
 from bigcat import LinearClassifier, machine
+from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History
+from bigcat.linear import LinearModel
 from bigcat.noise import REGISTRY as NOISES
+from bigcat.samplers import Uniform
 from bigcat.solvers import SGD, UMax
 from bigcat.training import fit as _fit
 from bigcat.training import memory as _memory
@@ -78,8 +81,6 @@ def test_parameters_and_their_defaults():
         "callbacks": None,
         "progress": "auto",
         "solver": "auto",
-        "expectation": "quadrature",
-        "exact_classes": 0,
     }
     assert {name: parameters[name] for name in stated} == stated
     assert {"n_negatives", "max_epochs", "n_iter_no_change", "tol", "sampler"} <= set(parameters)
@@ -135,7 +136,7 @@ def test_ways_to_probabilities_agree(data, student_t, name):
         assert (classes == model.classes_[order]).all()
         np.testing.assert_allclose(values, np.take_along_axis(log_p, order, axis=1), rtol=1e-9)
         assert (np.diff(values, axis=1) <= 0).all()
-    sampled = clone(model).set_params(probabilities="importance").fit(X, y)
+    sampled = clone(model).set_params(noise__probabilities="importance").fit(X, y)
     if name == "gaussian":  # a good proposal for it: a few percent with 1,000 samples
         np.testing.assert_allclose(sampled.predict_proba(X), np.exp(log_p), atol=0.1)
         assert (sampled.predict_proba(X) != np.exp(log_p)).any()
@@ -189,7 +190,7 @@ def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood,
 
 def test_monte_carlo_expectations_learn_too(data):
     X, y = data
-    model = LinearClassifier("gaussian", "augment-reduce", expectation="sample", max_epochs=6)
+    model = LinearClassifier("gaussian", AugmentReduce(expectation="sample"), max_epochs=6)
     start = LinearClassifier("gaussian", "augment-reduce", max_epochs=1, learning_rate=1e-9)
     model.set_params(random_state=0)
     gain = model.fit(X, y).log_proba_of(X, y).mean() - start.fit(X, y).log_proba_of(X, y).mean()
@@ -244,12 +245,12 @@ def test_a_part_of_the_rows_is_enough_for_the_log_likelihood(data, monkeypatch):
     monkeypatch.setattr(_fit, "LEAST_ROWS", 1)
     seen = []
 
-    def count(noise, sample, *arguments):
-        seen.append(sample[0].shape[0])
-        return mean_log_likelihood(noise, sample, *arguments)
+    def count(linear, X, *arguments):
+        seen.append(X.shape[0])
+        return mean_log_likelihood(linear, X, *arguments)
 
-    mean_log_likelihood = _fit.mean_log_likelihood
-    monkeypatch.setattr(_fit, "mean_log_likelihood", count)
+    mean_log_likelihood = LinearModel.mean_log_likelihood
+    monkeypatch.setattr(LinearModel, "mean_log_likelihood", count)
     part = clone(model).fit(X, y, sample_weight=weights)
     assert seen == [40, 40]
     assert (part.coef_ == whole.coef_).all()
@@ -505,16 +506,21 @@ def test_labels_of_any_kind(data, fitted, names):
 def test_exact_classes(data):
     X, y = data
     names = np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"])
-    options = {"method": "one-vs-each", "n_negatives": 2, "max_epochs": 3, "random_state": 0}
-    plain = LinearClassifier(**options).fit(X, names[y])
+    options = {"method": "one-vs-each", "max_epochs": 3, "random_state": 0}
+
+    def fitted_with(exact_classes):
+        sampler = Uniform(2, exact_classes=exact_classes)
+        return LinearClassifier(sampler=sampler, **options).fit(X, names[y])
+
+    plain = fitted_with(0)
     assert plain.exact_classes_.size == 0
     frequent = np.sort(names[np.argsort(-np.bincount(y), kind="stable")[:3]])
-    counted = LinearClassifier(exact_classes=3, **options).fit(X, names[y])
+    counted = fitted_with(3)
     assert (counted.exact_classes_ == frequent).all()
-    named = LinearClassifier(exact_classes=frequent.tolist(), **options).fit(X, names[y])
+    named = fitted_with(frequent)
     assert (named.coef_ == counted.coef_).all()
     # The more of them, the tighter, at the same weights.
-    all_of_them = LinearClassifier(exact_classes=7, **options).fit(X, names[y])
+    all_of_them = fitted_with(7)
     np.testing.assert_allclose(
         all_of_them.lower_bound(X, names[y]), all_of_them.log_proba_of(X, names[y]), atol=1e-6
     )
@@ -631,7 +637,7 @@ def test_memory_forecast_of_the_double_sum():
     """One row a step: the weights, two local numbers a row and its norm; more rows a step: their
     inner products."""
     size = (10**5, 10**3, 10**4)
-    n_rows, always = size[0], _memory.NUMBERS_A_ROW
+    n_rows, always = size[0], _memory.NUMBERS_PER_ROW
     weights = 4 * size[1] * size[2] + 8 * n_rows * always
     implicit = LinearClassifier(method="implicit")
     assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)

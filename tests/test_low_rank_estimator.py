@@ -5,13 +5,12 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-from bigcat.linear.prediction import Scorer
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import LinearClassifier
-from bigcat.linear import prediction as _predict
-from bigcat.linear.weights import Factors
+from bigcat.linear import FullRank, LinearModel, LowRank, LowRankWeights
+from bigcat.linear import model as _predict
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad, Damped, DivergedError, UMax
@@ -145,9 +144,9 @@ def test_threads_do_not_change_the_bits_of_predictions(monkeypatch, sparse):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(203, 40)).astype(np.float32)
     X = scipy.sparse.csr_array(X) if sparse else X
-    model = Factors(*(rng.normal(size=(n, 7)).astype(np.float32) for n in (50, 40)))
+    model = LowRankWeights(*(rng.normal(size=(n, 7)).astype(np.float32) for n in (50, 40)))
     intercept = np.zeros(50, np.float32)
-    results = [Scorer(model, intercept, Gumbel(), n_threads=n).log_proba(X) for n in (1, 2, 5)]
+    results = [LinearModel(model, intercept, Gumbel(), n).log_proba(X) for n in (1, 2, 5)]
     for other in results[1:]:
         np.testing.assert_array_equal(other, results[0])
 
@@ -372,7 +371,7 @@ def test_memory_forecast_counts_the_vectors():
         )
         for rank in (16, 32, None)
     )
-    vectors, of_rows = 4 * 16 * 30_000, 8 * _memory.NUMBERS_A_ROW * 10**5
+    vectors, of_rows = 4 * 16 * 30_000, 8 * _memory.NUMBERS_PER_ROW * 10**5
     few, many = few - of_rows, many - of_rows
     assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
     assert 1.8 < many / few < 2.0
@@ -381,10 +380,10 @@ def test_memory_forecast_counts_the_vectors():
 
 
 def test_precision_of_training():
-    assert _memory.working_dtype(np.float64, 500, 500, rank=2) is np.float64
-    assert _memory.working_dtype(np.float64, 50_000, 500, rank=2) is np.float32
-    assert _memory.working_dtype(np.float32, 500, 500, rank=2) is np.float32
-    assert _memory.working_dtype(np.float64, 50_000, 300) is np.float64
+    assert LowRank(2).working_dtype(np.float64, 500, 500) is np.float64
+    assert LowRank(2).working_dtype(np.float64, 50_000, 500) is np.float32
+    assert LowRank(2).working_dtype(np.float32, 500, 500) is np.float32
+    assert FullRank().working_dtype(np.float64, 50_000, 300) is np.float64
 
 
 def test_steps_by_vector_need_vectors(data):

@@ -1,19 +1,22 @@
 """The registry of methods: what it says is so, and what does not fit is refused with advice."""
 
 import itertools
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import bigcat
 from bigcat import LinearClassifier, Method, bounds, noise, samplers, solvers
+from bigcat.auto import Parameters
+from bigcat.auto.named import named_recipe
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach, Raman
 from bigcat.combinations import register, resolve
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.samplers import Everything, Uniform
-from bigcat.solvers import SGD, AdaGrad, Implicit
-from bigcat.training.recipe import Sizes
+from bigcat.solvers import LBFGS, SGD, AdaGrad, Implicit
 
 CHOOSING = Path(__file__).resolve().parents[1] / "docs" / "choosing.md"
 KEYS = {
@@ -150,7 +153,11 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
             "'auto'",
         ),
         (
-            {"solver": "lbfgs", "noise": Gaussian(), "bound_options": {"expectation": "sample"}},
+            {
+                "method": AugmentReduce(expectation="sample"),
+                "solver": "lbfgs",
+                "noise": Gaussian(),
+            },
             "solver='lbfgs' needs a value without randomness, and the augment-reduce bound takes "
             "Monte-Carlo samples; set expectation='quadrature' or take one of the solvers "
             "'adaptive', 'adagrad', 'sgd'",
@@ -212,10 +219,15 @@ def test_parts_override_a_methods_own():
     assert parts.sampler == Uniform(n_negatives=7)
     parts = resolve("one-vs-each", Gumbel(), solver=AdaGrad(0.3), sampler=Uniform(2))
     assert (parts.solver, parts.sampler) == (AdaGrad(0.3), Uniform(2))
-    options = {"expectation": "sample", "n_nodes": 5}
-    assert resolve("exact", Gumbel(), bound_options=options).bound == Exact()
-    bound = resolve("augment-reduce", Gumbel(), bound_options=options).bound
-    assert (bound.expectation, bound.n_nodes) == ("sample", 5)
+
+
+def test_a_bound_stands_for_the_method_that_is_named_after_it():
+    bound = AugmentReduce(expectation="sample", n_nodes=5)
+    parts = resolve(bound, Gumbel(), n_negatives=3)
+    assert parts == replace(resolve("augment-reduce", Gumbel(), n_negatives=3), bound=bound)
+    assert resolve(Exact(spacing=0.5), Gaussian()).solver == LBFGS()
+    own = resolve(OwnBound(), Gumbel())
+    assert (own.bound, own.sampler, own.solver) == (OwnBound(), Uniform(32), AdaGrad())
 
 
 def test_the_double_sums_solvers_move_what_they_can():
@@ -229,7 +241,13 @@ def test_the_double_sums_solvers_move_what_they_can():
     assert resolve("vanilla", Gaussian(), solver="adagrad").bound == AugmentReduce()
 
 
-SIZES = Sizes(100, 10, 5, 1000, False)
+@dataclass(frozen=True, repr=False)
+class OwnBound(OneVsEach):
+    name: ClassVar[str] = "own"
+
+
+def parts_of(model):
+    return named_recipe(Parameters.of(model.get_params(deep=False))).parts
 
 
 def test_a_method_of_ones_own(monkeypatch):
@@ -239,20 +257,9 @@ def test_a_method_of_ones_own(monkeypatch):
     mine = register(Method("near-eta", AugmentReduce(band=2.0), solver="sgd"))
     assert bigcat.methods()[-1]["name"] == "near-eta"
     model = LinearClassifier(method="near-eta")
-    assert model._recipe(SIZES).parts.bound.band == 2.0
-    assert model._recipe(SIZES).parts.solver == SGD()
+    assert parts_of(model).bound.band == 2.0
+    assert parts_of(model).solver == SGD()
     with pytest.raises(ValueError, match="a method named 'near-eta' exists already; choose anoth"):
         register(mine)
-    assert (
-        LinearClassifier(method=Method("own", OneVsEach()))._recipe(SIZES).parts.bound
-        == OneVsEach()
-    )
-
-
-def test_a_methods_own_bound_is_kept_as_it_is():
-    """Parameters of the estimator that were left alone do not undo what the method says."""
-    own = Method("own", AugmentReduce(expectation="sample", n_nodes=5, variational="gumbel"))
-    bound = LinearClassifier("gaussian", method=own)._recipe(SIZES).parts.bound
-    assert bound == own.bound
-    bound = LinearClassifier("gaussian", method=own, n_nodes=12)._recipe(SIZES).parts.bound
-    assert (bound.n_nodes, bound.expectation) == (12, "sample")
+    own = Method("own", OneVsEach())
+    assert parts_of(LinearClassifier(method=own)).bound == OneVsEach()

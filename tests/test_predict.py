@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from bigcat.linear.prediction import Scorer
 from scipy.special import logsumexp
 
-from bigcat.linear import prediction as _predict
-from bigcat.linear import scores as _scores
+from bigcat.linear import FullRankWeights, LinearModel
+from bigcat.linear import model as _model
 from bigcat.noise import Gaussian, Gumbel
 
 SIZES = [(5, 2), (70, 3), (130, 40), (9, 5000)]  # rows and classes: one block of each, and more
@@ -23,18 +22,22 @@ def model(n_rows, n_classes, sparse, n_features=6, seed=0):
     return (scipy.sparse.csr_array(X) if sparse else X), coef, intercept, scores
 
 
+def scorer_of(coef, intercept, noise, n_threads=None):
+    return LinearModel(FullRankWeights(coef), intercept, noise, n_threads)
+
+
 @pytest.fixture(params=["float64", "float32"])
 def tolerance(request, monkeypatch):
     """Both precisions, whatever the size; the tolerance that goes with each."""
     if request.param == "float32":
-        monkeypatch.setattr(_scores, "DOUBLE_BELOW", 0)
+        monkeypatch.setattr(_model, "DOUBLE_BELOW", 0)
         return 1e-5
     return 1e-12
 
 
 @pytest.fixture(autouse=True)
 def _always_threads(monkeypatch):
-    monkeypatch.setattr(_predict, "FEW_SCORES", 0)
+    monkeypatch.setattr(_model, "FEW_SCORES", 0)
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -44,7 +47,7 @@ def test_log_probabilities(sparse, size, tolerance):
     expected = scores - logsumexp(scores, axis=1, keepdims=True)
     labels = np.random.default_rng(1).integers(0, size[1], size[0])
     for n_threads in (1, 3):
-        scorer = Scorer(coef, intercept, Gumbel(), n_threads=n_threads)
+        scorer = scorer_of(coef, intercept, Gumbel(), n_threads=n_threads)
         found = scorer.log_proba(X)
         np.testing.assert_allclose(found, expected, atol=tolerance * 20, rtol=tolerance)
         of_labels = scorer.log_proba_of(X, labels)
@@ -61,7 +64,7 @@ def test_top_k(sparse, size, k, tolerance):
     log_p = scores - logsumexp(scores, axis=1, keepdims=True)
     order = np.argsort(-scores, axis=1, kind="stable")
     for n_threads in (1, 3):
-        scorer = Scorer(coef, intercept, Gumbel(), n_threads=n_threads)
+        scorer = scorer_of(coef, intercept, Gumbel(), n_threads=n_threads)
         classes, values = scorer.top_k(X, k)
         assert (np.sort(classes, axis=1)[:, 1:] > np.sort(classes, axis=1)[:, :-1]).all()
         found = np.take_along_axis(log_p, classes, axis=1)
@@ -80,7 +83,7 @@ def test_equal_scores_come_in_the_order_of_the_classes(sparse):
     X = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
     scores = X @ coef.T
     order = np.argsort(-scores, axis=1, kind="stable")
-    scorer = Scorer(coef, np.zeros(300, np.float32), Gumbel())
+    scorer = scorer_of(coef, np.zeros(300, np.float32), Gumbel())
     given = scipy.sparse.csr_array(X) if sparse else X
     for k in (1, 7, 200, 300):
         np.testing.assert_array_equal(scorer.top_k(given, k)[0], order[:, :k])
@@ -89,7 +92,7 @@ def test_equal_scores_come_in_the_order_of_the_classes(sparse):
 @pytest.mark.parametrize("sparse", [True, False])
 def test_threads_do_not_change_the_bits(sparse, tolerance):
     X, coef, intercept, _ = model(200, 50, sparse)
-    results = [Scorer(coef, intercept, Gumbel(), n_threads=n).log_proba(X) for n in (1, 2, 5)]
+    results = [scorer_of(coef, intercept, Gumbel(), n_threads=n).log_proba(X) for n in (1, 2, 5)]
     assert all(np.array_equal(results[0], r) for r in results[1:])
 
 
@@ -100,19 +103,19 @@ def test_any_layout_of_the_weights(sparse, order, tolerance):
     coef = np.array(coef, order=order)
     coef.flags.writeable = False  # as those of a file that is mapped into memory
     expected = scores - logsumexp(scores, axis=1, keepdims=True)
-    found = Scorer(coef, intercept, Gumbel()).log_proba(X)
+    found = scorer_of(coef, intercept, Gumbel()).log_proba(X)
     np.testing.assert_allclose(found, expected, atol=20 * tolerance)
 
 
 def test_far_apart_scores():
     """No overflow, and a label that is nearly certain keeps its digits."""
     coef = np.array([[0.0], [40.0], [1e6], [-1e6]], np.float32)
-    scorer = Scorer(coef, np.zeros(4, np.float32), Gumbel())
+    scorer = scorer_of(coef, np.zeros(4, np.float32), Gumbel())
     X = np.array([[1.0], [-1e-5], [1e3]])
     expected = X @ coef.T.astype(float)
     expected -= logsumexp(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(scorer.log_proba(X), expected, rtol=1e-12)
-    certain = Scorer(coef[:2], np.zeros(2, np.float32), Gumbel())
+    certain = scorer_of(coef[:2], np.zeros(2, np.float32), Gumbel())
     np.testing.assert_allclose(
         certain.log_proba_of(np.array([[0.5]]), np.array([1])), [-np.exp(-20.0)], rtol=1e-6
     )
@@ -122,7 +125,8 @@ def test_far_apart_scores():
 @pytest.mark.parametrize("sparse", [True, False])
 def test_other_noises_are_the_same_on_threads(sparse, how):
     X, coef, intercept, _ = model(11, 4, sparse)
-    one, three = (Scorer(coef, intercept, Gaussian(), how, n_threads=n) for n in (1, 3))
+    noise = Gaussian(probabilities=how)
+    one, three = (scorer_of(coef, intercept, noise, n) for n in (1, 3))
     labels = np.arange(11) % 4
     assert np.array_equal(one.log_proba(X), three.log_proba(X))
     assert np.array_equal(one.log_proba_of(X, labels), three.log_proba_of(X, labels))
@@ -136,7 +140,7 @@ def test_no_array_of_all_scores(monkeypatch):
     import tracemalloc
 
     X, coef, intercept, _ = model(4000, 3000, True)
-    scorer = Scorer(coef, intercept, Gumbel(), n_threads=2)
+    scorer = scorer_of(coef, intercept, Gumbel(), n_threads=2)
     scorer.top_k(X[:10], 3)  # compiled
     tracemalloc.start()
     scorer.top_k(X, 3)
@@ -147,12 +151,12 @@ def test_no_array_of_all_scores(monkeypatch):
 
 
 def test_not_a_number_is_no_class_out_of_range():
-    scorer = Scorer(np.full((3, 1), np.nan, np.float32), np.zeros(3, np.float32), Gumbel())
+    scorer = scorer_of(np.full((3, 1), np.nan, np.float32), np.zeros(3, np.float32), Gumbel())
     assert set(scorer.best(np.ones((2, 1)))) <= {0, 1, 2}
 
 
 @pytest.mark.parametrize("k", [0, 4, 1.5, "2"])
 def test_bad_k(k):
-    scorer = Scorer(np.zeros((3, 1), np.float32), np.zeros(3, np.float32), Gumbel())
+    scorer = scorer_of(np.zeros((3, 1), np.float32), np.zeros(3, np.float32), Gumbel())
     with pytest.raises(ValueError, match="must be a whole number between 1 and the 3 classes"):
         scorer.top_k(np.ones((2, 1)), k)

@@ -430,8 +430,9 @@ def test_learning_with_a_sampler_by_name(name, method):
     )
     assert model.fit(X, y).score(X, y) > 0.9
     model = LinearClassifier(
-        sampler=name, n_negatives=8, exact_classes=3, method=method, max_epochs=10, random_state=0
+        sampler=name, n_negatives=8, method=method, max_epochs=10, random_state=0
     )
+    model.set_params(sampler__exact_classes=3)
     assert model.fit(X, y).score(X, y) > 0.9
     for part in range(3):
         model.partial_fit(X[part * 200 : (part + 1) * 200], y[part * 200 : (part + 1) * 200])

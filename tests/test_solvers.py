@@ -11,8 +11,11 @@ import reference.bounds as twin
 import reference.solvers
 from bigcat import LinearClassifier, noise
 from bigcat.bounds import REGISTRY as BOUNDS
+from bigcat.combinations import Parts
 from bigcat.kernels.train_rows import SMALLEST_SCALE
+from bigcat.linear import FullRank
 from bigcat.rows import Problem, as_rows
+from bigcat.samplers import Everything
 from bigcat.solvers import (
     LBFGS,
     REGISTRY,
@@ -24,10 +27,9 @@ from bigcat.solvers import (
     Solver,
     UMax,
     Vanilla,
-    _loop,
 )
 from bigcat.solvers.double_sum import DoubleSumSolver
-from bigcat.solvers.lbfgs import Objective
+from bigcat.training.lbfgs import Objective
 
 STOCHASTIC = [name for name, kind in REGISTRY.items() if kind.stochastic]
 DOUBLE_SUM = [name for name, kind in REGISTRY.items() if issubclass(kind, DoubleSumSolver)]
@@ -168,7 +170,8 @@ def test_lbfgs_agrees_with_the_twin():
 def objective(method, X, y, l2, noise_name="gumbel"):
     rows = as_rows(X, X.dtype)
     whole = Problem(rows, y, np.ones(len(y)), X.shape[1], int(y.max()) + 1, l2=l2)
-    evaluate = Objective(whole, BOUNDS[method](), noise.REGISTRY[noise_name])
+    parts = Parts(noise.REGISTRY[noise_name], BOUNDS[method](), Everything(), LBFGS())
+    evaluate = Objective(whole, parts, FullRank())
     return lambda coef, intercept: evaluate(
         np.ascontiguousarray(coef, float), np.asarray(intercept, float)
     )[0]
@@ -382,7 +385,7 @@ def test_bits_do_not_depend_on_the_speed_of_the_machine(train, monkeypatch, batc
     X, y = problem(n_rows=4500)
     found = []
     for seconds in (1e-9, 1e9):
-        monkeypatch.setattr(_loop, "CHUNK_SECONDS", seconds)
+        monkeypatch.setattr("bigcat.training.passes.CHUNK_SECONDS", seconds)
         found.append(train(X, y, n_negatives=2, batch_size=batch_size, epochs=1, **options))
     assert (found[0].coef == found[1].coef).all()
     assert (found[0].local == found[1].local).all()

@@ -16,8 +16,10 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 
+from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History, LinearClassifier
 from bigcat.files import ModelFileError, load_model, read_header, save_model, store
+from bigcat.samplers import Uniform
 
 
 def make_model(classes=None, K=6, D=4, order="C", **params):
@@ -118,20 +120,21 @@ def test_parameters_come_back_as_they_were(tmp_path):
     weights = {0: 1.0, 7: 2.5, 14: np.float32(0.5)}
     model = make_model(
         class_weight=weights,
-        exact_classes=np.array(["a", "b"]),
+        sampler=Uniform(3, exact_classes=np.array(["a", "b"])),
+        method=AugmentReduce(expectation="sample", n_nodes=3),
         tol=np.float64(-np.inf),
         n_negatives=np.int64(3),
     )
     loaded = load_model(save_model(model, tmp_path / "m"))
     assert loaded.class_weight == weights
-    assert loaded.exact_classes.tolist() == ["a", "b"]
+    assert loaded.sampler == Uniform(3, exact_classes=["a", "b"])
+    assert loaded.method == AugmentReduce(expectation="sample", n_nodes=3)
     assert loaded.tol == -np.inf
     assert loaded.n_negatives == 3
 
 
 def test_parts_come_back_by_name(tmp_path):
     from bigcat.combinations import _METHODS, Method
-    from bigcat.samplers import Uniform
     from bigcat.solvers import SGD, UMax
 
     method = _METHODS["one-vs-each"]
@@ -157,7 +160,10 @@ def test_a_fitted_model_goes_on_where_it_was(tmp_path, exact_classes, labels):
     y = y.astype(str) if labels == "strings" else y
     rows = rng.normal(size=(200, 4)).astype(np.float32)
     model = LinearClassifier(
-        method="one-vs-each", exact_classes=exact_classes, max_epochs=2, random_state=0
+        method="one-vs-each",
+        sampler=Uniform(32, exact_classes=exact_classes),
+        max_epochs=2,
+        random_state=0,
     ).fit(rows, y)
     loaded = load_model(save_model(model, tmp_path / "m"))
     np.testing.assert_array_equal(loaded.lower_bound(rows, y), model.lower_bound(rows, y))

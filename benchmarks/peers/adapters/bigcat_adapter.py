@@ -1,7 +1,7 @@
 """Our own methods: settings are the parameters of LinearClassifier.
 
 Four are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
-solver's name and its fields, a `rank` of 0 is None, and `exact_classes` is an option of the sampler.
+solver's name and its fields, a `rank` of 0 is None, and `exact_classes` is an option of its sampler
 """
 
 import time

@@ -173,15 +173,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _set_options(estimator: Any, arguments: argparse.Namespace) -> None:
     """Options of parts, where a part is named that has them."""
+    from bigcat.combinations import resolve_method
+
     if arguments.expectation is not None:
         if estimator.method == "auto":
             raise ValueError("--expectation belongs to --method augment-reduce; give that too")
         estimator.set_params(method__expectation=arguments.expectation)
     if arguments.exact_classes is not None:
         if estimator.sampler == "auto":
-            estimator.set_params(sampler="uniform")
-        if estimator.n_negatives != "auto":
-            estimator.set_params(sampler__n_negatives=estimator.n_negatives, n_negatives="auto")
+            named = estimator.method != "auto"
+            estimator.sampler = resolve_method(estimator.method).sampler if named else "uniform"
         estimator.set_params(sampler__exact_classes=arguments.exact_classes)
 
 

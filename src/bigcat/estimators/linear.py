@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import noise as noises
 from bigcat.auto import Parameters, recipe_for, recipe_for_stream
-from bigcat.auto.named import named_recipe
+from bigcat.auto.named import NAMED_DEFAULTS, named_recipe
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import inputs
@@ -471,8 +471,15 @@ class LinearClassifier(ClassifierMixin, WithParts):
             "noise": noises.resolve,
             "method": lambda name: resolve_method(name).bound,
             "solver": lambda name: named_part("solver", name, SOLVERS)(),
-            "sampler": lambda name: named_part("sampler", name, SAMPLERS)(),
+            "sampler": self._named_sampler,
         }
+
+    def _named_sampler(self, name: str) -> Sampler:
+        n_negatives = self.n_negatives
+        if not isinstance(n_negatives, int):
+            n_negatives = NAMED_DEFAULTS["n_negatives"]
+        found: type[Sampler] = named_part("sampler", name, SAMPLERS)
+        return found.with_draws(n_negatives)
 
     def _tell(self, row: dict[str, Any], log_likelihood_of: Callable[[Any, Any], float]) -> bool:
         told = {**row, "estimator": self, "log_likelihood_of": log_likelihood_of}
@@ -483,26 +490,27 @@ class LinearClassifier(ClassifierMixin, WithParts):
         return weights_from(lambda name: getattr(self, f"{name}_", None))
 
     def linear_model(self) -> LinearModel:
-        """The fitted model by itself: checked rows and numbered classes, no labels.
-
-        Made anew where weights, intercepts or noise are others than before.
-        """
+        """The fitted model by itself: checked rows and numbered classes, no labels."""
         check_is_fitted(self)
-        noise = noises.resolve(self.noise)
-        made: LinearModel | None = self.__dict__.get("_made_model")
-        weights = self._weights()
-        if (
-            made is None
-            or made.noise != noise
-            or made.intercept is not self.intercept_
-            or not _same_arrays(made.weights, weights)
-        ):
-            made = self._made_model = LinearModel(weights, self.intercept_, noise)
-        return made
+        noise, weights = noises.resolve(self.noise), self._weights()
+        fitted: LinearModel | None = getattr(self, "_fitted_model", None)
+        # Somebody may have set other weights; the one of the fit has a table of classes ready.
+        if fitted is not None and fitted.is_made_of(weights, self.intercept_, noise):
+            return fitted
+        return LinearModel(weights, self.intercept_, noise)
+
+    def _keep_model(self) -> None:
+        self.__dict__.pop("_fitted_model", None)
+        self._fitted_model = self.linear_model()
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_made_model"}
+        return {name: value for name, value in state.items() if name != "_fitted_model"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "classes_"):
+            self._keep_model()
 
     def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
         X = inputs.check_for_prediction(self, X)
@@ -551,6 +559,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
         """Become a fitted estimator again, with what a model file holds of one."""
         self._set_weights(weights)
         self.intercept_, self.classes_, self.history_ = intercept, classes, history
+        self._keep_model()
 
     def _adopt(self, outcome: Outcome, classes: np.ndarray, append: bool = False) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
@@ -568,9 +577,4 @@ class LinearClassifier(ClassifierMixin, WithParts):
         self.n_iter_: int = len(self.history_)
         self._resume = outcome.resume
         self.exact_classes_ = classes[outcome.head]
-
-
-def _same_arrays(one: Weights, other: Weights) -> bool:
-    """Are they made of the same arrays?"""
-    a, b = one.arrays(), other.arrays()
-    return a.keys() == b.keys() and all(a[name] is b[name] for name in a)
+        self._keep_model()

@@ -58,6 +58,12 @@ class LinearModel:
         self.n_classes = len(weights)
         self.n_threads = n_threads or available_cores()
 
+    def is_made_of(self, weights: Weights, intercept: np.ndarray, noise: Noise) -> bool:
+        """Of these very arrays, and this noise?"""
+        mine, others = self.weights.arrays(), weights.arrays()
+        same = mine.keys() == others.keys() and all(mine[name] is others[name] for name in mine)
+        return same and self.intercept is intercept and self.noise == noise
+
     @property
     def precision(self) -> Any:
         """In which numbers scores are computed."""

@@ -30,7 +30,7 @@ class Process(Protocol):
         """Before the rows of an epoch, counted from 0, of so many at most."""
 
     def chunk(self, first: int, seconds: float | None) -> int:
-        """Where the next call should end, after one that took so long; weights do not depend on it."""
+        """Where the next call should end, after one that took so long.  No weight depends on it."""
 
     def train(self, first: int, last: int) -> float:
         """Learn from these rows in this epoch's order; the sum of their values."""

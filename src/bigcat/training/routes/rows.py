@@ -35,10 +35,9 @@ class RowByRow(Route):
     def scratch_numbers(journey: Journey) -> int:
         n_slots = _n_slots(journey)
         n_majors, n_minors = journey.kind.trained_shape(journey.sizes)
-        of_batch = 5 * journey.batch_size * journey.n_looked_at
         if not n_slots:
-            return of_batch
-        return of_batch + n_slots * (n_minors + 2) + journey.sizes.n_classes + 2 * n_majors
+            return 0  # some numbers per row of a batch: nothing beside the rest
+        return n_slots * (n_minors + 2) + journey.sizes.n_classes + 2 * n_majors
 
     def __init__(self, passes: Passes) -> None:
         self.passes = passes
