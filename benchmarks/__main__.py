@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    against,
     all_classes,
     augment_reduce,
     categorical_from_binary,
@@ -151,6 +152,10 @@ def main() -> None:
         serving.serving(args.classes, args.rank, args.json)
     elif args.command == "fasttext-speed":
         fasttext_speed.fasttext_speed(args.problems, args.dimension, args.threads, args.json)
+    elif args.command == "against":
+        against.against(
+            args.base, args.answers, args.speed, args.json, args.only, args.rounds, args.jobs
+        )
     elif args.command == "peers":
         peers.run(args)
     else:
@@ -208,9 +213,16 @@ def _add_measures(commands) -> None:
     )
     fasttext.add_argument("--dimension", type=int, default=fasttext_speed.DIMENSION)
     fasttext.add_argument("--threads", type=int, default=fasttext_speed.THREADS)
+    other = commands.add_parser("against", help="another checkout: the same bits, the same speed?")
+    other.add_argument("base", metavar="BASE", help="its folder, or a git revision")
+    other.add_argument("--answers", action="store_true", help="compare answers only")
+    other.add_argument("--speed", action="store_true", help="compare speed only")
+    other.add_argument("--only", nargs="+", metavar="WORD", help="cases whose names hold a word")
+    other.add_argument("--rounds", type=int, default=against.ROUNDS, help="pairs a timed case")
+    other.add_argument("--jobs", type=int, default=1, help="processes that answer at a time")
     for command in (cost, noise):
         command.add_argument("--sampler", default="auto", help="instead of the default one")
-    for command in (cost, noise, first, thread, million, steps, serve, fasttext):
+    for command in (cost, noise, first, thread, million, steps, serve, fasttext, other):
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 
