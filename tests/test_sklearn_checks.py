@@ -1,7 +1,12 @@
 """scikit-learn's own checks of an estimator: all of them, none skipped, and counted.
 
-What is expected to fail is listed with its reason.
+What is expected to fail is listed with its reason.  Each check fits rows of several precisions and
+forms, and each of those compiles a kernel anew: so a few configurations go through all checks here,
+the others through those that depend on what is fitted, and through all of them where time does not
+matter.
 """
+
+import inspect
 
 import pytest
 import sklearn
@@ -16,12 +21,23 @@ from bigcat import LinearClassifier
 CONFIGURATIONS = [
     LinearClassifier(),
     LinearClassifier(method="exact", l2=1.0),
-    LinearClassifier(noise="gaussian"),
     LinearClassifier(rank=2),
+]
+OTHERS = [
+    LinearClassifier(noise="gaussian"),
     LinearClassifier(method="one-vs-each", solver="sgd"),
     LinearClassifier(method="nce"),
     LinearClassifier(method="implicit"),
 ]
+# Of dense rows in double precision.
+OF_THE_FIT = {
+    "check_classifiers_train",
+    "check_classifiers_classes",
+    "check_classifiers_one_label_sample_weights",
+    "check_fit_idempotent",
+    "check_methods_subset_invariance",
+    "check_sample_weight_equivalence_on_dense_data",
+}
 # A row's u has one step whatever the row's weight: a row twice has the same optimum, but another
 # way there (`test_solvers.py`), and scikit-learn compares fits.
 ON_THE_WAY = {
@@ -40,7 +56,25 @@ def test_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", CONFIGURATIONS, ids=str)
+@pytest.mark.slow
+@parametrize_with_checks(OTHERS, expected_failed_checks=expected_to_fail)
+def test_check_of_the_others(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", OTHERS, ids=str)
+def test_checks_of_the_fit_of_the_others(estimator):
+    ran = []
+    for copy, check in estimator_checks_generator(estimator):
+        name = inspect.unwrap(check.func).__name__
+        if name in OF_THE_FIT and not check.keywords:
+            ran.append(name)
+            if name not in expected_to_fail(estimator):
+                check(copy)
+    assert sorted(ran) == sorted(OF_THE_FIT)
+
+
+@pytest.mark.parametrize("estimator", CONFIGURATIONS + OTHERS, ids=str)
 def test_how_many_checks_there_are(estimator):
     n = len(list(estimator_checks_generator(estimator, mark="skip")))
     if sklearn.__version__ in N_CHECKS:
