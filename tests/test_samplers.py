@@ -5,7 +5,7 @@ seeds (each of them).
 """
 
 import dataclasses
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -416,22 +416,33 @@ def test_bounds_cope_with_no_class_at_all(bound):
 # By name, from end to end
 
 
-@pytest.mark.parametrize("method", ["complementary", "augment-reduce"])
-@pytest.mark.parametrize("name", WITH_REPLACEMENT)
-def test_learning_with_a_sampler_by_name(name, method):
+def by_name():
+    """Each sampler with a method and a solver, and each of those twice; the others take long, since
+    each is a kernel of its own."""
+    quick = {
+        "frequency": ("complementary", "adagrad"),
+        "stratified": ("augment-reduce", "sgd"),
+        "co-occurrence": ("augment-reduce", "adagrad"),
+        "shared": ("complementary", "sgd"),
+    }
+    for name in WITH_REPLACEMENT:
+        for pair in product(("complementary", "augment-reduce"), ("adagrad", "sgd")):
+            marks = () if quick[name] == pair else pytest.mark.slow
+            yield pytest.param(name, *pair, marks=marks)
+
+
+@pytest.mark.parametrize(("name", "method", "solver"), list(by_name()))
+def test_learning_with_a_sampler_by_name(name, method, solver):
     rng = np.random.default_rng(0)
     y = np.arange(600) % 12
     X = np.zeros((600, 24))
     X[np.arange(600), y] = 1.0
     X[np.arange(600), rng.integers(12, 24, 600)] = 1.0
     X = scipy.sparse.csr_array(X)
-    model = LinearClassifier(
-        sampler=name, n_negatives=16, method=method, solver="sgd", max_epochs=20, random_state=0
-    )
+    options = {"sampler": name, "method": method, "solver": solver, "random_state": 0}
+    model = LinearClassifier(n_negatives=16, max_epochs=20, **options)
     assert model.fit(X, y).score(X, y) > 0.9
-    model = LinearClassifier(
-        sampler=name, n_negatives=8, method=method, max_epochs=10, random_state=0
-    )
+    model = LinearClassifier(n_negatives=8, max_epochs=10, **options)
     model.set_params(sampler__exact_classes=3)
     assert model.fit(X, y).score(X, y) > 0.9
     for part in range(3):
