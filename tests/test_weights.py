@@ -49,10 +49,12 @@ def score_rows(rows, weights, scale, intercepts, classes, out):
 
 
 @pytest.mark.parametrize("scale", [1.0, 3e-5])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_scores(sparse, scale):
+@pytest.mark.parametrize(
+    ("sparse", "index"), [(False, np.int32), (True, np.int32), (True, np.int64)]
+)
+def test_scores(sparse, index, scale):
     """The weights are what is stored times a scale; intercepts are not scaled."""
-    X, _ = sparse_problem(8, 20, 5, nonzeros=4)
+    X, _ = sparse_problem(8, 20, 5, nonzeros=4, index=index)
     rng = np.random.default_rng(1)
     coef, intercept = rng.normal(size=(5, 20)), rng.normal(size=5)
     rows = as_rows(X if sparse else X.toarray(), np.dtype(float))
@@ -178,8 +180,9 @@ def test_no_intercept(train, solver):
         assert found.coef.any()
 
 
-def test_always_drawn_classes(train):
+@pytest.mark.parametrize("index", [np.int32, pytest.param(np.int64, marks=pytest.mark.slow)])
+def test_always_drawn_classes(train, index):
     """A head of classes: the same trajectory from both layouts, whatever the label."""
-    X, y = sparse_problem(45, 30, 12, nonzeros=5, index=np.int64)
-    options = {"batch_size": 7, "head": [1, 4, 11], "method": "one-vs-each"}
+    X, y = sparse_problem(45, 30, 12, nonzeros=5, index=index)
+    options = {"batch_size": 7, "head": [1, 4, 11], "method": "one-vs-each", "solver": "adagrad"}
     assert_same(train(X, y, **options), train(X.toarray(), y, **options))
