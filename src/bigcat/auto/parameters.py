@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from bigcat.machine import available_cores
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
+from bigcat.training.checks import check_choice, check_whole, is_count, is_number
 
 Auto = Literal["auto"]
 
@@ -118,33 +118,6 @@ def _n_threads(asked: int | None, random_state: Any) -> int:
     if asked is not None:
         return int(asked)
     return 1 if random_state is not None else available_cores()
-
-
-# Checks that several estimators make.
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real)
-
-
-def is_count(value: Any) -> bool:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return whole and bool(value >= 0)
-
-
-def check_whole(name: str, value: Any, or_auto: bool = False) -> None:
-    if or_auto and _is_auto(value):
-        return
-    if not is_count(value) or value < 1:
-        also = ", or 'auto'" if or_auto else ""
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1{also}")
-
-
-def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ValueError(
-            f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
-        )
 
 
 def check_rate(rate: Any) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
-
-
-class Reporter(Protocol):
-    def __call__(self, epochs_done: float, value: float) -> None: ...
 
 
 @contextmanager
-def reporter(progress: bool | str, total_epochs: int, label: str, word: str = "bound"):
+def reporter(
+    progress: bool | str, total_epochs: int, label: str, word: str = "bound"
+) -> Iterator[Callable[[float, float], None]]:
     """Yield a function to call with (epochs done, current value); silent where not wanted.
 
     Parameters

@@ -1,0 +1,31 @@
+"""Checks of options: every error says cause, value and remedy."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real)
+
+
+def is_count(value: Any) -> bool:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and bool(value >= 0)
+
+
+def check_whole(name: str, value: Any, or_auto: bool = False) -> None:
+    if or_auto and isinstance(value, str) and value == "auto":
+        return
+    if not is_count(value) or value < 1:
+        also = ", or 'auto'" if or_auto else ""
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1{also}")
+
+
+def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise ValueError(
+            f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"
+        )
