@@ -10,35 +10,33 @@ from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import train_test_split
-from test_bayes_classifier import check_arviz
 
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.bayes import GaussianPrior, HierarchicalPrior
+from bigcat.bayes import AugmentReducePosterior, GaussianPrior, HierarchicalPrior
 from bigcat.bayes import posterior as module
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
 from bigcat.solvers import DivergedError
 from bigcat.training import memory as _memory
+from tests.bayesian import (
+    augment_reduce,
+    check_arviz,
+    check_intervals,
+    check_predictions,
+    four_classes,
+)
 
 NOISES = ["gumbel", "gaussian", "logistic"]
 
 
-def new(**parameters):
-    return BayesianClassifier(method="augment-reduce", **{"random_state": 0, **parameters})
-
-
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((400, 3))
-    scores = X @ rng.standard_normal((3, 4)) + [0.0, 0.5, 1.0, 0.2]
-    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-    return X, np.array(["ant", "bee", "cat", "dog"])[y]
+    return four_classes(400)
 
 
 @pytest.fixture(scope="module", params=NOISES)
 def model(request, data):
-    return new(noise=request.param).fit(*data)
+    return augment_reduce(noise=request.param).fit(*data)
 
 
 def test_attributes(model, data):
@@ -61,21 +59,7 @@ def test_attributes(model, data):
 @pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
 def test_predictions_agree_with_each_other(model, data, posterior):
     X, y = data
-    p = model.predict_proba(X, posterior=posterior)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
-    logs = model.predict_log_proba(X, posterior=posterior)
-    np.testing.assert_allclose(np.exp(logs), p)
-    assert (model.predict(X, posterior=posterior) == model.classes_[p.argmax(axis=1)]).all()
-    classes, best = model.predict_top_k(X, 2, posterior=posterior)
-    assert (classes[:, 0] == model.predict(X, posterior=posterior)).all()
-    np.testing.assert_allclose(best, -np.sort(-logs, axis=1)[:, :2])
-    own = np.searchsorted(model.classes_, y)
-    found = model.log_proba_of(X, y, posterior=posterior)
-    np.testing.assert_allclose(found, logs[np.arange(len(y)), own])
-    assert model.score(X, y) > 0.5
-    np.testing.assert_allclose(  # a row's answer does not depend on the others
-        model.predict_proba(X[7:9], posterior=posterior), p[7:9], rtol=1e-9
-    )
+    check_predictions(model, X, y, posterior)
 
 
 def test_probabilities_are_those_of_the_noise(model, data):
@@ -87,7 +71,7 @@ def test_probabilities_are_those_of_the_noise(model, data):
 
 def test_averaged_is_the_mean_over_weights(data):
     X = data[0][:20]
-    m = new(n_draws=4000, max_epochs=5, prior=GaussianPrior(scale=0.7)).fit(*data)
+    m = augment_reduce(n_draws=4000, max_epochs=5, prior=GaussianPrior(scale=0.7)).fit(*data)
     rows = np.column_stack([X, np.ones(20)])
     draws = m.posterior_.sample(20_000, random_state=1)
     expected = np.exp(log_softmax(np.einsum("nm,skm->snk", rows, draws), axis=2)).mean(axis=0)
@@ -96,7 +80,7 @@ def test_averaged_is_the_mean_over_weights(data):
 
 def test_averaged_does_not_depend_on_blocks(data, monkeypatch):
     X = data[0][:50]
-    m = new(max_epochs=3).fit(*data)
+    m = augment_reduce(max_epochs=3).fit(*data)
     whole = m.predict_proba(X, posterior="averaged")
     monkeypatch.setattr(module, "BLOCK", 4 * 7)
     np.testing.assert_allclose(m.predict_proba(X, posterior="averaged"), whole, rtol=1e-12)
@@ -117,12 +101,12 @@ def test_blocks_of_scores_are_the_scores(model, data, monkeypatch):
 
 
 def test_stops_when_the_elbo_no_longer_grows(data):
-    easy = new(max_epochs=300).fit(*data)
+    easy = augment_reduce(max_epochs=300).fit(*data)
     assert 20 <= easy.n_iter_ < 200
-    longer = new(max_epochs=300, tol=1e-6).fit(*data)
+    longer = augment_reduce(max_epochs=300, tol=1e-6).fit(*data)
     assert longer.n_iter_ > easy.n_iter_
     assert longer.history_["elbo"][-5:].mean() < easy.history_["elbo"][-5:].mean() + 0.02
-    impatient = new(max_epochs=300, n_iter_no_change=2).fit(*data)
+    impatient = augment_reduce(max_epochs=300, n_iter_no_change=2).fit(*data)
     assert 4 <= impatient.n_iter_ < easy.n_iter_
     # The way there is the same.
     both = slice(0, impatient.n_iter_)
@@ -131,7 +115,7 @@ def test_stops_when_the_elbo_no_longer_grows(data):
 
 @pytest.mark.parametrize("epochs", [1, 60])
 def test_tol_zero_makes_all_epochs(data, epochs):
-    assert new(max_epochs=epochs, tol=0).fit(*data).n_iter_ == epochs
+    assert augment_reduce(max_epochs=epochs, tol=0).fit(*data).n_iter_ == epochs
 
 
 def test_held_out_rows_choose_the_epoch():
@@ -139,7 +123,9 @@ def test_held_out_rows_choose_the_epoch():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 20))
     y = (0.3 * X @ rng.standard_normal((20, 4)) + rng.gumbel(size=(150, 4))).argmax(axis=1)
-    m = new(validation_fraction=0.3, max_epochs=200, prior=GaussianPrior(scale=5.0)).fit(X, y)
+    m = augment_reduce(validation_fraction=0.3, max_epochs=200, prior=GaussianPrior(scale=5.0)).fit(
+        X, y
+    )
     held_out = m.history_["validation_log_likelihood"]
     assert np.isfinite(held_out).all()
     best = int(np.argmax(held_out))
@@ -148,25 +134,27 @@ def test_held_out_rows_choose_the_epoch():
     # The rows that were held out are known by the seed: the kept posterior is the best epoch's.
     _, held = train_test_split(np.arange(150), test_size=0.3, random_state=np.random.RandomState(0))
     assert m.log_proba_of(X[held], y[held]).mean() == pytest.approx(held_out[best], abs=1e-6)
-    assert np.isnan(new(max_epochs=2).fit(X, y).history_["validation_log_likelihood"]).all()
+    assert np.isnan(
+        augment_reduce(max_epochs=2).fit(X, y).history_["validation_log_likelihood"]
+    ).all()
 
 
 def test_held_out_rows_with_many_classes_and_sparse_rows():
     rng = np.random.default_rng(1)
     y = np.repeat(np.arange(100), 4)
     X = scipy.sparse.csr_array(np.eye(100)[y] * rng.random((400, 100)))
-    m = new(validation_fraction=0.2, max_epochs=30, n_negatives=3).fit(X, y)
+    m = augment_reduce(validation_fraction=0.2, max_epochs=30, n_negatives=3).fit(X, y)
     assert np.isfinite(m.history_["elbo"]).all()  # a pass over all weights an epoch
     assert m.score(X, y) > 0.5
     with pytest.raises(ValueError, match=r"validation_fraction=0.999 leaves no rows|no validation"):
-        new(validation_fraction=0.999).fit(X[:3], y[[0, 4, 8]])
+        augment_reduce(validation_fraction=0.999).fit(X[:3], y[[0, 4, 8]])
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_close_to_the_ridge(data, noise):
     """The prior N(0, 1) is a ridge of 1; means and modes differ little with this much data."""
     X, y = data
-    m = new(noise=noise, max_epochs=100).fit(X, y)
+    m = augment_reduce(noise=noise, max_epochs=100).fit(X, y)
     best = LinearClassifier(noise, "exact", l2=1.0, max_epochs=500).fit(X, y)
     assert m.score(X, y) > best.score(X, y) - 0.03
     gap = best.log_proba_of(X, y).mean() - m.log_proba_of(X, y).mean()
@@ -176,7 +164,7 @@ def test_close_to_the_ridge(data, noise):
 
 def test_iris():
     X, y = load_iris(return_X_y=True)
-    m = new().fit(X, y)
+    m = augment_reduce().fit(X, y)
     assert m.score(X, y) > 0.95
     assert m.log_proba_of(X, y).mean() > -0.25
     low, high = m.posterior_.predict_interval(X)
@@ -186,18 +174,15 @@ def test_iris():
 
 def test_intervals(model, data):
     X = data[0][:30]
-    q = model.posterior_
-    narrow, wide = (q.predict_interval(X, level=level) for level in (0.5, 0.95))
-    assert (wide[0] <= narrow[0]).all()
-    assert (narrow[1] <= wide[1]).all()
-    for posterior in ("plug-in", "averaged"):
-        p = model.predict_proba(X, posterior=posterior)
-        assert ((wide[0] <= p) & (p <= wide[1])).all()
+    check_intervals(model, X)
+    low, high = model.posterior_.predict_interval(X, level=0.95)
+    p = model.predict_proba(X, posterior="averaged")
+    assert ((low <= p) & (p <= high)).all()
 
 
 def test_more_data_narrower_intervals(data):
     X, y = data
-    few, many = (new().fit(X[:n], y[:n]).posterior_ for n in (50, 400))
+    few, many = (augment_reduce().fit(X[:n], y[:n]).posterior_ for n in (50, 400))
     widths = [np.mean(np.subtract(*q.predict_interval(X[:40])[::-1])) for q in (few, many)]
     assert widths[1] < 0.7 * widths[0]
 
@@ -219,7 +204,7 @@ def test_two_classes(data):
     X = data[0]
     y = np.where(X @ [1.0, -2.0, 0.5] > 0.3, "yes", "no")
     for noise in NOISES:
-        m = new(noise=noise).fit(X, y)
+        m = augment_reduce(noise=noise).fit(X, y)
         assert m.score(X, y) > 0.95
         assert m.predict_proba(X).shape == (400, 2)
         np.testing.assert_allclose(m.predict_proba(X, posterior="averaged").sum(axis=1), 1.0)
@@ -229,7 +214,7 @@ def test_sparse_and_float32_rows(data):
     X, y = data
     X = np.where(np.abs(X) > 0.7, X, 0.0)
     rows = scipy.sparse.csr_array(X)
-    dense, sparse = new().fit(X, y), new().fit(rows, y)
+    dense, sparse = augment_reduce().fit(X, y), augment_reduce().fit(rows, y)
     np.testing.assert_allclose(sparse.posterior_.mean, dense.posterior_.mean, atol=0.05)
     np.testing.assert_allclose(sparse.posterior_.scale, dense.posterior_.scale, rtol=0.05)
     np.testing.assert_allclose(sparse.predict_proba(rows), dense.predict_proba(X), atol=0.02)
@@ -237,7 +222,7 @@ def test_sparse_and_float32_rows(data):
         np.testing.assert_allclose(
             dense.predict_proba(rows, posterior), dense.predict_proba(X, posterior), atol=1e-12
         )
-    small = new().fit(X.astype(np.float32), y)
+    small = augment_reduce().fit(X.astype(np.float32), y)
     assert small.posterior_.mean.dtype == np.float32
     np.testing.assert_allclose(small.coef_, dense.coef_, atol=1e-2)
 
@@ -246,7 +231,7 @@ def test_many_classes_few_negatives():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((2000, 5)).astype(np.float32)
     y = (X @ rng.standard_normal((5, 200)) * 2.0 + rng.gumbel(size=(2000, 200))).argmax(axis=1)
-    m = new(n_negatives=10, max_epochs=30).fit(X, y, classes=np.arange(200))
+    m = augment_reduce(n_negatives=10, max_epochs=30).fit(X, y, classes=np.arange(200))
     assert m.posterior_.mean.shape == (200, 6)
     frequencies = np.bincount(y, minlength=200) / len(y)
     assert m.log_proba_of(X, y).mean() > np.log(frequencies[y]).mean() + 1.0
@@ -256,25 +241,25 @@ def test_many_classes_few_negatives():
 
 
 def test_no_intercept(data):
-    m = new(fit_intercept=False).fit(*data)
+    m = augment_reduce(fit_intercept=False).fit(*data)
     assert m.posterior_.mean.shape == m.posterior_.scale.shape == (4, 3)
     assert (m.intercept_ == 0.0).all()
 
 
 def test_priors(data):
-    wide, narrow = (new(prior=GaussianPrior(scale=s)).fit(*data) for s in (1.0, 0.01))
+    wide, narrow = (augment_reduce(prior=GaussianPrior(scale=s)).fit(*data) for s in (1.0, 0.01))
     assert np.abs(narrow.coef_).max() < 0.1 < np.abs(wide.coef_).max()
     assert (narrow.posterior_.scale <= 0.01 + 1e-12).all()
-    same = new(prior=GaussianPrior(precision=4.0)).fit(*data)
-    other = new(prior=GaussianPrior(scale=0.5)).fit(*data)
+    same = augment_reduce(prior=GaussianPrior(precision=4.0)).fit(*data)
+    other = augment_reduce(prior=GaussianPrior(scale=0.5)).fit(*data)
     assert (same.coef_ == other.coef_).all()
-    free = new(prior=GaussianPrior(scale=0.01, intercept_scale=1.0)).fit(*data)
+    free = augment_reduce(prior=GaussianPrior(scale=0.01, intercept_scale=1.0)).fit(*data)
     assert np.abs(free.intercept_).max() > np.abs(narrow.intercept_).max()
 
 
 def test_seeds_pickle_and_clone(data):
     X, y = data
-    m = new(noise=Gaussian()).fit(X, y)
+    m = augment_reduce(noise=Gaussian()).fit(X, y)
     again = pickle.loads(pickle.dumps(m))
     for posterior in ("plug-in", "averaged"):
         expected = m.predict_proba(X, posterior=posterior)
@@ -290,7 +275,7 @@ def test_one_method_after_the_other(data):
     m.set_params(method="augment-reduce").fit(X, y)
     assert not hasattr(m, "averaging_weight_")
     m.set_params(method="independent-binary")
-    with pytest.raises(ValueError, match="the last fit was by augment-reduce"):
+    with pytest.raises(ValueError, match="the last fit was by another method"):
         m.partial_fit(X, y)
     assert hasattr(m.fit(X, y), "averaging_weight_")
 
@@ -304,7 +289,7 @@ def test_forecast_holds(sparse, fraction):
     y[-30:] = 0  # so that some can be held out
     if sparse:
         X = scipy.sparse.csr_array(np.where(np.abs(X) > 1.5, X, 0.0))
-    m = new(max_epochs=3 if fraction else 1, validation_fraction=fraction)
+    m = augment_reduce(max_epochs=3 if fraction else 1, validation_fraction=fraction)
     m.fit(X, y)  # compiles
     tracemalloc.start()
     try:
@@ -318,7 +303,7 @@ def test_forecast_holds(sparse, fraction):
 
 
 def test_refusal(data, monkeypatch):
-    m = new()
+    m = augment_reduce()
     half = m.memory_forecast(10**4, 10**3, 10**3, sparse=False, dtype=np.float32)
     assert half < 0.7 * m.memory_forecast(10**4, 10**3, 10**3, sparse=False)
     monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
@@ -328,45 +313,62 @@ def test_refusal(data, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("prior", "message"),
     [
-        ({"link": "logit"}, "link='logit' belongs to method='independent-binary'; choose the"),
-        ({"likelihood": "conditioned"}, "likelihood='conditioned' belongs to method="),
-        ({"solver": "cavi"}, "solver='cavi' belongs to method='independent-binary'"),
-        ({"prior": "horseshoe"}, "prior='horseshoe' learns its scales"),
-        ({"prior": HierarchicalPrior()}, "take a GaussianPrior"),
-        ({"prior": GaussianPrior(mean=1.0)}, "with mean 0 and one scale"),
-        ({"prior": GaussianPrior(precision=np.ones(4))}, "with mean 0 and one scale"),
-        ({"prior": GaussianPrior(scale=-1.0)}, "scale=-1.0 of the prior must be a finite number"),
-        ({"prior": GaussianPrior(precision=0.0)}, "must be above 0"),
-        ({"prior": GaussianPrior(intercept_scale=0.0)}, "intercept_scale=0.0 of the prior"),
-        ({"noise": "cauchy"}, "noise='cauchy' is not known"),
-        ({"learning_rate": 0.0}, "learning_rate=0.0 must be a finite number above 0"),
+        ("horseshoe", "prior=HorseshoePrior() learns its scales"),
+        (HierarchicalPrior(), "take a GaussianPrior"),
+        (GaussianPrior(mean=1.0), "with mean 0 and one scale"),
+        (GaussianPrior(precision=np.ones(4)), "with mean 0 and one scale"),
     ],
+    ids=str,
 )
-def test_errors_say_what_is_wrong(data, parameters, message):
-    m = new(**parameters)
+def test_priors_that_it_does_not_take(data, prior, message):
+    m = augment_reduce(prior=prior)
     with pytest.raises(ValueError) as caught:
         m.fit(*data)
     assert message in str(caught.value)
     assert not hasattr(m, "classes_")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"noise": "cauchy"}, "noise='cauchy' is not known"),
+        ({"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1"),
+        ({"max_epochs": 1.5}, "max_epochs=1.5 must be a whole number of at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be a finite number above 0"),
+        ({"learning_rate": "auto"}, "learning_rate='auto' must be a finite number above 0"),
+        ({"tol": -1.0}, "tol=-1.0 must be a finite number of at least 0"),
+        ({"n_iter_no_change": 0}, "n_iter_no_change=0 must be a whole number of at least 1"),
+        ({"validation_fraction": 1.0}, "validation_fraction=1.0 must lie between 0 and 1"),
+        ({"n_draws": True}, "n_draws=True must be a whole number"),
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(ValueError) as caught:
+        AugmentReducePosterior(**options)
+    assert message in str(caught.value)
+
+
 def test_divergence_leaves_the_estimator_as_it_was(data):
     X, y = data
-    m = new(learning_rate=1e6)
+    m = augment_reduce(learning_rate=1e6)
     with pytest.raises(DivergedError, match="scale the columns of X"):
         m.fit(X * 1e150, y)
     assert not hasattr(m, "classes_")
 
 
 def test_a_noise_object_is_the_name(data):
-    named, given = new(max_epochs=3).fit(*data), new(max_epochs=3, noise=Gumbel()).fit(*data)
+    named, given = (
+        augment_reduce(max_epochs=3).fit(*data),
+        augment_reduce(max_epochs=3, noise=Gumbel()).fit(*data),
+    )
     assert (named.coef_ == given.coef_).all()
 
 
 def test_no_batches(data):
     X, y = data
     with pytest.raises(AttributeError) as caught:
-        new().partial_fit(X, y, classes=np.unique(y))
+        augment_reduce().partial_fit(X, y, classes=np.unique(y))
     assert "and not 'augment-reduce'" in str(caught.value.__cause__)

@@ -1,10 +1,10 @@
 """BayesianClassifier: scikit-learn's conventions, predictions, errors."""
 
+import inspect
 import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse
 import sklearn
 from scipy.special import expit, log_ndtr, ndtr, softmax
 from sklearn.base import clone
@@ -13,14 +13,34 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 import reference.independent_binary as twin
 from bigcat import BayesianClassifier
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.bayes import (
+    METHODS,
+    AugmentReducePosterior,
+    GaussianPrior,
+    HierarchicalPrior,
+    HorseshoePrior,
+    IndependentBinary,
+    resolve_method,
+)
 from bigcat.training import memory as _memory
+from tests.bayesian import (
+    binary,
+    check_arviz,
+    check_intervals,
+    check_predictions,
+    csr,
+    four_classes,
+)
 
 CONFIGURATIONS = [
     BayesianClassifier(n_threads=1),
-    BayesianClassifier("logit", n_threads=1),
-    BayesianClassifier("logit", "conditioned", "diagonal", HorseshoePrior(), n_threads=1, tol=1e-5),
-    BayesianClassifier(method="augment-reduce"),
+    binary("logit", n_threads=1),
+    BayesianClassifier(
+        IndependentBinary("logit", "conditioned", "diagonal", tol=1e-5),
+        HorseshoePrior(),
+        n_threads=1,
+    ),
+    BayesianClassifier("augment-reduce"),
 ]
 N_CHECKS = {"1.9.1": 63}  # in the version of constraints.txt
 # Augment-reduce moves a row's local parameters once, whatever the row's weight.
@@ -50,16 +70,12 @@ def test_how_many_checks_there_are(estimator):
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((150, 3))
-    scores = X @ rng.standard_normal((3, 4)) + [0.0, 0.5, 1.0, 0.2]
-    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-    return X, np.array(["ant", "bee", "cat", "dog"])[y]
+    return four_classes(150)
 
 
 @pytest.fixture(scope="module", params=["probit", "logit"])
 def model(request, data):
-    return BayesianClassifier(request.param, random_state=0).fit(*data)
+    return binary(request.param, random_state=0).fit(*data)
 
 
 def test_attributes(model, data):
@@ -69,7 +85,7 @@ def test_attributes(model, data):
     assert model.intercept_.shape == (4,)
     q = model.posterior_
     assert (q.mean[:, :3] == model.coef_).all()
-    assert q.covariance.shape == ((4, 4) if model.link == "probit" else (4, 4, 4))
+    assert q.covariance.shape == ((4, 4) if model.method.link == "probit" else (4, 4, 4))
     assert model.elbo_ == model.history_[-1]["elbo"] < 0
     assert model.n_iter_ == len(model.history_)
     assert list(model.history_[0]) == ["iteration", "seconds", "elbo"]
@@ -80,17 +96,7 @@ def test_attributes(model, data):
 @pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
 def test_predictions_agree_with_each_other(model, data, posterior):
     X, y = data
-    p = model.predict_proba(X, posterior=posterior)
-    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
-    logs = model.predict_log_proba(X, posterior=posterior)
-    np.testing.assert_allclose(np.exp(logs), p)
-    assert (model.predict(X, posterior=posterior) == model.classes_[p.argmax(axis=1)]).all()
-    classes, best = model.predict_top_k(X, 2, posterior=posterior)
-    assert (classes[:, 0] == model.predict(X, posterior=posterior)).all()
-    np.testing.assert_allclose(best, -np.sort(-logs, axis=1)[:, :2])
-    own = np.searchsorted(model.classes_, y)
-    found = model.log_proba_of(X, y, posterior=posterior)
-    np.testing.assert_allclose(found, logs[np.arange(len(y)), own])
+    check_predictions(model, X, y, posterior)
 
 
 def test_likelihoods_are_the_twins(data):
@@ -101,18 +107,18 @@ def test_likelihoods_are_the_twins(data):
             ("conditioned", twin.log_conditioned),
             ("marginalised", twin.log_marginalised),
         ):
-            m = BayesianClassifier(link, name).fit(X, y)
+            m = binary(link, likelihood=name).fit(X, y)
             eta = rows @ m.posterior_.mean.T
             np.testing.assert_allclose(m.predict_log_proba(X), function(link, eta), atol=1e-11)
             assert m.averaging_weight_ == (name == "conditioned")
-        average = BayesianClassifier(link, random_state=0).fit(X, y)
+        average = binary(link, random_state=0).fit(X, y)
         w = average.averaging_weight_
         parts = [np.exp(f(link, eta)) for f in (twin.log_conditioned, twin.log_marginalised)]
         np.testing.assert_allclose(
             average.predict_proba(X), w * parts[0] + (1 - w) * parts[1], atol=1e-11
         )
     np.testing.assert_allclose(  # CBC-logit is the softmax
-        BayesianClassifier("logit", "conditioned").fit(X, y).predict_proba(X),
+        binary("logit", likelihood="conditioned").fit(X, y).predict_proba(X),
         softmax(eta, axis=1), atol=1e-8,
     )  # fmt: skip
 
@@ -122,7 +128,7 @@ def test_averaging_weight_is_the_twins(link):
     """The same expectation from draws of scores as from draws of weights, with less noise."""
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((40, 2)), rng.integers(0, 3, 40)
-    m = BayesianClassifier(link, n_draws=200, random_state=0).fit(X, y)
+    m = binary(link, n_draws=200, random_state=0).fit(X, y)
     q = twin.Posterior(m.posterior_.mean, m.posterior_.covariance)
     rows = np.column_stack([X, np.ones(40)])
     expected = [twin.averaging_weight(rows, y, link, q, rng, 400) for _ in range(4)]
@@ -138,7 +144,7 @@ def test_averaged_margin_is_the_expectation(model, data):
     q = model.posterior_
     draws = q.sample(20_000, random_state=0)
     rows = np.column_stack([X, np.ones(20)])
-    cdf = ndtr if model.link == "probit" else expit
+    cdf = ndtr if model.method.link == "probit" else expit
     expected = cdf(np.einsum("nm,skm->snk", rows, draws)).mean(axis=0)
     (_, margins), = q.margin_blocks(X, "averaged")  # fmt: skip
     np.testing.assert_allclose(cdf(margins), expected, atol=0.01)
@@ -157,7 +163,7 @@ def test_posterior_draws_have_its_moments(model):
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 @pytest.mark.parametrize("prior", [HierarchicalPrior("class"), HorseshoePrior()])
 def test_posterior_draws_of_other_covariances(data, covariance, prior):
-    q = BayesianClassifier(covariance=covariance, prior=prior).fit(*data).posterior_
+    q = binary(covariance=covariance, prior=prior).fit(*data).posterior_
     draws = q.sample(20_000, random_state=1)
     np.testing.assert_allclose(draws.var(axis=0), q.variances(), rtol=0.1)
     for k in range(4):
@@ -165,15 +171,9 @@ def test_posterior_draws_of_other_covariances(data, covariance, prior):
 
 
 def test_intervals(model, data):
-    X = data[0][:30]
-    q = model.posterior_
-    narrow, wide = (q.predict_interval(X, level=level) for level in (0.5, 0.95))
-    assert (wide[0] <= narrow[0]).all()
-    assert (narrow[1] <= wide[1]).all()
-    p = model.predict_proba(X)
-    assert ((wide[0] <= p) & (p <= wide[1])).mean() > 0.95
+    check_intervals(model, data[0][:30])
     with pytest.raises(ValueError, match=r"level=1\.5 must lie between 0 and 1"):
-        q.predict_interval(X, level=1.5)
+        model.posterior_.predict_interval(data[0], level=1.5)
 
 
 def test_arviz_is_optional(model, monkeypatch):
@@ -189,25 +189,6 @@ def test_arviz_is_optional(model, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"bigcat\[bayes\]"):
         model.posterior_.to_arviz()
-
-
-def check_arviz(q):
-    """What `to_arviz` gives: the draws of `sample`, with names, which ArviZ can summarise."""
-    import arviz
-
-    found = q.to_arviz(n_draws=500, random_state=3)
-    weights = found.posterior["weights"]
-    assert weights.dims == ("chain", "draw", "class", "feature")
-    assert weights.shape == (1, 500, 4, 4)
-    assert weights.coords["class"].values.tolist() == ["ant", "bee", "cat", "dog"]
-    assert weights.coords["feature"].values.tolist() == ["0", "1", "2", "intercept"]
-    np.testing.assert_array_equal(weights.values[0], q.sample(500, random_state=3))
-    one = weights.sel({"class": "cat", "feature": "intercept"})
-    assert float(one.mean()) == pytest.approx(q.mean[2, 3], abs=0.1)
-    summary = arviz.summary(found, kind="stats")
-    assert len(summary) == 16
-    assert summary.loc["weights[cat, intercept]", "sd"] == pytest.approx(q.scale[2, 3], rel=0.2)
-    assert arviz.hdi(found)["weights"].shape == (4, 4, 2)
 
 
 def test_arviz(model):
@@ -230,11 +211,52 @@ def test_pickle_clone_and_search(data):
     again = pickle.loads(pickle.dumps(m))
     assert (again.predict_proba(X) == m.predict_proba(X)).all()
     assert clone(m).get_params() == m.get_params()
-    priors = [GaussianPrior(scale=s) for s in (0.1, 1.0)]
-    search = GridSearchCV(
-        BayesianClassifier(), {"prior": priors, "link": ["probit", "logit"]}, cv=2
+    grid = {
+        "method__link": ["probit", "logit"],
+        "method__covariance": ["full", "diagonal"],
+        "prior__scale": [0.1, 1.0],
+    }
+    search = GridSearchCV(BayesianClassifier(random_state=0), grid, cv=2).fit(X, y)
+    assert search.best_score_ > 0.4
+    assert len(set(search.cv_results_["mean_test_score"])) > 2  # options do reach the fits
+    best = search.best_estimator_
+    assert best.method.link == search.best_params_["method__link"]
+    assert best.prior == GaussianPrior(scale=search.best_params_["prior__scale"])
+    both = {"method": ["independent-binary", AugmentReducePosterior(max_epochs=2)]}
+    assert GridSearchCV(best.set_params(prior="gaussian"), both, cv=2).fit(X, y).best_score_ > 0.4
+
+
+def test_options_of_parts():
+    m = BayesianClassifier().set_params(method__link="logit", prior__scale=2.0)
+    assert m.method == IndependentBinary(link="logit")
+    assert m.prior == GaussianPrior(scale=2.0)
+    assert m.get_params()["method__likelihood"] == "average"
+    assert clone(m).get_params() == m.get_params()
+    m.set_params(method="augment-reduce", method__noise="gaussian", prior="gaussian")
+    assert m.method == AugmentReducePosterior(noise="gaussian")
+    assert "method__link" not in m.get_params()
+    assert str(m) == "BayesianClassifier(method=AugmentReducePosterior(noise='gaussian'))"
+    assert str(BayesianClassifier(prior=HorseshoePrior())) == (
+        "BayesianClassifier(prior=HorseshoePrior())"
     )
-    assert search.fit(X, y).best_score_ > 0.4
+    with pytest.raises(ValueError, match="AugmentReducePosterior has no option 'link'; it has no"):
+        m.set_params(method__link="logit")
+    with pytest.raises(ValueError, match=r"link='cauchit' is not known; choose one of 'probit'"):
+        BayesianClassifier().set_params(method__link="cauchit")
+    with pytest.raises(ValueError, match="method='x' is not known; choose one of 'independent-b"):
+        BayesianClassifier("x").set_params(method__link="logit")
+    with pytest.raises(ValueError, match="Invalid parameter 'link'"):
+        m.set_params(link="logit")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'link'"):
+        BayesianClassifier(link="logit")
+
+
+def test_methods_by_name():
+    assert [kind.name for kind in METHODS.values()] == list(METHODS)
+    for name, kind in METHODS.items():
+        assert resolve_method(name) == kind()
+        assert resolve_method(kind()) == kind()
+        assert kind().options().keys() == set(inspect.signature(kind).parameters)
 
 
 def test_row_order_does_not_matter(data):
@@ -247,12 +269,10 @@ def test_row_order_does_not_matter(data):
 def test_sparse_and_float32_rows(data):
     X, y = data
     X = np.where(np.abs(X) > 0.7, X, 0.0)
-    dense = BayesianClassifier("logit", "conditioned").fit(X, y)
-    sparse = BayesianClassifier("logit", "conditioned").fit(scipy.sparse.csr_array(X), y)
-    np.testing.assert_allclose(
-        sparse.predict_proba(scipy.sparse.csr_array(X)), dense.predict_proba(X), atol=1e-6
-    )
-    small = BayesianClassifier("logit", "conditioned").fit(X.astype(np.float32), y)
+    dense = binary("logit", likelihood="conditioned").fit(X, y)
+    sparse = binary("logit", likelihood="conditioned").fit(csr(X), y)
+    np.testing.assert_allclose(sparse.predict_proba(csr(X)), dense.predict_proba(X), atol=1e-6)
+    small = binary("logit", likelihood="conditioned").fit(X.astype(np.float32), y)
     np.testing.assert_allclose(small.coef_, dense.coef_, atol=1e-4)
 
 
@@ -272,14 +292,14 @@ def counted(data):
 @pytest.mark.parametrize("link", ["probit", "logit"])
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 @pytest.mark.parametrize("prior", ["gaussian", HierarchicalPrior("class"), "horseshoe"], ids=str)
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_weight_is_a_number_of_rows(counted, link, covariance, prior, sparse):
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_a_weight_is_a_number_of_rows(counted, link, covariance, prior, sparse_rows):
     X, y, counts, X_again, y_again = counted
-    if sparse:
-        X, X_again = scipy.sparse.csr_array(X), scipy.sparse.csr_array(X_again)
+    if sparse_rows:
+        X, X_again = csr(X), csr(X_again)
     # Step by step where steps are closed; where they are approximate, at the optimum.
     for options, atol in (({"solver": "cavi", "tol": 0, "max_iter": 4}, 1e-10), ({}, 1e-6)):
-        m = BayesianClassifier(link, "average", covariance, prior, random_state=0, **options)
+        m = binary(link, covariance=covariance, prior=prior, random_state=0, **options)
         weighted, repeated = clone(m).fit(X, y, counts), clone(m).fit(X_again, y_again)
         assert weighted.elbo_ == pytest.approx(repeated.elbo_, rel=1e-8)
         np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=atol)
@@ -305,7 +325,7 @@ def test_fractions_of_rows(data):
 def test_a_weight_of_zero_is_no_row(data):
     X, y = data
     keep = np.arange(len(y)) % 3 > 0
-    for m in (BayesianClassifier(random_state=0), BayesianClassifier(method="augment-reduce")):
+    for m in (BayesianClassifier(), BayesianClassifier("augment-reduce")):
         m.set_params(random_state=0)
         weighted = clone(m).fit(X, y, keep.astype(float))
         absent = clone(m).fit(X[keep], y[keep])
@@ -317,11 +337,11 @@ def test_equal_rows_have_equal_draws(data):
     """So the order of rows, and whether they are dense, do not matter to the average."""
     X, y = data
     order = np.random.default_rng(0).permutation(len(y))
-    m = BayesianClassifier("logit", random_state=0, prior=GaussianPrior(scale=0.05))
+    m = binary("logit", random_state=0, prior=GaussianPrior(scale=0.05))
     first = clone(m).fit(X, y).averaging_weight_
     assert 0.001 < first < 0.999
     assert clone(m).fit(X[order], y[order]).averaging_weight_ == pytest.approx(first, rel=1e-8)
-    sparse = clone(m).fit(scipy.sparse.csr_array(X), y).averaging_weight_
+    sparse = clone(m).fit(csr(X), y).averaging_weight_
     assert sparse == pytest.approx(first, rel=1e-6)
     assert clone(m).set_params(random_state=1).fit(X, y).averaging_weight_ != first
 
@@ -346,8 +366,9 @@ def test_batches_come_close_to_the_fit(link, covariance):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 3))
     y = (X @ rng.standard_normal((3, 3)) + rng.gumbel(size=(600, 3))).argmax(axis=1)
-    best = BayesianClassifier(link, "conditioned", covariance).fit(X, y)
-    m = BayesianClassifier(link, "conditioned", covariance, total_rows=600, step_power=0.6)
+    options = {"likelihood": "conditioned", "covariance": covariance}
+    best = binary(link, **options).fit(X, y)
+    m = binary(link, **options, total_rows=600, step_power=0.6)
     for _ in range(25):
         order = rng.permutation(600)
         for rows in np.split(order, 6):
@@ -364,7 +385,7 @@ def test_one_whole_batch_is_one_coordinate_step(data):
     """rho = 1 in the first step: the update itself."""
     X, y = data
     m = BayesianClassifier(fit_intercept=False).partial_fit(X, y, classes=np.unique(y))
-    cavi = BayesianClassifier(fit_intercept=False, solver="cavi", max_iter=1, tol=0).fit(X, y)
+    cavi = binary(fit_intercept=False, solver="cavi", max_iter=1, tol=0).fit(X, y)
     np.testing.assert_allclose(m.coef_, cavi.coef_, atol=1e-12)
     np.testing.assert_allclose(m.posterior_.covariance, cavi.posterior_.covariance, atol=1e-12)
 
@@ -373,9 +394,9 @@ def test_one_whole_batch_is_one_coordinate_step(data):
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_batches_after_a_fit_go_on_from_it(data, link, covariance):
     X, y = data
-    m = BayesianClassifier(link, "conditioned", covariance, tol=1e-11).fit(X, y)
+    m = binary(link, likelihood="conditioned", covariance=covariance, tol=1e-11).fit(X, y)
     before, variances, elbo = m.coef_.copy(), m.posterior_.variances().copy(), m.elbo_
-    m.set_params(total_rows=len(y)).partial_fit(X, y)  # the optimum stays where it is
+    m.set_params(method__total_rows=len(y)).partial_fit(X, y)  # the optimum stays where it is
     np.testing.assert_allclose(m.coef_, before, atol=1e-4)
     np.testing.assert_allclose(m.posterior_.variances(), variances, rtol=1e-3)
     assert m.elbo_ == pytest.approx(elbo, rel=1e-8)
@@ -386,7 +407,7 @@ def test_batches_after_a_fit_go_on_from_it(data, link, covariance):
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_a_weight_is_a_number_of_rows_of_a_batch(counted, link, covariance):
     X, y, counts, X_again, y_again = counted
-    m = BayesianClassifier(link, covariance=covariance, random_state=0)
+    m = binary(link, covariance=covariance, random_state=0)
     weighted, repeated = clone(m), clone(m)
     for _ in range(3):
         weighted.partial_fit(X, y, np.unique(y), counts)
@@ -410,10 +431,10 @@ def test_batches_without_some_classes(data):
 
 
 def test_forecast_and_refusal(data, monkeypatch):
-    m = BayesianClassifier("logit", n_threads=1)
+    m = binary("logit", n_threads=1)
     full = m.memory_forecast(1000, 2000, 500)
     assert full > 8 * 500 * 2000**2
-    diagonal = BayesianClassifier("logit", covariance="diagonal", n_threads=1)
+    diagonal = binary("logit", covariance="diagonal", n_threads=1)
     assert diagonal.memory_forecast(1000, 2000, 500) < full / 50
     probit = BayesianClassifier(n_threads=1).memory_forecast(1000, 2000, 500)
     assert probit < full / 10
@@ -422,7 +443,7 @@ def test_forecast_and_refusal(data, monkeypatch):
     monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="set covariance='diagonal'"):
         m.fit(*data)
-    with pytest.raises(MemoryError, match="a covariance matrix a class"):
+    with pytest.raises(MemoryError, match="a covariance matrix for each class"):
         horseshoe.fit(*data)
     assert not hasattr(m, "classes_")
 
@@ -433,34 +454,15 @@ def test_forecast_and_refusal(data, monkeypatch):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"noise": "x"}, "noise='x' is not known"),
-        ({"noise": "gaussian"}, "noise='gaussian' belongs to method='augment-reduce'"),
-        ({"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1"),
-        ({"max_epochs": 1.5}, "max_epochs=1.5 must be a whole number of at least 1"),
-        ({"learning_rate": "fast"}, "learning_rate='fast' must be a finite number above 0"),
-        ({"link": "cauchit"}, "link='cauchit' is not known; choose one of 'probit', 'logit'"),
-        ({"likelihood": "x"}, "likelihood='x' is not known"),
-        ({"covariance": "x"}, "covariance='x' is not known"),
-        ({"solver": "x"}, "solver='x' is not known"),
         ({"method": "x"}, "method='x' is not known"),
+        ({"method": IndependentBinary}, "or give a method of bigcat.bayes"),
         ({"prior": "x"}, "prior='x' is not known; choose one of 'gaussian'"),
-        ({"tol": -1.0}, "tol=-1.0 must be a finite number of at least 0, or 'auto'"),
-        ({"tol": "tight"}, "tol='tight' must be a finite number of at least 0, or 'auto'"),
-        ({"n_iter_no_change": 0}, "n_iter_no_change=0 must be a whole number of at least 1"),
-        ({"validation_fraction": 1.0}, "validation_fraction=1.0 must lie between 0 and 1"),
-        (
-            {"validation_fraction": 0.1},
-            "validation_fraction=0.1 belongs to method=",
-        ),
-        ({"max_iter": 0}, "max_iter=0 must be a whole number of at least 1"),
         ({"n_threads": 0}, "n_threads=0 must be a whole number"),
-        ({"step_power": 0.5}, "step_power=0.5 must be above 0.5"),
-        ({"prior": GaussianPrior(scale=0.0)}, "scale=0.0 of the prior must be a finite number"),
+        ({"progress": "x"}, "progress='x' is not known"),
         ({"prior": GaussianPrior(mean=np.ones(9))}, "mean of the prior has shape"),
-        ({"prior": GaussianPrior(precision=-1.0)}, "must be above 0 for every column"),
         ({"prior": GaussianPrior(precision=-np.eye(4))}, "must be positive definite"),
-        ({"prior": HierarchicalPrior("row")}, "per='row' is not known"),
     ],
+    ids=str,
 )
 def test_errors_say_what_is_wrong(data, parameters, message):
     m = BayesianClassifier(**parameters)
@@ -468,6 +470,46 @@ def test_errors_say_what_is_wrong(data, parameters, message):
         m.fit(*data)
     assert message in str(caught.value)
     assert not hasattr(m, "classes_")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (IndependentBinary, {"likelihood": "x"}, "likelihood='x' is not known"),
+        (IndependentBinary, {"covariance": "x"}, "covariance='x' is not known"),
+        (IndependentBinary, {"solver": "x"}, "solver='x' is not known"),
+        (IndependentBinary, {"tol": "auto"}, "tol='auto' must be a finite number of at least 0"),
+        (IndependentBinary, {"max_iter": 0}, "max_iter=0 must be a whole number of at least 1"),
+        (IndependentBinary, {"n_draws": 1.5}, "n_draws=1.5 must be a whole number of at least 1"),
+        (IndependentBinary, {"total_rows": 0}, "total_rows=0 must be a whole number"),
+        (IndependentBinary, {"step_power": 0.5}, "step_power=0.5 must be above 0.5"),
+        (GaussianPrior, {"scale": 0.0}, "scale=0.0 of the prior must be a finite number"),
+        (GaussianPrior, {"precision": -1.0}, "must be above 0 for every column"),
+        (GaussianPrior, {"mean": np.inf}, "mean of the prior holds NaN or inf"),
+        (GaussianPrior, {"intercept_scale": 0.0}, "intercept_scale=0.0 of the prior"),
+        (HierarchicalPrior, {"per": "row"}, "per='row' is not known"),
+        (HierarchicalPrior, {"rate": -1.0}, "rate=-1.0 of the prior"),
+        (HorseshoePrior, {"global_scale": 0.0}, "global_scale=0.0 of the prior"),
+    ],
+)
+def test_options_that_cannot_be(kind, options, message):
+    with pytest.raises(ValueError) as caught:
+        kind(**options)
+    assert message in str(caught.value)
+
+
+def test_batches_go_on_from_their_like_only(data):
+    X, y = data
+    for m, change in (
+        (binary(), {"method__link": "logit"}),
+        (binary(), {"method__covariance": "diagonal"}),
+        (binary(prior=HierarchicalPrior("class")), {"prior": "gaussian"}),
+    ):
+        before = m.fit(X, y).posterior_
+        m.set_params(**change)
+        with pytest.raises(ValueError, match="another method, link, covariance or kind of prior"):
+            m.partial_fit(X, y)
+        assert m.posterior_ is before
 
 
 def test_more_errors(model, data):

@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from test_reference_independent_binary import CASES, ITERATIONS, fixture_folder
 
 import reference.independent_binary as twin
-from bigcat import BayesianClassifier
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior, IndependentBinary
 from bigcat.bayes._design import Design
-from bigcat.bayes.independent_binary import IndependentBinary, Settings
+from bigcat.bayes.binary_fit import BinaryFit
+from tests.bayesian import binary
 
 LINKS = ["probit", "logit"]
 PRIORS = {
@@ -41,11 +41,11 @@ def make(n=120, m=4, n_classes=4, seed=0, sparse=False):
     return (scipy.sparse.csr_matrix(X) if sparse else X), y
 
 
-def engine(X, y, n_classes, prior=PRIORS["gaussian"], intercept=True, start=None, **settings):
+def engine(X, y, n_classes, prior=PRIORS["gaussian"], intercept=True, start=None, **options):
     design = Design(X, intercept)
     state = prior.bind(n_classes, design.n_columns, intercept)
-    options = {"tol": 0.0, "max_iter": 30, **settings}
-    return IndependentBinary(design, y, n_classes, state, Settings(**options), start)
+    options = {"tol": 0.0, "max_iter": 30, **options}
+    return BinaryFit(design, y, n_classes, state, IndependentBinary(**options), start=start)
 
 
 def elbos(fitted):
@@ -71,8 +71,8 @@ def test_cavi_is_the_authors_code(case, link):
     X, y = data["X_train"], data["y_train"]
     logs = {row["it"]: row for row in metrics["log"]}
     for n in ITERATIONS[link]:
-        model = BayesianClassifier(
-            link, "conditioned", solver="cavi", fit_intercept=False, tol=0, max_iter=n
+        model = binary(
+            link, likelihood="conditioned", solver="cavi", fit_intercept=False, tol=0, max_iter=n
         ).fit(X, y)
         q = model.posterior_
         np.testing.assert_allclose(q.mean.T, expected[f"beta_mean_it{n}"], atol=1e-10)
@@ -277,8 +277,7 @@ def test_first_gradient_of_sparse_rows_is_two_valued(intercept):
 def test_threads_do_not_change_a_bit(link):
     X, y = make(n=200, m=3, n_classes=100, seed=1)
     models = [
-        BayesianClassifier(link, n_threads=n, max_iter=6, tol=0, random_state=0).fit(X, y)
-        for n in (1, 3)
+        binary(link, n_threads=n, max_iter=6, tol=0, random_state=0).fit(X, y) for n in (1, 3)
     ]
     assert (models[0].posterior_.mean == models[1].posterior_.mean).all()
     assert models[0].elbo_ == models[1].elbo_
@@ -308,9 +307,9 @@ def test_large_logit_in_float32_is_as_good(monkeypatch):
 
 def test_tol_zero_runs_all_iterations_and_a_short_fit_warns():
     X, y = make()
-    assert BayesianClassifier(tol=0, max_iter=13).fit(X, y).n_iter_ == 13
+    assert binary(tol=0, max_iter=13).fit(X, y).n_iter_ == 13
     with pytest.warns(ConvergenceWarning, match="max_iter=2 iterations"):
-        BayesianClassifier(max_iter=2, solver="cavi").fit(X, y)
+        binary(max_iter=2, solver="cavi").fit(X, y)
 
 
 # Awkward data
@@ -345,7 +344,7 @@ def test_rare_and_absent_classes(link):
     X, y = make()
     y = np.where(y == 3, 2, y)
     y[0] = 3  # one row
-    model = BayesianClassifier(link).fit(X, y, classes=np.arange(6))  # two without any
+    model = binary(link).fit(X, y, classes=np.arange(6))  # two without any
     probabilities = model.predict_proba(X)
     assert probabilities.shape == (len(y), 6)
     assert np.isfinite(probabilities).all()

@@ -8,7 +8,7 @@ import pytest
 from test_cli_commands import FORMS, K, contents, error_of, files, run_json  # noqa: F401
 
 import bigcat
-from bigcat.bayes import GaussianPrior
+from bigcat.bayes import AugmentReducePosterior, GaussianPrior, IndependentBinary
 from bigcat.cli import main
 
 OPTIONS = {
@@ -50,14 +50,14 @@ def test_options_reach_the_estimator(files, capsys):  # noqa: F811
     more = "--link logit --likelihood marginalised --covariance diagonal --solver cavi"
     run_json(capsys, [*words, *more.split(), "--prior-scale", "0.5", "--epochs", "7"])
     m = bigcat.load_model(model)
-    assert (m.link, m.likelihood, m.covariance) == ("logit", "marginalised", "diagonal")
-    assert (m.prior, m.solver) == (GaussianPrior(scale=0.5), "cavi")
-    assert (m.max_iter, m.random_state) == (7, 3)
+    assert m.method == IndependentBinary("logit", "marginalised", "diagonal", "cavi", max_iter=7)
+    assert (m.prior, m.random_state) == (GaussianPrior(scale=0.5), 3)
     more = "--method augment-reduce --negatives 2 --learning-rate 0.2 --epochs 4"
     report = run_json(capsys, [*words, *more.split(), "--validation-fraction", "0.2"])
     m = bigcat.load_model(model)
-    assert (m.method, m.n_negatives, m.learning_rate) == ("augment-reduce", 2, 0.2)
-    assert (m.max_epochs, m.validation_fraction) == (4, 0.2)
+    assert m.method == AugmentReducePosterior(
+        n_negatives=2, learning_rate=0.2, max_epochs=4, validation_fraction=0.2
+    )
     assert report["validation_log_likelihood"] < 0.0
 
 
@@ -78,6 +78,10 @@ def test_what_a_person_sees(files, capsys):  # noqa: F811
         (["--bayesian", "--early-stopping"], "give --validation-fraction alone"),
         (["--bayesian", "--plot", "c.png"], "--plot does not go with --bayesian"),
         (["--bayesian", "--negatives", "3"], "--negatives belongs to --method augment-reduce"),
+        (
+            ["--bayesian", "--method", "augment-reduce", "--link", "logit"],
+            "--link belongs to --method independent-binary; leave it out",
+        ),
         (["--bayesian", "--method", "nce"], "method='nce' is not known; choose one of"),
         (["--bayesian", "--link", "cauchit"], "link='cauchit' is not known"),
         (["--bayesian", "--prior-scale", "-1"], "scale=-1.0 of the prior must be"),

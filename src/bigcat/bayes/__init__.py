@@ -1,5 +1,48 @@
-"""Bayesian classification: independent binary regressions, and augment-and-reduce's posterior."""
+"""Posteriors over the weights: the methods that find them, and priors.
 
-from bigcat.bayes.priors import GaussianPrior, HierarchicalPrior, HorseshoePrior
+>>> from bigcat.bayes import METHODS
+>>> list(METHODS)
+['independent-binary', 'augment-reduce']
+"""
 
-__all__ = ["GaussianPrior", "HierarchicalPrior", "HorseshoePrior"]
+from bigcat.bayes.augment_reduce import AugmentReducePosterior
+from bigcat.bayes.independent_binary import IndependentBinary
+from bigcat.bayes.method import PosteriorMethod
+from bigcat.bayes.priors import PRIORS, GaussianPrior, HierarchicalPrior, HorseshoePrior, Prior
+
+__all__ = [
+    "METHODS",
+    "PRIORS",
+    "AugmentReducePosterior",
+    "GaussianPrior",
+    "HierarchicalPrior",
+    "HorseshoePrior",
+    "IndependentBinary",
+    "PosteriorMethod",
+    "Prior",
+    "resolve_method",
+]
+
+#: Methods by name, the default first.
+METHODS: dict[str, type[PosteriorMethod]] = {
+    method.name: method for method in (IndependentBinary, AugmentReducePosterior)
+}
+
+
+def resolve_method(method: str | PosteriorMethod) -> PosteriorMethod:
+    """The method of that name, or the object itself.
+
+    Examples
+    --------
+    >>> from bigcat.bayes import resolve_method
+    >>> resolve_method("augment-reduce")
+    AugmentReducePosterior()
+    """
+    if isinstance(method, PosteriorMethod):
+        return method
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(
+            f"method={method!r} is not known; choose one of {', '.join(map(repr, METHODS))}, or "
+            "give a method of bigcat.bayes"
+        )
+    return METHODS[method]()

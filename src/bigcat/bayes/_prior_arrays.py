@@ -69,7 +69,7 @@ def full_precision(precision: Any, n_columns: int, intercept: bool, free: float)
     return full
 
 
-def _shape_error(name: str, shape: tuple, n_columns: int, intercept: bool) -> str:
+def _shape_error(name: str, shape: tuple[int, ...], n_columns: int, intercept: bool) -> str:
     also = f" or {n_columns - 1} without the intercept" if intercept else ""
     return (
         f"{name} of the prior has shape {shape}; give a number or an array for {n_columns} "

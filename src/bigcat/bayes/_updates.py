@@ -140,7 +140,7 @@ def weighted_grams(design: Design, weights: np.ndarray, dtype: type) -> np.ndarr
 
 
 def class_covariances(
-    grams: np.ndarray, prior: PriorState, classes
+    grams: np.ndarray, prior: PriorState, classes: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """(P_k + G_k)^-1, (B, M, M), and the logarithms of their determinants."""
     precision = prior.precision(classes)
@@ -152,7 +152,7 @@ def class_covariances(
     return symmetric_inverses(total)
 
 
-def apply_covariance(covariance: Covariance, right: np.ndarray, classes) -> np.ndarray:
+def apply_covariance(covariance: Covariance, right: np.ndarray, classes: Any) -> np.ndarray:
     """Sigma_k r_k for the columns of `right`, (M, B)."""
     if isinstance(covariance, SharedFull):
         return covariance.matrix @ right

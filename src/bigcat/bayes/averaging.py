@@ -23,8 +23,8 @@ import numpy as np
 import scipy.sparse
 from scipy.special import expit
 
+from bigcat.bayes.binary_posterior import BinaryPosterior
 from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
-from bigcat.bayes.posterior import Posterior
 from bigcat.numerics.random import fill_normal, new_state
 
 #: Scores drawn in all.  Where that does not suffice rows have fewer draws each, and where one
@@ -33,7 +33,7 @@ MOST_SCORES = 1 << 25
 
 
 def averaging_weight(
-    posterior: Posterior,
+    posterior: BinaryPosterior,
     X: Any,
     labels: np.ndarray,
     row_weights: np.ndarray,
@@ -45,7 +45,7 @@ def averaging_weight(
 
     Parameters
     ----------
-    posterior : Posterior
+    posterior : BinaryPosterior
     X : array or CSR matrix of shape (n, n_features)
     labels : array of shape (n,)
         Class numbers.
@@ -72,7 +72,14 @@ def averaging_weight(
     return float(expit(total * mean))
 
 
-def _differences(posterior, eta, variance, labels, states, n_draws: int) -> np.ndarray:
+def _differences(
+    posterior: BinaryPosterior,
+    eta: np.ndarray,
+    variance: np.ndarray,
+    labels: np.ndarray,
+    states: np.ndarray,
+    n_draws: int,
+) -> np.ndarray:
     """Mean over draws of log p_CBC(y_i) - log p_CBM(y_i), (rows,)."""
     deviations = np.sqrt(variance)
     own = np.arange(len(labels)), labels

@@ -1,7 +1,7 @@
 """Covariances of the weights, in the smallest form that holds them.
 
 Each kind answers the same few questions for a block of classes (a slice or class numbers); what all
-classes share is one row in the answer (shape (1, ...)), never a copy a class.
+classes share is one row in the answer (shape (1, ...)), never a copy per class.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ class Covariance(ABC):
     def array(self) -> np.ndarray:
         """What the user sees: (M, M), (K, M, M), (M,) or (K, M)."""
 
+    def matrix_of(self, k: int) -> np.ndarray:
+        """The matrix of class number `k`, (M, M)."""
+        array = self.array()
+        own = array if self.shared else array[k]
+        return np.diag(own) if self.diagonal else own
+
     def traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
         """tr(A Sigma_k) for a matrix A, or for a diagonal one given as a vector: (B,) or (1,)."""
         if matrix.ndim == 1:
@@ -64,27 +70,27 @@ class SharedFull(Covariance):
     def from_precision(cls, precision: np.ndarray) -> SharedFull:
         return cls(*symmetric_inverse(precision))
 
-    def variances(self, block):
+    def variances(self, block: Any) -> np.ndarray:
         return np.diag(self.matrix)[None]
 
-    def log_determinants(self, block):
+    def log_determinants(self, block: Any) -> np.ndarray:
         return np.array([self.log_determinant])
 
-    def row_variances(self, design, block):
+    def row_variances(self, design: Design, block: Any) -> np.ndarray:
         return design.quadratic(self.matrix)[:, None]
 
-    def colour(self, noise, block):
+    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
         return noise @ np.linalg.cholesky(self.matrix).T
 
-    def array(self):
+    def array(self) -> np.ndarray:
         return self.matrix
 
-    def _matrix_traces(self, matrix, block):
+    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
         return np.array([np.sum(self.matrix * matrix)])
 
 
 class ClassFull(Covariance):
-    """A matrix a class, (K, M, M): logit, or a prior with a scale for each class and feature."""
+    """A matrix per class, (K, M, M): logit, or a prior with a scale for each class and feature."""
 
     pairs_dtype: type = np.float64  # of the products in `row_variances`
 
@@ -92,18 +98,18 @@ class ClassFull(Covariance):
         self.matrices = matrices
         self.logs = logs  # of the determinants
 
-    def variances(self, block):
+    def variances(self, block: Any) -> np.ndarray:
         return np.diagonal(self.matrices[block], axis1=1, axis2=2)
 
-    def log_determinants(self, block):
+    def log_determinants(self, block: Any) -> np.ndarray:
         return self.logs[block]
 
-    def row_variances(self, design, block):
+    def row_variances(self, design: Design, block: Any) -> np.ndarray:
         matrices = self.matrices[block]
         out = np.empty((design.n, len(matrices)))
         if design.n_columns <= PAIRS_UP_TO:
             dtype = self.pairs_dtype
-            coefficients = packed(matrices).astype(dtype, copy=False)
+            coefficients: np.ndarray = packed(matrices).astype(dtype, copy=False)
             for rows in design.chunks(coefficients.shape[0], PAIRS_CHUNK):
                 out[rows] = pairs(design.dense(rows), dtype) @ coefficients
             return np.maximum(out, 0.0, out=out)  # rounding, where x is nearly in the null space
@@ -111,14 +117,14 @@ class ClassFull(Covariance):
             out[:, b] = design.quadratic(matrix)
         return out
 
-    def colour(self, noise, block):
+    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
         roots = np.linalg.cholesky(self.matrices[block])
         return np.einsum("bij,sbj->sbi", roots, noise)
 
-    def array(self):
+    def array(self) -> np.ndarray:
         return self.matrices
 
-    def _matrix_traces(self, matrix, block):
+    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
         return np.einsum("bij,ij->b", self.matrices[block], matrix)
 
 
@@ -131,19 +137,19 @@ class SharedDiagonal(Covariance):
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
-    def variances(self, block):
+    def variances(self, block: Any) -> np.ndarray:
         return self.values[None]
 
-    def log_determinants(self, block):
+    def log_determinants(self, block: Any) -> np.ndarray:
         return np.array([np.log(self.values).sum()])
 
-    def row_variances(self, design, block):
+    def row_variances(self, design: Design, block: Any) -> np.ndarray:
         return design.squares_product(self.values[:, None])
 
-    def colour(self, noise, block):
+    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
         return noise * np.sqrt(self.values)
 
-    def array(self):
+    def array(self) -> np.ndarray:
         return self.values
 
 
@@ -155,26 +161,26 @@ class ClassDiagonal(Covariance):
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
-    def variances(self, block):
+    def variances(self, block: Any) -> np.ndarray:
         return self.values[block]
 
-    def log_determinants(self, block):
+    def log_determinants(self, block: Any) -> np.ndarray:
         return np.log(self.values[block]).sum(axis=1)
 
-    def row_variances(self, design, block):
+    def row_variances(self, design: Design, block: Any) -> np.ndarray:
         return design.squares_product(np.ascontiguousarray(self.values[block].T))
 
-    def colour(self, noise, block):
+    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
         return noise * np.sqrt(self.values[block])
 
-    def array(self):
+    def array(self) -> np.ndarray:
         return self.values
 
 
 class Spectral(Covariance):
-    """Sigma_k = T diag(s_k) T': one basis for all classes, a spectrum a class.
+    """Sigma_k = T diag(s_k) T': one basis for all classes, a spectrum per class.
 
-    A scale a class, tau_k I + X'X, changes the eigenvalues of X'X and not its eigenvectors: K + M
+    A scale per class, tau_k I + X'X, changes the eigenvalues of X'X and not its eigenvectors: K + M
     vectors hold K matrices.  An intercept with a precision of its own is eliminated first, which
     leaves tau_k I + X'X - g g'/(n + p), g = X'1; see `spectral_basis`.
     """
@@ -183,31 +189,36 @@ class Spectral(Covariance):
         self.basis = basis
         self.spectra = spectra
 
-    def variances(self, block):
+    def variances(self, block: Any) -> np.ndarray:
         return self.spectra[block] @ np.square(self.basis).T
 
-    def log_determinants(self, block):
+    def log_determinants(self, block: Any) -> np.ndarray:
         log_basis = 2.0 * np.linalg.slogdet(self.basis)[1]
         return log_basis + np.log(self.spectra[block]).sum(axis=1)
 
-    def row_variances(self, design, block):
+    def row_variances(self, design: Design, block: Any) -> np.ndarray:
         out = np.empty((design.n, len(self.spectra[block])))
         for rows in design.chunks(design.n_columns):
             turned = np.square(design.dense(rows) @ self.basis)
             np.matmul(turned, self.spectra[block].T, out=out[rows])
         return out
 
-    def colour(self, noise, block):
+    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
         return (noise * np.sqrt(self.spectra[block])) @ self.basis.T
 
-    def array(self):
+    def array(self) -> np.ndarray:
         return np.einsum("im,km,jm->kij", self.basis, self.spectra, self.basis)
 
-    def _matrix_traces(self, matrix, block):
+    def matrix_of(self, k: int) -> np.ndarray:
+        return (self.basis * self.spectra[k]) @ self.basis.T
+
+    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
         return self.spectra[block] @ np.einsum("im,ij,jm->m", self.basis, matrix, self.basis)
 
 
-def spectral_basis(gram: np.ndarray, intercept_precision: float | None):
+def spectral_basis(
+    gram: np.ndarray, intercept_precision: float | None
+) -> tuple[np.ndarray, np.ndarray]:
     """T and eigenvalues l with (tau I + X'X)^-1 = T diag(1 / (tau + l)) T'.
 
     With an intercept (last) of precision p, h = g / (n + p) and A = [[I, 0], [-h', 1]], block
@@ -260,7 +271,7 @@ def pairs(rows: np.ndarray, dtype: type = np.float64) -> np.ndarray:
     """Products x_m x_l, m <= l, of each row: (n, M (M + 1) / 2).
 
     X' diag(w_k) X for many k is then one matrix product pairs' W, and x' Sigma_k x another: half
-    the operations of a product a class, and BLAS at full speed.
+    the operations of a product per class, and BLAS at full speed.
     """
     n, m = rows.shape
     rows = rows.astype(dtype, copy=False)

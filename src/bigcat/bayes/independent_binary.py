@@ -1,394 +1,217 @@
-"""Independent binary regressions of "is it class k?", fitted together (IB-CAVI and faster).
-
-The posterior of the weights is q(B) = prod_k N(mu_k, Sigma_k).  Two solvers reach the same optimum:
-
-``"cavi"``
-    The papers' coordinate ascent in the authors' order: local factors, covariance, mean.
-``"newton"``
-    With the local factors at their best each mean maximises a concave function (for the probit a
-    ridge-penalised likelihood whose covariance (P + X'X)^-1 never changes; for the logit the
-    Jaakkola-Jordan bound given the row variances), so it takes Newton steps (`_newton`); the
-    logit's covariances follow after each round.
-
-Every ELBO in the history is exact for the factors held at that moment and never falls.  After the
-last iteration the local factors are set to their best once more: that is `Fitted.elbo`.
-
-Work is done for blocks of classes, so that no (n, K) array exists, by threads over blocks.
-"""
+"""The method of independent binary regressions, one for each class."""
 
 from __future__ import annotations
 
-import functools
+import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
-import numpy as np
-import scipy.sparse
-from threadpoolctl import threadpool_limits
+from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.bayes import _newton, _updates
+from bigcat.bayes import _binary_memory
 from bigcat.bayes._design import Design
-from bigcat.bayes.covariance import ClassDiagonal, ClassFull, Covariance
-from bigcat.bayes.links import LINKS, polya_gamma
-from bigcat.bayes.priors import PriorState
+from bigcat.bayes.averaging import averaging_weight
+from bigcat.bayes.binary_fit import BinaryFit
+from bigcat.bayes.binary_posterior import BinaryPosterior
+from bigcat.bayes.covariance import Covariance
+from bigcat.bayes.likelihoods import LIKELIHOODS
+from bigcat.bayes.links import LINKS
+from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.bayes.priors import Prior
+from bigcat.bayes.stochastic import Stream
+from bigcat.rows import Sizes
+from bigcat.training import progress
+from bigcat.training.checks import check_choice, check_whole, is_number
+from bigcat.training.history import History
 
-#: Scores (rows times classes) that a block holds, and the fewest classes it has.
-BLOCK_SCORES = 1 << 21
-FEWEST_CLASSES = 32
-#: Newton steps on the means between two updates of the logit's covariances.
-INNER_STEPS = 4
+COVARIANCES = ("full", "diagonal")
+SOLVERS = ("newton", "cavi")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How to fit: names as in `BayesianClassifier`."""
+@dataclass(frozen=True, repr=False)
+class IndependentBinary(PosteriorMethod):
+    """Binary regressions "is it this class?", whose answers become one probability per class.
+
+    Their posteriors are found by closed variational inference, all classes at once (Wojnowicz et
+    al., 2022, *Easy variational inference for categorical models via an independent binary
+    approximation*).
+
+    Parameters
+    ----------
+    link : {"probit", "logit"}, default="probit"
+        Of the binary regressions.  With the probit and a prior that classes share all classes have
+        one covariance, so it costs far less than the logit with ``covariance="full"``.
+    likelihood : {"average", "conditioned", "marginalised"}, default="average"
+        How K answers become one: exactly one regression says yes (CBC; with the logit link the
+        softmax), the probability of each yes, normalised (CBM), or the average of the two with
+        their posterior probabilities, `averaging_weight_`.
+    covariance : {"full", "diagonal"}, default="full"
+        Of the weights of a class; the diagonal one never forms an (n_features, n_features) array.
+    solver : {"newton", "cavi"}, default="newton"
+        Two ways to one optimum: Newton steps for blocks of classes, or the paper's coordinate
+        ascent, which needs many more iterations.
+    tol : float, default=1e-8
+        Stop when an iteration adds less than this part of the ELBO; 0 makes all iterations.
+    max_iter : int, default=200
+    n_draws : int, default=100
+        Most draws of each row's scores for `averaging_weight_`; large data take fewer.
+    step_power : float, default=0.7
+        `partial_fit` moves by t^-step_power in its t-th call; between 0.5 (exclusive) and 1.
+    total_rows : int or None, default=None
+        Rows that all batches of `partial_fit` have in total; None counts those seen so far.
+
+    Examples
+    --------
+    >>> from bigcat.bayes import IndependentBinary
+    >>> IndependentBinary(link="logit")
+    IndependentBinary(link='logit')
+    """
+
+    name: ClassVar[str] = "independent-binary"
+    posterior: ClassVar[type[GaussianPosterior]] = BinaryPosterior
 
     link: str = "probit"
+    likelihood: str = "average"
     covariance: str = "full"
     solver: str = "newton"
     tol: float = 1e-8
     max_iter: int = 200
-    n_threads: int = 1
+    n_draws: int = 100
+    step_power: float = 0.7
+    total_rows: int | None = None
 
+    def __post_init__(self) -> None:
+        check_choice("link", self.link, LINKS)
+        check_choice("likelihood", self.likelihood, LIKELIHOODS)
+        check_choice("covariance", self.covariance, COVARIANCES)
+        check_choice("solver", self.solver, SOLVERS)
+        if not (is_number(self.tol) and 0.0 <= self.tol < math.inf):
+            raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
+        check_whole("max_iter", self.max_iter)
+        check_whole("n_draws", self.n_draws)
+        if not (is_number(self.step_power) and 0.5 < self.step_power <= 1.0):
+            raise ValueError(f"step_power={self.step_power!r} must be above 0.5 and at most 1")
+        if self.total_rows is not None:
+            check_whole("total_rows", self.total_rows)
 
-class Fitted(NamedTuple):
-    mean: np.ndarray  # (K, M)
-    covariance: Covariance
-    elbo: float
-    history: list[dict]
-    converged: bool
+    # Fitting
 
-
-class _Part(NamedTuple):
-    """What a block of classes adds to the ELBO."""
-
-    likelihood: float
-    entropy: float
-    absorbed: Any
-
-
-def class_blocks(n_rows: int, n_classes: int, scores: int = BLOCK_SCORES) -> list[np.ndarray]:
-    """Class numbers in blocks; the split does not depend on the number of threads."""
-    size = max(FEWEST_CLASSES, min(scores // max(n_rows, 1), -(-n_classes // 2)))
-    return [np.arange(start, min(start + size, n_classes)) for start in range(0, n_classes, size)]
-
-
-def block_scores(class_matrices: bool) -> int:
-    """Scores of a block; more where pairs of features are made once for all of its classes."""
-    return (3 if class_matrices else 1) * BLOCK_SCORES
-
-
-class IndependentBinary:
-    """The fit: means, covariances and the ELBO of K binary regressions.
-
-    Parameters
-    ----------
-    design : Design
-    labels : array of shape (n,)
-        Class numbers.
-    n_classes : int
-    prior : PriorState
-    settings : Settings
-    start : array of shape (K, M), optional
-        Means to start from.
-    """
-
-    def __init__(
-        self,
-        design: Design,
-        labels: np.ndarray,
-        n_classes: int,
-        prior: PriorState,
-        settings: Settings,
-        start: np.ndarray | None = None,
-    ) -> None:
-        self.design = design
-        self.labels = np.ascontiguousarray(labels, np.int64)
-        self.row_weights = np.ascontiguousarray(design.row_weights, np.float64)
-        self.n_classes = n_classes
-        self.prior = prior
-        self.settings = settings
-        self.link = LINKS[settings.link]
-        self.full = settings.covariance == "full"
-        self.newton = settings.solver == "newton"
-        self.blocks = class_blocks(
-            design.n, n_classes, block_scores(self.full and self.link.has_row_variance)
-        )
-        self.precisions = _updates.Precisions(design, prior, self.full)
-        self.mean = self._start() if start is None else np.array(start, np.float64)
-        self.covariance = self.precisions.probit_covariance(n_classes)
-        self.class_sums = self._class_sums() if self._needs_class_sums() else None
-        self._pairs_dtype = _updates.pairs_dtype(design, n_classes)
-        self._store = self._storage() if settings.link == "logit" else None
-        # What each class was worth last, and the first decrement, which scales later tolerances.
-        self._likelihood = np.zeros(n_classes)
-        self._first_decrement = np.zeros(n_classes)
-        self._done = np.zeros(n_classes, bool)
-        self._negligible = 0.0
-
-    def run(self, on_iteration: Callable[[int, float], None] = lambda i, e: None) -> Fitted:
-        """Iterate until the ELBO grows by less than `tol` of its size."""
-        with threadpool_limits(limits=1, user_api="blas"):  # the threads are ours
-            return self._run(on_iteration)
-
-    def _run(self, on_iteration: Callable[[int, float], None]) -> Fitted:
-        s = self.settings
-        history: list[dict] = []
-        began = time.perf_counter()
-        elbo, converged = -np.inf, False
-        for iteration in range(1, s.max_iter + 1):
-            before, elbo = elbo, self.iterate()
-            seconds = time.perf_counter() - began
-            history.append({"iteration": iteration, "seconds": seconds, "elbo": elbo})
-            on_iteration(iteration, elbo)
-            if not np.isfinite(elbo):
-                raise FloatingPointError(
-                    f"the ELBO became {elbo} in iteration {iteration}; scale the columns of X to "
-                    "similar size"
-                )
-            self._negligible = 0.01 * s.tol * abs(elbo) / self.n_classes
-            if s.tol > 0.0 and elbo - before <= s.tol * abs(elbo):
-                converged = True
-                break
-        elbo = self.evaluate()
-        history[-1]["elbo"] = elbo
-        history[-1]["seconds"] = time.perf_counter() - began
-        return Fitted(self.mean, self.covariance, elbo, history, converged)
-
-    def iterate(self) -> float:
-        """Update every factor once; the ELBO after it."""
-        if not self.link.has_row_variance and self.prior.learnt:
-            self.precisions.refresh()
-            self.covariance = self.precisions.probit_covariance(self.n_classes)
-        elif self.prior.learnt:
-            self.precisions.refresh()
-        update = self._update_logit if self.link.has_row_variance else self._update_probit
-        parts = self._map(update)
-        if self._store is not None:
-            self.covariance = self._store
-        self._energy = self.prior.energy([p.absorbed for p in parts])
-        self._entropy = sum(p.entropy for p in parts)
-        return sum(p.likelihood for p in parts) + self._entropy + self._energy
-
-    def evaluate(self) -> float:
-        """The ELBO with local factors at their best for the means and covariances held now."""
-        if self.newton and not self.link.has_row_variance:
-            return float(self._likelihood.sum()) + self._entropy + self._energy
-        if isinstance(self.covariance, ClassFull):
-            self.covariance.pairs_dtype = np.float64
-        return sum(self._map(self._best_likelihood)) + self._entropy + self._energy
-
-    # Blocks
-
-    def _update_probit(self, classes: np.ndarray) -> _Part:
-        todo = classes[~self._done[classes]]
-        if len(todo):
-            update = self._newton_probit if self.newton else self._cavi_probit
-            update(todo)
-        return self._part(classes, float(self._likelihood[classes].sum()))
-
-    def _newton_probit(self, classes: np.ndarray) -> None:
-        mean = np.ascontiguousarray(self.mean[classes].T)
-        mean, _, values = self._newton_steps(classes, mean, None, n_steps=1)
-        self.mean[classes] = mean.T
-        self._likelihood[classes] = values - 0.5 * self._variance_cost(classes)
-
-    def _cavi_probit(self, classes: np.ndarray) -> None:
-        """q(z) (D.3.7), then the mean (D.3.5a); the covariance is (D.3.5b) throughout.
-
-        With q(z) at the old scores and mu moved by delta the likelihood part is
-        sum_i log Phi(t_i) + slope_i x_i.delta - (x_i.delta)^2 / 2: E[z] = eta + slope in (D.3.8).
-        """
-        mean = np.ascontiguousarray(self.mean[classes].T)
-        eta = self.design.product(mean)
-        slope, curvature = np.empty_like(eta), np.empty_like(eta)
-        values = self.link.terms(
-            eta, None, self.labels, self.row_weights, classes, slope, curvature
-        )
-        precision = self._precision(classes)
-        deviation = mean - self.prior.mean[:, None]
-        gradient = self.design.transposed(slope)
-        if self.full:
-            right = self.design.transposed(self.row_weights[:, None] * eta + slope) + precision(
-                np.broadcast_to(self.prior.mean[:, None], mean.shape)
+    def fit(self, task: Task) -> FittedPosterior:
+        X, labels, row_weights = task.sample
+        design = Design(X, task.fit_intercept, row_weights)
+        prior = task.prior.bind(task.n_classes, design.n_columns, task.fit_intercept)
+        machine = BinaryFit(design, labels, task.n_classes, prior, self, task.n_threads)
+        with progress.reporter(task.progress, self.max_iter, self.link, "ELBO") as report:
+            found = machine.run(report)
+        del machine, design
+        if self.tol > 0.0 and not found.converged:
+            warnings.warn(
+                f"the ELBO still grows after max_iter={self.max_iter} iterations; raise max_iter "
+                "or tol, or take solver='newton'",
+                ConvergenceWarning,
+                stacklevel=3,
             )
-            new = _updates.apply_covariance(self.covariance, right, classes)
-            moved = new - mean
-            quadratic = np.einsum("mb,mb->b", moved, self.precisions.gram @ moved)
-        else:
-            weights = self.row_weights[:, None] if self.design.weighted else None
-            solved = self._solve(classes, weights, gradient - precision(deviation))
-            moved, new = solved.step, mean + solved.step
-            quadratic = np.einsum("n,nb,nb->b", self.row_weights, solved.scores, solved.scores)
-        values += np.einsum("mb,mb->b", moved, gradient) - 0.5 * quadratic
-        self.mean[classes] = new.T
-        self._likelihood[classes] = values - 0.5 * self._variance_cost(classes)
+        n_rows = row_weights.sum()
+        posterior = self._weighed(found.mean, found.covariance, task, n_rows)
+        seen = Seen(float(n_rows), 1)
+        return FittedPosterior(posterior, found.elbo, History(found.history), seen)
 
-    def _update_logit(self, classes: np.ndarray) -> _Part:
-        """Means (newton), q(omega) (E.3.3), covariances (E.3.4a), means (E.3.4b)."""
-        design = self.design
-        mean = np.ascontiguousarray(self.mean[classes].T)
-        variance = self._row_variances(classes)
-        if self.newton:
-            mean, eta, _ = self._newton_steps(classes, mean, variance, n_steps=INNER_STEPS)
-        else:
-            eta = design.product(mean)
-        omega, constant = polya_gamma(eta, variance, self.row_weights)
-        precision = self._precision(classes)
-        if self.full:
-            grams = _updates.weighted_grams(design, omega, self._pairs_dtype)
-            matrices, logs = _updates.class_covariances(grams, self.prior, classes)
-            assert self.class_sums is not None
-            kappa = self.class_sums[classes].T  # X'(y - 1/2)
-            prior_part = precision(np.broadcast_to(self.prior.mean[:, None], mean.shape))
-            mean = (matrices @ (kappa + prior_part).T[:, :, None])[:, :, 0].T
-            self._store.matrices[classes] = matrices  # type: ignore[union-attr]
-            self._store.logs[classes] = logs  # type: ignore[union-attr]
-            quadratic = np.einsum("mb,bm->b", mean, (grams @ mean.T[:, :, None])[:, :, 0])
-            spread = np.einsum("bij,bij->b", grams, matrices)
-            linear = np.einsum("mb,mb->b", kappa, mean)
-        else:
-            sums = design.squares_transposed(omega)  # the Gram matrices' diagonals
-            if not self.newton:
-                mean, eta = self._cavi_mean(classes, mean, eta, omega, precision)
-            variances = 1.0 / (sums + self.precisions.diagonal(classes))
-            self._store.values[classes] = variances.T  # type: ignore[union-attr]
-            quadratic = np.einsum("nb,nb,nb->b", omega, eta, eta)
-            spread = np.einsum("mb,mb->b", sums, variances)
-            linear = _updates.signed_sums(eta, self.labels, self.row_weights, classes)
-        self.mean[classes] = mean.T
-        values = linear + constant - 0.5 * (quadratic + spread)
-        return self._part(classes, float(values.sum()), self._store)
-
-    def _cavi_mean(self, classes, mean, eta, omega, precision):
-        """The mean given q(omega) without an (M, M) matrix: mu + H^-1 gradient."""
-        signs = np.where(self.labels[:, None] == classes, 0.5, -0.5)
-        slope = self.row_weights[:, None] * signs - omega * eta
-        gradient = self.design.transposed(slope) - precision(mean - self.prior.mean[:, None])
-        solved = self._solve(classes, omega, gradient)
-        return mean + solved.step, eta + solved.scores
-
-    def _newton_steps(self, classes, mean, variance, n_steps: int):
-        """Up to `n_steps` Newton steps on the means of some classes; mean, scores and values."""
-        link, labels, design, row_weights = self.link, self.labels, self.design, self.row_weights
-        constant = _updates.constant_scores(design, mean)
-        eta = design.product(mean) if constant is None else constant
-        slope, curvature = np.empty_like(eta), np.empty(eta.shape, np.float32)
-        prior_mean = self.prior.mean[:, None]
-        for _ in range(n_steps):
-            values = link.terms(eta, variance, labels, row_weights, classes, slope, curvature)
-            precision = self._precision(classes)
-            pull = precision(mean - prior_mean)
-            penalties = 0.5 * np.einsum("mb,mb->b", mean - prior_mean, pull)
-            if constant is None or design.weighted:
-                gradient = design.transposed(slope) - pull
-            else:  # sparse rows, before anything was learnt
-                gradient = _updates.two_valued_transposed(design, slope, labels, classes) - pull
-            preconditioner = self.precisions.preconditioner(classes, curvature)
-            decrement = np.einsum("mb,mb->b", gradient, preconditioner(gradient))
-            first = np.maximum(self._first_decrement[classes], decrement)
-            self._first_decrement[classes] = first
-            if (decrement <= 2.0 * self._negligible).all():
-                if not link.has_row_variance and not self.prior.learnt:
-                    self._done[classes] = True
-                break
-            direction = _newton.conjugate_gradients(
-                design, curvature, precision, gradient, preconditioner,
-                _newton.forcing(decrement, first),
-            )  # fmt: skip
-            stepped = _newton.line_search(
-                lambda scores: link.values(scores, variance, labels, row_weights, classes),
-                functools.partial(_penalties, precision, prior_mean),
-                mean, eta, direction, values - penalties,
-                np.einsum("mb,mb->b", gradient, direction.step),
-            )  # fmt: skip
-            new_penalties = _penalties(precision, prior_mean, stepped.mean)
-            values = values - penalties + stepped.gain + new_penalties
-            mean, eta, constant = stepped.mean, stepped.scores, None
-        return mean, eta, values
-
-    def _best_likelihood(self, classes: np.ndarray) -> float:
-        eta = self.design.product(self.mean[classes].T)
-        variance = self._row_variances(classes) if self.link.has_row_variance else None
-        values = self.link.values(eta, variance, self.labels, self.row_weights, classes)
-        if self.link.has_row_variance:
-            return float(values.sum())
-        return float((values - 0.5 * self._variance_cost(classes)).sum())
-
-    # Inside
-
-    def _part(self, classes, likelihood: float, covariance: Covariance | None = None) -> _Part:
-        covariance = covariance or self.covariance
-        log_determinants = np.broadcast_to(covariance.log_determinants(classes), len(classes))
-        entropy = 0.5 * float(log_determinants.sum() + len(classes) * self.design.n_columns)
-        absorbed = self.prior.absorb(classes, self.mean[classes], covariance)
-        return _Part(likelihood, entropy, absorbed)
-
-    def _variance_cost(self, classes: np.ndarray) -> np.ndarray:
-        """sum_i s_i x_i' Sigma_k x_i = tr(X'SX Sigma_k), (B,)."""
-        gram = self.precisions.gram if self.full else self.precisions.gram_diagonal
-        return np.broadcast_to(self.covariance.traces(gram, classes), len(classes))
-
-    def _row_variances(self, classes: np.ndarray) -> np.ndarray:
-        variance = self.covariance.row_variances(self.design, classes)
-        return np.ascontiguousarray(np.broadcast_to(variance, (self.design.n, len(classes))))
-
-    def _precision(self, classes: np.ndarray) -> _newton.Precision:
-        return _newton.precision_product(self.prior.precision(classes), self.prior.is_matrix)
-
-    def _solve(self, classes, weights, right) -> _newton.Direction:
-        curvature = self.row_weights[:, None] if weights is None else weights
-        curvature = np.broadcast_to(curvature, (self.design.n, len(classes)))
-        preconditioner = self.precisions.preconditioner(classes, curvature)
-        tolerances = np.full(len(classes), 1e-10)
-        return _newton.conjugate_gradients(
-            self.design, weights, self._precision(classes), right, preconditioner, tolerances
+    def why_no_batches(self, prior: Prior) -> str | None:
+        if not prior.learnt:
+            return None
+        return (
+            f"partial_fit supports the GaussianPrior and not prior={prior!r}, whose scales are "
+            "learnt from all rows; use fit"
         )
 
-    def _map(self, function: Callable[[np.ndarray], Any]) -> list[Any]:
-        """The function of every block, by threads over blocks."""
-        return list(_in_threads(function, self.blocks, self.settings.n_threads))
+    def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
+        """One natural-gradient step; `elbo` is then an estimate from the batch."""
+        X, labels, row_weights = task.sample
+        design = Design(X, task.fit_intercept, row_weights)
+        stream = self._stream(task, design.n_columns, last)
+        began = time.perf_counter()
+        elbo = stream.step(design, labels, self.total_rows)
+        history = History([] if last is None else last.history)
+        seconds = (history[-1]["seconds"] if history else 0.0) + time.perf_counter() - began
+        history.append({"iteration": len(history) + 1, "seconds": seconds, "elbo": elbo})
+        n_rows = stream.rows_seen if self.total_rows is None else self.total_rows
+        assert stream.covariance is not None
+        posterior = self._weighed(stream.mean, stream.covariance, task, n_rows)
+        seen = Seen(stream.rows_seen, stream.n_steps)
+        return FittedPosterior(posterior, elbo, history, seen, stream)
 
-    def _start(self) -> np.ndarray:
-        mean = np.tile(self.prior.mean, (self.n_classes, 1))
-        if self.newton and self.design.intercept and not self.prior.mean.any():
-            counts = np.bincount(self.labels, self.row_weights, self.n_classes)
-            mean[:, -1] = self.link.score_of((counts + 0.5) / (self.design.total_weight + 1.0))
-        return mean
+    def _stream(self, task: Task, n_columns: int, last: FittedPosterior | None) -> Stream:
+        """What goes on from the last fit: its stream, or a new one from its posterior."""
+        if last is not None and not self._like(last.posterior):
+            raise ValueError(
+                "the last fit was by another method, link, covariance or kind of prior, which "
+                "partial_fit cannot go on from; start with a new estimator, "
+                "sklearn.base.clone(model)"
+            )
+        if last is not None and last.stream is not None:
+            stream: Stream = last.stream
+            return stream
+        prior = task.prior.bind(task.n_classes, n_columns, task.fit_intercept)
+        full, power = self.covariance == "full", float(self.step_power)
+        stream = Stream(prior, task.n_classes, self.link, full, power)
+        if last is not None:  # by `fit`, or from a file
+            q = last.posterior
+            stream.resume(q.mean, q.covariance_form, last.seen.rows, last.seen.steps)
+        return stream
 
-    def _needs_class_sums(self) -> bool:
-        return self.link.has_row_variance and self.full
+    def _like(self, q: GaussianPosterior) -> bool:
+        """Is a posterior one that steps on batches give?"""
+        form = q.covariance_form
+        return (
+            isinstance(q, BinaryPosterior)
+            and q.link == self.link
+            and form.diagonal == (self.covariance == "diagonal")
+            and form.shared != LINKS[self.link].has_row_variance
+        )
 
-    def _class_sums(self) -> np.ndarray:
-        """X'S(y_k - 1/2) of every class, (K, M) (E.2.7a): a sum over the rows of the class."""
-        where = (self.labels, np.arange(self.design.n))
-        shape = (self.n_classes, self.design.n)
-        indicator = scipy.sparse.csr_array((self.row_weights, where), shape=shape)
-        sums = indicator @ self.design.rows
-        dense = sums.toarray() if scipy.sparse.issparse(sums) else sums
-        return dense - 0.5 * self.design.sums()
+    def _weighed(
+        self, mean: Any, covariance: Covariance, task: Task, n_rows: float
+    ) -> BinaryPosterior:
+        """The posterior with the weight of its likelihoods, for so many rows."""
+        posterior = BinaryPosterior(
+            mean,
+            covariance,
+            intercept=task.fit_intercept,
+            classes=task.classes,
+            link=self.link,
+            likelihood=self.likelihood,
+            averaging_weight=0.0 if self.likelihood == "marginalised" else 1.0,
+        )
+        if self.likelihood == "average":
+            posterior.averaging_weight = averaging_weight(
+                posterior, *task.sample, task.random_state, int(self.n_draws), n_rows
+            )
+        return posterior
 
-    def _storage(self) -> ClassFull | ClassDiagonal:
-        m = self.design.n_columns
-        if self.full:
-            store = ClassFull(np.empty((self.n_classes, m, m)), np.empty(self.n_classes))
-            store.pairs_dtype = self._pairs_dtype
-            return store
-        return ClassDiagonal(np.empty((self.n_classes, m)))
+    # Memory
 
+    def memory_needed(
+        self, sizes: Sizes, dtype: Any, prior: Prior, *, fit_intercept: bool, n_threads: int
+    ) -> int:
+        stored = sizes.n_values + sizes.n_rows * fit_intercept if sizes.sparse else None
+        return _binary_memory.forecast(
+            sizes.n_rows,
+            sizes.n_features + fit_intercept,
+            sizes.n_classes,
+            stored=stored,
+            full=self.covariance == "full",
+            row_variances=LINKS[self.link].has_row_variance,
+            sharing=prior.sharing,
+            n_threads=n_threads,
+        )
 
-def _penalties(
-    precision: _newton.Precision, prior_mean: np.ndarray, mean: np.ndarray
-) -> np.ndarray:
-    deviation = mean - prior_mean
-    return 0.5 * np.einsum("mb,mb->b", deviation, precision(deviation))
-
-
-def _in_threads(function: Callable, items: Sequence, n_threads: int) -> Iterable:
-    if n_threads == 1 or len(items) == 1:
-        return map(function, items)
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, items))
+    def memory_remedy(self, prior: Prior) -> str:
+        if self.covariance == "diagonal":
+            return "fit fewer classes or features, or lower n_threads"
+        remedy = "set covariance='diagonal' of the method"
+        if prior.sharing == "coordinate" and not LINKS[self.link].has_row_variance:
+            return f"this prior needs a covariance matrix for each class; {remedy}"
+        return remedy

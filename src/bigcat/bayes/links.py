@@ -31,13 +31,27 @@ class Probit:
     has_row_variance: ClassVar[bool] = False
 
     @staticmethod
-    def terms(eta, variance, labels, weights, classes, slope, curvature) -> np.ndarray:
+    def terms(
+        eta: np.ndarray,
+        variance: np.ndarray | None,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        classes: np.ndarray,
+        slope: np.ndarray,
+        curvature: np.ndarray,
+    ) -> np.ndarray:
         value = np.zeros(eta.shape[1])
         binary_links.probit_terms(eta, labels, weights, classes, value, slope, curvature)
         return value
 
     @staticmethod
-    def values(eta, variance, labels, weights, classes) -> np.ndarray:
+    def values(
+        eta: np.ndarray,
+        variance: np.ndarray | None,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        classes: np.ndarray,
+    ) -> np.ndarray:
         value = np.zeros(eta.shape[1])
         binary_links.probit_values(eta, labels, weights, classes, value)
         return value
@@ -71,13 +85,27 @@ class Logit:
     has_row_variance: ClassVar[bool] = True
 
     @staticmethod
-    def terms(eta, variance, labels, weights, classes, slope, curvature) -> np.ndarray:
+    def terms(
+        eta: np.ndarray,
+        variance: np.ndarray | None,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        classes: np.ndarray,
+        slope: np.ndarray,
+        curvature: np.ndarray,
+    ) -> np.ndarray:
         value = np.zeros(eta.shape[1])
         binary_links.logit_terms(eta, variance, labels, weights, classes, value, slope, curvature)
         return value
 
     @staticmethod
-    def values(eta, variance, labels, weights, classes) -> np.ndarray:
+    def values(
+        eta: np.ndarray,
+        variance: np.ndarray | None,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        classes: np.ndarray,
+    ) -> np.ndarray:
         value = np.zeros(eta.shape[1])
         binary_links.logit_values(eta, variance, labels, weights, classes, value)
         return value

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from bigcat import probabilities
 from bigcat.bayes._design import Design
-from bigcat.bayes.covariance import ClassDiagonal, Covariance, Spectral
-from bigcat.bayes.likelihoods import log_probabilities
-from bigcat.bayes.links import LINKS
+from bigcat.bayes.covariance import Covariance
+from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 
 #: Scores held at a time.
 BLOCK = 1 << 21
+#: How a posterior makes probabilities: at its mean, or averaged over it.
+HOW = ("plug-in", "averaged")
 
 
 class GaussianPosterior(ABC):
@@ -29,7 +29,18 @@ class GaussianPosterior(ABC):
     scale : array of shape (n_classes, M)
         Standard deviations.
     classes : array of shape (n_classes,)
+    covariance_form : Covariance
+        Covariances in the form that holds them; `covariance` gives the array.
+    noise : Noise or None
+        Of the scores, where the model has one.
+    averaging_weight : float or None
+        Weight of the conditioned likelihood, where there are two.
     """
+
+    #: What model files call it.
+    kind: ClassVar[str]
+    noise: Noise | None = None
+    averaging_weight: float | None = None
 
     def __init__(
         self, mean: np.ndarray, covariance: Covariance, *, intercept: bool, classes: np.ndarray
@@ -37,7 +48,25 @@ class GaussianPosterior(ABC):
         self.mean = mean
         self.intercept = intercept
         self.classes = classes
-        self._covariance = covariance
+        self.covariance_form = covariance
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What it holds beside arrays, labels and the noise, as plain values."""
+
+    @classmethod
+    @abstractmethod
+    def of_facts(
+        cls,
+        mean: np.ndarray,
+        covariance: Covariance,
+        *,
+        intercept: bool,
+        classes: np.ndarray,
+        noise: Noise | None,
+        facts: Mapping[str, Any],
+    ) -> Self:
+        """The posterior with these `facts`."""
 
     @property
     def n_classes(self) -> int:
@@ -48,23 +77,18 @@ class GaussianPosterior(ABC):
         """In its smallest form.
 
         Full: (M, M) where all classes share it (probit), (n_classes, M, M) else.  Diagonal: the
-        variances, (M,) or (n_classes, M).  With a scale a class (`HierarchicalPrior(per="class")`)
+        variances, (M,) or (n_classes, M).  With a scale per class (`HierarchicalPrior("class")`)
         classes share eigenvectors; this property then makes all the matrices, `covariance_of` one.
         """
-        return self._covariance.array()
+        return self.covariance_form.array()
 
     def covariance_of(self, k: int) -> np.ndarray:
         """The (M, M) covariance matrix of class number `k`."""
-        covariance = self._covariance
-        if isinstance(covariance, Spectral):
-            return (covariance.basis * covariance.spectra[k]) @ covariance.basis.T
-        array = covariance.array()
-        own = array if covariance.shared else array[k]
-        return np.diag(own) if covariance.diagonal else own
+        return self.covariance_form.matrix_of(k)
 
     def variances(self) -> np.ndarray:
         """Variances of the weights, (n_classes, M), or (1, M) where all classes share them."""
-        return self._covariance.variances(slice(0, self.n_classes))
+        return self.covariance_form.variances(slice(0, self.n_classes))
 
     @property
     def scale(self) -> np.ndarray:
@@ -76,7 +100,7 @@ class GaussianPosterior(ABC):
         """Draws of all weights, (n, n_classes, M)."""
         rng = _rng(random_state)
         noise = rng.standard_normal((n, *self.mean.shape))
-        return self.mean + self._covariance.colour(noise, slice(0, self.n_classes))
+        return self.mean + self.covariance_form.colour(noise, slice(0, self.n_classes))
 
     def predict_interval(
         self,
@@ -128,6 +152,30 @@ class GaussianPosterior(ABC):
             dims={"weights": ["class", "feature"]},
         )
 
+    # Predictions for checked rows, classes by number.  `how` is one of `HOW`.
+
+    def best(self, X: Any, how: str) -> np.ndarray:
+        """The most probable class of each row, (n,)."""
+        found = [margins.argmax(axis=1) for _, margins in self.margin_blocks(X, how)]
+        return np.concatenate(found)
+
+    def log_proba(self, X: Any, how: str) -> np.ndarray:
+        """Log-probabilities of all classes, (n, n_classes)."""
+        return np.concatenate([self.of_margins(m, how) for _, m in self.margin_blocks(X, how)])
+
+    def log_proba_of(self, X: Any, labels: np.ndarray, how: str) -> np.ndarray:
+        """Log-probability of one class of each row, (n,)."""
+        out = np.empty(len(labels))
+        for rows, margins in self.margin_blocks(X, how):
+            own = labels[rows]
+            out[rows] = self.of_margins(margins, how)[np.arange(len(own)), own]
+        return out
+
+    def top_k(self, X: Any, k: int, how: str) -> tuple[np.ndarray, np.ndarray]:
+        """The `k` most probable classes of each row, best first, and their log-probabilities."""
+        check_k(k, self.n_classes)
+        return top_k(self.margin_blocks(X, how), lambda m: self.of_margins(m, how), int(k))
+
     # Scores
 
     def score_blocks(
@@ -144,113 +192,23 @@ class GaussianPosterior(ABC):
             eta = design.product(weights)
             spread = np.empty((design.n, 0))
             if variances:
-                spread = self._covariance.row_variances(design, everyone)
+                spread = self.covariance_form.row_variances(design, everyone)
             for first in range(0, design.n, step):
                 part = slice(first, min(first + step, design.n))
                 rows = slice(start + part.start, start + part.stop)
                 yield rows, eta[part], spread[part]
 
     @abstractmethod
-    def margin_blocks(self, X: Any, posterior: str) -> Iterator[tuple[slice, np.ndarray]]:
+    def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, margins), where margins are in the order of the class probabilities."""
 
     @abstractmethod
     def log_probabilities(self, margins: np.ndarray) -> np.ndarray:
         """Log-probabilities of all classes at given scores, (..., n_classes)."""
 
-    def of_margins(self, margins: np.ndarray, posterior: str) -> np.ndarray:
+    def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
         """Log-probabilities of what `margin_blocks` yields."""
         return self.log_probabilities(margins)
-
-
-class Posterior(GaussianPosterior):
-    """Posterior of independent binary regressions.
-
-    Attributes
-    ----------
-    mean, scale, classes : as in `GaussianPosterior`
-    link, likelihood : str
-    averaging_weight : float
-        Weight of the conditioned likelihood.
-    """
-
-    def __init__(
-        self,
-        mean: np.ndarray,
-        covariance: Covariance,
-        *,
-        intercept: bool,
-        link: str,
-        likelihood: str,
-        classes: np.ndarray,
-        averaging_weight: float = 1.0,
-    ) -> None:
-        super().__init__(mean, covariance, intercept=intercept, classes=classes)
-        self.link = link
-        self.likelihood = likelihood
-        self.averaging_weight = averaging_weight
-
-    def margin_blocks(self, X: Any, posterior: str) -> Iterator[tuple[slice, np.ndarray]]:
-        """(rows, margins): the scores of the mean, or such that H(margin) = E_q[H(score)]."""
-        averaged = posterior == "averaged"
-        for rows, eta, variance in self.score_blocks(X, variances=averaged):
-            yield rows, LINKS[self.link].averaged(eta, variance) if averaged else eta
-
-    def log_probabilities(self, margins: np.ndarray) -> np.ndarray:
-        return log_probabilities(self.link, self.likelihood, margins, self.averaging_weight)
-
-
-class NoisePosterior(GaussianPosterior):
-    """Posterior of the weights of y = argmax_k w_k . x + b_k + noise_k, independent weights.
-
-    Attributes
-    ----------
-    mean, scale, classes : as in `GaussianPosterior`
-    noise : Noise
-    n_draws : int
-        Draws of scores for averaged probabilities.
-    """
-
-    def __init__(
-        self,
-        mean: np.ndarray,
-        variances: np.ndarray,
-        *,
-        intercept: bool,
-        noise: Noise,
-        classes: np.ndarray,
-        n_draws: int = 100,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(mean, ClassDiagonal(variances), intercept=intercept, classes=classes)
-        self.noise = noise
-        self.n_draws = n_draws
-        self._seed = seed
-
-    def margin_blocks(self, X: Any, posterior: str) -> Iterator[tuple[slice, np.ndarray]]:
-        """(rows, scores of the mean), or (rows, log of the probabilities' mean over draws).
-
-        All rows share one set of standard normal numbers, n_draws for each class, so a row's
-        answer depends neither on the other rows nor on the blocks.
-        """
-        averaged = posterior == "averaged"
-        for rows, eta, variance in self.score_blocks(X, variances=averaged):
-            yield rows, self._averaged(eta, np.sqrt(variance)) if averaged else eta
-
-    def _averaged(self, eta: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        rng = np.random.RandomState(self._seed)
-        total = np.full(eta.shape, -np.inf)
-        for _ in range(self.n_draws):
-            draw = eta + deviations * rng.standard_normal(self.n_classes)
-            np.logaddexp(total, self.log_probabilities(draw), out=total)
-        return total - np.log(self.n_draws)
-
-    def log_probabilities(self, margins: np.ndarray) -> np.ndarray:
-        flat = margins.reshape(-1, self.n_classes)
-        return probabilities.log_probabilities(self.noise, flat).reshape(margins.shape)
-
-    def of_margins(self, margins: np.ndarray, posterior: str) -> np.ndarray:
-        return margins if posterior == "averaged" else self.log_probabilities(margins)
 
 
 def _rng(random_state: Any) -> np.random.RandomState:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,8 @@ from scipy.special import digamma
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes._prior_arrays import check_positive, full_mean, full_precision, precision_of
 from bigcat.bayes.covariance import Covariance
+from bigcat.part import Part
+from bigcat.training.checks import check_choice
 
 Block = Any  # a slice or an array of class numbers
 Sharing = Literal["shared", "class", "coordinate"]
@@ -66,11 +68,33 @@ class PriorState(ABC):
         raise TypeError(f"{type(self).__name__} has no scale a class")
 
 
+@dataclass(frozen=True, repr=False)
+class Prior(Part, ABC):
+    """What every prior declares."""
+
+    name: ClassVar[str]
+    #: Are its scales learnt from all rows?
+    learnt: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def sharing(self) -> Sharing:
+        """Which precisions classes share: that of its states."""
+
+    @abstractmethod
+    def bind(self, n_classes: int, n_columns: int, intercept: bool) -> PriorState:
+        """The state of the prior for a problem."""
+
+    def one_scale(self) -> tuple[float, float] | None:
+        """Standard deviations of weights and of intercepts, if these and means of 0 are all."""
+        return None
+
+
 # Gaussian
 
 
-@dataclass(frozen=True)
-class GaussianPrior:
+@dataclass(frozen=True, repr=False)
+class GaussianPrior(Prior):
     """Independent weights of each class, beta_k ~ N(mean, precision^-1), the same for all classes.
 
     Parameters
@@ -91,14 +115,35 @@ class GaussianPrior:
     [0.25, 0.25, 0.01]
     """
 
+    name: ClassVar[str] = "gaussian"
+
     mean: float | ArrayLike = 0.0
     scale: float = 1.0
     precision: float | ArrayLike | None = None
     intercept_scale: float | None = None
 
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+        if self.intercept_scale is not None:
+            check_positive("intercept_scale", self.intercept_scale)
+        if np.ndim(self.mean) == 0:  # arrays have to fit the data: `bind` checks them
+            full_mean(self.mean, 1, False)
+        if self.precision is not None and np.ndim(self.precision) == 0:
+            full_precision(self.precision, 1, False, 0.0)
+
+    @property
+    def sharing(self) -> Sharing:
+        return "shared"
+
+    def one_scale(self) -> tuple[float, float] | None:
+        if np.any(np.asarray(self.mean) != 0.0) or np.ndim(self.precision) > 0:  # type: ignore[arg-type]
+            return None
+        scale = self.scale if self.precision is None else float(self.precision) ** -0.5  # type: ignore[arg-type]
+        own = self.intercept_scale
+        return float(scale), float(scale if own is None else own)
+
     def bind(self, n_classes: int, n_columns: int, intercept: bool) -> GaussianState:
         """The state of the prior for a problem."""
-        check_positive("scale", self.scale)
         precision = 1.0 / self.scale**2 if self.precision is None else self.precision
         free = 0.0 if self.intercept_scale is None else precision_of(self.intercept_scale)
         matrix = full_precision(precision, n_columns, intercept, free)
@@ -117,10 +162,10 @@ class GaussianState(PriorState):
         else:
             self.log_determinant = np.linalg.slogdet(precision)[1]
 
-    def precision(self, block):
+    def precision(self, block: Block) -> np.ndarray:
         return self.matrix[:, None] if self.matrix.ndim == 1 else self.matrix
 
-    def absorb(self, block, mean, covariance):
+    def absorb(self, block: Block, mean: np.ndarray, covariance: Covariance) -> Any:
         deviation = mean - self.mean
         if self.matrix.ndim == 1:
             squares = np.einsum("bm,m,bm->", deviation, self.matrix, deviation)
@@ -129,15 +174,15 @@ class GaussianState(PriorState):
         traces = np.broadcast_to(covariance.traces(self.matrix, block), len(mean)).sum()
         return 0.5 * (len(mean) * self.log_determinant - squares - traces)
 
-    def energy(self, absorbed):
+    def energy(self, absorbed: Sequence[Any]) -> float:
         return float(sum(absorbed))
 
 
 # A learnt scale
 
 
-@dataclass(frozen=True)
-class HierarchicalPrior:
+@dataclass(frozen=True, repr=False)
+class HierarchicalPrior(Prior):
     """Weights with a learnt precision: beta_mk ~ N(0, 1/tau), tau ~ Gamma(shape, rate).
 
     Parameters
@@ -157,17 +202,25 @@ class HierarchicalPrior:
     'class'
     """
 
+    name: ClassVar[str] = "hierarchical"
+    learnt: ClassVar[bool] = True
+
     per: str = "feature"
     shape: float = 0.5
     rate: float = 0.5
     intercept_scale: float = 10.0
 
+    def __post_init__(self) -> None:
+        check_choice("per", self.per, ("feature", "class"))
+        for name in ("shape", "rate", "intercept_scale"):
+            check_positive(name, getattr(self, name))
+
+    @property
+    def sharing(self) -> Sharing:
+        return "shared" if self.per == "feature" else "class"
+
     def bind(self, n_classes: int, n_columns: int, intercept: bool) -> PriorState:
         """The state of the prior for a problem."""
-        if self.per not in ("feature", "class"):
-            raise ValueError(f"per={self.per!r} is not known; choose 'feature' or 'class'")
-        for name in ("shape", "rate"):
-            check_positive(name, getattr(self, name))
         kind = FeatureScaleState if self.per == "feature" else ClassScaleState
         return kind(self, n_classes, n_columns, intercept)
 
@@ -206,7 +259,7 @@ class FeatureScaleState(_LearntState):
 
     sharing: Sharing = "shared"
 
-    def __init__(self, prior, n_classes, n_columns, intercept):
+    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
         super().__init__(prior, n_classes, n_columns, intercept)
         self.rate = np.full(self.n_learnt, prior.shape + 0.5 * n_classes)  # E[tau] = 1 to begin
 
@@ -214,14 +267,14 @@ class FeatureScaleState(_LearntState):
     def shape(self) -> float:
         return self.prior.shape + 0.5 * self.n_classes
 
-    def precision(self, block):
+    def precision(self, block: Block) -> np.ndarray:
         return self._column((self.shape / self.rate)[:, None])
 
-    def absorb(self, block, mean, covariance):
+    def absorb(self, block: Block, mean: np.ndarray, covariance: Covariance) -> Any:
         moments = self._moments(block, mean, covariance)
         return moments[:, : self.n_learnt].sum(axis=0), self._intercept_energy(moments)
 
-    def energy(self, absorbed):
+    def energy(self, absorbed: Sequence[Any]) -> float:
         squares = np.sum([s for s, _ in absorbed], axis=0)
         self.rate = self.prior.rate + 0.5 * squares
         expected, log_expected = self.shape / self.rate, digamma(self.shape) - np.log(self.rate)
@@ -235,19 +288,19 @@ class ClassScaleState(_LearntState):
 
     sharing: Sharing = "class"
 
-    def __init__(self, prior, n_classes, n_columns, intercept):
+    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
         super().__init__(prior, n_classes, n_columns, intercept)
         self.shape = prior.shape + 0.5 * self.n_learnt
         self.rate = np.full(n_classes, self.shape)
 
-    def scales(self):
+    def scales(self) -> np.ndarray:
         return self.shape / self.rate
 
-    def precision(self, block):
+    def precision(self, block: Block) -> np.ndarray:
         taus = self.shape / self.rate[block]
         return self._column(np.broadcast_to(taus, (self.n_learnt, len(taus))))
 
-    def absorb(self, block, mean, covariance):
+    def absorb(self, block: Block, mean: np.ndarray, covariance: Covariance) -> Any:
         moments = self._moments(block, mean, covariance)
         squares = moments[:, : self.n_learnt].sum(axis=1)
         self.rate[block] = rate = self.prior.rate + 0.5 * squares
@@ -256,15 +309,15 @@ class ClassScaleState(_LearntState):
         hyper = gamma_terms(self.prior.shape, self.prior.rate, self.shape, rate).sum()
         return weights + hyper + self._intercept_energy(moments)
 
-    def energy(self, absorbed):
+    def energy(self, absorbed: Sequence[Any]) -> float:
         return float(sum(absorbed))
 
 
 # Variable selection
 
 
-@dataclass(frozen=True)
-class HorseshoePrior:
+@dataclass(frozen=True, repr=False)
+class HorseshoePrior(Prior):
     """Most weights near zero, a few left alone (Carvalho, Polson and Scott, 2010).
 
     beta_mk ~ N(0, lambda_mk^2 tau_k^2) with half-Cauchy lambda_mk and tau_k, tau_k of scale
@@ -286,12 +339,22 @@ class HorseshoePrior:
     (4, 2)
     """
 
+    name: ClassVar[str] = "horseshoe"
+    learnt: ClassVar[bool] = True
+
     global_scale: float = 1.0
     intercept_scale: float = 10.0
 
+    def __post_init__(self) -> None:
+        for name in ("global_scale", "intercept_scale"):
+            check_positive(name, getattr(self, name))
+
+    @property
+    def sharing(self) -> Sharing:
+        return "coordinate"
+
     def bind(self, n_classes: int, n_columns: int, intercept: bool) -> PriorState:
         """The state of the prior for a problem."""
-        check_positive("global_scale", self.global_scale)
         return HorseshoeState(self, n_classes, n_columns, intercept)
 
 
@@ -301,7 +364,7 @@ class HorseshoeState(_LearntState):
 
     sharing: Sharing = "coordinate"
 
-    def __init__(self, prior, n_classes, n_columns, intercept):
+    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
         super().__init__(prior, n_classes, n_columns, intercept)
         self.local_rate = np.ones((n_classes, self.n_learnt))
         self.local_mixing_rate = np.full((n_classes, self.n_learnt), 2.0)
@@ -309,11 +372,11 @@ class HorseshoeState(_LearntState):
         self.global_rate = np.full(n_classes, self.global_shape)
         self.global_mixing_rate = 1.0 / prior.global_scale**2 + np.ones(n_classes)
 
-    def precision(self, block):
+    def precision(self, block: Block) -> np.ndarray:
         taus = self.global_shape / self.global_rate[block]
         return self._column(taus / self.local_rate[block].T)
 
-    def absorb(self, block, mean, covariance):
+    def absorb(self, block: Block, mean: np.ndarray, covariance: Covariance) -> Any:
         moments = self._moments(block, mean, covariance)
         squares = moments[:, : self.n_learnt]
         tau = self.global_shape / self.global_rate[block]
@@ -338,5 +401,31 @@ class HorseshoeState(_LearntState):
         )
         return weights + hyper + self._intercept_energy(moments)
 
-    def energy(self, absorbed):
+    def energy(self, absorbed: Sequence[Any]) -> float:
         return float(sum(absorbed))
+
+
+#: Priors by class, for model files; and by the name that stands for one at its defaults.
+PRIORS: dict[str, type[Prior]] = {
+    kind.__name__: kind for kind in (GaussianPrior, HierarchicalPrior, HorseshoePrior)
+}
+NAMED: dict[str, type[Prior]] = {kind.name: kind for kind in PRIORS.values()}
+
+
+def resolve_prior(prior: str | Prior) -> Prior:
+    """The prior of that name, or the object itself.
+
+    Examples
+    --------
+    >>> from bigcat.bayes.priors import resolve_prior
+    >>> resolve_prior("horseshoe")
+    HorseshoePrior()
+    """
+    if isinstance(prior, Prior):
+        return prior
+    if not isinstance(prior, str) or prior not in NAMED:
+        raise ValueError(
+            f"prior={prior!r} is not known; choose one of {', '.join(map(repr, NAMED))}, or give "
+            "a prior of bigcat.bayes"
+        )
+    return NAMED[prior]()

@@ -19,6 +19,7 @@ import numpy as np
 
 from bigcat.bayes import _updates
 from bigcat.bayes._design import Design
+from bigcat.bayes.binary_fit import class_blocks
 from bigcat.bayes.covariance import (
     ClassDiagonal,
     ClassFull,
@@ -27,7 +28,6 @@ from bigcat.bayes.covariance import (
     SharedFull,
     symmetric_inverses,
 )
-from bigcat.bayes.independent_binary import class_blocks
 from bigcat.bayes.links import LINKS, polya_gamma
 from bigcat.bayes.priors import PriorState
 
@@ -35,7 +35,9 @@ from bigcat.bayes.priors import PriorState
 class Stream:
     """The state between batches: what is saved with an estimator after `partial_fit`."""
 
-    def __init__(self, prior: PriorState, n_classes: int, link: str, full: bool, power: float):
+    def __init__(
+        self, prior: PriorState, n_classes: int, link: str, full: bool, power: float
+    ) -> None:
         if prior.learnt:
             raise ValueError(
                 "partial_fit supports the GaussianPrior only; use fit for priors with learnt scales"
@@ -94,7 +96,7 @@ class Stream:
             shape = (self.n_classes, m, m) if self.full else (self.n_classes, m)
             self.precision = np.zeros(shape)
 
-    def _estimate_and_step(self, design, labels, classes) -> float:
+    def _estimate_and_step(self, design: Design, labels: np.ndarray, classes: np.ndarray) -> float:
         assert self.covariance is not None
         mean = np.ascontiguousarray(self.mean[classes].T)
         eta = design.product(mean)
@@ -121,7 +123,14 @@ class Stream:
             self._step_diagonal(design, classes, mean, gradient, curvature, weights)
         return float(self.scale * likelihood + entropy + energy)
 
-    def _step_full(self, design, classes, mean, gradient, weights) -> None:
+    def _step_full(
+        self,
+        design: Design,
+        classes: np.ndarray,
+        mean: np.ndarray,
+        gradient: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
         """(1 - r) L mu + r (L* mu + gradient), L* the batch's precision, is the new L mu."""
         rate, prior = self.rate, self.prior
         if weights is None:  # one precision for all classes: `_finish` divides by it
@@ -143,7 +152,15 @@ class Stream:
         self.precision[classes] = mixed
         self.mean[classes] = np.linalg.solve(mixed, new)[:, :, 0]
 
-    def _step_diagonal(self, design, classes, mean, gradient, curvature, weights) -> None:
+    def _step_diagonal(
+        self,
+        design: Design,
+        classes: np.ndarray,
+        mean: np.ndarray,
+        gradient: np.ndarray,
+        curvature: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
         rate, prior = self.rate, self.prior
         own = prior.precision(classes)
         own = np.diag(own)[:, None] if prior.is_matrix else own

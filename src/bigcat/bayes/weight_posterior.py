@@ -27,66 +27,73 @@ every row, at a cost that does not depend on the number of classes.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from bigcat.bounds import AugmentReduce
+from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
 from bigcat.kernels.posterior import Clock, Gaussians, settle, train_rows
-from bigcat.noise import Noise
-from bigcat.numerics import random as _random
+from bigcat.numerics.random import new_state
 from bigcat.probabilities import score_scale
 from bigcat.rows import Problem, class_major, is_sparse, squared_columns, weights_shape
+from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import DivergedError
+from bigcat.training import progress as _progress
+from bigcat.training.history import History
+from bigcat.training.loop import run_epochs
+from bigcat.training.record import Record
+from bigcat.training.stopping import Never, StoppingRule
 from bigcat.verbs import rate
 
 __all__ = ["WeightPosterior", "fit_weight_posterior"]
 
 #: Coordinates that one kernel call visits: a fraction of a second, for Ctrl-C.
 CHUNK_COORDINATES = 1 << 23
-#: Solvers whose steps are by coordinate and leave the rows' local parameters to the bound.
-SOLVERS = ("adagrad", "adaptive", "sgd")
+#: Stamps of visits are int32; after so many rows all weights are brought up to now.
+MOST_STAMPS = 1 << 30
+
+#: Says how good means of weights and intercepts are, by rows that are not in the problem.
+Judge = Callable[[np.ndarray, np.ndarray], float]
 
 
-def _check_parts(parts: Parts) -> Any:
-    """The bound's tag, or an error that says what would do."""
+def bound_tag(parts: Parts) -> Any:
+    """The bound as kernels see it, or an error that says what would do."""
     bound, solver = parts.bound, parts.solver
-    if not isinstance(bound, AugmentReduce):
+    if not bound.has_expectation:
+        names = " or ".join(repr(name) for name, kind in BOUNDS.items() if kind.has_expectation)
         raise ValueError(
-            f"a posterior over the weights needs the augment-reduce bound, not {bound.name!r}"
+            f"a posterior over the weights needs the bound {names}, not {bound.name!r}"
         )
-    if solver.name not in SOLVERS:
+    if not solver.moves_posteriors:
+        names = ", ".join(repr(name) for name, kind in SOLVERS.items() if kind.moves_posteriors)
         raise ValueError(
             f"solver {solver.name!r} cannot move a posterior over the weights; choose one of "
-            f"{', '.join(map(repr, SOLVERS))}"
+            f"{names}"
         )
     # A Gaussian q(e) adds up with Gaussian scores; draws of either are not needed.
-    return replace(bound, expectation="quadrature", variational="gaussian").lower(parts.noise)
+    options: dict[str, Any] = {"expectation": "quadrature", "variational": "gaussian"}
+    return replace(bound, **options).lower(parts.noise)
 
 
 # Where a fit starts.
 
 
-def _start_scale(noise: Noise, n_classes: int) -> float:
-    """Scores that give probabilities p are about this times log p."""
-    return score_scale(noise, n_classes)
-
-
-def _new_gaussians(mean, information, scale: float | None, has_state: bool) -> Gaussians:
+def _new_gaussians(
+    mean: np.ndarray, information: np.ndarray, scale: float | None, has_state: bool
+) -> Gaussians:
+    """Of standard deviation `scale` a priori; points where that is None or infinite."""
     mean, information = mean.ravel(), information.ravel()
     point = scale is None or scale == math.inf
-    precision = 0.0 if point else float(scale) ** -2.0  # type: ignore[arg-type]
+    precision = 0.0 if scale is None or point else float(scale) ** -2.0
     state = np.zeros(len(mean) if has_state else 0, mean.dtype)
     seen = np.full(len(mean), -1, np.int32)
     return Gaussians(mean, information, state, seen, precision, math.inf if point else precision)
 
 
-class _Start:
+class Start:
     """Class frequencies, and q and the local parameters for them.
 
     At the frequencies f_k the softmax bound has the expected curvature sum_n 2 f_k (1 - f_k) x^2,
@@ -94,12 +101,18 @@ class _Start:
     start with the variance of the prior, which may be huge, nor wait for the data to shrink it.
     """
 
-    def __init__(self, problem: Problem, parts: Parts, prior_scale, intercept_scale) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        parts: Parts,
+        prior_scale: float,
+        intercept_scale: float | None,
+    ) -> None:
         p, noise = problem, parts.noise
         dtype = p.rows.values.dtype
         sums = np.bincount(p.labels, p.row_weights, p.n_classes) + 0.5
         frequencies = sums / sums.sum()
-        scale = _start_scale(noise, p.n_classes)
+        scale = score_scale(noise, p.n_classes)
         logs = np.log(frequencies) * scale
         curvature = 2.0 * frequencies * (1.0 - frequencies) / scale**2
         squares = squared_columns(p.rows, p.n_features, p.row_weights)
@@ -125,14 +138,16 @@ class _Start:
         """Local parameters of a row with mean squares as features, for each label."""
         bound = parts.bound
         if not parts.noise.softmax:
-            bound = replace(bound, variational="gaussian")  # type: ignore[call-arg]
-            return bound.initial_local(parts.noise, intercept)
+            gaussian: dict[str, Any] = {"variational": "gaussian"}
+            return replace(bound, **gaussian).initial_local(parts.noise, intercept)
         table = bound.initial_local(parts.noise, intercept + 0.5 * variance)
         table[:, 0] += variance
         return table
 
 
-def _squared_scores(q: Gaussians, shape, feature_major: bool, squares: np.ndarray) -> np.ndarray:
+def _squared_scores(
+    q: Gaussians, shape: tuple[int, int], feature_major: bool, squares: np.ndarray
+) -> np.ndarray:
     """sum_j squares_j V_kj for every class, one major row at a time."""
     information = q.information.reshape(shape)
     if not feature_major:
@@ -166,33 +181,25 @@ class WeightPosterior:
         Means and standard deviations.
     intercept_mean, intercept_scale : (n_classes,) arrays
         Standard deviations of 0 say that the intercepts are point estimates.
-    history : list of dict
-        One row an epoch: ``epoch, seconds, compile_seconds, elbo, expected_bound, kl,
-        validation_log_likelihood``, the last four a row of data.  `elbo` is unbiased over classes;
-        `kl` and so `elbo` are NaN in epochs without a pass over all weights.
+    elbo : float
+        In nats, of all rows together, as last estimated.
+    history : History
+        One row per epoch: ``epoch, seconds, compile_seconds, elbo, expected_bound, kl,
+        validation_log_likelihood``, the last four per row of data.  `elbo` is unbiased over
+        classes; `kl` and so `elbo` are NaN in epochs without a pass over all weights.
     """
 
     mean: np.ndarray
     scale: np.ndarray
     intercept_mean: np.ndarray
     intercept_scale: np.ndarray
-    history: list[dict[str, float]]
+    elbo: float = math.nan
+    history: History = field(default_factory=History)
 
-    def score_moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Means and variances of the scores, (n, n_classes) each: for blocks of rows."""
-        squares = X.multiply(X) if scipy.sparse.issparse(X) else np.square(X)
-        means = np.asarray(X @ self.mean.T) + self.intercept_mean
-        variances = np.asarray(squares @ np.square(self.scale).T) + np.square(self.intercept_scale)
-        return means, variances
-
-    def sample_scores(self, X: Any, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw scores of a block of rows, (n, n_rows, n_classes).
-
-        Weights are independent, so scores of one row are too: exact draws of what a row's
-        predictive probabilities need, without draws of weights.  Rows are drawn apart.
-        """
-        means, variances = self.score_moments(X)
-        return means + np.sqrt(variances) * rng.standard_normal((n, *means.shape))
+    def with_own_means(self) -> WeightPosterior:
+        """The same, which further training does not change."""
+        means = self.mean.copy(order="K"), self.intercept_mean.copy()
+        return replace(self, mean=means[0], intercept_mean=means[1])
 
 
 def fit_weight_posterior(
@@ -204,8 +211,9 @@ def fit_weight_posterior(
     max_epochs: int = 50,
     shuffle: bool = True,
     random_state: np.random.RandomState | None = None,
-    on_epoch: Callable[[dict[str, float]], Any] | None = None,
-    judge: Callable[[np.ndarray, np.ndarray], float] | None = None,
+    stop: StoppingRule | None = None,
+    judge: Judge | None = None,
+    progress: bool | str = False,
 ) -> WeightPosterior:
     """Fit q(w) by sampling rows and classes; batches are single rows.
 
@@ -223,11 +231,13 @@ def fit_weight_posterior(
     intercept_scale : float or None
         Standard deviation of the intercepts' prior.  None or infinity, a flat prior, makes them
         point estimates: a flat prior's posterior would be improper for classes without rows.
-    on_epoch : callable
-        Called with each row of the history; a true answer stops the fit.
+    stop : StoppingRule
+        Told each epoch's ELBO, or what `judge` says of it; None makes all epochs.
     judge : callable
         Of the means of weights and intercepts after each epoch: how good they are on rows that are
         not in `problem`.  The best epoch's posterior is returned.
+    progress : {"auto", True, False}
+        A progress bar.
 
     Returns
     -------
@@ -242,89 +252,134 @@ def fit_weight_posterior(
 
     Keep the bound's `band` infinite: a finite one ties eta to the sample, and curvatures with it.
 
-    Memory: means, information and the solver's state in the precision of X, and a 4-byte stamp a
-    weight.
+    Memory: means, information and the solver's state in the precision of X, and a 4-byte stamp
+    per weight.
     """
     if not 0.0 < prior_scale < math.inf:
         raise ValueError(f"prior_scale={prior_scale!r} must be a finite number above 0")
     if intercept_scale is not None and not intercept_scale > 0.0:
         raise ValueError(f"intercept_scale={intercept_scale!r} must be a number above 0, or None")
-    run = _Run(problem, parts, prior_scale, intercept_scale, shuffle, random_state)
-    best, best_score = None, -math.inf
-    for epoch in range(max_epochs):
-        row = run.one_epoch(epoch, last=epoch == max_epochs - 1 or judge is not None)
-        if judge is not None:
-            now = run.posterior()
-            row["validation_log_likelihood"] = score = judge(now.mean, now.intercept_mean)
-            if score > best_score:
-                means = now.mean.copy(order="K"), now.intercept_mean.copy()
-                best = replace(now, mean=means[0], intercept_mean=means[1])
-                best_score = score
-        if on_epoch is not None and on_epoch(row):
-            break
-    return run.posterior() if best is None else best
+    passes = PosteriorPasses(
+        problem,
+        parts,
+        prior_scale,
+        intercept_scale,
+        shuffle=shuffle,
+        random_state=random_state or np.random.RandomState(0),
+        settles_always=judge is not None,
+    )
+    with _progress.reporter(progress, max_epochs, parts.bound.name, "ELBO") as report:
+        record = Record(stop or Never(), report, max_epochs)
+        run_epochs(passes, max_epochs, _Watched(passes, record, judge))
+    return _outcome(passes, record, judge is not None)
 
 
-class _Run:
-    """What a fit carries from epoch to epoch."""
+def _outcome(passes: PosteriorPasses, record: Record, judged: bool) -> WeightPosterior:
+    """The last epoch's posterior, or the best one's; DivergedError where it is not finite."""
+    best: WeightPosterior | None = record.best.kept
+    found = passes.posterior() if best is None else best
+    elbos = record.history["elbo"][: record.best.epoch if judged else None]
+    finite = elbos[np.isfinite(elbos)]
+    if not len(finite) or not np.isfinite(found.mean.sum() + found.intercept_mean.sum()):
+        raise DivergedError(
+            "the posterior is not finite; lower learning_rate or the prior's scale, or scale "
+            "the columns of X to similar size"
+        )
+    elbo = float(finite[-1] * passes.total_weight)
+    return replace(found, elbo=elbo, history=record.history)
 
-    def __init__(self, problem, parts, prior_scale, intercept_scale, shuffle, random_state):
-        self.problem, self.shuffle = problem, shuffle
-        self.random_state = random_state or np.random.RandomState(0)
-        self.bound, self.solver = _check_parts(parts), parts.solver.lower()
-        self.sampler = parts.sampler.lower(problem)
-        self.width = parts.sampler.width(problem.n_classes, problem.head)
-        start = _Start(problem, parts, prior_scale, intercept_scale)
-        self.weights, self.intercepts, self.local = start.weights, start.intercepts, start.local
-        self.shape = weights_shape(is_sparse(problem.rows), problem.n_features, problem.n_classes)
-        self.rng = _random.new_state(self.random_state)
-        self.n_rows, self.total = problem.n_rows, float(problem.row_weights.sum())
-        self.objective_scale = self.total if parts.solver.gradient == "mean" else 1.0
-        self.order = np.arange(self.n_rows)
-        self.iteration, self.now, self.seconds = 0, 0, 0.0
-        visited = problem.rows.values.size * (self.width + 1)
-        self.chunk = max(1, int(CHUNK_COORDINATES * self.n_rows / max(visited, 1)))
-        # A pass over all weights, for the KL, as often as it is no dearer than the data.
-        self.settle_every = max(1, round(start.weights.mean.size / max(visited, 1)))
-        self.history: list[dict[str, float]] = []
-        started = time.perf_counter()
-        self._train(0, 0, 0)
-        self.compile_seconds = time.perf_counter() - started
 
-    def one_epoch(self, epoch: int, last: bool) -> dict[str, float]:
-        started = time.perf_counter()
-        if self.shuffle:
-            self.order = self.random_state.permutation(self.n_rows)
-        total = 0.0
-        for first in range(0, self.n_rows, self.chunk):
-            total += self._train(first, min(first + self.chunk, self.n_rows), epoch)
-            if not np.isfinite(total):
-                raise DivergedError(
-                    f"the expected bound became {total} in epoch {epoch + 1}; lower "
-                    "learning_rate or prior_scale, or scale the columns of X to similar size"
-                )
-        kl = math.nan
-        # The flow's rates change with the epoch, and stamps are int32.
-        if last or (epoch + 1) % self.settle_every == 0 or self.now > 1 << 30:
-            kl = self._settle(epoch)
-        self.seconds += time.perf_counter() - started
-        row = {
-            "epoch": epoch + 1,
-            "seconds": self.seconds,
-            "compile_seconds": self.compile_seconds,
-            "elbo": (total - kl) / self.total,
-            "expected_bound": total / self.total,
-            "kl": kl / self.total,
+class _Watched:
+    """Tells a record what the loop tells, in terms of the ELBO."""
+
+    def __init__(self, passes: PosteriorPasses, record: Record, judge: Judge | None) -> None:
+        self.passes, self.record, self.judge = passes, record, judge
+        self.compiled = record.compiled
+
+    def chunk_done(self, part: float, value: float) -> None:
+        self.record.chunk_done(part, value - self.passes.last_kl / self.passes.total_weight)
+
+    def epoch_done(self, value: float, seconds: float) -> bool:
+        """With the figures of the epoch: its own sums, since (a - b) / n is not a / n - b / n."""
+        p = self.passes
+        columns = {
+            "elbo": (p.value - p.kl) / p.total_weight,
+            "expected_bound": p.value / p.total_weight,
+            "kl": p.kl / p.total_weight,
             "validation_log_likelihood": math.nan,
         }
-        self.history.append(row)
-        return row
+        if self.judge is None:
+            return self.record.add(seconds, columns, watched=columns["elbo"])
+        now = p.posterior()
+        score = self.judge(now.mean, now.intercept_mean)
+        columns["validation_log_likelihood"] = score
+        return self.record.add(seconds, columns, watched=score, keep=now.with_own_means)
 
-    def _clock(self, epoch: int) -> Clock:
-        return Clock(self.now, 1.0 / self.objective_scale, natural_rate(epoch) / self.n_rows)
 
-    def _train(self, first: int, last: int, epoch: int) -> float:
-        p, clock = self.problem, self._clock(epoch)
+class PosteriorPasses:
+    """Stochastic passes over the rows of a problem: what the loop drives.
+
+    Parameters
+    ----------
+    settles_always : bool
+        A pass over all weights after each epoch, whatever it costs.
+
+    Attributes
+    ----------
+    value, kl : float
+        Of the last epoch: the expected bound, and the KL, NaN without a pass over all weights.
+    last_kl : float
+        The KL when it was last known; 0 before.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        parts: Parts,
+        prior_scale: float,
+        intercept_scale: float | None,
+        *,
+        shuffle: bool,
+        random_state: np.random.RandomState,
+        settles_always: bool = False,
+    ) -> None:
+        self.problem, self.shuffle, self.random_state = problem, shuffle, random_state
+        self.bound, self.solver = bound_tag(parts), parts.solver.lower()
+        self.sampler = parts.sampler.lower(problem)
+        self.width = parts.sampler.width(problem.n_classes, problem.head)
+        start = Start(problem, parts, prior_scale, intercept_scale)
+        self.weights, self.intercepts, self.local = start.weights, start.intercepts, start.local
+        self.shape = weights_shape(is_sparse(problem.rows), problem.n_features, problem.n_classes)
+        self.rng = new_state(random_state)
+        self.n_rows, self.total_weight = problem.n_rows, float(problem.row_weights.sum())
+        self.objective_scale = self.total_weight if parts.solver.gradient == "mean" else 1.0
+        self.order = np.arange(self.n_rows)
+        self.epochs_made, self.epoch, self.n_epochs = 0, 0, 1
+        self.iteration, self.now, self.done = 0, 0, 0
+        self.value, self.kl, self.last_kl = 0.0, math.nan, 0.0
+        visited = problem.rows.values.size * (self.width + 1)
+        self.chunk_rows = max(1, int(CHUNK_COORDINATES * self.n_rows / max(visited, 1)))
+        # A pass over all weights, for the KL, as often as it is no dearer than the data.
+        often = max(1, round(start.weights.mean.size / max(visited, 1)))
+        self.settle_every = 1 if settles_always else often
+
+    # What the loop calls
+
+    def begin_epoch(self, epoch: int, n_epochs: int) -> None:
+        self.epoch, self.n_epochs = epoch, n_epochs
+        self.value, self.kl, self.done = 0.0, math.nan, 0
+        if self.shuffle:
+            self.order = self.random_state.permutation(self.n_rows)
+
+    def chunk(self, first: int, seconds_per_row: float | None) -> int:
+        return first + self.chunk_rows
+
+    def train(self, first: int, last: int) -> float:
+        if last == 0:  # the call that compiles: the pass over all weights too
+            arrays = ("mean", "information", "state", "seen")
+            nothing = {name: getattr(self.weights, name)[:0] for name in arrays}
+            settle(self.weights._replace(**nothing), self._clock(), self.solver, 1.0)
+        p, epoch, clock = self.problem, self.epoch, self._clock()
         value = train_rows(
             p.rows,
             p.labels,
@@ -352,20 +407,31 @@ class _Run:
         )
         self.iteration += last - first
         self.now += last - first
-        return value
+        self.done = last
+        self.value += value
+        return float(value)
 
-    def _settle(self, epoch: int) -> float:
-        step_rate = rate(self.solver, self.iteration, epoch)
-        clock = self._clock(epoch)
-        kl = settle(self.weights, clock, self.solver, step_rate)
-        if self.problem.fit_intercept:
-            kl += settle(self.intercepts, clock, self.solver, step_rate)
-        self.now = 0
-        return kl
+    def end_epoch(self) -> None:
+        """A pass over all weights where one is due; none after an interruption."""
+        if self.done < self.n_rows:
+            return
+        due = self.epoch + 1 == self.n_epochs or (self.epoch + 1) % self.settle_every == 0
+        # The flow's rates change with the epoch, and stamps are int32.
+        if due or self.now > MOST_STAMPS:
+            self.kl = self.last_kl = self._settle()
+
+    def diverged(self, value: float) -> str:
+        return (
+            f"the expected bound became {value} in epoch {self.epoch + 1}; lower learning_rate or "
+            "prior_scale, or scale the columns of X to similar size"
+        )
+
+    # What comes out
 
     def posterior(self) -> WeightPosterior:
+        """As it is now; the means change with further training."""
         if self.now:  # stopped between two passes over all weights
-            self._settle(len(self.history) - 1)
+            self._settle()
         rows, w, b = self.problem.rows, self.weights, self.intercepts
         scale = 1.0 / np.sqrt(w.base + w.information, dtype=w.mean.dtype)
         return WeightPosterior(
@@ -373,5 +439,17 @@ class _Run:
             class_major(scale.reshape(self.shape), rows),
             b.mean,
             1.0 / np.sqrt(b.base + b.information),
-            self.history,
         )
+
+    def _clock(self) -> Clock:
+        return Clock(self.now, 1.0 / self.objective_scale, natural_rate(self.epoch) / self.n_rows)
+
+    def _settle(self) -> float:
+        """Bring all weights up to now; the KL."""
+        step_rate = rate(self.solver, self.iteration, self.epoch)
+        clock = self._clock()
+        kl = settle(self.weights, clock, self.solver, step_rate)
+        if self.problem.fit_intercept:
+            kl += settle(self.intercepts, clock, self.solver, step_rate)
+        self.now = 0
+        return float(kl)

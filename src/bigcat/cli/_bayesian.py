@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bigcat.cli import _output
@@ -10,16 +11,24 @@ from bigcat.cli import _output
 if TYPE_CHECKING:
     import numpy as np
 
-# Options that are parameters of BayesianClassifier, and their names there.
-OWN = {"link": "link", "likelihood": "likelihood", "covariance": "covariance", "prior": "prior"}
-SHARED = {"method": "method", "noise": "noise", "solver": "solver", "seed": "random_state"}
-AUGMENT_REDUCE = {
-    "negatives": "n_negatives",
-    "epochs": "max_epochs",
-    "learning_rate": "learning_rate",
-    "validation_fraction": "validation_fraction",
+    from bigcat.bayes import PosteriorMethod
+
+# Options of the command line that are parameters of BayesianClassifier, and their names there.
+PARAMETERS = {"prior": "prior", "seed": "random_state", "threads": "n_threads"}
+# Those that are options of a method, if it has one of these names.
+METHOD_OPTIONS = {
+    "link": ("link",),
+    "likelihood": ("likelihood",),
+    "covariance": ("covariance",),
+    "noise": ("noise",),
+    "solver": ("solver",),
+    "negatives": ("n_negatives",),
+    "epochs": ("max_epochs", "max_iter"),
+    "learning_rate": ("learning_rate",),
+    "validation_fraction": ("validation_fraction",),
 }
-INDEPENDENT_BINARY = {"epochs": "max_iter"}
+# Those that mean nothing without --bayesian.
+OWN = ("link", "likelihood", "covariance", "prior", "prior_scale")
 # Options of LinearClassifier alone, and what to do instead.
 REFUSED = {
     "rank": "leave it out",
@@ -36,9 +45,10 @@ REFUSED = {
 def add_fit_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "posterior over the weights (docs/bayesian.md)",
-        "With --bayesian, --method is independent-binary (the default) or augment-reduce; "
-        "--solver, --seed and --epochs (iterations of the former) hold for both, --noise, "
-        "--negatives, --learning-rate and --validation-fraction for augment-reduce.",
+        "With --bayesian, --method is independent-binary (the default) or augment-reduce; --seed, "
+        "--threads and --epochs (iterations of the former) hold for both, --solver, --link, "
+        "--likelihood and --covariance for the former, --noise, --negatives, --learning-rate and "
+        "--validation-fraction for the latter.",
     )
     group.add_argument("--bayesian", action="store_true", help="fit a BayesianClassifier")
     group.add_argument("--link", help="probit or logit")
@@ -66,17 +76,11 @@ def estimator(arguments: argparse.Namespace) -> Any:
     for option, instead in REFUSED.items():
         if getattr(arguments, option) is not None:
             raise ValueError(f"{_flag(option)} does not go with --bayesian; {instead}")
-    augment_reduce = arguments.method == "augment-reduce"
-    if not augment_reduce:
-        for option in sorted(set(AUGMENT_REDUCE) - set(INDEPENDENT_BINARY)):
-            if getattr(arguments, option) is not None:
-                raise ValueError(
-                    f"{_flag(option)} belongs to --method augment-reduce; leave it out, or give "
-                    "that method"
-                )
-    names = OWN | SHARED | (AUGMENT_REDUCE if augment_reduce else INDEPENDENT_BINARY)
-    given = {name: getattr(arguments, option) for option, name in names.items()}
-    parameters = {name: value for name, value in given.items() if value is not None}
+    parameters = {
+        name: getattr(arguments, option)
+        for option, name in PARAMETERS.items()
+        if getattr(arguments, option) is not None
+    }
     if arguments.prior_scale is not None:
         if parameters.get("prior", "gaussian") != "gaussian":
             raise ValueError(
@@ -86,12 +90,33 @@ def estimator(arguments: argparse.Namespace) -> Any:
         parameters["prior"] = GaussianPrior(scale=arguments.prior_scale)
     if arguments.json:
         parameters["progress"] = False
-    return BayesianClassifier(**parameters)
+    return BayesianClassifier(_method(arguments), **parameters)
+
+
+def _method(arguments: argparse.Namespace) -> PosteriorMethod:
+    """The method with its options; ValueError for an option that only others have."""
+    from bigcat.bayes import METHODS, resolve_method
+
+    method = resolve_method(arguments.method or next(iter(METHODS)))
+    given = {}
+    for option, names in METHOD_OPTIONS.items():
+        value = getattr(arguments, option)
+        if value is None:
+            continue
+        own = [name for name in names if name in method.options()]
+        if not own:
+            others = [m for m, kind in METHODS.items() if set(names) & set(kind().options())]
+            raise ValueError(
+                f"{_flag(option)} belongs to --method {' or '.join(others)}; leave it out, or give "
+                "that method"
+            )
+        given[own[0]] = value
+    return replace(method, **given)
 
 
 def refuse_options(arguments: argparse.Namespace) -> None:
     """Options of --bayesian without it."""
-    for option in (*OWN, "prior_scale"):
+    for option in OWN:
         if getattr(arguments, option) is not None:
             raise ValueError(f"{_flag(option)} needs --bayesian; add it or leave this out")
 

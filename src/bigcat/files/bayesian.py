@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.bayes import METHODS, PRIORS
 from bigcat.bayes.covariance import (
     ClassDiagonal,
     ClassFull,
@@ -16,18 +15,15 @@ from bigcat.bayes.covariance import (
     SharedFull,
     Spectral,
 )
-from bigcat.bayes.posterior import GaussianPosterior, NoisePosterior, Posterior
+from bigcat.bayes.method import FittedPosterior, Seen
 from bigcat.files.values import Tensors
-from bigcat.noise import resolve
+from bigcat.noise import Noise, resolve
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History
 
-PRIORS: dict[str, Any] = {
-    kind.__name__: kind for kind in (GaussianPrior, HierarchicalPrior, HorseshoePrior)
-}
 #: The arrays of each covariance in the order of its constructor, and their shapes for K classes
-#: and M weights a class.
+#: and M weights per class.
 COVARIANCES: dict[str, tuple[type[Covariance], dict[str, str]]] = {
     "shared full": (SharedFull, {"matrix": "MM", "log_determinant": ""}),
     "class full": (ClassFull, {"matrices": "KMM", "logs": "K"}),
@@ -39,11 +35,11 @@ COVARIANCES: dict[str, tuple[type[Covariance], dict[str, str]]] = {
 
 def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
     """Put the arrays of a fitted model into `tensors`; what else there is, as JSON."""
-    q = model.posterior_
-    covariance = q._covariance
-    kind = next(name for name, (cls, _) in COVARIANCES.items() if type(covariance) is cls)
+    fitted = model.fitted
+    q, form = fitted.posterior, fitted.posterior.covariance_form
+    kind = next(name for name, (cls, _) in COVARIANCES.items() if type(form) is cls)
     arrays = {"mean": q.mean}
-    arrays |= {f"covariance.{name}": getattr(covariance, name) for name in COVARIANCES[kind][1]}
+    arrays |= {f"covariance.{name}": getattr(form, name) for name in COVARIANCES[kind][1]}
     transposed = []
     for name, array in arrays.items():
         array = np.asarray(array)
@@ -52,23 +48,15 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
             transposed.append(name)
             array = array.T
         tensors[name] = array
-    stream = model._stream
-    description = {
+    return {
+        "kind": q.kind,
         "covariance": kind,
         "transposed": transposed,
         "intercept": bool(q.intercept),
-        "elbo": float(model.elbo_),
-        "rows_seen": float(model._n_rows if stream is None else stream.rows_seen),
-        "steps_made": int(model._n_steps if stream is None else stream.n_steps),
-    }
-    if isinstance(q, NoisePosterior):
-        return description | {"kind": "noise", "n_draws": int(q.n_draws), "seed": int(q._seed)}
-    assert isinstance(q, Posterior)
-    return description | {
-        "kind": "binary",
-        "link": q.link,
-        "likelihood": q.likelihood,
-        "averaging_weight": float(q.averaging_weight),
+        "elbo": float(fitted.elbo),
+        "rows_seen": float(fitted.seen.rows),
+        "steps_made": int(fitted.seen.steps),
+        **q.facts(),
     }
 
 
@@ -79,8 +67,12 @@ def unpack_posterior(
     classes: np.ndarray,
     n_features: int,
     history: History,
+    noise: str | Noise | None = None,
 ) -> None:
-    """Make a model that has its parameters a fitted one; ValueError where parts do not fit."""
+    """Make a model that has its parameters a fitted one; ValueError where parts do not fit.
+
+    `noise` is that of the fit, for a posterior that has one.
+    """
     intercept = stored["intercept"]
     sizes = {"K": len(classes), "M": n_features + intercept}
 
@@ -97,28 +89,18 @@ def unpack_posterior(
         return found
 
     mean = array("mean", "KM")
-    cls, shapes = COVARIANCES[stored["covariance"]]
-    parts = [array(f"covariance.{name}", axes) for name, axes in shapes.items()]
-    common: dict[str, Any] = {"intercept": intercept, "classes": classes}
-    posterior: GaussianPosterior
-    weight = None
-    if stored["kind"] == "noise":
-        posterior = NoisePosterior(
-            mean,
-            *parts,
-            noise=resolve(model.noise),
-            n_draws=stored["n_draws"],
-            seed=stored["seed"],
-            **common,
-        )
-    else:
-        weight = stored["averaging_weight"]
-        posterior = Posterior(
-            mean, cls(*parts), link=stored["link"], likelihood=stored["likelihood"], **common
-        )
-    model._adopt(posterior, weight, stored["elbo"], history)
-    model._stream = None
-    model._n_rows, model._n_steps = stored["rows_seen"], stored["steps_made"]
+    form, shapes = COVARIANCES[stored["covariance"]]
+    posteriors = {method.posterior.kind: method.posterior for method in METHODS.values()}
+    posterior = posteriors[stored["kind"]].of_facts(
+        mean,
+        form(*[array(f"covariance.{name}", axes) for name, axes in shapes.items()]),
+        intercept=intercept,
+        classes=classes,
+        noise=None if noise is None else resolve(noise),
+        facts=stored,
+    )
+    seen = Seen(stored["rows_seen"], stored["steps_made"])
+    model.restore(FittedPosterior(posterior, stored["elbo"], history, seen))
 
 
 def pack_prior(tensors: dict[str, np.ndarray], prior: Any) -> Any:
@@ -126,7 +108,7 @@ def pack_prior(tensors: dict[str, np.ndarray], prior: Any) -> Any:
     name = type(prior).__name__
     if PRIORS.get(name) is not type(prior):
         return prior
-    values = {field.name: getattr(prior, field.name) for field in fields(prior)}
+    values = prior.options()
     arrays = [name for name, value in values.items() if isinstance(value, np.ndarray)]
     for field in arrays:
         tensors[f"prior.{field}"] = np.asarray(values.pop(field), np.float64)

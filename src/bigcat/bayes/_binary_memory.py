@@ -1,10 +1,10 @@
-"""What a fit needs in memory."""
+"""What independent binary regressions need in memory."""
 
 from __future__ import annotations
 
 from bigcat.bayes._design import CHUNK
+from bigcat.bayes.binary_fit import block_scores, class_blocks
 from bigcat.bayes.covariance import PAIRS_CHUNK
-from bigcat.bayes.independent_binary import Settings, block_scores, class_blocks
 from bigcat.bayes.posterior import BLOCK
 
 _DOUBLE = 8
@@ -19,8 +19,10 @@ def forecast(
     n_classes: int,
     *,
     stored: float | None,
-    settings: Settings,
+    full: bool,
+    row_variances: bool,
     sharing: str,
+    n_threads: int,
 ) -> int:
     """Bytes that a fit needs beside the data.
 
@@ -28,10 +30,13 @@ def forecast(
     ----------
     stored : float or None
         Numbers that sparse rows hold; None for dense rows.
+    full : bool
+        Are covariances matrices?
+    row_variances : bool
+        Does the link see the variance of each row's score, so that classes differ in covariance?
     sharing : {"shared", "class", "coordinate"}
         What the prior's precision has one of.
     """
-    full, logit = settings.covariance == "full", settings.link == "logit"
     weights = n_classes * n_columns
     if stored is None:
         rows = 1.5 * n_rows * n_columns  # with the intercept; and in float32
@@ -39,50 +44,19 @@ def forecast(
         rows = 1.5 * stored + (0.0 if full else stored)  # and their squares
     numbers = rows + 2.0 * weights  # means, and once more with the other order of axes
     if full:
-        matrices = n_classes if logit or sharing == "coordinate" else 0
+        matrices = n_classes if row_variances or sharing == "coordinate" else 0
         numbers += (6 + matrices) * n_columns**2
-        numbers += weights if logit else 0  # X'(y - 1/2)
-    elif logit or sharing != "shared":
+        numbers += weights if row_variances else 0  # X'(y - 1/2)
+    elif row_variances or sharing != "shared":
         numbers += weights
     if sharing == "coordinate":
         numbers += 3 * weights
     elif sharing == "class":
         numbers += weights
-    blocks = class_blocks(n_rows, n_classes, block_scores(full and logit))
+    blocks = class_blocks(n_rows, n_classes, block_scores(full and row_variances))
     width = len(blocks[0])
     a_block = _SCORES_A_BLOCK * n_rows * width + 8.0 * n_columns * width + CHUNK
-    if full and logit:
+    if full and row_variances:
         a_block += 3.0 * width * n_columns**2 + PAIRS_CHUNK
-    numbers += min(settings.n_threads, len(blocks)) * a_block + 8 * BLOCK
+    numbers += min(n_threads, len(blocks)) * a_block + 8 * BLOCK
     return int(_DOUBLE * numbers)
-
-
-def forecast_weight_posterior(
-    n_rows: int,
-    n_features: int,
-    n_classes: int,
-    *,
-    stored: float,
-    item: int,
-    n_local: int,
-    keeps_best: bool = False,
-) -> int:
-    """Bytes that `fit_weight_posterior` and its result need beside the data.
-
-    Parameters
-    ----------
-    stored : float
-        Numbers that the rows hold.
-    item : int
-        Bytes of a weight.
-    n_local : int
-        Local parameters a row.
-    keeps_best : bool
-        Whether the best epoch's posterior is kept beside the current one.
-    """
-    weights = (n_features + 1) * n_classes
-    # Means, information, the solver's state and stamps; at the end means and scales twice (with
-    # the other order of axes, with the intercepts), when the state is not yet gone.
-    a_weight = 7 * item + 4 + (2 * item if keeps_best else 0)
-    rows = stored * (item + 4) + 8 * n_rows * (n_local + 4)
-    return int(weights * a_weight + rows)

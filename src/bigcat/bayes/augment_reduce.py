@@ -1,0 +1,206 @@
+"""The method of augment and reduce: a posterior from sampled rows and classes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bigcat import noise as noises
+from bigcat.bayes.covariance import ClassDiagonal
+from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
+from bigcat.bayes.noise_posterior import NoisePosterior
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.bayes.priors import Prior
+from bigcat.bayes.weight_posterior import Judge, WeightPosterior, fit_weight_posterior
+from bigcat.combinations import Parts, resolve
+from bigcat.linear import FullRank, FullRankWeights, LinearModel
+from bigcat.noise import Noise
+from bigcat.rows import Problem, Sizes, as_rows
+from bigcat.training.checks import check_whole, is_number
+from bigcat.training.sample import Sample, hold_out
+from bigcat.training.stopping import Plateau
+
+
+@dataclass(frozen=True, repr=False)
+class AugmentReducePosterior(PosteriorMethod):
+    """Posterior of ``y = argmax_k w_k . x + b_k + noise_k``, the model of `LinearClassifier`.
+
+    Independent Gaussians, found by passes that look at a few classes per row (Ruiz et al., 2018,
+    *Augment and Reduce*).  It takes a `GaussianPrior` with mean 0 and one scale.
+
+    Parameters
+    ----------
+    noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
+        The softmax, the multinomial probit, the multinomial logistic model.
+    n_negatives : int, default=32
+        Classes beside its own that a row looks at in a step.
+    max_epochs : int, default=50
+        Most passes over the data.
+    learning_rate : float, default=0.3
+        Of AdaGrad, for the means; in 50 epochs 0.3 comes closest to the best ELBO.
+    tol : float, default=1e-4
+        Stop when an epoch adds less than so many nats per row; 0 makes all epochs.
+    n_iter_no_change : int, default=10
+        The mean ELBO of so many epochs, which evens out its noise, is compared with that of as
+        many before; epochs without an ELBO (see `history_`) do not count.
+    validation_fraction : float or None, default=None
+        Part of the rows that is held out: their log-likelihood at the posterior means then takes
+        the place of the ELBO, and the best epoch's posterior is kept.
+    n_draws : int, default=100
+        Draws of scores for ``posterior="averaged"``.
+
+    Examples
+    --------
+    >>> from bigcat.bayes import AugmentReducePosterior
+    >>> AugmentReducePosterior(noise="gaussian", max_epochs=100)
+    AugmentReducePosterior(noise='gaussian', max_epochs=100)
+    """
+
+    name: ClassVar[str] = "augment-reduce"
+    posterior: ClassVar[type[GaussianPosterior]] = NoisePosterior
+
+    noise: str | Noise = "gumbel"
+    n_negatives: int = 32
+    max_epochs: int = 50
+    learning_rate: float = 0.3
+    tol: float = 1e-4
+    n_iter_no_change: int = 10
+    validation_fraction: float | None = None
+    n_draws: int = 100
+
+    def __post_init__(self) -> None:
+        noises.resolve(self.noise)
+        for name in ("n_negatives", "max_epochs", "n_iter_no_change", "n_draws"):
+            check_whole(name, getattr(self, name))
+        rate, tol, fraction = self.learning_rate, self.tol, self.validation_fraction
+        if not (is_number(rate) and 0.0 < rate < math.inf):
+            raise ValueError(f"learning_rate={rate!r} must be a finite number above 0")
+        if not (is_number(tol) and 0.0 <= tol < math.inf):
+            raise ValueError(f"tol={tol!r} must be a finite number of at least 0")
+        if fraction is not None and not (is_number(fraction) and 0.0 < fraction < 1.0):
+            raise ValueError(
+                f"validation_fraction={fraction!r} must lie between 0 and 1, or be None"
+            )
+
+    def parts(self) -> Parts:
+        """What is optimised, from which classes and by which steps."""
+        return resolve(
+            "augment-reduce",
+            noises.resolve(self.noise),
+            n_negatives=int(self.n_negatives),
+            learning_rate=float(self.learning_rate),
+        )
+
+    # Fitting
+
+    def check_prior(self, prior: Prior) -> None:
+        self._scales(prior)
+
+    def _scales(self, prior: Prior) -> tuple[float, float]:
+        """Standard deviations of weights and intercepts."""
+        if prior.learnt:
+            raise ValueError(
+                f"prior={prior!r} learns its scales, which method='augment-reduce' does not; take "
+                "a GaussianPrior, or method='independent-binary'"
+            )
+        scales = prior.one_scale()
+        if scales is None:
+            raise ValueError(
+                "method='augment-reduce' takes a GaussianPrior with mean 0 and one scale for all "
+                "weights; scale the columns of X, or take method='independent-binary'"
+            )
+        return scales
+
+    def fit(self, task: Task) -> FittedPosterior:
+        scale, intercept_scale = self._scales(task.prior)
+        sample, judge = task.sample, None
+        parts, n_classes = self.parts(), task.n_classes
+        if self.validation_fraction is not None:
+            sample, held_out = hold_out(
+                sample,
+                n_classes,
+                self.validation_fraction,
+                task.random_state,
+                "set validation_fraction=None",
+            )
+            judge = _judge(parts.noise, held_out)
+        X, labels, row_weights = sample
+        problem = Problem(
+            as_rows(X, FullRank().working_dtype(X.dtype, X.shape[1], n_classes)),
+            labels,
+            row_weights,
+            X.shape[1],
+            n_classes,
+            l2=0.0,
+            fit_intercept=task.fit_intercept,
+        )
+        found = fit_weight_posterior(
+            problem,
+            parts,
+            prior_scale=scale,
+            intercept_scale=intercept_scale,
+            max_epochs=int(self.max_epochs),
+            random_state=task.random_state,
+            stop=Plateau(float(self.tol), int(self.n_iter_no_change)),
+            judge=judge,
+            progress=task.progress,
+        )
+        posterior = self._posterior(found, parts.noise, task)
+        seen = Seen(float(task.sample.row_weights.sum()), 1)
+        return FittedPosterior(posterior, found.elbo, found.history, seen)
+
+    def why_no_batches(self, prior: Prior) -> str | None:
+        return (
+            "partial_fit supports method='independent-binary' and not 'augment-reduce', whose "
+            "rows keep local parameters from pass to pass; use fit"
+        )
+
+    def _posterior(self, found: WeightPosterior, noise: Noise, task: Task) -> NoisePosterior:
+        mean, variances = found.mean, np.square(found.scale, out=found.scale)
+        if task.fit_intercept:
+            spread = np.square(found.intercept_scale).astype(mean.dtype)
+            mean = np.column_stack([mean, found.intercept_mean])
+            variances = np.column_stack([variances, spread])
+        return NoisePosterior(
+            mean,
+            ClassDiagonal(variances),
+            intercept=task.fit_intercept,
+            classes=task.classes,
+            noise=noise,
+            n_draws=int(self.n_draws),
+            seed=task.random_state.randint(np.iinfo(np.int32).max),
+        )
+
+    # Memory
+
+    def memory_needed(
+        self, sizes: Sizes, dtype: Any, prior: Prior, *, fit_intercept: bool, n_threads: int
+    ) -> int:
+        """The most is needed at the end, when the state of the fit is not yet gone."""
+        kind = FullRank().working_dtype(dtype, sizes.n_features, sizes.n_classes)
+        item = np.dtype(kind).itemsize
+        weights = (sizes.n_features + 1) * sizes.n_classes
+        # Means, information, the solver's state and stamps; at the end means and scales twice (with
+        # the other order of axes, with the intercepts).
+        per_weight = 7 * item + 4
+        if self.validation_fraction is not None:  # the best epoch's posterior
+            per_weight += 2 * item
+        n_local = self.parts().bound.n_local
+        rows = sizes.n_values * (item + 4) + 8 * sizes.n_rows * (n_local + 4)
+        return weights * per_weight + rows
+
+    def memory_remedy(self, prior: Prior) -> str:
+        return "fit fewer classes or features, or give X in float32"
+
+
+def _judge(noise: Noise, held_out: Sample) -> Judge:
+    """The mean log-likelihood of held-out rows."""
+
+    def judge(mean: np.ndarray, intercept: np.ndarray) -> float:
+        model = LinearModel(FullRankWeights(mean), intercept, noise)
+        return model.mean_log_likelihood(*held_out)
+
+    return judge

@@ -1,0 +1,113 @@
+"""What every way to a posterior over the weights declares.
+
+A method is a part: a small frozen object with a name and options.  All that differs from method to
+method is asked of it, so a new one is a file with such a class, and a line in
+`bigcat.bayes.METHODS`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.bayes.priors import Prior
+from bigcat.part import Part
+from bigcat.rows import Sizes
+from bigcat.training.history import History
+from bigcat.training.sample import Sample
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be fitted, all of it checked.
+
+    Parameters
+    ----------
+    sample : Sample
+    classes : array
+        Labels of all classes, in the order of their numbers.
+    prior : Prior
+    fit_intercept : bool
+    random_state : RandomState
+    n_threads : int
+    progress : {"auto", True, False}
+    """
+
+    sample: Sample
+    classes: np.ndarray
+    prior: Prior
+    fit_intercept: bool
+    random_state: np.random.RandomState
+    n_threads: int = 1
+    progress: bool | str = False
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.classes)
+
+
+class Seen(NamedTuple):
+    """What a posterior was learnt from: so many rows, by weight, in so many steps."""
+
+    rows: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class FittedPosterior:
+    """A posterior, and how the fit came to it.
+
+    Parameters
+    ----------
+    posterior : GaussianPosterior
+    elbo : float
+        In nats, of all rows together.
+    history : History
+    seen : Seen
+    stream : object
+        What the next batch of rows goes on from; None where that is the posterior.
+    """
+
+    posterior: GaussianPosterior
+    elbo: float
+    history: History
+    seen: Seen
+    stream: Any = None
+
+
+@dataclass(frozen=True, repr=False)
+class PosteriorMethod(Part, ABC):
+    """A way to a posterior over the weights."""
+
+    name: ClassVar[str]
+    #: What it finds.
+    posterior: ClassVar[type[GaussianPosterior]]
+
+    @abstractmethod
+    def fit(self, task: Task) -> FittedPosterior:
+        """Fit a posterior, from nothing."""
+
+    @abstractmethod
+    def memory_needed(
+        self, sizes: Sizes, dtype: Any, prior: Prior, *, fit_intercept: bool, n_threads: int
+    ) -> int:
+        """Bytes that a fit needs beside the data, which are of that type."""
+
+    @abstractmethod
+    def memory_remedy(self, prior: Prior) -> str:
+        """What to do where there is too little memory."""
+
+    def check_prior(self, prior: Prior) -> None:
+        """Raise for a prior that it does not take; it takes all unless it says so."""
+
+    def why_no_batches(self, prior: Prior) -> str | None:
+        """Why there is no `fit_more` with that prior; None where there is."""
+        return f"partial_fit has no meaning for method={self.name!r}, which needs all rows; use fit"
+
+    def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
+        """One step on a batch of rows, from the last fit if there was one; its whole history."""
+        raise TypeError(self.why_no_batches(task.prior))

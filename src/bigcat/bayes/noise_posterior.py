@@ -1,0 +1,97 @@
+"""The posterior of the weights of a model with a noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from bigcat import probabilities
+from bigcat.bayes.covariance import Covariance
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.noise import Noise
+
+
+class NoisePosterior(GaussianPosterior):
+    """Posterior of the weights of y = argmax_k w_k . x + b_k + noise_k.
+
+    Attributes
+    ----------
+    mean, scale, classes : as in `GaussianPosterior`
+    noise : Noise
+    n_draws : int
+        Draws of scores for averaged probabilities.
+    seed : int
+        Of these draws.
+    """
+
+    kind: ClassVar[str] = "noise"
+    noise: Noise
+
+    def __init__(
+        self,
+        mean: np.ndarray,
+        covariance: Covariance,
+        *,
+        intercept: bool,
+        classes: np.ndarray,
+        noise: Noise,
+        n_draws: int = 100,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(mean, covariance, intercept=intercept, classes=classes)
+        self.noise = noise
+        self.n_draws = n_draws
+        self.seed = seed
+
+    def facts(self) -> dict[str, Any]:
+        return {"n_draws": int(self.n_draws), "seed": int(self.seed)}
+
+    @classmethod
+    def of_facts(
+        cls,
+        mean: np.ndarray,
+        covariance: Covariance,
+        *,
+        intercept: bool,
+        classes: np.ndarray,
+        noise: Noise | None,
+        facts: Mapping[str, Any],
+    ) -> Self:
+        if noise is None:
+            raise ValueError("the posterior of a model with a noise needs that noise")
+        return cls(
+            mean,
+            covariance,
+            intercept=intercept,
+            classes=classes,
+            noise=noise,
+            n_draws=facts["n_draws"],
+            seed=facts["seed"],
+        )
+
+    def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, scores of the mean), or (rows, log of the probabilities' mean over draws).
+
+        All rows share one set of standard normal numbers, n_draws for each class, so a row's
+        answer depends neither on the other rows nor on the blocks.
+        """
+        averaged = how == "averaged"
+        for rows, eta, variance in self.score_blocks(X, variances=averaged):
+            yield rows, self._averaged(eta, np.sqrt(variance)) if averaged else eta
+
+    def _averaged(self, eta: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+        rng = np.random.RandomState(self.seed)
+        total = np.full(eta.shape, -np.inf)
+        for _ in range(self.n_draws):
+            draw = eta + deviations * rng.standard_normal(self.n_classes)
+            np.logaddexp(total, self.log_probabilities(draw), out=total)
+        return total - np.log(self.n_draws)
+
+    def log_probabilities(self, margins: np.ndarray) -> np.ndarray:
+        flat = margins.reshape(-1, self.n_classes)
+        return probabilities.log_probabilities(self.noise, flat).reshape(margins.shape)
+
+    def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
+        return margins if how == "averaged" else self.log_probabilities(margins)
