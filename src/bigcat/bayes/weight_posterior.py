@@ -371,7 +371,7 @@ class PosteriorPasses:
         if self.shuffle:
             self.order = self.random_state.permutation(self.n_rows)
 
-    def chunk(self, first: int, seconds_per_row: float | None) -> int:
+    def chunk(self, first: int, seconds: float | None) -> int:
         return first + self.chunk_rows
 
     def train(self, first: int, last: int) -> float:
