@@ -51,32 +51,6 @@ def pytest_runtest_teardown():
     compile_once.release_all()
 
 
-#: Files that compile most go first: each goes to one worker, and one that is begun last would be
-#: waited for.
-FIRST = (
-    "test_compile.py",
-    "test_docs.py",
-    "test_bounds.py",
-    "test_estimators.py",
-    "test_samplers.py",
-    "test_solvers.py",
-    "test_unbiased.py",
-    "test_low_rank.py",
-    "test_exact_training.py",
-    "test_sklearn_checks.py",
-    "test_auto.py",
-)
-
-
-def pytest_collection_modifyitems(items):
-    place = {name: i for i, name in enumerate(FIRST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(FIRST)))
-
-
-def pytest_runtest_teardown():
-    compile_once.release_all()
-
-
 _ROOT_3 = math.sqrt(3.0)
 _LOG_TOP = math.log(2.0 / (math.pi * _ROOT_3))  # of the density, at zero
 
