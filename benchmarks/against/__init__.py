@@ -16,7 +16,7 @@ from benchmarks.against import compare
 from benchmarks.against.checkouts import ROOT, Checkout, opened
 
 #: Pairs of processes a case; and for a first fit, which compiles.
-ROUNDS, COLD_ROUNDS, IMPORT_ROUNDS = 3, 2, 5
+ROUNDS, COLD_ROUNDS, IMPORT_ROUNDS = 4, 2, 5
 
 
 def against(

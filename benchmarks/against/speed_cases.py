@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from benchmarks.against import spell
+from benchmarks.against.cases import made, part
 from benchmarks.against.problems import Problem, made_up
 
 Timed = dict[str, Callable[[], Any]]
@@ -34,61 +35,90 @@ def timed(name: str, repeats: int = 3) -> Callable:
     return register
 
 
-def fits(name: str, form: tuple[str, int, int, int], *, repeats: int = 3, **options: Any) -> None:
-    """Time a fit of a `LinearClassifier`."""
+Sizes = tuple[str, int, int, int]  # form, rows, features, classes
+
+
+def fits(name: str, repeats: int, models: dict[str, tuple[Sizes, dict[str, Any]]]) -> None:
+    """Time fits of a `LinearClassifier`: the sizes of the data and the options of each."""
 
     @timed(name, repeats)
     def make() -> Timed:
-        X, y = made_up(*form)
-        given = {key: value() if callable(value) else value for key, value in options.items()}
-        return {"fit": lambda: spell.linear(**given).fit(X, y)}
+        return {
+            label: _fit(made_up(*sizes), made(options))
+            for label, (sizes, options) in models.items()
+        }
+
+
+def _fit(rows: Problem, options: dict[str, Any]) -> Callable[[], Any]:
+    return lambda: spell.linear(**options).fit(rows.X, rows.y)
 
 
 SPARSE = ("csr32", 30_000, 2_000, 3_000)
 DENSE = ("dense32", 15_000, 50, 1_000)
-
-
-def _shared() -> Any:
-    from bigcat.samplers import Shared
-
-    return Shared(n_negatives=256, n_first=64)
-
+SAMPLED = {"method": "augment-reduce", **PASSES}
+EXACT = {"method": "exact", "solver": "adagrad", **PASSES}
 
 fits(
-    "rows, sparse, co-occurrence",
-    SPARSE,
-    method="complementary",
-    solver="damped",
-    sampler="co-occurrence",
-    n_negatives=24,
-    **PASSES,
+    "rows",
+    4,
+    {
+        "sparse, co-occurrence": (
+            SPARSE,
+            {
+                "method": "complementary",
+                "solver": "damped",
+                "sampler": "co-occurrence",
+                "n_negatives": 24,
+                **PASSES,
+            },
+        ),
+        "sparse, uniform": (SPARSE, SAMPLED),
+        "dense, uniform": (DENSE, SAMPLED),
+        "dense, probit": (("dense32", 4_000, 30, 500), SAMPLED | {"noise": "gaussian"}),
+    },
 )
-fits("rows, sparse, uniform", SPARSE, method="augment-reduce", **PASSES)
-fits("rows, dense, uniform", DENSE, method="augment-reduce", **PASSES)
 fits(
-    "rows, probit", ("dense32", 4_000, 30, 500), noise="gaussian", method="augment-reduce", **PASSES
+    "batches",
+    4,
+    {
+        "low rank, shared": (
+            SPARSE,
+            {
+                "method": "complementary",
+                "rank": 64,
+                "sampler": part("samplers", "Shared", n_negatives=256, n_first=64),
+                **PASSES,
+            },
+        ),
+    },
 )
 fits(
-    "batches, low rank, shared", SPARSE, method="complementary", rank=64, sampler=_shared, **PASSES
+    "exact",
+    8,
+    {
+        "sparse": (("csr32", 6_000, 1_000, 800), EXACT),
+        "sparse, damped": (("csr32", 6_000, 1_000, 800), EXACT | {"solver": "damped"}),
+        "dense": (("dense32", 10_000, 50, 300), EXACT),
+        "probit, few nodes": (
+            ("dense32", 2_500, 20, 60),
+            {
+                "noise": "gaussian",
+                "method": "auto",
+                "learning_rate": 1.0,
+                "early_stopping": False,
+                "max_epochs": 2,
+            },
+        ),
+        "L-BFGS": (
+            ("dense64", 1_500, 20, 40),
+            {"method": "exact", "max_epochs": 60, "tol": None},
+        ),
+    },
 )
-_EXACT = {"method": "exact", "solver": "adagrad", **PASSES}
-fits("exact, sparse", ("csr32", 6_000, 1_000, 800), **_EXACT)
-fits("exact, dense", ("dense32", 10_000, 50, 300), **_EXACT)
-fits("exact, damped, sparse", ("csr32", 6_000, 1_000, 800), **_EXACT | {"solver": "damped"})
-fits(
-    "exact, probit of few nodes",
-    ("dense32", 2_500, 20, 60),
-    noise="gaussian",
-    method="auto",
-    learning_rate=1.0,
-    early_stopping=False,
-    max_epochs=2,
-)
-fits("L-BFGS", ("dense64", 1_500, 20, 40), method="exact", max_epochs=60, tol=None)
 
 
 def _predicts(name: str, form: tuple[str, int, int, int], **options: Any) -> None:
-    @timed(f"prediction, {name}", repeats=5)
+    @timed(f"prediction, {name}", repeats=12)
     def make() -> Timed:
         X, y = made_up(*form)
         model = spell.linear(method="augment-reduce", n_negatives=4, max_epochs=1, **options)
