@@ -87,7 +87,7 @@ def test_what_cannot_be_indexed_is_refused():
         TopKIndex({})
     with pytest.raises(ValueError, match=r"not fitted.*call fit first"):
         TopKIndex(LinearClassifier())
-    with pytest.raises(ValueError, match=r"full rank with 3,000 features.*fit it with rank=64"):
+    with pytest.raises(ValueError, match=r"classes have 3,000 weights each.*fit it with rank=64"):
         TopKIndex(make_model(D=3000))
     with pytest.raises(ValueError, match="expansion=0 must be a whole number of at least 2"):
         TopKIndex(make_model(), expansion=0)

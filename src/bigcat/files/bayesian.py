@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bigcat.bayes import METHODS, PRIORS
+from bigcat.bayes import METHODS
 from bigcat.bayes.covariance import (
     ClassDiagonal,
     ClassFull,
@@ -101,20 +101,3 @@ def unpack_posterior(
     )
     seen = Seen(stored["rows_seen"], stored["steps_made"])
     model.restore(FittedPosterior(posterior, stored["elbo"], history, seen))
-
-
-def pack_prior(tensors: dict[str, np.ndarray], prior: Any) -> Any:
-    """A prior of bigcat by its name and fields, whose arrays go into `tensors`; others as is."""
-    name = type(prior).__name__
-    if PRIORS.get(name) is not type(prior):
-        return prior
-    values = prior.options()
-    arrays = [name for name, value in values.items() if isinstance(value, np.ndarray)]
-    for field in arrays:
-        tensors[f"prior.{field}"] = np.asarray(values.pop(field), np.float64)
-    return {"name": name, "fields": values, "arrays": arrays}
-
-
-def unpack_prior(read: Tensors, stored: dict[str, Any]) -> Any:
-    arrays = {name: read(f"prior.{name}") for name in stored["arrays"]}
-    return PRIORS[stored["name"]](**stored["fields"], **arrays)

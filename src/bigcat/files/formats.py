@@ -37,7 +37,8 @@ def _from_1(header: Header) -> Header:
     parameters = dict(header["parameters"])
     if header["estimator"] == "LinearClassifier":
         header["parameters"] = _linear_parameters_from_1(parameters, header)
-        low = "rank" in header
+        header.setdefault("rank", None)
+        low = header["rank"] is not None
         header["weights"] = ["embedding", "class_embedding"] if low else ["coef"]
         feature_major = header.pop("coef_layout", "class-major") == "feature-major"
         header["transposed"] = ["coef"] if feature_major else []

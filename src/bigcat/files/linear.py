@@ -76,6 +76,7 @@ def pack_linear(
         if scale is not None:
             tensors[f"{name}.scale"] = scale
     header["transposed"] = feature_major
+    header["rank"] = weights.kind.rank
     tensors["intercept"] = np.asarray(model.intercept_)
     if hasattr(model, "exact_classes_"):
         header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
@@ -94,10 +95,11 @@ def unpack_linear(
     shape = (len(classes), header["n_features_in"])
     arrays = {name: _stored_array(name, read, read_weights, header) for name in header["weights"]}
     weights = weights_from(arrays.get)
-    if weights.shape != shape:
+    if (*weights.shape, weights.kind.rank) != (*shape, header["rank"]):
+        found = f"{weights.shape[0]} classes and {weights.shape[1]} features"
         raise ValueError(
-            f"the weights are for {weights.shape[0]} classes and {weights.shape[1]} features, and "
-            f"the file is of {shape[0]} and {shape[1]}"
+            f"the weights are of {found} and rank {weights.kind.rank}, but the header is of "
+            f"{shape[0]} classes and {shape[1]} features and rank {header['rank']}"
         )
     intercept = read_weights("intercept")
     if intercept.shape != shape[:1]:

@@ -198,7 +198,10 @@ def load_model(
             from bigcat.files.bayesian import unpack_posterior
 
             n_features = header["n_features_in"]
-            unpack_posterior(read, header["posterior"], model, classes, n_features, history)
+            the_noise = _chosen_noise(path, header["noise"], noise)
+            unpack_posterior(
+                read, header["posterior"], model, classes, n_features, history, the_noise
+            )
         model.n_features_in_ = header["n_features_in"]
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
