@@ -107,7 +107,7 @@ def read_csv(
     label_column: str | int | None = None,
 ) -> Dataset:
     """A table with a header; the column ``label`` (or `label_column`) holds the labels."""
-    from bigcat.data import _scanner
+    from bigcat.kernels import scan_text
 
     decode(path, raw)  # for its error
     raw = raw.removeprefix(codecs.BOM_UTF8) + b"\n" * (not raw.endswith(b"\n"))
@@ -120,7 +120,7 @@ def read_csv(
     n_lines = raw.count(b"\n", start)
     values = np.empty(n_lines * len(names), np.float32)
     spans = np.empty((n_lines, 2), np.int64)
-    n, error, position, line, column = _scanner.scan_table(
+    n, error, position, line, column = scan_text.scan_table(
         np.frombuffer(raw, np.uint8), start, len(header), at, values, spans
     )
     if error:
@@ -149,12 +149,12 @@ def _fields(path: Path, line: int, raw: bytes) -> list[str]:
 def _table_error(
     path: Path, raw: bytes, header: list[str], error: int, position: int, line: int, column: int
 ) -> DataError:
-    from bigcat.data import _scanner
+    from bigcat.kernels import scan_text
 
     end = raw.index(b"\n", position)
-    if error == _scanner.OPEN_QUOTE:
+    if error == scan_text.OPEN_QUOTE:
         return error_at(path, line, "a closing quote", repr(raw[position:end][:40].decode()))
-    if error == _scanner.WRONG_WIDTH:
+    if error == scan_text.WRONG_WIDTH:
         begin = raw.rindex(b"\n", 0, position) + 1
         return error_at(
             path, line, f"{len(header)} fields", len(_fields(path, line, raw[begin:end]))

@@ -100,7 +100,7 @@ def _scan(
     n_features: int,
 ) -> _Rows:
     """Scan the rows from byte `start`, whose line has number `first_line`."""
-    from bigcat.data import _scanner
+    from bigcat.kernels import scan_text
 
     if label not in ("first", "single"):
         raise ValueError(
@@ -116,7 +116,7 @@ def _scan(
     indices = np.empty(n_entries, np.int32)
     values = np.empty(n_entries, np.float32)
     (kept, entries, total, to_content, multi, unlabelled, ascending, error, position, line) = (
-        _scanner.scan_rows(
+        scan_text.scan_rows(
             np.frombuffer(raw, np.uint8),
             start,
             form == "svmlight",
@@ -132,11 +132,11 @@ def _scan(
     )
     if error:
         expected = {
-            _scanner.BAD_LABEL: "integer labels, separated by commas",
-            _scanner.LABEL_TOO_LARGE: f"a label below {n_classes}",
-            _scanner.BAD_INDEX: "index:value with an integer index from 0 up",
-            _scanner.INDEX_TOO_LARGE: f"a feature index below {n_features}",
-            _scanner.BAD_VALUE: "index:value with a finite number that fits a float32",
+            scan_text.BAD_LABEL: "integer labels, separated by commas",
+            scan_text.LABEL_TOO_LARGE: f"a label below {n_classes}",
+            scan_text.BAD_INDEX: "index:value with an integer index from 0 up",
+            scan_text.INDEX_TOO_LARGE: f"a feature index below {n_features}",
+            scan_text.BAD_VALUE: "index:value with a finite number that fits a float32",
         }[error]
         token = raw[position : position + 10 * _MESSAGE_LENGTH].split(None, 1)
         raise error_at(path, first_line + line, expected, _shown(token[0] if token else b""))
