@@ -1,0 +1,82 @@
+"""`docs/architecture.md` is true: its picture, the way of a row, and where to add what."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import tomllib
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "bigcat"
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+#: A code span that is a path, with or without a name in that file, or a folder.
+PATH = re.compile(r"[\w./-]+\.(?:py|md|toml)(?::[\w.]+)?|[\w./-]+/")
+FENCE = re.compile(r"^```text\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def picture() -> list[tuple[int, str]]:
+    """Level and module of each line, from the top."""
+    (drawn,) = FENCE.findall(PAGE)
+    found = [re.fullmatch(r"(\d+) +(\w+) +\S.*", line) for line in drawn.splitlines()]
+    assert all(found), "each line is a level, a module and what lives there"
+    return [(int(match[1]), match[2]) for match in found if match]
+
+
+def spans() -> list[str]:
+    return re.findall(r"`([^`\n]+)`", FENCE.sub("", PAGE))
+
+
+def resolved(path: str, name: str) -> Any:
+    """What has that name in a file of the package."""
+    parts = ["bigcat", *path.removesuffix(".py").split("/")]
+    found = importlib.import_module(".".join(p for p in parts if p != "__init__"))
+    for attribute in name.split("."):
+        found = getattr(found, attribute)
+    return found
+
+
+def test_levels_are_those_that_import_linter_checks():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = [c["layers"] for c in contracts["contracts"] if c["type"] == "layers"]
+    drawn = [{name for _, name in group} for _, group in groupby(picture(), lambda line: line[0])]
+    assert drawn == [set(layer.split(" | ")) for layer in layers]
+    levels = [level for level, _ in picture()]
+    assert sorted(set(levels), reverse=True) == list(range(len(layers), 0, -1))
+
+
+def test_every_module_is_in_the_picture():
+    there = {p.stem for p in PACKAGE.glob("*.py")}
+    there |= {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()}
+    outside = {name for name in there if name.startswith("_")}
+    assert {name for _, name in picture()} == there - outside
+    assert {name for name in outside if f"`{name}.py`" not in PAGE} == set()
+
+
+@pytest.mark.parametrize("span", sorted({s for s in spans() if PATH.fullmatch(s)}))
+def test_paths_and_names_exist(span):
+    path, _, name = span.partition(":")
+    assert (PACKAGE / path).exists() or (ROOT / path).exists()
+    if name:
+        assert resolved(path, name) is not None
+
+
+def test_most_spans_are_checked():
+    assert len([s for s in spans() if PATH.fullmatch(s)]) > 100
+
+
+def test_page_is_short_and_narrow():
+    lines = PAGE.splitlines()
+    assert len(lines) <= 200
+    assert [line for line in lines if len(line) > 100 and not line.startswith("|")] == []
+
+
+def test_page_has_the_ways_and_what_can_be_added():
+    ways = re.findall(r"^## The way of a row: `(.*)`$", PAGE, re.MULTILINE)
+    assert ways == ["LinearClassifier.fit", "predict_top_k", "BayesianClassifier.fit", "bigcat fit"]
+    rows = re.findall(r"^\| ([\w ]+?) \|", PAGE, re.MULTILINE)
+    assert {"noise", "bound", "sampler", "solver", "method", "data form", "route"} <= set(rows)
