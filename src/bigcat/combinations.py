@@ -159,7 +159,7 @@ register(
 )
 
 
-class MethodTable(list):
+class MethodTable(list[dict[str, Any]]):
     """A list of one dict a method, which prints as a table."""
 
     def __repr__(self) -> str:

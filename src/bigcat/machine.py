@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def available_cores() -> int:
@@ -30,7 +34,10 @@ def available_memory() -> int | None:
     return min(free, limit - used) if free is not None else limit - used
 
 
-def map_on_threads(task: Callable, items: list, n_threads: int) -> list:
+def map_on_threads(
+    task: Callable[[Item], Result], items: Sequence[Item], n_threads: int
+) -> list[Result]:
+    """`task` of each item, in order."""
     if n_threads == 1 or len(items) == 1:
         return [task(item) for item in items]
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:

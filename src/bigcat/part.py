@@ -6,7 +6,7 @@ What kernels see of it is a *tag* (`bigcat.verbs`).
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
 
@@ -34,10 +34,10 @@ class Part:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-def _default(field: Any) -> Any:
+def _default(field: Field[Any]) -> object:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _same(value: Any, default: Any) -> bool:
+def _same(value: object, default: object) -> bool:
     """Equal, and of one type: arrays are never equal to a default."""
     return type(value) is type(default) and bool(value == default)

@@ -116,7 +116,8 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
 
 def chosen_recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
     """The recipe of a pass over some of the rows, of which the rest is not known."""
-    method, sampler = "exact", "everything"
+    method = "exact"
+    sampler: str | Sampler = "everything"
     if sizes.n_classes > _few_classes(parameters.noise) or _wants_samples(parameters):
         method = "complementary"
         sampler = parameters.sampler if parameters.given("sampler") else "frequency"

@@ -95,7 +95,7 @@ def read(
         split = data.load(
             set_name, data_home=arguments.data_home, unseen="keep", vectorizer=vectorizer
         )
-        dataset = getattr(split, chosen)
+        dataset: data.Dataset | None = getattr(split, chosen)
         if dataset is None:
             raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
         return dataset
@@ -175,7 +175,7 @@ def _npz_with_labels(raw: bytes) -> bytes:
     rows = len(parts["X"]) if "X" in parts else int(parts["shape"][0]) if "shape" in parts else 0
     parts["y"] = np.zeros(rows, np.int64)
     buffer = io.BytesIO()
-    np.savez(buffer, **parts)  # type: ignore[arg-type]
+    np.savez(buffer, **parts)
     return buffer.getvalue()
 
 

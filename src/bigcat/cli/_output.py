@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from bigcat.estimators import BayesianClassifier, LinearClassifier
+
 
 def console() -> Console:
     """Colours and the terminal's width on a terminal; else plain text in long lines."""
@@ -75,7 +77,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def forecast(estimator: Any, X: Any, n_classes: int) -> int:
+def forecast(estimator: LinearClassifier | BayesianClassifier, X: Any, n_classes: int) -> int:
     """Bytes that fitting X will take besides the data."""
     from bigcat.estimators import BayesianClassifier
 

@@ -10,7 +10,9 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, errors
-from numba.extending import get_cython_function_address, intrinsic, overload
+from numba.extending import get_cython_function_address, overload
+
+from bigcat.compile.decorators import emitted
 
 _NAMES = {types.float32: "sgemm", types.float64: "dgemm"}
 
@@ -29,7 +31,7 @@ def product(a, transpose_a, b, transpose_b, out):
     out[...] = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
 
 
-@intrinsic
+@emitted
 def _product(typingctx, a, transpose_a, b, transpose_b, out):
     if any(array.layout != "C" or array.dtype != out.dtype for array in (a, b, out)):
         raise errors.TypingError(

@@ -87,15 +87,16 @@ class _CacheFiles(caching.IndexDataCacheFile):
     names what is written already; the worst that can happen is a kernel that is compiled again.
     """
 
-    def _load_index(self):
+    def _load_index(self) -> dict[Any, str]:
         # One of another version may name tags that are gone, which pickle finds before anybody
         # could compare stamps.
         try:
-            return super()._load_index()
+            overloads: dict[Any, str] = super()._load_index()
+            return overloads
         except (AttributeError, ImportError):
             return {}
 
-    def save(self, key, data):
+    def save(self, key: Any, data: Any) -> None:
         overloads = self._load_index()
         if not overloads:  # new, or of another version
             for old in Path(self._cache_path).glob(self._index_name.replace(".nbi", ".*.nbc")):
@@ -114,15 +115,15 @@ class PackageCache(caching.FunctionCache):
 
     _impl_class = _CacheImpl
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
-    def load_overload(self, sig, target_context):
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
         return None if _has_outside_part(sig) else super().load_overload(sig, target_context)
 
-    def save_overload(self, sig, data):
+    def save_overload(self, sig: Any, data: Any) -> None:
         if not _has_outside_part(sig):
             super().save_overload(sig, data)
         # Errors that the compiler met and overcame hold, in a circle, the arguments it was called

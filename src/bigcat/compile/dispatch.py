@@ -8,10 +8,10 @@ from collections.abc import Callable
 from numba.core import errors
 from numba.extending import overload
 
-from bigcat.compile.decorators import OPTIONS
+from bigcat.compile.decorators import OPTIONS, Function
 
 
-def generic(template: Callable) -> Callable:
+def generic(template: Function) -> Function:
     """Make a function that is dispatched on the type of its first argument.
 
     Parameters
@@ -19,7 +19,7 @@ def generic(template: Callable) -> Callable:
     template : function
         Its name and docstring are kept; implementations take the same arguments.
     """
-    implementations: dict[type | None, Callable] = {}
+    implementations: dict[type | None, Function] = {}
 
     @functools.wraps(template)
     def dispatch(tag, *args):
@@ -44,13 +44,13 @@ def generic(template: Callable) -> Callable:
     return dispatch
 
 
-def implement(function: Callable, tag: type | None) -> Callable[[Callable], Callable]:
+def implement(function: Function, tag: type | None) -> Callable[[Function], Function]:
     """Register the implementation of a generic `function` for one `tag` type.
 
     ``None`` registers what every tag without an implementation of its own does.
     """
 
-    def register(implementation: Callable) -> Callable:
+    def register(implementation: Function) -> Function:
         function.implementations[tag] = implementation  # type: ignore[attr-defined]
         return implementation
 

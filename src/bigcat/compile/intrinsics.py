@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
-from bigcat.compile.decorators import OPTIONS
+from bigcat.compile.decorators import OPTIONS, Function, emitted
 
 
-def by_precision(single: Callable, double: Callable) -> Callable:
+def by_precision(single: Function, double: Function) -> Function:
     """A function of one number: `single` for float32, `double` for everything else."""
 
     def choose_and_call(x):
@@ -48,7 +47,7 @@ def call_address(address, x):
     return _SCALAR_FUNCTION(address)(x)
 
 
-@intrinsic
+@emitted
 def _call_address(typingctx, address, x):
     def codegen(context, builder, signature, args):
         double = ir.DoubleType()
@@ -68,7 +67,7 @@ def float_of_bits(bits):
     return bits.view(np.float32 if bits.dtype == np.int32 else np.float64)
 
 
-@intrinsic
+@emitted
 def _float_of_bits(typingctx, bits):
     result = types.float32 if bits == types.int32 else types.float64
 
@@ -88,7 +87,7 @@ def bits_of_float(x):
     return x.view(np.int32 if x.dtype == np.float32 else np.int64)
 
 
-@intrinsic
+@emitted
 def _bits_of_float(typingctx, x):
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], context.get_value_type(signature.return_type))
@@ -109,7 +108,7 @@ def maximum(a, b):
     return np.maximum(a, b)
 
 
-@intrinsic
+@emitted
 def _maximum(typingctx, a, b):
     def codegen(context, builder, signature, args):
         number = context.get_value_type(signature.return_type)
@@ -131,7 +130,7 @@ def prefetch(array, index):
     """Ask the processor to bring ``array.flat[index]`` near; no effect on results."""
 
 
-@intrinsic
+@emitted
 def _prefetch(typingctx, array, index):
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

@@ -9,6 +9,7 @@ whole seconds.
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from array import array
 from collections.abc import Collection, Iterator
@@ -372,7 +373,7 @@ def _parsed_lines(
                 yield number, _parse(path, number, line)
 
 
-def _next_lines(path: Path, stream: Any) -> list[bytes]:
+def _next_lines(path: Path, stream: io.BufferedIOBase) -> list[bytes]:
     try:
         return stream.readlines(_CHUNK_BYTES)
     except EOFError as error:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
@@ -17,7 +16,7 @@ from bigcat.bayes.method import FittedPosterior, Seen, Task
 from bigcat.bayes.posterior import HOW, GaussianPosterior
 from bigcat.bayes.priors import resolve_prior
 from bigcat.estimators import inputs
-from bigcat.estimators.options import WithParts
+from bigcat.estimators.options import WithParts, only_if
 from bigcat.linear.labels import classes_of, encode
 from bigcat.machine import available_cores
 from bigcat.noise import Noise
@@ -177,7 +176,7 @@ class BayesianClassifier(ClassifierMixin, WithParts):
         validate_data(self, given_X, skip_check_array=True)
         return self
 
-    @available_if(_takes_batches)
+    @only_if(_takes_batches)
     def partial_fit(
         self,
         X: Any,
@@ -253,7 +252,8 @@ class BayesianClassifier(ClassifierMixin, WithParts):
     def predict(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
         """The most probable class of each row."""
         X = self._check_for_prediction(X, posterior)
-        return self.classes_[self.posterior_.best(X, posterior)]
+        labels: np.ndarray = self.classes_[self.posterior_.best(X, posterior)]
+        return labels
 
     def predict_log_proba(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
         """Log-probabilities of all classes, (n, n_classes)."""
@@ -270,7 +270,8 @@ class BayesianClassifier(ClassifierMixin, WithParts):
             augment-reduce the probabilities themselves, over `n_draws` draws of scores.
         """
         log_probabilities = self.predict_log_proba(X, posterior)
-        return np.exp(log_probabilities, out=log_probabilities)
+        np.exp(log_probabilities, out=log_probabilities)
+        return log_probabilities
 
     def predict_top_k(
         self, X: Any, k: int = 5, posterior: str = "plug-in"

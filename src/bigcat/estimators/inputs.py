@@ -82,7 +82,9 @@ def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
 
 def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     """Row weights as float64: not negative, not all zero."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights: np.ndarray = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
     if not weights.any():
         raise ValueError("sample_weight is zero for every row; give some rows a positive weight")
     return weights
@@ -95,4 +97,5 @@ def weigh_classes(weights: np.ndarray, class_weight: Any, y: np.ndarray) -> np.n
     factors = compute_sample_weight(class_weight, y)
     if not (factors >= 0.0).all():
         raise ValueError(f"class_weight={class_weight!r} must not hold negative numbers or NaN")
-    return weights * factors
+    weighted: np.ndarray = weights * factors
+    return weighted

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat import noise as noises
@@ -18,7 +17,7 @@ from bigcat.auto.named import NAMED_DEFAULTS, named_recipe
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import inputs
-from bigcat.estimators.options import WithParts, named_part
+from bigcat.estimators.options import WithParts, named_part, only_if
 from bigcat.linear import KINDS_OF_WEIGHTS, LinearModel, Weights, weights_from
 from bigcat.linear.labels import classes_of, encode
 from bigcat.noise import Noise
@@ -167,14 +166,14 @@ class LinearClassifier(ClassifierMixin, WithParts):
         learning_rate: float | str = "auto",
         l2: float | str = "auto",
         fit_intercept: bool = True,
-        class_weight: dict | str | None = None,
+        class_weight: dict[Any, float] | str | None = None,
         validation_fraction: float = 0.1,
         early_stopping: bool | str = "auto",
         n_iter_no_change: int = 5,
         tol: float | None = 1e-4,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
-        callbacks: Sequence[Callable[[dict], Any]] | None = None,
+        callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
         n_threads: int | None = None,
         progress: bool | str = "auto",
         solver: str | Solver = "auto",
@@ -206,8 +205,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
         self.init = init
         self.shuffle = shuffle
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
@@ -257,7 +256,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
         validate_data(self, given_X, skip_check_array=True)
         return self
 
-    @available_if(_makes_passes)
+    @only_if(_makes_passes)
     def partial_fit(
         self,
         X: Any,
@@ -355,13 +354,16 @@ class LinearClassifier(ClassifierMixin, WithParts):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
         X = inputs.check_for_prediction(self, X)
-        scores = np.concatenate([s for _, s in self.linear_model().score_blocks(X)])
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+        scores: np.ndarray = np.concatenate([s for _, s in self.linear_model().score_blocks(X)])
+        if len(self.classes_) == 2:
+            scores = scores[:, 1] - scores[:, 0]
+        return scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""
         X = inputs.check_for_prediction(self, X)
-        return self.classes_[self.linear_model().best(X)]
+        labels: np.ndarray = self.classes_[self.linear_model().best(X)]
+        return labels
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities of all classes, (n, n_classes)."""
@@ -371,7 +373,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of all classes, (n, n_classes); rows add up to one."""
         log_probabilities = self.predict_log_proba(X)
-        return np.exp(log_probabilities, out=log_probabilities)
+        np.exp(log_probabilities, out=log_probabilities)
+        return log_probabilities
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """The `k` most probable classes of each row, best first, without an (n, K) array.
@@ -573,7 +576,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
         before = self.history_ if append else []
         choice = outcome.history.choice
         rows, forecast = [*before, *outcome.history], outcome.history.forecast_seconds
-        self.history_: History = History(rows, choice, forecast)
+        self.history_ = History(rows, choice, forecast)
         self.n_iter_: int = len(self.history_)
         self._resume = outcome.resume
         self.exact_classes_ = classes[outcome.head]

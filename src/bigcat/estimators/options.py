@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 
 from bigcat.part import Part
 
+Named = TypeVar("Named")
+Estimator = TypeVar("Estimator")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-def named_part(parameter: str, name: Any, registry: Mapping[str, Any]) -> Any:
+
+def named_part(parameter: str, name: str, registry: Mapping[str, Named]) -> Named:
     """What the registry has under that name; ValueError where it has nothing."""
     if name not in registry:
         raise ValueError(
             f"{parameter}={name!r} has no options; name one of {', '.join(map(repr, registry))}"
         )
     return registry[name]
+
+
+def only_if(check: Callable[[Estimator], bool]) -> Callable[[Function], Function]:
+    """scikit-learn's `available_if`, which forgets the type of what it decorates."""
+    decorate: Callable[[Function], Function] = available_if(check)
+    return decorate
 
 
 class WithParts(BaseEstimator):
@@ -73,8 +84,8 @@ class WithParts(BaseEstimator):
         options: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
             if "__" in name:
-                part, _, option = name.partition("__")
-                options.setdefault(part, {})[option] = value
+                owner, _, option = name.partition("__")
+                options.setdefault(owner, {})[option] = value
         for name, changed in options.items():
             if name not in super().get_params(deep=False):
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}")

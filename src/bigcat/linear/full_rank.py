@@ -54,7 +54,8 @@ class FullRankWeights(Weights):
         return cls(arrays["coef"])
 
     def embed(self, X: Any) -> np.ndarray:
-        return X.toarray() if scipy.sparse.issparse(X) else X
+        rows: np.ndarray = X.toarray() if scipy.sparse.issparse(X) else X
+        return rows
 
     def operands(self, sparse: bool, dtype: Any) -> Operands:
         # No copy of weights that lie as the kernels want them: those of training on such rows.

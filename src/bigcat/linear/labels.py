@@ -24,7 +24,7 @@ def encode(y: Any, classes: np.ndarray) -> np.ndarray:
     if y.dtype.kind in "OU" and classes.dtype.kind in "OU":
         y = y.astype(classes.dtype if classes.dtype.kind == "O" else str)
     try:
-        labels = np.searchsorted(classes, y)
+        labels: np.ndarray = np.searchsorted(classes, y)
     except TypeError:
         raise ValueError(
             f"y holds labels of type {y.dtype} where the model knows {classes.dtype}; "

@@ -156,7 +156,7 @@ class Sampler(Part):
 
 def _checked_classes(chosen: Any) -> int | tuple[Any, ...]:
     """A number, or a tuple of labels, which can be compared and stored."""
-    if isinstance(chosen, numbers.Integral) and not isinstance(chosen, bool) and chosen >= 0:
+    if isinstance(chosen, numbers.Integral) and not isinstance(chosen, bool) and int(chosen) >= 0:
         return int(chosen)
     if chosen is None or isinstance(chosen, numbers.Number | str):
         raise ValueError(

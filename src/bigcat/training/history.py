@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
 
-class History(list):
+class History(list[dict[str, Any]]):
     """A list of one dict an epoch; a column's name as index gives that column as an array.
 
     Columns: ``epoch`` (from 1), ``seconds`` (of training, cumulative), ``compile_seconds``
@@ -32,7 +32,7 @@ class History(list):
 
     def __init__(
         self,
-        rows: Iterable[dict] = (),
+        rows: Iterable[dict[str, Any]] = (),
         choice: dict[str, Any] | None = None,
         forecast_seconds: float | None = None,
     ) -> None:
@@ -40,7 +40,18 @@ class History(list):
         self.choice = choice
         self.forecast_seconds = forecast_seconds
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(
+        self, key: str | SupportsIndex | slice
+    ) -> np.ndarray | dict[str, Any] | list[dict[str, Any]]:
         if isinstance(key, str):
             return np.array([row[key] for row in self])
         return super().__getitem__(key)

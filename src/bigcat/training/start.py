@@ -33,4 +33,6 @@ def initial_weights(
 
 def log_frequencies(counts: np.ndarray) -> np.ndarray:
     """Half the rows of the rarest class for a class without any, so that its score is finite."""
-    return np.log(np.maximum(counts, 0.5 * counts[counts > 0].min()) / counts.sum())
+    at_least = 0.5 * counts[counts > 0].min()
+    logs: np.ndarray = np.log(np.maximum(counts, at_least) / counts.sum())
+    return logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bigcat.kernels.train_all_classes import train_dense, train_sparse
@@ -34,7 +35,7 @@ class AllClasses(Route):
     def __init__(self, passes: Passes) -> None:
         self.passes = passes
         sparse = passes.problem.sizes.sparse
-        self.kernel = train_sparse if sparse else train_dense
+        self.kernel: Callable[..., tuple[float, float]] = train_sparse if sparse else train_dense
         self.multiplies = not sparse
 
     def train(
