@@ -50,7 +50,14 @@ class AugmentReducePosterior(PosteriorMethod):
         Part of the rows that is held out: their log-likelihood at the posterior means then takes
         the place of the ELBO, and the best epoch's posterior is kept.
     n_draws : int, default=100
-        Draws of scores for ``posterior="averaged"``.
+        Draws of scores for ``posterior="averaged"``: the mean of the probabilities, with the same
+        random numbers for all rows and calls.
+
+    Notes
+    -----
+    Columns of `history_`: ``epoch``, ``seconds``, ``compile_seconds``, and per row of data
+    ``elbo``, ``expected_bound``, ``kl``, ``validation_log_likelihood``.  The ELBO and its KL are
+    NaN in epochs without a pass over all weights, which are rare unless classes are very many.
 
     Examples
     --------

@@ -63,6 +63,15 @@ class IndependentBinary(PosteriorMethod):
     total_rows : int or None, default=None
         Rows that all batches of `partial_fit` have in total; None counts those seen so far.
 
+    Notes
+    -----
+    Columns of `history_`: ``iteration``, ``seconds``, ``elbo``.
+
+    Probabilities at the posterior mean are what the paper evaluates, and both likelihoods are then
+    proper models of the data.  ``posterior="averaged"`` puts the expectation of each binary margin
+    under the posterior in its place: Phi(x.mu / sqrt(1 + x'Sigma x)) exactly for the probit,
+    MacKay's approximation for the logit.
+
     Examples
     --------
     >>> from bigcat.bayes import IndependentBinary

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.method import FittedPosterior, Seen, Task
-from bigcat.bayes.posterior import HOW, GaussianPosterior
 from bigcat.bayes.priors import resolve_prior
 from bigcat.estimators import inputs
 from bigcat.estimators.options import WithParts, only_if
+from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
 from bigcat.machine import available_cores
 from bigcat.noise import Noise
@@ -40,7 +40,7 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
     return True
 
 
-class BayesianClassifier(ClassifierMixin, WithParts):
+class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     """Bayesian linear classifier: a Gaussian posterior over the weights.
 
     How to choose is in ``docs/bayesian.md``, conventions are in ``docs/conventions.md``.
@@ -80,21 +80,9 @@ class BayesianClassifier(ClassifierMixin, WithParts):
     averaging_weight_ : float
         Posterior probability of the conditioned likelihood; augment-reduce has none.
     history_ : History
-        One dict per iteration: ``iteration``, ``seconds``, ``elbo``.  With augment-reduce one per
-        epoch: ``epoch``, ``seconds``, ``compile_seconds``, and per row of data ``elbo``,
-        ``expected_bound``, ``kl``, ``validation_log_likelihood``; the ELBO and its KL are NaN in
-        epochs without a pass over all weights, which are rare unless classes are very many.
+        One dict per iteration or epoch; the method says which columns there are.
     n_iter_ : int
     n_features_in_ : int
-
-    Notes
-    -----
-    Probabilities are those at the posterior mean (``posterior="plug-in"``) by default: it is what
-    the paper evaluates, it costs no variances, and both likelihoods are then proper models of the
-    data.  ``posterior="averaged"`` puts the expectation of each binary margin under the posterior
-    in its place: Phi(x.mu / sqrt(1 + x'Sigma x)) exactly for the probit, MacKay's approximation for
-    the logit; it is more cautious far from the data.  With augment-reduce it is the mean of the
-    probabilities over draws of the scores, the same random numbers for all rows and calls.
 
     Examples
     --------
@@ -245,55 +233,7 @@ class BayesianClassifier(ClassifierMixin, WithParts):
         """
         n_values = round(n_rows * (row_nonzeros if sparse else n_features))
         sizes = Sizes(n_rows, n_features, n_classes, n_values, sparse)
-        return self._memory_needed(*self._method_and_prior(), sizes, dtype)
-
-    # Prediction
-
-    def predict(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
-        """The most probable class of each row."""
-        X = self._check_for_prediction(X, posterior)
-        labels: np.ndarray = self.classes_[self.posterior_.best(X, posterior)]
-        return labels
-
-    def predict_log_proba(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
-        X = self._check_for_prediction(X, posterior)
-        return self.posterior_.log_proba(X, posterior)
-
-    def predict_proba(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes); rows add up to one.
-
-        Parameters
-        ----------
-        posterior : {"plug-in", "averaged"}, default="plug-in"
-            At the posterior mean, or averaged over the posterior: each binary margin, or with
-            augment-reduce the probabilities themselves, over `n_draws` draws of scores.
-        """
-        log_probabilities = self.predict_log_proba(X, posterior)
-        np.exp(log_probabilities, out=log_probabilities)
-        return log_probabilities
-
-    def predict_top_k(
-        self, X: Any, k: int = 5, posterior: str = "plug-in"
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, without an (n, K) array.
-
-        Returns
-        -------
-        classes : array of shape (n, k)
-        log_probabilities : array of shape (n, k)
-        """
-        X = self._check_for_prediction(X, posterior)
-        columns, log_probabilities = self.posterior_.top_k(X, k, posterior)
-        return self.classes_[columns], log_probabilities
-
-    def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "plug-in") -> np.ndarray:
-        """Log-probability of one class per row, (n,)."""
-        X = self._check_for_prediction(X, posterior)
-        labels = encode(y, self.classes_)
-        if len(labels) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
-        return self.posterior_.log_proba_of(X, labels, posterior)
+        return self._memory(*self._method_and_prior(), sizes, dtype)
 
     # What model files hold
 
@@ -339,29 +279,20 @@ class BayesianClassifier(ClassifierMixin, WithParts):
     def _threads(self) -> int:
         return int(self.n_threads or available_cores())
 
-    def _memory_needed(
-        self, method: PosteriorMethod, prior: Prior, sizes: Sizes, dtype: Any
-    ) -> int:
-        intercept = bool(self.fit_intercept)
+    def _memory(self, method: PosteriorMethod, prior: Prior, sizes: Sizes, dtype: Any) -> int:
+        intercept, n_threads = bool(self.fit_intercept), self._threads()
         return method.memory_needed(
-            sizes, dtype, prior, fit_intercept=intercept, n_threads=self._threads()
+            sizes, dtype, prior, fit_intercept=intercept, n_threads=n_threads
         )
 
     def _check_memory(self, method: PosteriorMethod, prior: Prior, X: Any, n_classes: int) -> None:
-        needed = self._memory_needed(method, prior, Sizes.of(X, n_classes), X.dtype)
+        needed = self._memory(method, prior, Sizes.of(X, n_classes), X.dtype)
         memory.check(needed, n_classes, X.shape[1], method.memory_remedy(prior))
-
-    def _check_for_prediction(self, X: Any, posterior: str) -> Any:
-        if posterior not in HOW:
-            raise ValueError(
-                f"posterior={posterior!r} is not known; choose 'plug-in' or 'averaged'"
-            )
-        return inputs.check_for_prediction(self, X)
 
     def _adopt(self, fitted: FittedPosterior) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
         q = fitted.posterior
-        self.posterior_: GaussianPosterior = q
+        self.posterior_ = q
         self.__dict__.pop("averaging_weight_", None)  # of a fit before, by another method
         if q.averaging_weight is not None:
             self.averaging_weight_: float = q.averaging_weight

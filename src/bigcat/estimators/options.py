@@ -76,8 +76,7 @@ class WithParts(BaseEstimator):
         >>> from bigcat import LinearClassifier
         >>> model = LinearClassifier(method="augment-reduce")
         >>> model.set_params(method__n_nodes=4, solver="sgd", solver__learning_rate=0.1)
-        LinearClassifier(method=AugmentReduce(n_nodes=4),
-                         solver=SGD(learning_rate=0.1))
+        LinearClassifier(method=AugmentReduce(n_nodes=4), solver=SGD(learning_rate=0.1))
         """
         own = {name: value for name, value in params.items() if "__" not in name}
         super().set_params(**own)
