@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bigcat import BayesianClassifier, LinearClassifier, Method
+from bigcat.bayes import AugmentReducePosterior, IndependentBinary
 from bigcat.bounds import Bound
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
@@ -84,35 +85,28 @@ def independent_binary(
     n_threads: int = 1,
 ) -> BayesianClassifier:
     """A posterior of independent binary regressions, to its optimum by Newton steps."""
-    return BayesianClassifier(
-        method="independent-binary",
+    method = IndependentBinary(
         link=link,
         likelihood=likelihood,
         covariance=covariance,
-        prior=prior,
         solver=solver,
         tol=tol,
         max_iter=max_iter,
         n_draws=n_draws,
-        n_threads=n_threads,
-        random_state=0,
-        progress=False,
     )
+    return BayesianClassifier(method, prior, n_threads=n_threads, random_state=0, progress=False)
 
 
 def weight_posterior(
     noise: str, *, max_epochs: int, prior: Any = "gaussian", n_draws: int = 100
 ) -> BayesianClassifier:
     """A posterior by augment and reduce: 32 sampled classes, AdaGrad of rate 0.3, all epochs."""
-    return BayesianClassifier(
-        method="augment-reduce",
+    method = AugmentReducePosterior(
         noise=noise,
-        prior=prior,
         n_negatives=32,
         max_epochs=max_epochs,
         learning_rate=0.3,
         tol=0,
         n_draws=n_draws,
-        random_state=0,
-        progress=False,
     )
+    return BayesianClassifier(method, prior, random_state=0, progress=False)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from bigcat import BayesianClassifier
+from bigcat.bayes import IndependentBinary
 from bigcat.data import events
 
 RUN = 20  # starts in a row that are judged together
@@ -17,7 +18,7 @@ RUN = 20  # starts in a row that are judged together
 
 def fit(where):
     """The model of one user's starts; processes that only others have started are classes too."""
-    model = BayesianClassifier(link="probit", likelihood="conditioned")
+    model = BayesianClassifier(IndependentBinary(link="probit", likelihood="conditioned"))
     return model.fit(rows.X[where], rows.y[where], classes=np.arange(rows.X.shape[1]))
 
 

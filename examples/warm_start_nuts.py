@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bigcat import BayesianClassifier
+from bigcat.bayes import IndependentBinary
 from bigcat.data import synthetic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -26,7 +27,7 @@ def compare() -> None:
     data = (drawn.X[train], drawn.y[train], drawn.X[test], drawn.y[test], 10)
 
     began = time.process_time()
-    model = BayesianClassifier(link="logit", likelihood="conditioned").fit(*data[:2])
+    model = BayesianClassifier(IndependentBinary("logit", "conditioned")).fit(*data[:2])
     seconds = time.process_time() - began
     log_p = model.log_proba_of(*data[2:4]).mean()
     print(f"ours:      test log-likelihood {log_p:.4f} after {seconds:.2f} CPU seconds")
