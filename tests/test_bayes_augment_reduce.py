@@ -26,7 +26,8 @@ from tests.bayesian import (
     four_classes,
 )
 
-NOISES = ["gumbel", "gaussian", "logistic"]
+#: The softmax's closed form, and quadrature, which is the same for all other noises.
+NOISES = ["gumbel", "gaussian"]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_attributes(model, data):
 @pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
 def test_predictions_agree_with_each_other(model, data, posterior):
     X, y = data
-    check_predictions(model, X, y, posterior)
+    check_predictions(model, X[:60], y[:60], posterior)
 
 
 def test_probabilities_are_those_of_the_noise(model, data):

@@ -34,7 +34,6 @@ from tests.bayesian import (
 
 CONFIGURATIONS = [
     BayesianClassifier(n_threads=1),
-    binary("logit", n_threads=1),
     BayesianClassifier(
         IndependentBinary("logit", "conditioned", "diagonal", tol=1e-5),
         HorseshoePrior(),

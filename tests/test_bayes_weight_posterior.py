@@ -313,7 +313,15 @@ def test_large_features_stay_finite():
     assert all(np.isfinite(r["elbo"]) for r in q.history)
 
 
-def test_a_solver_without_memory_and_a_rule_that_stops():
+@pytest.mark.parametrize(
+    "solver",
+    [
+        AdaGrad(learning_rate=0.3),
+        pytest.param(SGD(learning_rate=0.1), marks=pytest.mark.slow),  # one without memory
+    ],
+    ids=str,
+)
+def test_a_rule_stops(solver):
     X, y = data()
     seen = []
 
@@ -321,9 +329,7 @@ def test_a_solver_without_memory_and_a_rule_that_stops():
         seen.append(elbo)
         return len(seen) == 4
 
-    q = fit_weight_posterior(
-        problem(X, y, 6), parts(solver=SGD(learning_rate=0.1)), max_epochs=9, stop=stop
-    )
+    q = fit_weight_posterior(problem(X, y, 6), parts(solver=solver), max_epochs=9, stop=stop)
     assert len(q.history) == 4
     assert q.history["elbo"].tolist() == seen
     assert seen[-1] > seen[0]

@@ -1,5 +1,6 @@
 """``bigcat fit --bayesian`` and what its model files are good for."""
 
+import argparse
 import json
 import re
 
@@ -9,17 +10,21 @@ from test_cli_commands import FORMS, K, contents, error_of, files, run_json  # n
 
 import bigcat
 from bigcat.bayes import AugmentReducePosterior, GaussianPrior, IndependentBinary
-from bigcat.cli import main
+from bigcat.cli import _bayesian, fit, main
 
-OPTIONS = {
-    "default": [],
-    "logit": ["--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"],
-    "augment-reduce": ["--method", "augment-reduce", "--noise", "gaussian", "--epochs", "5"],
-}
+LOGIT = ["--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"]
+AUGMENT_REDUCE = ["--method", "augment-reduce", "--epochs", "5"]
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("which", ["svmlight", "text", "npz"])
+@pytest.mark.parametrize(
+    ("which", "options"),
+    [
+        ("svmlight", []),
+        ("text", LOGIT),
+        ("npz", AUGMENT_REDUCE),
+        pytest.param("text", [*AUGMENT_REDUCE, "--noise", "gaussian"], marks=pytest.mark.slow),
+    ],
+)
 def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F811
     form, suffix, names = FORMS[which]
     train, test, model = files(form, suffix, names)
@@ -59,6 +64,15 @@ def test_options_reach_the_estimator(files, capsys):  # noqa: F811
         n_negatives=2, learning_rate=0.2, max_epochs=4, validation_fraction=0.2
     )
     assert report["validation_log_likelihood"] < 0.0
+
+
+def test_the_noise_reaches_the_method():
+    parser = argparse.ArgumentParser()
+    fit.add_to(parser.add_subparsers())
+    words = "fit x --model m --bayesian --method augment-reduce --noise logistic --threads 2"
+    m = _bayesian.estimator(parser.parse_args(words.split()))
+    assert m.method == AugmentReducePosterior(noise="logistic")
+    assert m.n_threads == 2
 
 
 def test_what_a_person_sees(files, capsys):  # noqa: F811

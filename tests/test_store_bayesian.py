@@ -44,8 +44,8 @@ MODELS = {
     ),
     "gumbel": augment_reduce(max_epochs=3),
     "gaussian": augment_reduce(noise="gaussian", max_epochs=3),
-    "logistic, no intercept": augment_reduce(
-        noise="logistic", max_epochs=3, fit_intercept=False, n_draws=7
+    "gaussian, no intercept": augment_reduce(
+        noise="gaussian", max_epochs=3, fit_intercept=False, n_draws=7
     ),
 }
 
