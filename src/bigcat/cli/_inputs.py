@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import errno
 import gzip
-import io
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bigcat.cli import _bayesian
+from bigcat.data.forms import FORMS
 
 if TYPE_CHECKING:
     import numpy as np
 
     from bigcat.data import Dataset
 
-FORMS = ("xc", "svmlight", "tsv", "npz", "csv")
 CATALOGUE = "data:"
 
 
@@ -56,7 +54,7 @@ class StoredModel:
 
     def read(self, name: str, arguments: argparse.Namespace, labels: bool = True) -> Dataset:
         """Data with the model's columns; `labels=False` for files that have none."""
-        form = arguments.form or ("tsv" if self.extra.get("vectorizer") is not None else None)
+        form = arguments.form or self._text_form()
         if labels:
             dataset = read(name, arguments, part="test", form=form, like=self.extra)
         else:
@@ -64,6 +62,13 @@ class StoredModel:
         X = with_columns(name, dataset.X, self.estimator.n_features_in_)
         y = like_classes(dataset.y, self.estimator.classes_)
         return type(dataset)(X, y, dataset.report, dataset.vectorizer)
+
+    def _text_form(self) -> str | None:
+        """The form of text that a model with a vectoriser was fitted on."""
+        if self.extra.get("vectorizer") is None:
+            return None
+        form = FORMS.get(self.extra.get("form", ""))
+        return form.name if form is not None and form.is_text else "tsv"
 
 
 def read(
@@ -104,13 +109,14 @@ def read(
     for_a_model = like is not None
     like = like or {}
     options: dict[str, Any] = {"n_features": n_features}
-    if form == "tsv":
+    takes = FORMS[form].options if form is not None else ()
+    if "vectorizer" in takes:
         if for_a_model and like.get("vectorizer") is None:
             raise ValueError(_text_for_numbers(name))
         options["vectorizer"] = like.get("vectorizer", vectorizer)
     elif like.get("vectorizer") is not None:
         raise ValueError(f"the model was fitted on text, but {name} is {form}; give label<TAB>text")
-    if form == "svmlight" and "zero_based" in like:
+    if "zero_based" in takes and "zero_based" in like:
         options["zero_based"] = like["zero_based"]
     if arguments.label_column is not None:
         options["label_column"] = arguments.label_column
@@ -119,26 +125,23 @@ def read(
 
 def read_unlabelled(name: str, form: str | None, like: dict[str, Any]) -> Dataset:
     """A file without labels: each row gets the label 0, so that the usual reader takes it."""
-    from bigcat.data import files
+    from bigcat.data.files import read_bytes
 
     if name.startswith(CATALOGUE):
         raise ValueError(f"{name} has labels; leave out --no-labels")
     path = existing(name)
-    if form not in files.FORMS:
+    if form not in FORMS:
         raise ValueError(f"--no-labels: the form of {name} is unknown; give --form")
-    raw = files.read_bytes(path)
+    takes = FORMS[form].options
     options: dict[str, Any] = {}
-    if form == "npz":
-        raw = _npz_with_labels(raw)
-    else:
-        raw = _text_with_labels(raw, form)
-    if form == "tsv":
+    raw = FORMS[form].with_labels(read_bytes(path))
+    if "vectorizer" in takes:
         if like.get("vectorizer") is None:
             raise ValueError(_text_for_numbers(name))
         options["vectorizer"] = like["vectorizer"]
-    if form == "svmlight" and "zero_based" in like:
+    if "zero_based" in takes and "zero_based" in like:
         options["zero_based"] = like["zero_based"]
-    return files.FORMS[form](path, raw, **options)
+    return FORMS[form].read(path, raw, **options)
 
 
 def _text_for_numbers(name: str) -> str:
@@ -146,37 +149,6 @@ def _text_for_numbers(name: str) -> str:
         f"{name} holds text, but the model was fitted on numbers and has no vectoriser; "
         "give a file with the columns that it was fitted on"
     )
-
-
-def _text_with_labels(raw: bytes, form: str) -> bytes:
-    lines = raw.rstrip(b"\r\n").replace(b"\r\n", b"\n").split(b"\n")
-    if form == "tsv":
-        return b"\n".join(b"0\t" + line for line in lines)
-    if form == "csv":
-        table = [line + b",0" if line.strip() else line for line in lines[1:]]
-        return b"\n".join([lines[0] + b",label", *table])
-    head = 1 if form == "xc" else 0
-    return b"\n".join([*lines[:head], *(_sparse_with_label(line) for line in lines[head:])])
-
-
-def _sparse_with_label(line: bytes) -> bytes:
-    has_label = line[:1].strip() and b":" not in line.split(None, 1)[0]
-    return line if has_label else b"0 " + line
-
-
-def _npz_with_labels(raw: bytes) -> bytes:
-    import numpy as np
-
-    try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-            parts = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, AttributeError):
-        return raw  # the reader says what is wrong
-    rows = len(parts["X"]) if "X" in parts else int(parts["shape"][0]) if "shape" in parts else 0
-    parts["y"] = np.zeros(rows, np.int64)
-    buffer = io.BytesIO()
-    np.savez(buffer, **parts)
-    return buffer.getvalue()
 
 
 def existing(name: str) -> Path:

@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from bigcat.data.arrays import read_csv, read_npz
 from bigcat.data.dataset import DataError, Dataset
-from bigcat.data.sparse_text import read_svmlight, read_xc
-from bigcat.data.text import read_tsv
+from bigcat.data.forms import FORMS
 
-FORMS: dict[str, Callable[..., Dataset]] = {
-    "xc": read_xc,
-    "svmlight": read_svmlight,
-    "tsv": read_tsv,
-    "npz": read_npz,
-    "csv": read_csv,
-}
-_SUFFIXES = {
-    ".xc": "xc",
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".tsv": "tsv",
-    ".npz": "npz",
-    ".csv": "csv",
-}
-# What a first line looks like, where the file's name says nothing.
-_FIRST_LINES = {
-    "xc": re.compile(rb"\s*\d+\s+\d+\s+\d+\s*"),
-    "svmlight": re.compile(rb"\s*[+-]?\d+(,[+-]?\d+)*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?"),
-    "tsv": re.compile(rb"[^\t]+\t.+"),
-    "npz": re.compile(rb"PK\x03\x04.*", re.DOTALL),
-    "csv": re.compile(rb"[^\t:]+,[^\t:]*"),
-}
 _GZIP_MAGIC = b"\x1f\x8b"
-# Options that belong to some forms only.
-_OPTIONS = {
-    "label": ("xc", "svmlight"),
-    "zero_based": ("svmlight",),
-    "vectorizer": ("tsv",),
-    "label_column": ("csv",),
-}
 
 
 def read(
@@ -118,14 +83,15 @@ def read(
     }
     used: dict[str, Any] = {"n_features": n_features}
     for name, (value, default) in options.items():
-        if form in _OPTIONS[name]:
+        if name in FORMS[form].options:
             used[name] = value
         elif value is not default and value != default:
+            takers = [taker.name for taker in FORMS.values() if name in taker.options]
             raise ValueError(
-                f"{name}= is an option of {' and '.join(_OPTIONS[name])}, "
+                f"{name}= is an option of {' and '.join(takers)}, "
                 f"and {path} was read as {form}; form= says otherwise"
             )
-    dataset = FORMS[form](path, raw, **used)
+    dataset = FORMS[form].read(path, raw, **used)
     if not len(dataset):
         raise DataError(f"{path}: expected labelled rows, found none")
     dataset.report["file"] = str(path)
@@ -152,10 +118,11 @@ def read_bytes(path: Path) -> bytes:
 def guess_form(path: Path, raw: bytes) -> str:
     """The form that the file's name states, else the one that its first line fits."""
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
+    for form in FORMS.values():
+        if suffix in form.suffixes:
+            return form.name
     first = raw[:100_000].lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
-    fitting = [form for form, pattern in _FIRST_LINES.items() if pattern.fullmatch(first)]
+    fitting = [form.name for form in FORMS.values() if form.fits(first)]
     if len(fitting) == 1:
         return fitting[0]
     could_be = " or ".join(fitting) if fitting else "no known form"
