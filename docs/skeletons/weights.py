@@ -1,0 +1,190 @@
+"""Skeleton of a kind of weights: one weight per class and group of neighbouring features, complete.
+
+Copy this file and put your own kind in its place; docs/extending/weights.md explains it.
+
+A row x becomes z = x G, one number per group, and a class scores v_k . z + b_k: the weights are
+v G', (n_classes, n_features), of which only v is learnt.  The columns of G have length 1, so that
+no row gets longer.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from bigcat import LinearClassifier, linear
+from bigcat.auto import Parameters, recipe_for
+from bigcat.linear import Weights, WeightsKind
+from bigcat.linear.labels import classes_of
+from bigcat.linear.weights import Operands, contiguous
+from bigcat.rows import Sizes, as_rows
+from bigcat.training.run import train
+from bigcat.training.sample import Sample
+
+
+def groups_of(n_features, n_groups):
+    """G, (n_features, n_groups): which group a feature is in."""
+    group = np.arange(n_features) * n_groups // n_features
+    members = np.zeros((n_features, n_groups), np.float32)
+    members[np.arange(n_features), group] = np.bincount(group, minlength=n_groups)[group] ** -0.5
+    return members
+
+
+# Fitted weights
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedWeights(Weights):
+    """``classes @ groups.T``."""
+
+    classes: np.ndarray  # (n_classes, n_groups)
+    groups: np.ndarray  # (n_features, n_groups)
+
+    # What they are: arrays by name, from which they can be made again.
+
+    @classmethod
+    def names(cls):
+        return ("class_group_coef", "feature_group")
+
+    def arrays(self):
+        return {"class_group_coef": self.classes, "feature_group": self.groups}
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        return cls(arrays["class_group_coef"], arrays["feature_group"])
+
+    @property
+    def shape(self):
+        return len(self.classes), len(self.groups)
+
+    @property
+    def kind(self):
+        return Grouped(self.classes.shape[1])
+
+    # How they are scored with.
+
+    @property
+    def class_vectors(self):
+        return self.classes
+
+    def embed(self, X):
+        return np.asarray(X @ self.groups)
+
+    def operands(self, sparse, dtype):
+        groups = self.groups.astype(dtype)
+        return Operands(contiguous(self.classes, dtype), lambda x: np.asarray(x @ groups), False)
+
+    def operands_in_place(self):
+        return Operands(contiguous(self.classes), self.embed, False)
+
+    def products(self, sparse, dtype):
+        groups, classes = self.groups.astype(dtype), self.classes.T.astype(dtype)
+        return lambda x: np.asarray(x @ groups) @ classes
+
+    # In another order of classes.
+
+    def take(self, classes):
+        return GroupedWeights(self.classes[classes], self.groups)
+
+    def reordered(self, places, n_threads):
+        return self.take(places)
+
+
+# What is known before there are any
+
+
+@dataclass(frozen=True)
+class Grouped(WeightsKind):
+    """A weight for each class and group."""
+
+    n_groups: int = 16
+    scales_rows: ClassVar[bool] = False
+    linear_scores: ClassVar[bool] = False  # not in the rows that the problem holds
+    has_vectors: ClassVar[bool] = False
+
+    @property
+    def rank(self):
+        return self.n_groups
+
+    def n_weights(self, n_features, n_classes):
+        return self.n_groups * n_classes
+
+    def working_dtype(self, dtype, n_features, n_classes):
+        return np.float32 if dtype == np.float32 else np.float64
+
+    # Before training, and after.  Trained is one array, (n_classes, n_groups).
+
+    def start(self, problem, random, random_state):
+        shape, dtype = self.trained_shape(problem.sizes), problem.rows.values.dtype
+        classes = 0.1 * random_state.standard_normal(shape) if random else np.zeros(shape)
+        return self.as_weights(classes.astype(dtype), problem)
+
+    def trained_shape(self, sizes):
+        return sizes.n_classes, self.n_groups
+
+    def as_trained(self, weights, problem, dtype):
+        return np.ascontiguousarray(weights.classes, dtype)
+
+    def as_weights(self, trained, problem, for_good=False):
+        return GroupedWeights(trained, self._groups(problem).astype(trained.dtype))
+
+    def turned(self, state, problem):
+        return state  # has one layout only
+
+    # Inside training: kernels see dense rows of n_groups numbers.
+
+    def rows_of_thread(self, problem):
+        rows, groups = problem.rows, self._groups(problem)
+        if problem.sizes.sparse:
+            from scipy.sparse import csr_array
+
+            shape = (problem.n_rows, problem.n_features)
+            z = csr_array((rows.values, rows.indices, rows.indptr), shape=shape) @ groups
+        else:
+            z = rows.values @ groups
+        return as_rows(np.ascontiguousarray(z, rows.values.dtype), rows.values.dtype)
+
+    def sees_dense_rows(self, sizes):
+        return True
+
+    def majors_of_row(self, sizes, n_classes):
+        return n_classes
+
+    # L-BFGS: the same array in float64.
+
+    def as_matrix(self, weights, problem):
+        return weights.classes.astype(np.float64)
+
+    def of_matrix(self, matrix, problem):
+        return self.as_weights(matrix, problem)
+
+    def scores(self, matrix, x, problem):
+        return np.asarray(x @ self._groups(problem)) @ matrix.T
+
+    def add_gradient(self, gradient, matrix, x, slopes, problem):
+        gradient += slopes.T @ np.asarray(x @ self._groups(problem))
+
+    def _groups(self, problem):
+        return groups_of(problem.n_features, self.n_groups)
+
+
+# Use
+
+
+def register():
+    """Let estimators and model files find weights of this kind."""
+    linear.KINDS_OF_WEIGHTS = (*linear.KINDS_OF_WEIGHTS, GroupedWeights)
+
+
+def fit(X, y, kind, **parameters):
+    """A fitted `LinearClassifier` with weights of that kind; `X` is float32 or float64."""
+    model = LinearClassifier(**parameters)
+    classes, labels = classes_of(np.asarray(y))
+    wanted = Parameters.of(model.get_params(deep=False))
+    recipe = replace(recipe_for(wanted, Sizes.of(X, len(classes))), kind=kind)
+    kind.check_solver(recipe.parts.solver)
+    sample = Sample(X, labels, np.ones(len(labels)))
+    outcome = train(recipe, sample, classes, np.random.RandomState(0))
+    model.restore(outcome.weights, outcome.intercept, classes, outcome.history)
+    model.n_features_in_ = X.shape[1]
+    return model
