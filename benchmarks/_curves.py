@@ -57,7 +57,7 @@ def watched_fit(model: Any, X: Any, y: Any, held_out: tuple, target: float = np.
 
 
 def seconds_to_reach(
-    target: float, seconds: Sequence[float], values: Sequence[float]
+    target: float, seconds: Sequence[float] | np.ndarray, values: Sequence[float] | np.ndarray
 ) -> float | None:
     """When a curve first reaches `target`, on a straight line between its points; None if never."""
     for i, value in enumerate(values):
@@ -74,4 +74,5 @@ def exponent(x: Sequence[float], y: Sequence[float | None]) -> float | None:
     known = [(a, b) for a, b in zip(x, y) if b is not None]
     if len({a for a, _ in known}) < 2:
         return None
-    return float(np.polyfit(*np.log(np.array(known, float)).T, 1)[0])
+    logs_x, logs_y = np.log(np.array(known, float)).T
+    return float(np.polyfit(logs_x, logs_y, 1)[0])

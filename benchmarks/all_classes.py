@@ -16,7 +16,7 @@ from bigcat.linear import FullRankWeights, LinearModel
 from bigcat.linear.top_k import top_k
 from bigcat.noise import Gumbel
 from bigcat.probabilities import log_probabilities, log_probabilities_of
-from bigcat.rows import Problem
+from bigcat.rows import Problem, SparseRows
 from bigcat.training.routes import AllClasses
 
 REPEATS = 5
@@ -27,15 +27,16 @@ SIZES = {"wordnet": (18_964, 26_041, 11), "ptb2": (10_000, 20_000, 2)}
 
 def _training(problem: Problem, general: bool) -> Callable[[int], Any]:
     state = new_state(problem, EXACT)
+    route: Any = AllClasses
     applies = AllClasses.applies
 
     def run(n_threads: int) -> None:
         if general:
-            AllClasses.applies = staticmethod(lambda journey: False)
+            route.applies = staticmethod(lambda journey: False)
         try:
             run_passes(problem, EXACT, state, n_threads)
         finally:
-            AllClasses.applies = staticmethod(applies)
+            route.applies = staticmethod(applies)
 
     return run
 
@@ -81,6 +82,7 @@ def all_classes() -> None:
     rows = []
     for name, (n_classes, n_features, nonzeros) in SIZES.items():
         problem = sparse_problem(n_classes, n_features, nonzeros, N_ROWS)
+        assert isinstance(problem.rows, SparseRows)
         X = scipy.sparse.csr_array(
             (problem.rows.values, problem.rows.indices, problem.rows.indptr),
             shape=(N_ROWS, n_features),

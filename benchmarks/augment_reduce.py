@@ -165,7 +165,7 @@ def table2(data: list[str], epochs: int = 8, repeats: int = 3) -> None:
                     "method": method,
                     "seconds an epoch": best[method],
                     "published (2018)": published,
-                    "times faster": published / best[method],
+                    "times faster": published and published / best[method],
                     "against one-vs-each": best[method] / best["one-vs-each"],
                 }
             )

@@ -125,7 +125,7 @@ def table_g1(n_classes: list[int] | None = None, seed: int = 1) -> None:
         if n_classes and k not in n_classes:
             continue
         drawn = synthetic.predictable_classes(n, k, m, float(numbers[3]), seed=seed)
-        row = {"N": n, "K": k, "M": m, "sigma_high": float(numbers[3])}
+        row: dict[str, Any] = {"N": n, "K": k, "M": m, "sigma_high": float(numbers[3])}
         row["published w/CBM/CBC/avg"] = "/".join([weight, cbm, cbc, average])
         n_train = int(0.8 * n)
         X, y = drawn.X[:n_train], drawn.y[:n_train]
@@ -185,7 +185,9 @@ def _g1_summary(rows: list[dict[str, Any]]) -> None:
 # Table G.3
 
 
-def _glass_splits(n_splits: int, n_test: int = 22):
+def _glass_splits(
+    n_splits: int, n_test: int = 22
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Random 90/10 splits of the rows, z-scored before as in the paper, stacked on a first axis."""
     X, y, _ = _whole("glass")
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -195,7 +197,8 @@ def _glass_splits(n_splits: int, n_test: int = 22):
         train, test = order[n_test:], order[:n_test]
         for part, values in zip(parts, (X[train], y[train], X[test], y[test])):
             part.append(values)
-    return [np.array(part) for part in parts]
+    X_train, y_train, X_test, y_test = map(np.array, parts)
+    return X_train, y_train, X_test, y_test
 
 
 def _whole(name: str):
@@ -223,15 +226,15 @@ def table_g3(n_splits: int = 10, n_warmup: int = 300, n_samples: int = 1000) -> 
                 rows.append(_g3_ours(splits, link, kind, rule))
                 show(rows[-1:])
                 save("table_g3", rows)
-    for model, link in {
+    for name, link in {
         "softmax": "softmax",
         "CBM-logit": "cbm-logit",
         "CBC-probit": "cbc-probit",
         "CBM-probit": "cbm-probit",
     }.items():
-        options = {"link": link, "n_warmup": n_warmup, "n_samples": n_samples}
+        options: dict[str, Any] = {"link": link, "n_warmup": n_warmup, "n_samples": n_samples}
         result = yardsticks.run("nuts", *splits, 6, **options)
-        rows.append(_g3_nuts(model, link, result, splits, n_warmup + n_samples))
+        rows.append(_g3_nuts(name, link, result, splits, n_warmup + n_samples))
         show(rows[-1:])
         save("table_g3", rows)
     show(rows)
@@ -383,7 +386,7 @@ def _judge(model, X, y) -> tuple[float, float]:
 
 
 def _yardstick_curves(race: Race) -> dict[str, np.ndarray]:
-    limit = {"max_seconds": race.seconds, "n_samples": 10**6}
+    limit: dict[str, Any] = {"max_seconds": race.seconds, "n_samples": 10**6}
     runs = {
         f"ADVI, rate {rate}": yardsticks.run(
             "advi", *race.split, race.n_classes, learning_rate=rate, **limit
@@ -501,7 +504,7 @@ def _drawn_from_the_prior(n_sets: int, n_rows: int, n_test: int, n_classes: int,
 
     Sets in which a class has no training row are drawn again.
     """
-    X, y, p, seed = [], [], [], 0
+    X, y, p, seed = list[np.ndarray](), [], [], 0
     while len(X) < n_sets:
         rng = np.random.default_rng(seed)
         seed += 1

@@ -104,7 +104,7 @@ def long_fit(noise: str, rate: float, max_epochs: int, **options: Any) -> Linear
 
 
 def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) -> dict:
-    X, y = data["all"]
+    (X, y), (X_fit, y_fit) = data["all"], data["nine tenths"]
     few = np.unique(np.linspace(0, len(y) - 1, WARM_UP_ROWS).astype(int))
     once = classifier(noise, **options | {"max_epochs": 1})
     _unless_diverged(lambda: once.fit(X[few], y[few]))  # compiles
@@ -113,7 +113,7 @@ def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) 
     seconds = time.perf_counter() - started
 
     def watched(model: LinearClassifier) -> Curve | None:
-        return _unless_diverged(partial(watched_fit, model, *data["nine tenths"], data["watched"]))
+        return _unless_diverged(partial(watched_fit, model, X_fit, y_fit, data["watched"]))
 
     defaults = watched(classifier(noise, **options))
     found = defaults.model.history_.choice["learning_rate"] if defaults else RATE_INSTEAD

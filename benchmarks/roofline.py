@@ -40,7 +40,8 @@ from bigcat.solvers import SGD, Damped
 
 #: What is trained; of the sampled one also how many classes a row draws.
 EXACT = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
-SAMPLED = Parts(Gumbel(), Complementary(), Uniform(16), Damped(0.1))
+N_NEGATIVES = 16
+SAMPLED = Parts(Gumbel(), Complementary(), Uniform(N_NEGATIVES), Damped(0.1))
 THREADS = sorted({1, min(2, os.cpu_count() or 1)})
 SECONDS = 6.0  # of repeated runs
 COPIED = 1 << 25  # float32 numbers: far beyond any cache
@@ -119,7 +120,7 @@ def random_lines(n_weights: int = 26_000 * 19_000) -> Workload:
 
 def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Workload:
     """Sixteen sampled classes a row.  A weight comes and goes with its cache line of 64 bytes."""
-    n_rows, n_negatives = 100_000, SAMPLED.sampler.n_negatives
+    n_rows, n_negatives = 100_000, N_NEGATIVES
     problem = sparse_problem(n_classes, n_features, nonzeros, n_rows)
     state = new_state(problem, SAMPLED)
 

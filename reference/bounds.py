@@ -227,11 +227,10 @@ def optimal_local(noise: Noise, psi_y: float, psi, weights, rule) -> tuple[float
     top = max(0.0, psi.max() - psi_y)
     reach = max(10.0, 2.0 * float(noise.quantile(1.0 - 0.1 / (1.0 + weights.sum()))))
     start = find_mode(log_joint, -10.0, top + reach, np.array([0.0, top]))
-    arguments = (psi_y, psi, weights)
     found = optimize.minimize(
-        lambda v: -augment_reduce(noise, *arguments, *v, rule).value,
+        lambda v: -augment_reduce(noise, psi_y, psi, weights, v[0], v[1], rule).value,
         x0=[start, 0.0],
-        jac=lambda v: -local_gradient(noise, *arguments, *v, rule),
+        jac=lambda v: -local_gradient(noise, psi_y, psi, weights, v[0], v[1], rule),
         method="BFGS",
         options={"gtol": 1e-10},
     )

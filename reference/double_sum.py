@@ -48,7 +48,7 @@ def local_slope(
 # Explicit steps: vanilla SGD and U-max
 
 
-def row_scores(W, b, x, y, drawn):
+def row_scores(W, b, x, y, drawn) -> tuple[float, np.ndarray]:
     """The label's score and those of the drawn classes."""
     return float(W[y] @ x + b[y]), W[drawn] @ x + b[drawn]
 

@@ -7,11 +7,12 @@ needs nothing else. ``log_cdf_grad`` is phi / Phi, the inverse Mills ratio of th
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-Function = Callable[[np.ndarray], np.ndarray]
+Function = Callable[[Any], Any]  # of a number or an array
 
 
 @dataclass(frozen=True)

@@ -56,13 +56,15 @@ class AugmentReduce:
 
     def visit(self, n, epoch, psi_y, psi, weights, rng):
         row, step = (self.noise, psi_y, psi, weights), (1.0 + epoch) ** -0.9
+        mu, gamma = self.local[n]
         if self.natural:
-            new = bounds.local_natural_step(*row, *self.local[n], self.rule(rng), step)
+            new = bounds.local_natural_step(*row, mu, gamma, self.rule(rng), step)
             self.local[n] = new
         else:
-            gradient = bounds.local_gradient(*row, *self.local[n], self.rule(rng))
+            gradient = bounds.local_gradient(*row, mu, gamma, self.rule(rng))
             self.local[n] += 0.01 * step * gradient
-        return bounds.augment_reduce(*row, *self.local[n], self.rule(rng))
+        mu, gamma = self.local[n]
+        return bounds.augment_reduce(*row, mu, gamma, self.rule(rng))
 
 
 def train(

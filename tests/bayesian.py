@@ -80,7 +80,7 @@ def check_arviz(q: Any) -> None:
     np.testing.assert_array_equal(weights.values[0], q.sample(500, random_state=3))
     one = weights.sel({"class": "cat", "feature": "intercept"})
     assert float(one.mean()) == pytest.approx(q.mean[2, 3], abs=0.1)
-    summary = arviz.summary(found, kind="stats")
+    summary: Any = arviz.summary(found, kind="stats")
     assert len(summary) == 16
     assert summary.loc["weights[cat, intercept]", "sd"] == pytest.approx(q.scale[2, 3], rel=0.2)
     assert arviz.hdi(found)["weights"].shape == (4, 4, 2)

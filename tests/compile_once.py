@@ -14,13 +14,14 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from bigcat.compile import cache
 
 try:
     import fcntl
 except ImportError:  # a system without such locks: everybody compiles for himself
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 100.0
 _held: set[int] = set()
@@ -85,5 +86,5 @@ def _save_overload(self, sig, data):
 
 
 if fcntl is not None:
-    cache.PackageCache.load_overload = _load_overload
-    cache.PackageCache.save_overload = _save_overload
+    kind: Any = cache.PackageCache
+    kind.load_overload, kind.save_overload = _load_overload, _save_overload

@@ -137,7 +137,7 @@ def _bound_cases():
         for noise_name in kind.noises or NOISES:
             both = name == "augment-reduce" and noise_name != "gumbel"
             for expectation in ("quadrature", "sample") if both else ("",):
-                bound = kind(expectation=expectation) if both else kind()
+                bound = bounds.AugmentReduce(expectation=expectation) if both else kind()
                 case = BoundCase(bound, NoisePair(NOISES[noise_name], TWINS[noise_name]))
                 yield pytest.param(case, id=f"{name}-{noise_name}-{expectation}".rstrip("-"))
 

@@ -84,7 +84,7 @@ def test_rows_that_a_search_leaves_short_are_scanned(index, monkeypatch):
 def test_what_cannot_be_indexed_is_refused():
     pytest.importorskip("usearch")
     with pytest.raises(TypeError, match="made of a LinearClassifier, got dict; of a pipeline"):
-        TopKIndex({})
+        TopKIndex({})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"not fitted.*call fit first"):
         TopKIndex(LinearClassifier())
     with pytest.raises(ValueError, match=r"classes have 3,000 weights each.*fit it with rank=64"):

@@ -32,6 +32,11 @@ def sizes_of(n_rows=10**5, n_features=1000, n_classes=100, sparse=True, n_values
     return Sizes(n_rows, n_features, n_classes, n_values or 10 * n_rows, sparse)
 
 
+def told_by(model):
+    assert model.history_.choice is not None
+    return model.history_.choice
+
+
 def choice(estimator=None, **sizes):
     parameters = Parameters.of((estimator or LinearClassifier()).get_params(deep=False))
     return recipe_for(parameters, sizes_of(**sizes))
@@ -47,8 +52,8 @@ def test_few_rows_are_scikit_learns_logistic_regression():
     ours = LinearClassifier(tol=1e-8, max_epochs=500).fit(X, y)
     theirs = LogisticRegression(tol=1e-8, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
-    assert ours.history_.choice["solver"] == "lbfgs"
-    assert ours.history_.choice["l2"] == 1.0
+    assert told_by(ours)["solver"] == "lbfgs"
+    assert told_by(ours)["l2"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -180,7 +185,7 @@ def test_a_fit_of_low_rank_tells_what_it_does():
     X, y = rows(2_400, 30, sparse=False)
     X = X.astype(np.float64)
     model = LinearClassifier(rank=4, random_state=0).fit(X, y)
-    told = model.history_.choice
+    told = told_by(model)
     assert told["learning_rate"] == LOW.rates.all_classes
     assert "rate_search" not in told
     assert (told["solver"], told["rank"]) == ("adagrad", 4)
@@ -237,7 +242,7 @@ def test_what_the_user_sets_is_kept():
 def test_a_fit_reports_its_search_and_ends_by_itself():
     X, y = rows(3000, 20)
     model = LinearClassifier(random_state=0).fit(X, y)
-    told = model.history_.choice
+    told = told_by(model)
     trials = told["rate_search"]["trials"]
     worst = 1.005 * max(trials.values())  # they are negative
     assert told["learning_rate"] == min(rate for rate in trials if trials[rate] >= worst) / 3
@@ -332,7 +337,7 @@ def test_rows_that_come_in_parts(n_classes):
             model.partial_fit(X[part], y[part], classes=np.arange(n_classes))
     baseline = np.log(np.bincount(y) / len(y))[y].mean()
     assert model.log_proba_of(X[:2000], y[:2000]).mean() > baseline + 0.5
-    assert model.history_.choice["reason"] == "rows come in parts"
+    assert told_by(model)["reason"] == "rows come in parts"
 
 
 @pytest.mark.parametrize(
@@ -359,7 +364,7 @@ def test_bad_parameters_are_told_before_any_work(parameters, message):
 def test_a_row_for_each_class_is_fitted_without_holding_any_out(rank, n_classes):
     X = scipy.sparse.eye_array(n_classes, dtype=np.float32, format="csr")
     model = LinearClassifier(rank=rank, random_state=0).fit(X, np.arange(n_classes))
-    assert ("no row can be held out" in model.history_.choice["reason"]) == (rank is None)
+    assert ("no row can be held out" in told_by(model)["reason"]) == (rank is None)
     assert model.log_proba_of(X, np.arange(n_classes)).mean() > -np.log(n_classes)
     with pytest.raises(ValueError, match="no validation row has a class"):
         LinearClassifier(early_stopping=True, random_state=0).fit(X, np.arange(n_classes))
@@ -373,10 +378,10 @@ def test_the_ridge_of_a_path_is_the_best_on_held_out_rows():
     X = X.astype(np.float64)
     X_val, y_val, X, y = X[:200], y[:200], X[200:], y[200:]
     model = LinearClassifier(l2="path").fit(X, y, X_val=X_val, y_val=y_val)
-    report = model.history_.choice["ridge_path"]["tried"]
+    report = told_by(model)["ridge_path"]["tried"]
     values = [trial["log_likelihood"] for trial in report]
     best = int(np.argmax(values))
-    assert model.history_.choice["l2"] == report[best]["l2"]
+    assert told_by(model)["l2"] == report[best]["l2"]
     assert 0 < best < len(report) - 1  # not an end of the path, which ended soon after
     assert len(report) == best + 3
     for trial in report:
@@ -390,8 +395,8 @@ def test_the_ridge_of_a_path_is_the_best_on_held_out_rows():
 def test_without_rows_to_choose_by_a_fifth_is_held_out():
     X, y = rows(600, 8, sparse=False)
     model = LinearClassifier(l2="path", random_state=0).fit(X, y)
-    path = model.history_.choice["ridge_path"]["tried"]
-    assert model.history_.choice["l2"] == max(path, key=lambda trial: trial["log_likelihood"])["l2"]
+    path = told_by(model)["ridge_path"]["tried"]
+    assert told_by(model)["l2"] == max(path, key=lambda trial: trial["log_likelihood"])["l2"]
     again = LinearClassifier(l2="path", random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_, again.coef_)
 

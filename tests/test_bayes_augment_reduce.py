@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -285,7 +286,7 @@ def test_one_method_after_the_other(data):
 @pytest.mark.parametrize("fraction", [None, 0.2])
 def test_forecast_holds(sparse, fraction):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 400))
+    X: Any = rng.standard_normal((300, 400))
     y = np.arange(300)
     y[-30:] = 0  # so that some can be held out
     if sparse:

@@ -247,7 +247,7 @@ def test_options_of_parts():
     with pytest.raises(ValueError, match="Invalid parameter 'link'"):
         m.set_params(link="logit")
     with pytest.raises(TypeError, match="unexpected keyword argument 'link'"):
-        BayesianClassifier(link="logit")
+        BayesianClassifier(link="logit")  # type: ignore[call-arg]
 
 
 def test_methods_by_name():

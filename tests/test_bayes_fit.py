@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def test_cavi_is_the_authors_code(case, link):
         model = binary(
             link, likelihood="conditioned", solver="cavi", fit_intercept=False, tol=0, max_iter=n
         ).fit(X, y)
-        q = model.posterior_
+        q: Any = model.posterior_
         np.testing.assert_allclose(q.mean.T, expected[f"beta_mean_it{n}"], atol=1e-10)
         for name, likelihood in (("CBC", "conditioned"), ("CBM", "marginalised")):
             q.likelihood = likelihood
@@ -263,6 +264,7 @@ def test_first_gradient_of_sparse_rows_is_two_valued(intercept):
     if intercept:
         mean[-1] = [0.3, -1.2]
     eta = _updates.constant_scores(design, mean)
+    assert eta is not None
     np.testing.assert_allclose(eta, design.product(mean), atol=1e-15)
     for labels in (y, np.where(y == 1, 0, y)):  # a class without rows too
         for classes in (np.array([1, 3]), np.array([int(labels[0]), 7])):

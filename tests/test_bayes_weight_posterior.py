@@ -47,7 +47,7 @@ def parts(n_negatives=3, noise=None, solver=None, **bound):
     return Parts(noise or Gumbel(), AugmentReduce(**bound), Uniform(n_negatives), solver)
 
 
-def together(posterior):
+def together(posterior) -> tuple[np.ndarray, np.ndarray]:
     """Means and scales with the intercept as the last feature."""
     return (
         np.column_stack([posterior.mean, posterior.intercept_mean]),
@@ -81,7 +81,7 @@ def twin_row(pair, local, m, v, counts, n_nodes=N_NODES):
     scores = m[-1], v[-1], m[:-1], v[:-1], counts[:-1]
     if pair.name == "gumbel":
         return twin.softmax(*scores, local[0])
-    return twin.gaussian_q(pair.twin, *scores, *local, n_nodes)
+    return twin.gaussian_q(pair.twin, *scores, local[0], local[1], n_nodes)
 
 
 def test_row_equals_its_twin(pair):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from benchmarks.against.checkouts import ROOT, Checkout, ChildError, opened
 from benchmarks.against.speed_cases import CASES as TIMED
 from bigcat import LinearClassifier, samplers, solvers
 
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "name": "a fit",
     "digests": {"coef_": "01", "predict_proba": "02"},
     "close": {"bound": [-1.0, None]},

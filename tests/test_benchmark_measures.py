@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_the_fastest_epoch_does_not_count_what_came_before():
 
 def test_a_watched_fit_stops_at_its_target():
     data = coded_classes(20, 2_500, 50)
-    options = {"method": "augment-reduce", "max_epochs": 5, "random_state": 0}
+    options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 5, "random_state": 0}
     whole = watched_fit(LinearClassifier(**options), data.X, data.y, data.held_out)
     assert len(whole.seconds) == 5
     assert (np.diff(whole.seconds) > 0).all()
@@ -111,7 +112,7 @@ def test_the_possible_gain_is_known_and_grows_with_the_classes():
 
 
 def test_costs_in_words():
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"method": "defaults", "classes": k, "rows": 10 * k, "microseconds a row": 2.0}
         | {"seconds to quality": 1e-3 * k}
         for k in (1_000, 10_000)

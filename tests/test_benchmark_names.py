@@ -101,7 +101,7 @@ def test_a_model_that_leaves_something_open_is_refused():
             linear(**whole | instead)
 
 
-AUGMENT_REDUCE = {  # noise, bound, sampler; how expectations are taken
+AUGMENT_REDUCE: dict[str, tuple[Any, ...]] = {  # noise, bound, sampler; how expectations are taken
     "exact": ("gumbel", "exact", "everything", {}),
     "one-vs-each": ("gumbel", "one-vs-each", "uniform", {}),
     "softmax A&R": ("gumbel", "augment-reduce", "uniform", {}),
@@ -267,13 +267,13 @@ def test_parts_on_threads():
             bound = "augment-reduce" if noise == "probit" else "complementary"
             law = "gaussian" if noise == "probit" else "gumbel"
             assert names_of(case.parts) == (law, bound, sampler, "damped")
-            assert case.parts.sampler.n_negatives == threads.N_NEGATIVES
+            assert case.parts.sampler.options()["n_negatives"] == threads.N_NEGATIVES
 
 
 def test_parts_whose_bytes_are_counted():
     assert names_of(roofline.EXACT) == ("gumbel", "exact", "everything", "sgd")
     assert names_of(roofline.SAMPLED) == ("gumbel", "complementary", "uniform", "damped")
-    assert roofline.SAMPLED.sampler.n_negatives == 16
+    assert roofline.SAMPLED.sampler.options()["n_negatives"] == 16
     assert all_classes.EXACT is roofline.EXACT
 
 

@@ -104,7 +104,7 @@ def test_rows_have_unit_length_unless_told_otherwise():
     data = Dataset(np.array([[3, 4], [0, 0], [0, 2]], np.float32), np.array([0, 1, 0]))
     unit = problems.prepare(data, data)[0]["X_train"]
     given = problems.prepare(data, data, unit_rows=False)[0]["X_train"]
-    np.testing.assert_allclose(unit.toarray(), [[0.6, 0.8], [0, 0], [0, 1]], rtol=1e-6)
+    np.testing.assert_allclose(unit.toarray(), [[0.6, 0.8], [0.0, 0.0], [0.0, 1.0]], rtol=1e-6)
     assert (given.toarray() == data.X).all()
     assert unit.dtype == np.float32
     assert unit.nnz == 3

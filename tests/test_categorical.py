@@ -24,7 +24,7 @@ ROWS = {
     "bouchard": over_all_classes(twin.bouchard),
     **dict.fromkeys(["augment-reduce", "implicit", "umax", "vanilla", "raman"], EXACT),  # tight
     **dict.fromkeys(["importance", "complementary"], EXACT),  # with all classes in
-    "nce": over_all_classes(lambda *row: noise_contrastive(*row, 1.0)),
+    "nce": over_all_classes(lambda y, psi, w: noise_contrastive(y, psi, w, 1.0)),
 }
 BOUNDS = [row["name"] for row in bigcat.methods() if row["is_bound"]]
 

@@ -19,7 +19,7 @@ K, D = 4, 6
 WORDS = ["ant", "bee", "cow", "dog", "elk", "fox"]
 
 
-def make_rows(n, seed):
+def make_rows(n, seed) -> tuple[np.ndarray, np.ndarray]:
     """Counts of six features; the class is told by the first four."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % K
@@ -482,7 +482,7 @@ def test_a_full_disk_while_saving(files, capsys, monkeypatch, tmp_path):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     message = error_of(capsys, ["fit", train, "--model", model, *FIT])
     assert "could not save the model" in message
     assert "No space left on device; it takes" in message
@@ -634,6 +634,8 @@ def test_a_closed_pipe_is_no_error(fitted, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""

@@ -247,12 +247,12 @@ def test_works_where_nothing_is_writable(copied, tmp_path):
     assert value == pytest.approx(-0.36894641528865635)
 
 
-def test_processes_that_compile_at_once_do_not_mix_up_kernels(tmp_path):
+def test_processes_that_compile_at_once_do_not_mix_up_kernels(tmp_path, monkeypatch):
     """Both look at the index before either writes to it."""
     files = [cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp") for _ in range(2)]
     before = files[0]._load_index()
     files[0].save("of a", "code a")
-    files[1]._load_index = lambda: dict(before)
+    monkeypatch.setattr(files[1], "_load_index", lambda: dict(before))
     files[1].save("of b", "code b")
     files[0].save("of c", "code c")
     third = cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp")

@@ -103,6 +103,7 @@ def test_next_word(tmp_path):
     assert blocks == [[0, 1]] * 5
     np.testing.assert_allclose(split.train.X.data, 0.5**0.5)
     assert split.test.y.tolist() == ["b", "a", "<eos>"]
+    assert split.validation is not None
     assert split.validation.y.tolist() == ["a", "<eos>"]
     assert load("ptb", tmp_path, n_previous=3, n_train=2).train.X.shape == (2, 9)
 

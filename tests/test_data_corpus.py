@@ -1,6 +1,7 @@
 """The embedded corpus."""
 
 import keyword
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,8 +100,9 @@ def test_too_few_classes():
 
 @pytest.mark.parametrize("name", ["max_rows", "n_previous", "min_count"])
 def test_bad_sizes(name):
+    wrong: dict[str, Any] = {name: 0}
     with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
-        stdlib_corpus(**{name: 0})
+        stdlib_corpus(**wrong)
 
 
 def test_too_few_features():

@@ -151,8 +151,14 @@ def test_planted_stretch_looks_like_the_impostor():
     [
         (lambda s: events.windows(s, 0), "n_previous must be at least 1, got 0"),
         (lambda s: events.windows(s, seconds=0), "seconds must be above 0, got 0"),
-        (lambda s: events.windows(s, repeats="max"), "repeats must be 'sum' or 'latest'"),
-        (lambda s: events.windows(s, incomplete="pad"), "incomplete must be 'keep' or 'drop'"),
+        (
+            lambda s: events.windows(s, repeats="max"),  # type: ignore[arg-type]
+            "repeats must be 'sum' or 'latest'",
+        ),
+        (
+            lambda s: events.windows(s, incomplete="pad"),  # type: ignore[arg-type]
+            "incomplete must be 'keep' or 'drop'",
+        ),
         (lambda s: events.planted_intruder(1), "n_users must be at least 2, got 1"),
         (lambda s: events.planted_intruder(n_starts=0), "n_starts must be at least 1, got 0"),
         (lambda s: events.planted_intruder(stretch=(0.5, 0.5)), "stretch must be two rising"),

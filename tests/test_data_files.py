@@ -113,7 +113,7 @@ def test_label_single_drops_and_counts(tmp_path):
     assert data.X.nnz == 1
     assert data.report["multi_label_rows"] == 1
     with pytest.raises(ValueError, match=r"label must be 'first'.*or 'single'.*got 'last'"):
-        read(tmp_path / "a.txt", label="last")
+        read(tmp_path / "a.txt", label="last")  # type: ignore[arg-type]
 
 
 def test_unsorted_indices_are_sorted(tmp_path):
@@ -315,7 +315,7 @@ def test_option_of_another_form(tmp_path):
     with pytest.raises(ValueError, match=r"label_column= is an option of csv, and .* read as xc"):
         read(path, label_column="kind")
     with pytest.raises(ValueError, match="zero_based must be True, False or 'auto', got 'yes'"):
-        read(write(tmp_path / "a.svm", SVMLIGHT), zero_based="yes")
+        read(write(tmp_path / "a.svm", SVMLIGHT), zero_based="yes")  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- bad files

@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,6 +201,8 @@ def load(source: str, name: str, folder: Path):
     path = folder / f"{name}.py"
     path.write_text(source)
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -321,9 +324,9 @@ def test_bound_skeleton(parts, digits, monkeypatch):
     method = module.method(eta=10.0)
     monkeypatch.setattr(combinations, "_METHODS", dict(combinations._METHODS))
     combinations.register(method)
-    (row,) = [m for m in bigcat.methods() if m["name"] == "fixed-eta"]
-    assert row["is_bound"]
-    assert row["noises"] == ["gumbel"]
+    (found,) = [m for m in bigcat.methods() if m["name"] == "fixed-eta"]
+    assert found["is_bound"]
+    assert found["noises"] == ["gumbel"]
     model = learns(digits, method="fixed-eta")
     X, y = digits[1], digits[3]
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
@@ -386,5 +389,6 @@ def test_solver_skeleton(parts, digits, monkeypatch):
     cache = getattr(getattr(train_rows, "_cache", None), "_cache_file", None)
     if cache is not None:  # not without a compiler, nor where no folder is writable
         outside = re.compile(r"\bTag\(")
-        assert [s for s in train_rows.signatures if outside.search(str(s))]
+        dispatcher: Any = train_rows
+        assert [s for s in dispatcher.signatures if outside.search(str(s))]
         assert [key for key in cache._load_index() if outside.search(str(key))] == []

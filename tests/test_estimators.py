@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 import tracemalloc
+from typing import Any
 
 import joblib
 import numpy as np
@@ -183,7 +184,7 @@ def best_likelihood(data):
 )
 def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood, method, limit):
     X, y = data
-    options = {"n_negatives": 2, "max_epochs": 60, "tol": None, "random_state": 0}
+    options: dict[str, Any] = {"n_negatives": 2, "max_epochs": 60, "tol": None, "random_state": 0}
     found = LinearClassifier(method=method, **options).fit(X, y).log_proba_of(X, y).mean()
     assert best_likelihood - limit < found <= best_likelihood + 1e-6
 
@@ -261,7 +262,13 @@ def test_a_part_of_the_rows_is_enough_for_the_log_likelihood(data, monkeypatch):
 def test_the_weights_of_an_epoch_are_seen_without_their_scale(data):
     """The ridge of plain SGD is a factor that is kept apart inside an epoch."""
     X, y = data
-    options = {"solver": SGD(0.5), "l2": 500.0, "random_state": 0, "batch_size": 4, "tol": None}
+    options: dict[str, Any] = {
+        "solver": SGD(0.5),
+        "l2": 500.0,
+        "random_state": 0,
+        "batch_size": 4,
+        "tol": None,
+    }
     model = LinearClassifier(max_epochs=3, **options)
     history = model.fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:]).history_
     for row in history:
@@ -360,7 +367,7 @@ def test_weight_zero_is_no_row(data):
 @pytest.mark.parametrize("l2", [0.0, 30.0])
 def test_one_pass_is_one_epoch(data, method, l2):
     X, y = data
-    options = {"method": method, "random_state": 3, "n_negatives": 2, "l2": l2}
+    options: dict[str, Any] = {"method": method, "random_state": 3, "n_negatives": 2, "l2": l2}
     passed = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     fitted = LinearClassifier(max_epochs=1, **options).fit(X, y)
     assert (passed.coef_ == fitted.coef_).all()
@@ -387,7 +394,7 @@ def test_partial_fit(data, method):
 def test_an_interrupted_pass_leaves_usable_weights(data, monkeypatch):
     """They move in place, and the ridge of plain SGD is a factor that is kept apart."""
     X, y = data[0].astype(np.float32), data[1]
-    options = {"solver": SGD(0.5), "l2": 20.0, "batch_size": 1, "random_state": 0}
+    options: dict[str, Any] = {"solver": SGD(0.5), "l2": 20.0, "batch_size": 1, "random_state": 0}
     model = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     before, after = model.coef_.copy(), pickle.loads(pickle.dumps(model)).partial_fit(X, y).coef_
 
@@ -506,7 +513,7 @@ def test_labels_of_any_kind(data, fitted, names):
 def test_exact_classes(data):
     X, y = data
     names = np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"])
-    options = {"method": "one-vs-each", "max_epochs": 3, "random_state": 0}
+    options: dict[str, Any] = {"method": "one-vs-each", "max_epochs": 3, "random_state": 0}
 
     def fitted_with(exact_classes):
         sampler = Uniform(2, exact_classes=exact_classes)

@@ -35,11 +35,11 @@ def data(n_classes, seed=0):
     )
 
 
-def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **problem):
+def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **options):
     """Weights (class-major), intercepts and the value of each epoch."""
     X, labels, row_weights = data(n_classes)
     rows = as_rows(X if sparse else X.toarray(), dtype)
-    problem = Problem(rows, labels, row_weights, N_FEATURES, n_classes, **problem)
+    problem = Problem(rows, labels, row_weights, N_FEATURES, n_classes, **options)
     start = 0.1 * np.random.RandomState(1).standard_normal((n_classes, N_FEATURES))
     weights = np.ascontiguousarray(start.T if sparse else start, dtype)
     state = State(
@@ -50,7 +50,7 @@ def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **pro
         local=np.zeros((N_ROWS, 0)),
         rng=_random.new_state(np.random.RandomState(2)),
     )
-    values = []
+    values: list[float] = []
     sizes = {"batch_size": batch_size, "epochs": n_epochs, "n_threads": n_threads}
     drive(problem, PARTS, state, values.append, **sizes)
     return class_major(state.weights, rows), state.intercepts, values, state.iteration
@@ -122,7 +122,7 @@ def test_a_large_row_keeps_its_small_slopes():
         local=np.zeros((1, 0)),
         rng=_random.new_state(np.random.RandomState(0)),
     )
-    values = []
+    values: list[float] = []
     passes = drive(problem, PARTS, state, values.append)
     value, scale = values[0], passes.scale
     others = np.exp([-25.0, -26.0])

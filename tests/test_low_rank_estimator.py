@@ -1,6 +1,7 @@
 """`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -364,7 +365,8 @@ def test_lbfgs_says_when_it_did_not_converge(data):
 
 
 def test_memory_forecast_counts_the_vectors():
-    sizes = {"n_rows": 10**5, "n_features": 20_000, "n_classes": 10_000, "max_row_nonzeros": 50}
+    sizes: dict[str, Any] = {"n_rows": 10**5, "n_features": 20_000, "n_classes": 10_000}
+    sizes["max_row_nonzeros"] = 50
     few, many, full = (
         LinearClassifier(method="complementary", rank=rank, sampler="shared").memory_forecast(
             **sizes
@@ -396,7 +398,7 @@ def test_steps_by_vector_need_vectors(data):
 
 
 def test_steps_by_vector_need_little_memory():
-    sizes = {"n_rows": 1_000, "n_features": 10_000, "n_classes": 50_000}
+    sizes: dict[str, Any] = {"n_rows": 1_000, "n_features": 10_000, "n_classes": 50_000}
     needed = [
         LinearClassifier(
             method="complementary", rank=64, sampler="shared", solver=AdaGrad(per=per)

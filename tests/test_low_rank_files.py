@@ -209,7 +209,7 @@ def test_only_a_fitted_linear_classifier_has_a_copy():
     with pytest.raises(NotFittedError):
         compressed(LinearClassifier(), "int8")
     with pytest.raises(TypeError, match=r"got dict; of a pipeline"):
-        compressed({}, "int8")
+        compressed({}, "int8")  # type: ignore[arg-type]
 
 
 def test_the_command(tmp_path, capsys):

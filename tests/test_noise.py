@@ -150,7 +150,7 @@ def test_resolve():
     assert resolve(Gaussian()) == Gaussian()
     for wrong in ("normal", 3, None, ["gumbel"]):
         with pytest.raises(ValueError, match="is not known; choose one of 'gumbel', 'gaussian'"):
-            resolve(wrong)
+            resolve(wrong)  # type: ignore[arg-type]
 
 
 def wrong_log_pdf_grad(t):

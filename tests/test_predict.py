@@ -43,7 +43,7 @@ def _always_threads(monkeypatch):
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("size", SIZES)
 def test_log_probabilities(sparse, size, tolerance):
-    X, coef, intercept, scores = model(*size, sparse)
+    X, coef, intercept, scores = model(size[0], size[1], sparse)
     expected = scores - logsumexp(scores, axis=1, keepdims=True)
     labels = np.random.default_rng(1).integers(0, size[1], size[0])
     for n_threads in (1, 3):
@@ -59,7 +59,7 @@ def test_log_probabilities(sparse, size, tolerance):
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("k", [1, 2, "all"])
 def test_top_k(sparse, size, k, tolerance):
-    X, coef, intercept, scores = model(*size, sparse)
+    X, coef, intercept, scores = model(size[0], size[1], sparse)
     k = size[1] if k == "all" else k
     log_p = scores - logsumexp(scores, axis=1, keepdims=True)
     order = np.argsort(-scores, axis=1, kind="stable")

@@ -1,5 +1,7 @@
 """Class probabilities: they add up to one, and equal closed forms and the plain-NumPy twin."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import log_expit, log_ndtr, log_softmax
@@ -146,7 +148,7 @@ def test_importance_sampler_within_its_standard_error(quadrature_pair):
     samples, log_weights = importance_proposal(n, seed=3)
     noise = quadrature_pair.noise
     exact = np.exp(log_probabilities(noise, SCORES))
-    options = {"how": "importance", "n_samples": n, "seed": 3}
+    options: dict[str, Any] = {"how": "importance", "n_samples": n, "seed": 3}
     estimate = np.exp(log_probabilities(noise, SCORES, **options))
     for i, psi in enumerate(SCORES):
         for k in range(psi.size):

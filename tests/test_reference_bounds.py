@@ -22,14 +22,14 @@ other_noises = pytest.mark.parametrize("noise", OTHER_NOISES, ids=lambda noise: 
 
 def at_fixed_local(noise):
     rule = bounds.quadrature(noise.family, 12)
-    return lambda *row: bounds.augment_reduce(noise, *row, MU, GAMMA, rule)
+    return lambda y, psi, w: bounds.augment_reduce(noise, y, psi, w, MU, GAMMA, rule)
 
 
 # Sums over the classes: the ones whose sampled version is unbiased.
 SUMS = {
     "one-vs-each": bounds.one_vs_each,
-    "bouchard at an alpha": lambda *row: bounds.bouchard(*row, alpha=ALPHA),
-    "softmax augment-reduce": lambda *row: bounds.softmax_augment_reduce(*row, LOG_ETA),
+    "bouchard at an alpha": lambda y, psi, w: bounds.bouchard(y, psi, w, ALPHA),
+    "softmax augment-reduce": lambda y, psi, w: bounds.softmax_augment_reduce(y, psi, w, LOG_ETA),
     **{f"augment-reduce {noise.name}": at_fixed_local(noise) for noise in OTHER_NOISES},
 }
 ALL = {

@@ -30,7 +30,7 @@ class Row(NamedTuple):
     fit_intercept: bool
 
 
-def random_row(seed, n_drawn=None, fit_intercept=None):
+def random_row(seed, n_drawn=None, fit_intercept=None) -> Row:
     rng = np.random.default_rng(seed)
     n_classes, n_features, spread = 7, 4, rng.choice([0.1, 1.0, 5.0])
     y, m = int(rng.integers(n_classes)), n_drawn or int(rng.integers(1, 6))
@@ -52,6 +52,10 @@ def random_batch(seed, n_rows=3, n_drawn=2, fit_intercept=False):
     rows = [random_row([seed, i], n_drawn, fit_intercept) for i in range(n_rows)]
     X, y, drawn, weights, u = zip(*(row[2:7] for row in rows))
     return [*rows[0][:2], np.array(X), np.array(y), drawn, weights, np.array(u), rows[0].rate]
+
+
+def batch_step(batch, *more):
+    return double_sum.implicit_batch_step(*batch, *more)
 
 
 def differences(W, b, x, y, drawn):
@@ -300,7 +304,7 @@ def test_a_row_without_features_moves_only_u():
     lower, upper = double_sum.bracket(differences(*row[:5]), row.weights, row.u, row.rate, 0.0)
     assert lower < u < upper
     batch = [W, b, np.zeros((1, 4)), np.array([row.y]), [row.drawn], [row.weights]]
-    in_batch = double_sum.implicit_batch_step(*batch, np.array([row.u]), row.rate, False)
+    in_batch = batch_step(batch, np.array([row.u]), row.rate, False)
     assert in_batch[2][0] == pytest.approx(u, abs=1e-10)
 
 
@@ -338,7 +342,7 @@ def test_a_batch_of_one_is_the_row_step(seed, l2):
     row = random_row(seed)
     W, b, x, y, drawn, weights, u, rate, fit_intercept = row
     batch = [W, b, x[None], np.array([y]), [drawn], [weights], np.array([u]), rate, fit_intercept]
-    in_batch = double_sum.implicit_batch_step(*batch, l2)
+    in_batch = batch_step(batch, l2)
     for found, expected in zip(in_batch, double_sum.implicit_step(*row, l2)):
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
@@ -355,7 +359,7 @@ def test_batch_step_is_a_gradient_step_at_the_new_point(kind, l2, fit_intercept)
             batch[2][1] = batch[2][0]
             batch[3][2], batch[2][2] = batch[3][0], batch[2][0]
             batch[4] = [*batch[4][:2], batch[4][0]]
-        new = double_sum.implicit_batch_step(*batch, fit_intercept, l2)
+        new = batch_step(batch, fit_intercept, l2)
         assert stationarity(batch, fit_intercept, l2, new) < 1e-9
 
 
@@ -364,7 +368,7 @@ def test_us_step_does_not_shrink_with_the_batch():
     row = random_row(1, n_drawn=2, fit_intercept=True)
     W, b, x, y, drawn, weights, u, rate, _ = row
     batch = [W, b, np.tile(x, (4, 1)), np.full(4, y), [drawn] * 4, [weights] * 4, np.full(4, u)]
-    W, b, u = double_sum.implicit_batch_step(*batch, rate, True)
+    W, b, u = batch_step(batch, rate, True)
     expected = double_sum.implicit_step(*row)
     np.testing.assert_allclose(W, expected[0], atol=1e-9)
     np.testing.assert_allclose(b, expected[1], atol=1e-9)
@@ -374,7 +378,7 @@ def test_us_step_does_not_shrink_with_the_batch():
 def test_the_ridge_shrinks_what_the_rows_do_not_reach():
     batch = random_batch(2, n_rows=2)
     rate, W = batch[-1], batch[0]
-    new = double_sum.implicit_batch_step(*batch, False, 0.3)[0]
+    new = batch_step(batch, False, 0.3)[0]
     V, coordinates = double_sum.orthonormal_basis(batch[2])
     np.testing.assert_allclose(V.T @ V, np.eye(2), atol=1e-14)
     np.testing.assert_allclose(coordinates @ V.T, batch[2], atol=1e-14)
@@ -464,7 +468,7 @@ def test_implicit_steps_do_not_overflow(size, u, rate):
 def test_a_batch_of_far_out_rows_does_not_overflow():
     batch = random_batch(5)
     batch[0] = 1e5 * batch[0]
-    W, b, u = double_sum.implicit_batch_step(*batch, True)
+    W, b, u = batch_step(batch, True)
     assert np.isfinite(W).all()
     assert np.isfinite(b).all()
     assert (u >= 0).all()

@@ -15,9 +15,9 @@ WEIGHTS = np.array([2.0, 1.0, 0.5, 3.0, 1.25])
 ONES = np.ones(PSI.size)
 WEIGHT_Y = 1.7
 ALL = {
-    "importance": lambda *row: estimators.importance(*row, WEIGHT_Y),
+    "importance": lambda y, psi, w: estimators.importance(y, psi, w, WEIGHT_Y),
     "complementary": estimators.complementary,
-    "noise-contrastive": lambda *row: estimators.noise_contrastive(*row, WEIGHT_Y),
+    "noise-contrastive": lambda y, psi, w: estimators.noise_contrastive(y, psi, w, WEIGHT_Y),
 }
 
 
@@ -103,8 +103,8 @@ def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
         value, slopes = 0.0, np.zeros(4)
         for y in range(4):
             others = [k for k in range(4) if k != y]
-            for drawn in chain.from_iterable(combinations(others, size) for size in range(4)):
-                drawn, Q = list(drawn), expected_counts
+            for some in chain.from_iterable(combinations(others, size) for size in range(4)):
+                drawn, Q = list(some), expected_counts
                 missed = [k for k in others if k not in drawn]
                 probability = p[y] * np.prod(Q[drawn]) * np.prod(1 - Q[missed])
                 found = estimators.noise_contrastive(psi[y], psi[drawn], 1 / Q[drawn], 1 / Q[y])

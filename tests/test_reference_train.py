@@ -41,7 +41,7 @@ def mean_log_likelihood(W, b, X, y):
 
 
 def test_uniform_sampler():
-    rng, counts = np.random.default_rng(1), Counter()
+    rng, counts = np.random.default_rng(1), Counter[int]()
     for _ in range(3000):
         drawn, weights = samplers.uniform(rng, 6, 2, 3)
         assert 2 not in drawn
@@ -83,8 +83,8 @@ def test_adagrad_and_decay_by_hand():
     rule = solvers.AdaGrad(2, rate=0.1)
     np.testing.assert_allclose(rule(np.array([4.0, 0.0])), [0.1, 0.0])
     np.testing.assert_allclose(rule(np.array([3.0, -2.0])), [0.1 * 3.0 / 5.0, -0.1])
-    rule = solvers.DecayingStep(2.0, iterations_per_epoch=2)
-    assert [float(rule(np.ones(1))[0]) for _ in range(4)] == pytest.approx([2.0, 2.0, 1.8, 1.8])
+    decaying = solvers.DecayingStep(2.0, iterations_per_epoch=2)
+    assert [float(decaying(np.ones(1))[0]) for _ in range(4)] == pytest.approx([2.0, 2.0, 1.8, 1.8])
 
 
 # L-BFGS
@@ -182,7 +182,7 @@ def test_softmax_training_comes_near_the_optimum(make, tolerance):
         make_step=lambda shape: solvers.AdaGrad(shape, 0.5),
     )
     reached = mean_log_likelihood(W, b, X, y)
-    assert mean_log_likelihood(*best, X, y) - reached < tolerance
+    assert mean_log_likelihood(best[0], best[1], X, y) - reached < tolerance
     assert history[-1] > history[0]
 
 

@@ -6,6 +6,7 @@ seeds (each of them).
 
 import dataclasses
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ WITH_REPLACEMENT = ("frequency", "stratified", "co-occurrence", "shared")
 def members(names, numbers=(1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 40)):
     """Samplers; one that draws a number of classes with several, around half of them too."""
     for name in names:
-        kind = REGISTRY[name]
+        kind: Any = REGISTRY[name]
         options = {"n_head": 3} if hasattr(kind, "n_head") else {}
         if hasattr(kind, "n_negatives"):
             for n in numbers:

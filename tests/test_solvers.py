@@ -1,5 +1,8 @@
 """The battery of the solvers: the twin's steps, the optimum, and other people's binary models."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -59,7 +62,7 @@ def test_registry_is_what_the_package_exports():
 
 # Step by step
 
-TWIN_STEPS = {
+TWIN_STEPS: dict[str, Callable[..., Any]] = {
     "adaptive": lambda s, shape, n_batches: reference.solvers.AdaptiveStep(
         shape, rho0=s.learning_rate, first="coordinate"
     ),
@@ -92,9 +95,9 @@ class TwinRow:
             rule = twin.quadrature("gaussian", 8)
             at = (self.local[0], twin.inverse_softplus(self.local[1]))
             before = twin.augment_reduce(self.noise, *row, *at, rule)
-            at = twin.local_natural_step(self.noise, *row, *at, rule, progress)
-            self.local[:] = at[0], twin.softplus(at[1])
-            after = twin.augment_reduce(self.noise, *row, *at, rule)
+            mu, gamma = twin.local_natural_step(self.noise, *row, *at, rule, progress)
+            self.local[:] = mu, twin.softplus(gamma)
+            after = twin.augment_reduce(self.noise, *row, mu, gamma, rule)
         return twin.Bound(before.value, after.slope_y, after.slopes)
 
 
@@ -441,11 +444,12 @@ def test_weighted_rows_have_the_optimum_of_repeated_rows(train, solver):
     value = objective("augment-reduce", X[index], y[index], 2.0)
     best = value(*optimum("augment-reduce", X[index], y[index], 2.0))
     start = value(np.zeros((5, 3)), np.zeros(5))
+    kind: Any = REGISTRY[solver]
     found = train(
         X,
         y,
         row_weights=weights,
-        solver=REGISTRY[solver](0.3, decay=0.98),
+        solver=kind(0.3, decay=0.98),
         n_negatives=4,
         batch_size=10,
         epochs=300,

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import (
 
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History, LinearClassifier
-from bigcat.files import ModelFileError, load_model, read_header, save_model, store
+from bigcat.files import ModelFileError, load_model, read_header, save_model
 from bigcat.samplers import Uniform
 
 
@@ -360,7 +360,7 @@ def test_a_failed_save_changes_nothing(tmp_path, monkeypatch, existing, error):
     if existing:
         save_model(make_model(), path)
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-    monkeypatch.setattr(store.os, "fsync", fail_with(error))
+    monkeypatch.setattr(os, "fsync", fail_with(error))
     with pytest.raises(type(error)) as caught:
         save_model(make_model(K=60, D=40), path)
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before

@@ -92,7 +92,7 @@ class Run:
     def problem(self, start):
         X = scipy.sparse.csr_array(start.X) if self.sparse else start.X
         shape = (start.X.shape[1], len(start.b))
-        options = {"l2": self.l2, "fit_intercept": self.fit_intercept}
+        options: dict[str, Any] = {"l2": self.l2, "fit_intercept": self.fit_intercept}
         return Problem(as_rows(X, start.X.dtype), start.y, start.row_weights, *shape, **options)
 
     def orders(self, start):
@@ -207,7 +207,8 @@ def implicit_steps(run, W, b, X, y, draws, u, rate, weights, ridge):
     if weights[0] == 0.0:
         return shrink * W, b, u, values
     # The rate of a row has its weight; the ridge's has not.
-    row = (W, b, X[0], y[0], *draws[0], u[0], rate * weights[0], run.fit_intercept)
+    drawn, counts = draws[0]
+    row = (W, b, X[0], y[0], drawn, counts, u[0], rate * weights[0], run.fit_intercept)
     return *double_sum.implicit_step(*row, ridge / weights[0]), values
 
 
@@ -279,7 +280,7 @@ def solve(u_before, rate, reach, differences, counts):
     given += [np.array(np.broadcast_to(a, shape), float) for a in (differences, counts)]
     found = np.empty(shape[0]), np.empty(shape), np.empty(shape[0], np.int64)
     proximal_steps(*given, *found)
-    return Steps(*given, *found)
+    return Steps(*[*given, *found])
 
 
 def random_problems(seed, n, n_drawn=1):
@@ -299,7 +300,7 @@ def random_problems(seed, n, n_drawn=1):
 
 EXPLICIT = [Vanilla(0.02, decay=0.8), UMax(0.3, decay=0.8, threshold=0.7, local_bound=2.5)]
 IMPLICIT = Implicit(2.0, decay=0.8)
-by_name = {"ids": lambda value: getattr(value, "name", None)}
+by_name: dict[str, Any] = {"ids": lambda value: getattr(value, "name", None)}
 
 
 @pytest.mark.parametrize(
@@ -409,9 +410,10 @@ def test_the_mean_vanilla_gradient_over_all_draws_is_the_full_one(form):
     psi, y, u, rate = 2.0 * rng.normal(size=6), 2, 0.8, 0.01
     others = np.delete(np.arange(6), y)
     _, counts = Uniform(n_negatives=2).sample(6, y)
-    draws = list(itertools.combinations(others, 2))
+    draws = list(itertools.combinations(others.tolist(), 2))
     slopes, slope_u, values = np.zeros(6), 0.0, 0.0
-    for drawn in map(list, draws):
+    for pair in draws:
+        drawn = list(pair)
         row = visit_once(Vanilla(), form, u, rate, 0.0, psi[y], psi[drawn], counts)
         slopes[[*drawn, y]] += row.slopes / len(draws)
         slope_u += (row.u - u) / rate / len(draws)
@@ -479,7 +481,7 @@ def test_umax_projects_as_numpy_does(sparse, l2):
     start = some_start(n_rows=40, weighted=True)
     norm = np.linalg.norm(start.W)
     for bound in (0.5 * norm, 0.9 * norm, 2.0 * norm):
-        solver = UMax(1.0, decay=0.9, local_bound=2.0, weight_bound=bound)
+        solver = UMax(1.0, decay=0.9, local_bound=2.0, weight_bound=float(bound))
         run = Run(solver, n_negatives=2, l2=l2, sparse=sparse, epochs=4)
         found = train(run, start)
         assert_same(found, replay(run, start), 1e-9)
@@ -640,8 +642,8 @@ def test_no_more_evaluations_than_proposition_4_allows(one_class):
         allowed = np.log2(1.0 / ACCURACY) + np.log2(width[where])
         assert (one_class.evaluations[where] <= allowed).all()
         i = np.flatnonzero(where)[7]
-        row = (one_class.differences[i, 0], one_class.u_before[i], one_class.rate[i])
-        row = (*row, one_class.reach[i], more * n_others[i])
+        difference, u, rate = one_class.differences[i, 0], one_class.u_before[i], one_class.rate[i]
+        row = (difference, u, rate, one_class.reach[i], more * n_others[i])
         assert double_sum.evaluations_allowed(ACCURACY, *row) == pytest.approx(allowed[7])
     assert one_class.evaluations.max() <= 12
     assert one_class.evaluations.mean() < 4.0

@@ -12,7 +12,15 @@ import pytest
 import scipy.sparse
 
 from bigcat.compile import kernel
-from bigcat.rows import as_rows, batch_grams, class_major, is_sparse, squared_norms, weights_shape
+from bigcat.rows import (
+    SparseRows,
+    as_rows,
+    batch_grams,
+    class_major,
+    is_sparse,
+    squared_norms,
+    weights_shape,
+)
 from bigcat.solvers import REGISTRY, SGD
 from bigcat.verbs import scores
 
@@ -103,6 +111,7 @@ def test_inner_products_of_each_batch(sparse):
 def test_no_copy_where_the_input_fits():
     X, _ = sparse_problem(4, 6, 2, nonzeros=2)
     rows = as_rows(X, np.dtype(float))
+    assert isinstance(rows, SparseRows)
     assert np.shares_memory(rows.values, X.data)
     assert np.shares_memory(rows.indices, X.indices)
     dense = X.toarray()

@@ -11,7 +11,12 @@ from benchmarks.against.answers import of_bayesian
 from benchmarks.against.cases import Answer, case, labels_of, made, part, some_weights
 from benchmarks.against.problems import custom_noise, problem
 
-AUGMENT_REDUCE = {"method": "augment-reduce", "n_negatives": 6, "max_epochs": 4, "tol": 0.0}
+AUGMENT_REDUCE: dict[str, Any] = {
+    "method": "augment-reduce",
+    "n_negatives": 6,
+    "max_epochs": 4,
+    "tol": 0.0,
+}
 MATRIX = np.diag(np.linspace(0.5, 2.0, 11)) + 0.05
 MEANS = np.linspace(-0.2, 0.2, 10)
 
@@ -37,7 +42,7 @@ def posterior(
 
 for _link in ("probit", "logit"):
     for _covariance in ("full", "diagonal"):
-        _both = {"link": _link, "covariance": _covariance}
+        _both: dict[str, Any] = {"link": _link, "covariance": _covariance}
         posterior(f"{_link}, {_covariance}", "few64", **_both)
         posterior(f"{_link}, {_covariance}, csr", "few", **_both)
     posterior(f"{_link}, cavi", "few64", link=_link, solver="cavi", max_iter=15)
@@ -50,11 +55,12 @@ posterior("rows with weights", "few64", weighted=True)
 posterior("rows with weights, logit", "few", weighted=True, link="logit", covariance="diagonal")
 posterior("classes without rows", "few32", absent=True, n_draws=20)
 
-for _prior, _fields in {
+_PRIORS: dict[str, dict[str, Any]] = {
     "GaussianPrior": {"mean": MEANS, "scale": 0.7, "intercept_scale": 3.0},
     "HierarchicalPrior": {"shape": 0.7},
     "HorseshoePrior": {"global_scale": 0.5},
-}.items():
+}
+for _prior, _fields in _PRIORS.items():
     for _link in ("probit", "logit"):
         _made = part("bayes", _prior, **_fields)
         posterior(f"{_prior}, {_link}", "few64", prior=_made, link=_link)

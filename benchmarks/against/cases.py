@@ -18,8 +18,8 @@ CASES: dict[str, Callable[[], Answer]] = {}
 
 #: A few passes that end by number: what is summed over an epoch may differ in its last bit, and no
 #: stop may hang on that.
-FEW_PASSES = {"max_epochs": 3, "tol": None}
-SAMPLED = {"method": "augment-reduce", "n_negatives": 6, **FEW_PASSES}
+FEW_PASSES: dict[str, Any] = {"max_epochs": 3, "tol": None}
+SAMPLED: dict[str, Any] = {"method": "augment-reduce", "n_negatives": 6, **FEW_PASSES}
 WHOLE = {"method": "exact", "max_epochs": 12, "tol": None}
 
 

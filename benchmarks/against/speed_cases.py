@@ -14,7 +14,7 @@ from benchmarks.against.cases import made, part
 from benchmarks.against.problems import Problem, made_up
 
 Timed = dict[str, Callable[[], Any]]
-PASSES = {"max_epochs": 2, "tol": None}
+PASSES: dict[str, Any] = {"max_epochs": 2, "tol": None}
 
 
 class Speed(NamedTuple):

@@ -52,9 +52,9 @@ def bayesian(**options: Any) -> Any:
     options = REPEATABLE | options
     if "link" in inspect.signature(bigcat.BayesianClassifier).parameters:
         return bigcat.BayesianClassifier(**options)
-    kind, names = "IndependentBinary", OF_BINARY
+    kind, names = "IndependentBinary", list(OF_BINARY)
     if options.pop("method", "independent-binary") == "augment-reduce":
-        kind, names = "AugmentReducePosterior", OF_AUGMENT_REDUCE
+        kind, names = "AugmentReducePosterior", list(OF_AUGMENT_REDUCE)
     own = {name: options.pop(name) for name in names if name in options}
     return bigcat.BayesianClassifier(getattr(bigcat.bayes, kind)(**own), **options)
 
@@ -99,7 +99,8 @@ def _sampler(options: dict[str, Any]) -> Any:
         sampler = "everything" if whole else "uniform"
     if sampler == "everything":
         return samplers.Everything(exact_classes=chosen)
-    return samplers.REGISTRY[sampler](n_negatives=n_negatives, exact_classes=chosen)
+    kind: Any = samplers.REGISTRY[sampler]
+    return kind(n_negatives=n_negatives, exact_classes=chosen)
 
 
 def _noise(noise: str, probabilities: str) -> Any:

@@ -76,7 +76,8 @@ def _styles(campaign: Campaign) -> dict[str, dict[str, Any]]:
     from matplotlib import colormaps
 
     marks = {"full-rank": "s", "low-rank": "v", "tree": "^"}
-    strong, weak = (itertools.cycle(colormaps[name].colors) for name in ("tab10", "tab20b"))
+    palettes: Any = colormaps  # lists of colours, which their stub does not know
+    strong, weak = (itertools.cycle(palettes[name].colors) for name in ("tab10", "tab20b"))
     styles = {}
     for contender in campaign.contenders.values():
         ours = contender.environment is None

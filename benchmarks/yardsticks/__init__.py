@@ -77,7 +77,7 @@ def run(
     """
     python = prepare(method)
     several = np.ndim(X_train) == 3
-    arrays = {
+    arrays: dict[str, Any] = {
         "X_train": np.asarray(X_train, np.float64),
         "y_train": np.asarray(y_train, np.int64),
         "X_test": np.asarray(X_test, np.float64),

@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -144,7 +145,8 @@ def run_nuts(problem, options, key, compiled):
             jax.jit(lambda state, X, y: sample(state, (X, y), {})).lower(state, *data).compile()
         )
     compile_seconds = time.process_time() - began
-    trace, seconds, leapfrogs, total, kept = Trace(problem), 0.0, 0, 0.0, []
+    trace, seconds, leapfrogs, kept = Trace(problem), 0.0, 0, []
+    total = np.zeros(problem.shape)
     n_total = n_warmup + options["n_samples"]
     for i in range(1, n_total + 1):
         began = time.process_time()
@@ -173,13 +175,15 @@ def main(folder):
     options = json.loads((folder / "options.json").read_text())
     options |= {name: arrays[name] for name in ("init_mean", "init_variance") if name in arrays}
     run = {"advi": run_advi, "nuts": run_nuts}[options["method"]]
-    results, compiled = [], {}
+    results, compiled = [], dict[str, Any]()
     for i in range(len(arrays["X_train"])):
         key = jax.random.PRNGKey(options.get("seed", 0) + i)
         results.append(run(Problem(arrays, i, options), options, key, compiled))
     common = set.intersection(*(set(result) for result in results))
     lengths = {name: {np.shape(r[name]) for r in results} for name in common}
-    stacked = {n: np.stack([r[n] for r in results]) for n in common if len(lengths[n]) == 1}
+    stacked: dict[str, Any] = {
+        n: np.stack([r[n] for r in results]) for n in common if len(lengths[n]) == 1
+    }
     np.savez(folder / "output.npz", **stacked)
 
 

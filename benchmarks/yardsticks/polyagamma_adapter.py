@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from polyagamma import random_polyagamma
@@ -76,7 +77,8 @@ def main(folder):
     options = json.loads((folder / "options.json").read_text())
     results = [run_gibbs(arrays, i, options) for i in range(len(arrays["X_train"]))]
     names = [n for n in results[0] if len({np.shape(r[n]) for r in results}) == 1]
-    np.savez(folder / "output.npz", **{n: np.stack([r[n] for r in results]) for n in names})
+    stacked: dict[str, Any] = {n: np.stack([r[n] for r in results]) for n in names}
+    np.savez(folder / "output.npz", **stacked)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bigcat.compile import device, kernel, like
 from bigcat.noise import Noise
@@ -423,7 +424,7 @@ def log_probabilities(
 def log_probabilities_of(
     noise: Noise,
     scores: np.ndarray,
-    labels: np.ndarray,
+    labels: ArrayLike,
     *,
     how: str = "quadrature",
     n_samples: int = 1000,

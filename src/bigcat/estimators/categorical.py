@@ -10,6 +10,7 @@ from bigcat.auto.named import named_recipe
 from bigcat.estimators import inputs
 from bigcat.estimators.linear import LinearClassifier
 from bigcat.linear.labels import classes_of
+from bigcat.solvers import Solver
 
 
 class CategoricalDistribution(BaseEstimator):
@@ -58,7 +59,7 @@ class CategoricalDistribution(BaseEstimator):
         max_epochs: int = 50,
         learning_rate: float | str = "auto",
         tol: float | None = 1e-4,
-        solver: str = "auto",
+        solver: str | Solver = "auto",
         init: str = "frequencies",
         random_state: int | np.random.RandomState | None = None,
         progress: bool | str = "auto",
