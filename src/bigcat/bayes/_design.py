@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bigcat.bayes._arrays import Floats
+
 #: Numbers that a temporary of row-wise work may hold.
 CHUNK = 1 << 21
 #: Numbers that stay in a core's cache.
@@ -25,7 +27,7 @@ class Design:
         How often each row counts, in the sums over all rows: `gram`, `squared_sums`, `sums`.
     """
 
-    def __init__(self, X: Any, intercept: bool, row_weights: np.ndarray | None = None) -> None:
+    def __init__(self, X: Any, intercept: bool, row_weights: Floats | None = None) -> None:
         self.intercept = intercept
         self.sparse = scipy.sparse.issparse(X)
         n = X.shape[0]
@@ -45,21 +47,24 @@ class Design:
             self.rows = rows
         self.n, self.n_columns = self.rows.shape
 
-    def product(self, weights: np.ndarray) -> np.ndarray:
+    def product(self, weights: Floats) -> Floats:
         """X W, (n, B), for W of shape (n_columns, B)."""
-        return self.rows @ np.ascontiguousarray(weights)
+        product: Floats = self.rows @ np.ascontiguousarray(weights)
+        return product
 
-    def transposed(self, values: np.ndarray) -> np.ndarray:
+    def transposed(self, values: Floats) -> Floats:
         """X' R, (n_columns, B), for R of shape (n, B)."""
-        return self.rows.T @ values
+        product: Floats = self.rows.T @ values
+        return product
 
-    def curvature_product(self, weights: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    def curvature_product(self, weights: Floats | None, values: Floats) -> Floats:
         """X' (w * (X V)), (n_columns, B): rough (float32) where the weights are float32."""
         if self.sparse:
             moved = self.rows @ np.ascontiguousarray(values)
             if weights is not None:
                 moved *= weights
-            return self.rows.T @ moved
+            product: Floats = self.rows.T @ moved
+            return product
         rough = weights is not None and weights.dtype == np.float32
         rows_array = self._rough_rows() if rough else self.rows
         values = np.ascontiguousarray(values, rows_array.dtype)
@@ -73,12 +78,12 @@ class Design:
             out += part.T @ moved
         return out
 
-    def _rough_rows(self) -> np.ndarray:
+    def _rough_rows(self) -> Floats:
         if not hasattr(self, "_rough"):
-            self._rough = self.rows.astype(np.float32)
+            self._rough: Floats = self.rows.astype(np.float32)
         return self._rough
 
-    def gram(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def gram(self, weights: Floats | None = None) -> Floats:
         """X' diag(weights) X as a dense matrix; weights None are the rows' own."""
         if weights is None and self.weighted:
             weights = self.row_weights
@@ -86,46 +91,51 @@ class Design:
             left = self.rows if weights is None else self.rows.multiply(weights[:, None])
             return np.asarray((scipy.sparse.csr_array(left).T @ self.rows).todense())
         if weights is None:
-            return self.rows.T @ self.rows
-        root = np.sqrt(weights)[:, None] * self.rows
+            gram: Floats = self.rows.T @ self.rows
+            return gram
+        root: Floats = np.sqrt(weights)[:, None] * self.rows
         return root.T @ root  # one argument twice: BLAS computes half of it
 
-    def squared_sums(self) -> np.ndarray:
+    def squared_sums(self) -> Floats:
         """sum_i s_i x_im^2, (n_columns,): the diagonal of the Gram matrix without the matrix."""
         if self.sparse:
             squares = self.rows.data * self.rows.data
             if self.weighted:
                 squares *= np.repeat(self.row_weights, np.diff(self.rows.indptr))
-            return np.bincount(self.rows.indices, squares, minlength=self.n_columns)
-        if self.weighted:
-            return np.einsum("i,im,im->m", self.row_weights, self.rows, self.rows)
-        return np.einsum("im,im->m", self.rows, self.rows)
+            sums: np.ndarray = np.bincount(self.rows.indices, squares, minlength=self.n_columns)
+        elif self.weighted:
+            sums = np.einsum("i,im,im->m", self.row_weights, self.rows, self.rows)
+        else:
+            sums = np.einsum("im,im->m", self.rows, self.rows)
+        return sums
 
-    def sums(self) -> np.ndarray:
+    def sums(self) -> Floats:
         """sum_i s_i x_im, (n_columns,)."""
         if self.weighted:
             return np.asarray(self.rows.T @ self.row_weights)
         return np.asarray(self.rows.sum(axis=0)).ravel()
 
-    def squares_product(self, weights: np.ndarray) -> np.ndarray:
+    def squares_product(self, weights: Floats) -> Floats:
         """(X * X) W, (n, B)."""
         if self.sparse:
-            return self._squares() @ np.ascontiguousarray(weights)
+            product: Floats = self._squares() @ np.ascontiguousarray(weights)
+            return product
         out = np.empty((self.n, weights.shape[1]))
         for rows in self.chunks(self.n_columns):
             np.matmul(np.square(self.rows[rows]), weights, out=out[rows])
         return out
 
-    def squares_transposed(self, values: np.ndarray) -> np.ndarray:
+    def squares_transposed(self, values: Floats) -> Floats:
         """(X * X)' R, (n_columns, B)."""
         if self.sparse:
-            return self._squares().T @ values
+            product: Floats = self._squares().T @ values
+            return product
         out = np.zeros((self.n_columns, values.shape[1]))
         for rows in self.chunks(self.n_columns):
             out += np.square(self.rows[rows]).T @ values[rows]
         return out
 
-    def quadratic(self, matrix: np.ndarray) -> np.ndarray:
+    def quadratic(self, matrix: Floats) -> Floats:
         """x_i' S x_i for each row, (n,)."""
         out = np.empty(self.n)
         for rows in self.chunks(self.n_columns):
@@ -133,9 +143,10 @@ class Design:
             out[rows] = np.einsum("im,im->i", part @ matrix, part)
         return out
 
-    def dense(self, rows: slice) -> np.ndarray:
+    def dense(self, rows: slice) -> Floats:
         """Some of the rows as a dense array."""
-        return self.rows[rows].toarray() if self.sparse else self.rows[rows]
+        some: Floats = self.rows[rows].toarray() if self.sparse else self.rows[rows]
+        return some
 
     def chunks(self, numbers_a_row: int, most: int = CHUNK) -> Iterator[slice]:
         """Slices of rows, so that a temporary of that width stays small."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import Design
 
 #: An approximate direction is enough far from the optimum (Dembo, Eisenstat and Steihaug, 1982).
@@ -24,22 +25,22 @@ _SUFFICIENT = 1e-4
 _MOST_HALVINGS = 30
 
 #: V -> P V and V -> (about the inverse Hessian) V, for the columns of a block.
-Precision = Callable[[np.ndarray], np.ndarray]
-Preconditioner = Callable[[np.ndarray], np.ndarray]
+Precision = Callable[[Floats], Floats]
+Preconditioner = Callable[[Floats], Floats]
 
 
 class Direction(NamedTuple):
-    step: np.ndarray  # (M, B)
-    scores: np.ndarray  # X step, (n, B)
+    step: Floats  # (M, B)
+    scores: Floats  # X step, (n, B)
 
 
 def conjugate_gradients(
     design: Design,
-    weights: np.ndarray | None,
+    weights: Floats | None,
     precision: Precision,
-    right: np.ndarray,
+    right: Floats,
     preconditioner: Preconditioner,
-    tolerances: np.ndarray,
+    tolerances: Floats,
 ) -> Direction:
     """Solve (X' diag(w_k) X + P_k) d_k = right_k for every column, by its own tolerance.
 
@@ -70,19 +71,19 @@ def conjugate_gradients(
 
 
 class Stepped(NamedTuple):
-    mean: np.ndarray  # (M, B)
-    scores: np.ndarray  # (n, B)
-    gain: np.ndarray  # (B,), what the step added to f
+    mean: Floats  # (M, B)
+    scores: Floats  # (n, B)
+    gain: Floats  # (B,), what the step added to f
 
 
 def line_search(
-    values: Callable[[np.ndarray], np.ndarray],
-    penalty: Callable[[np.ndarray], np.ndarray],
-    mean: np.ndarray,
-    scores: np.ndarray,
+    values: Callable[[Floats], Floats],
+    penalty: Callable[[Floats], Floats],
+    mean: Floats,
+    scores: Floats,
     direction: Direction,
-    current: np.ndarray,
-    slope: np.ndarray,
+    current: Floats,
+    slope: Floats,
 ) -> Stepped:
     """Halve each class's step until f grows enough; a class where it never does stays.
 
@@ -112,35 +113,35 @@ def line_search(
     return Stepped(new_mean, new_scores, np.where(length > 0.0, new - current, 0.0))
 
 
-def forcing(decrement: np.ndarray, first: np.ndarray | float) -> np.ndarray:
+def forcing(decrement: Floats, first: Floats | float) -> Floats:
     """Tolerance of the next direction: loose at first, later so that steps square the error."""
     ratio = np.sqrt(np.maximum(decrement, 0.0) / np.maximum(first, 1e-300))
     return np.clip(ratio, TIGHT, LOOSE)
 
 
-def diagonal_preconditioner(diagonal: np.ndarray) -> Preconditioner:
+def diagonal_preconditioner(diagonal: Floats) -> Preconditioner:
     inverse = 1.0 / diagonal
 
-    def apply(values: np.ndarray) -> np.ndarray:
+    def apply(values: Floats) -> Floats:
         return inverse * values
 
     return apply
 
 
-def spectral_preconditioner(basis: np.ndarray, diagonal: np.ndarray) -> Preconditioner:
+def spectral_preconditioner(basis: Floats, diagonal: Floats) -> Preconditioner:
     """(T diag(d_k) T')-inverse-like: T diag(1/d_k) T' for the columns of `diagonal` (M, B)."""
     inverse = 1.0 / diagonal
 
-    def apply(values: np.ndarray) -> np.ndarray:
+    def apply(values: Floats) -> Floats:
         return basis @ (inverse * (basis.T @ values))
 
     return apply
 
 
-def precision_product(precision: np.ndarray, is_matrix: bool) -> Precision:
+def precision_product(precision: Floats, is_matrix: bool) -> Precision:
     """V -> P V for a matrix, or a diagonal of shape (M, 1) or (M, B)."""
 
-    def apply(values: np.ndarray) -> np.ndarray:
+    def apply(values: Floats) -> Floats:
         return precision @ values if is_matrix else precision * values
 
     return apply

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -12,12 +13,12 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r} of the prior must be a finite number above 0")
 
 
-def precision_of(intercept_scale: Any) -> float:
+def precision_of(intercept_scale: float) -> float:
     check_positive("intercept_scale", intercept_scale)
     return 1.0 / float(intercept_scale) ** 2
 
 
-def full_mean(mean: Any, n_columns: int, intercept: bool) -> np.ndarray:
+def full_mean(mean: ArrayLike, n_columns: int, intercept: bool) -> np.ndarray:
     mean = np.asarray(mean, np.float64)
     if not np.isfinite(mean).all():
         raise ValueError("the mean of the prior holds NaN or inf; give finite numbers")
@@ -33,7 +34,9 @@ def full_mean(mean: Any, n_columns: int, intercept: bool) -> np.ndarray:
     raise ValueError(_shape_error("mean", mean.shape, n_columns, intercept))
 
 
-def full_precision(precision: Any, n_columns: int, intercept: bool, free: float) -> np.ndarray:
+def full_precision(
+    precision: ArrayLike, n_columns: int, intercept: bool, free: float
+) -> np.ndarray:
     """Precision of all columns; `free` > 0 is the intercept's own."""
     precision = np.asarray(precision, np.float64)
     if not np.isfinite(precision).all():

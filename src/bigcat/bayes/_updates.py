@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse
 
 from bigcat.bayes import _newton
+from bigcat.bayes._arrays import Block, Floats
 from bigcat.bayes._design import Design
 from bigcat.bayes.covariance import (
     PAIRS_UP_TO,
@@ -41,7 +40,7 @@ class Precisions:
     def refresh(self) -> None:
         """After the prior's shared precision has changed."""
         prior = self.prior
-        self.basis: np.ndarray | None = None
+        self.basis: Floats | None = None
         if not self.full or prior.sharing == "coordinate":
             return
         if prior.sharing == "class":
@@ -58,7 +57,7 @@ class Precisions:
         values, vectors = np.linalg.eigh(inverse_root @ self.gram @ inverse_root.T)
         self.basis, self.eigenvalues = inverse_root.T @ vectors, np.maximum(values, 0.0)
 
-    def diagonal(self, classes: Any) -> np.ndarray:
+    def diagonal(self, classes: Block) -> Floats:
         """Diagonals of the prior's precision, (M, 1) or (M, B)."""
         precision = self.prior.precision(classes)
         return np.diag(precision)[:, None] if self.prior.is_matrix else precision
@@ -84,7 +83,7 @@ class Precisions:
         grams = np.broadcast_to(self.gram, (n_classes, *self.gram.shape))
         return ClassFull(*class_covariances(grams, prior, everyone))
 
-    def preconditioner(self, classes: np.ndarray, curvature: np.ndarray) -> _newton.Preconditioner:
+    def preconditioner(self, classes: np.ndarray, curvature: Floats) -> _newton.Preconditioner:
         """About (X' diag(h_k) X + P_k)^-1: with the mean of h, or with the diagonal."""
         if self.basis is None:
             sums = self._curved_diagonal(curvature)
@@ -100,15 +99,16 @@ class Precisions:
             scaled[-1] = n * level + free
         return _newton.spectral_preconditioner(self.basis, scaled)
 
-    def _curved_diagonal(self, curvature: np.ndarray) -> np.ndarray:
+    def _curved_diagonal(self, curvature: Floats) -> Floats:
         """sum_i h_ik x_im^2, exactly for sparse rows, by the mean of h for dense ones."""
         if self.design.sparse:
             return self.design.squares_transposed(curvature)
         return self.gram_diagonal[:, None] * self._level(curvature)
 
-    def _level(self, curvature: np.ndarray) -> np.ndarray:
+    def _level(self, curvature: Floats) -> Floats:
         """Mean of h, of which `curvature` is the multiple by the rows' weights, (B,)."""
-        return curvature.sum(axis=0, dtype=np.float64) / self.design.total_weight
+        level: Floats = curvature.sum(axis=0, dtype=np.float64) / self.design.total_weight
+        return level
 
 
 #: Products of pairs above which they are taken in float32, and the largest |x| for which they are.
@@ -131,7 +131,7 @@ def pairs_dtype(design: Design, n_classes: int) -> type:
     return np.float32 if moderate else np.float64
 
 
-def weighted_grams(design: Design, weights: np.ndarray, dtype: type) -> np.ndarray:
+def weighted_grams(design: Design, weights: Floats, dtype: type) -> Floats:
     """X' diag(w_k) X of every class, (B, M, M); `weights` hold the rows' own."""
     m = design.n_columns
     if m > PAIRS_UP_TO:
@@ -139,9 +139,7 @@ def weighted_grams(design: Design, weights: np.ndarray, dtype: type) -> np.ndarr
     return sums_of_pairs(design, weights, dtype)
 
 
-def class_covariances(
-    grams: np.ndarray, prior: PriorState, classes: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def class_covariances(grams: Floats, prior: PriorState, classes: Block) -> tuple[Floats, Floats]:
     """(P_k + G_k)^-1, (B, M, M), and the logarithms of their determinants."""
     precision = prior.precision(classes)
     if prior.is_matrix:
@@ -152,7 +150,7 @@ def class_covariances(
     return symmetric_inverses(total)
 
 
-def apply_covariance(covariance: Covariance, right: np.ndarray, classes: Any) -> np.ndarray:
+def apply_covariance(covariance: Covariance, right: Floats, classes: Block) -> Floats:
     """Sigma_k r_k for the columns of `right`, (M, B)."""
     if isinstance(covariance, SharedFull):
         return covariance.matrix @ right
@@ -160,12 +158,11 @@ def apply_covariance(covariance: Covariance, right: np.ndarray, classes: Any) ->
         inner = covariance.spectra[classes].T * (covariance.basis.T @ right)
         return covariance.basis @ inner
     assert isinstance(covariance, ClassFull)
-    return np.einsum("bij,jb->ib", covariance.matrices[classes], right)
+    product: Floats = np.einsum("bij,jb->ib", covariance.matrices[classes], right)
+    return product
 
 
-def signed_sums(
-    eta: np.ndarray, labels: np.ndarray, weights: np.ndarray, classes: np.ndarray
-) -> np.ndarray:
+def signed_sums(eta: Floats, labels: np.ndarray, weights: Floats, classes: np.ndarray) -> Floats:
     """sum_i s_i (y_ik - 1/2) eta_ik, (B,)."""
     own = np.flatnonzero((labels >= classes[0]) & (labels <= classes[-1]))
     columns = np.searchsorted(classes, labels[own])
@@ -176,7 +173,7 @@ def signed_sums(
     )
 
 
-def constant_scores(design: Design, mean: np.ndarray) -> np.ndarray | None:
+def constant_scores(design: Design, mean: Floats) -> Floats | None:
     """The scores of sparse rows where only intercepts differ from zero, else None."""
     weights = mean[:-1] if design.intercept else mean
     if not design.sparse or weights.any():
@@ -186,8 +183,8 @@ def constant_scores(design: Design, mean: np.ndarray) -> np.ndarray | None:
 
 
 def two_valued_transposed(
-    design: Design, values: np.ndarray, labels: np.ndarray, classes: np.ndarray
-) -> np.ndarray:
+    design: Design, values: Floats, labels: np.ndarray, classes: np.ndarray
+) -> Floats:
     """X' R where column k of R has one value for rows of class k and one for all others.
 
     Section D.5, which has it for scores of zero: X'R = (X'1) r_rest + (X'Y) (r_own - r_rest), sums
@@ -204,4 +201,5 @@ def two_valued_transposed(
     difference = values[own, columns] - rest[columns]
     shape = (len(classes), design.n)
     indicator = scipy.sparse.csr_array((difference, (columns, own)), shape=shape)
-    return np.outer(design.sums(), rest) + (indicator @ design.rows).toarray().T
+    product: Floats = np.outer(design.sums(), rest) + (indicator @ design.rows).toarray().T
+    return product

@@ -100,7 +100,8 @@ def _row_keys(X: Any) -> np.ndarray:
         for shift, factor in _MIXING:
             bits = (bits ^ (bits >> shift)) * factor
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
-        return sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
+        keys: np.ndarray = sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
+        return keys
 
 
 # splitmix64's constants, as in `bigcat.numerics.random`.

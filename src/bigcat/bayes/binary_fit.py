@@ -22,7 +22,7 @@ import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -52,6 +52,9 @@ class BinaryResult(NamedTuple):
     elbo: float
     history: list[dict[str, float]]
     converged: bool
+
+
+Result = TypeVar("Result")
 
 
 class _Share(NamedTuple):
@@ -239,8 +242,9 @@ class BinaryFit:
             kappa = self.class_sums[classes].T  # X'(y - 1/2)
             prior_part = precision(np.broadcast_to(self.prior.mean[:, None], mean.shape))
             mean = (matrices @ (kappa + prior_part).T[:, :, None])[:, :, 0].T
-            self._store.matrices[classes] = matrices  # type: ignore[union-attr]
-            self._store.logs[classes] = logs  # type: ignore[union-attr]
+            assert isinstance(self._store, ClassFull)
+            self._store.matrices[classes] = matrices
+            self._store.logs[classes] = logs
             quadratic = np.einsum("mb,bm->b", mean, (grams @ mean.T[:, :, None])[:, :, 0])
             spread = np.einsum("bij,bij->b", grams, matrices)
             linear = np.einsum("mb,mb->b", kappa, mean)
@@ -249,7 +253,8 @@ class BinaryFit:
             if not self.newton:
                 mean, eta = self._cavi_mean(classes, mean, eta, omega, precision)
             variances = 1.0 / (sums + self.precisions.diagonal(classes))
-            self._store.values[classes] = variances.T  # type: ignore[union-attr]
+            assert isinstance(self._store, ClassDiagonal)
+            self._store.values[classes] = variances.T
             quadratic = np.einsum("nb,nb,nb->b", omega, eta, eta)
             spread = np.einsum("mb,mb->b", sums, variances)
             linear = _updates.signed_sums(eta, self.labels, self.row_weights, classes)
@@ -355,7 +360,7 @@ class BinaryFit:
             self.design, weights, self._precision(classes), right, preconditioner, tolerances
         )
 
-    def _map(self, function: Callable[[np.ndarray], Any]) -> list[Any]:
+    def _map(self, function: Callable[[np.ndarray], Result]) -> list[Result]:
         """The function of every block, by threads over blocks."""
         return list(_in_threads(function, self.blocks, self.n_threads))
 
@@ -376,7 +381,8 @@ class BinaryFit:
         indicator = scipy.sparse.csr_array((self.row_weights, where), shape=shape)
         sums = indicator @ self.design.rows
         dense = sums.toarray() if scipy.sparse.issparse(sums) else sums
-        return dense - 0.5 * self.design.sums()
+        centred: np.ndarray = dense - 0.5 * self.design.sums()
+        return centred
 
     def _storage(self) -> ClassFull | ClassDiagonal:
         m = self.design.n_columns
@@ -391,12 +397,13 @@ def _penalties(
     precision: _newton.Precision, prior_mean: np.ndarray, mean: np.ndarray
 ) -> np.ndarray:
     deviation = mean - prior_mean
-    return 0.5 * np.einsum("mb,mb->b", deviation, precision(deviation))
+    penalties: np.ndarray = 0.5 * np.einsum("mb,mb->b", deviation, precision(deviation))
+    return penalties
 
 
 def _in_threads(
-    function: Callable[[np.ndarray], Any], items: Sequence[np.ndarray], n_threads: int
-) -> Iterable[Any]:
+    function: Callable[[np.ndarray], Result], items: Sequence[np.ndarray], n_threads: int
+) -> Iterable[Result]:
     if n_threads == 1 or len(items) == 1:
         return map(function, items)
     with ThreadPoolExecutor(n_threads) as pool:

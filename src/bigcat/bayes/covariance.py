@@ -7,11 +7,11 @@ classes share is one row in the answer (shape (1, ...)), never a copy per class.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from bigcat.bayes._arrays import Block, Floats
 from bigcat.bayes._design import Design
 
 
@@ -22,38 +22,38 @@ class Covariance(ABC):
     diagonal: bool = False
 
     @abstractmethod
-    def variances(self, block: Any) -> np.ndarray:
+    def variances(self, block: Block) -> Floats:
         """Diagonals, (B, M), or (1, M) where they are shared."""
 
     @abstractmethod
-    def log_determinants(self, block: Any) -> np.ndarray:
+    def log_determinants(self, block: Block) -> Floats:
         """(B,), or (1,) where they are shared."""
 
     @abstractmethod
-    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+    def row_variances(self, design: Design, block: Block) -> Floats:
         """x_i' Sigma_k x_i, (n, B), or (n, 1) where they are shared."""
 
     @abstractmethod
-    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+    def colour(self, noise: Floats, block: Block) -> Floats:
         """Turn standard normal draws (S, B, M) into draws with the covariances, in place or not."""
 
     @abstractmethod
-    def array(self) -> np.ndarray:
+    def array(self) -> Floats:
         """What the user sees: (M, M), (K, M, M), (M,) or (K, M)."""
 
-    def matrix_of(self, k: int) -> np.ndarray:
+    def matrix_of(self, k: int) -> Floats:
         """The matrix of class number `k`, (M, M)."""
         array = self.array()
         own = array if self.shared else array[k]
         return np.diag(own) if self.diagonal else own
 
-    def traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
+    def traces(self, matrix: Floats, block: Block) -> Floats:
         """tr(A Sigma_k) for a matrix A, or for a diagonal one given as a vector: (B,) or (1,)."""
         if matrix.ndim == 1:
             return self.variances(block) @ matrix
         return self._matrix_traces(matrix, block)
 
-    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
+    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
         return self.variances(block) @ np.diag(matrix)
 
 
@@ -62,30 +62,30 @@ class SharedFull(Covariance):
 
     shared = True
 
-    def __init__(self, matrix: np.ndarray, log_determinant: float) -> None:
+    def __init__(self, matrix: Floats, log_determinant: float) -> None:
         self.matrix = matrix
         self.log_determinant = log_determinant
 
     @classmethod
-    def from_precision(cls, precision: np.ndarray) -> SharedFull:
+    def from_precision(cls, precision: Floats) -> SharedFull:
         return cls(*symmetric_inverse(precision))
 
-    def variances(self, block: Any) -> np.ndarray:
+    def variances(self, block: Block) -> Floats:
         return np.diag(self.matrix)[None]
 
-    def log_determinants(self, block: Any) -> np.ndarray:
+    def log_determinants(self, block: Block) -> Floats:
         return np.array([self.log_determinant])
 
-    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+    def row_variances(self, design: Design, block: Block) -> Floats:
         return design.quadratic(self.matrix)[:, None]
 
-    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+    def colour(self, noise: Floats, block: Block) -> Floats:
         return noise @ np.linalg.cholesky(self.matrix).T
 
-    def array(self) -> np.ndarray:
+    def array(self) -> Floats:
         return self.matrix
 
-    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
+    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
         return np.array([np.sum(self.matrix * matrix)])
 
 
@@ -94,22 +94,22 @@ class ClassFull(Covariance):
 
     pairs_dtype: type = np.float64  # of the products in `row_variances`
 
-    def __init__(self, matrices: np.ndarray, logs: np.ndarray) -> None:
+    def __init__(self, matrices: Floats, logs: Floats) -> None:
         self.matrices = matrices
         self.logs = logs  # of the determinants
 
-    def variances(self, block: Any) -> np.ndarray:
+    def variances(self, block: Block) -> Floats:
         return np.diagonal(self.matrices[block], axis1=1, axis2=2)
 
-    def log_determinants(self, block: Any) -> np.ndarray:
+    def log_determinants(self, block: Block) -> Floats:
         return self.logs[block]
 
-    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+    def row_variances(self, design: Design, block: Block) -> Floats:
         matrices = self.matrices[block]
         out = np.empty((design.n, len(matrices)))
         if design.n_columns <= PAIRS_UP_TO:
             dtype = self.pairs_dtype
-            coefficients: np.ndarray = packed(matrices).astype(dtype, copy=False)
+            coefficients: Floats = packed(matrices).astype(dtype, copy=False)
             for rows in design.chunks(coefficients.shape[0], PAIRS_CHUNK):
                 out[rows] = pairs(design.dense(rows), dtype) @ coefficients
             return np.maximum(out, 0.0, out=out)  # rounding, where x is nearly in the null space
@@ -117,15 +117,17 @@ class ClassFull(Covariance):
             out[:, b] = design.quadratic(matrix)
         return out
 
-    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+    def colour(self, noise: Floats, block: Block) -> Floats:
         roots = np.linalg.cholesky(self.matrices[block])
-        return np.einsum("bij,sbj->sbi", roots, noise)
+        draws: Floats = np.einsum("bij,sbj->sbi", roots, noise)
+        return draws
 
-    def array(self) -> np.ndarray:
+    def array(self) -> Floats:
         return self.matrices
 
-    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
-        return np.einsum("bij,ij->b", self.matrices[block], matrix)
+    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
+        traces: Floats = np.einsum("bij,ij->b", self.matrices[block], matrix)
+        return traces
 
 
 class SharedDiagonal(Covariance):
@@ -134,22 +136,22 @@ class SharedDiagonal(Covariance):
     shared = True
     diagonal = True
 
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values: Floats) -> None:
         self.values = values
 
-    def variances(self, block: Any) -> np.ndarray:
+    def variances(self, block: Block) -> Floats:
         return self.values[None]
 
-    def log_determinants(self, block: Any) -> np.ndarray:
+    def log_determinants(self, block: Block) -> Floats:
         return np.array([np.log(self.values).sum()])
 
-    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+    def row_variances(self, design: Design, block: Block) -> Floats:
         return design.squares_product(self.values[:, None])
 
-    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+    def colour(self, noise: Floats, block: Block) -> Floats:
         return noise * np.sqrt(self.values)
 
-    def array(self) -> np.ndarray:
+    def array(self) -> Floats:
         return self.values
 
 
@@ -158,22 +160,23 @@ class ClassDiagonal(Covariance):
 
     diagonal = True
 
-    def __init__(self, values: np.ndarray) -> None:
+    def __init__(self, values: Floats) -> None:
         self.values = values
 
-    def variances(self, block: Any) -> np.ndarray:
+    def variances(self, block: Block) -> Floats:
         return self.values[block]
 
-    def log_determinants(self, block: Any) -> np.ndarray:
-        return np.log(self.values[block]).sum(axis=1)
+    def log_determinants(self, block: Block) -> Floats:
+        logs: Floats = np.log(self.values[block]).sum(axis=1)
+        return logs
 
-    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+    def row_variances(self, design: Design, block: Block) -> Floats:
         return design.squares_product(np.ascontiguousarray(self.values[block].T))
 
-    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+    def colour(self, noise: Floats, block: Block) -> Floats:
         return noise * np.sqrt(self.values[block])
 
-    def array(self) -> np.ndarray:
+    def array(self) -> Floats:
         return self.values
 
 
@@ -185,40 +188,42 @@ class Spectral(Covariance):
     leaves tau_k I + X'X - g g'/(n + p), g = X'1; see `spectral_basis`.
     """
 
-    def __init__(self, basis: np.ndarray, spectra: np.ndarray) -> None:
+    def __init__(self, basis: Floats, spectra: Floats) -> None:
         self.basis = basis
         self.spectra = spectra
 
-    def variances(self, block: Any) -> np.ndarray:
+    def variances(self, block: Block) -> Floats:
         return self.spectra[block] @ np.square(self.basis).T
 
-    def log_determinants(self, block: Any) -> np.ndarray:
+    def log_determinants(self, block: Block) -> Floats:
         log_basis = 2.0 * np.linalg.slogdet(self.basis)[1]
-        return log_basis + np.log(self.spectra[block]).sum(axis=1)
+        logs: Floats = log_basis + np.log(self.spectra[block]).sum(axis=1)
+        return logs
 
-    def row_variances(self, design: Design, block: Any) -> np.ndarray:
+    def row_variances(self, design: Design, block: Block) -> Floats:
         out = np.empty((design.n, len(self.spectra[block])))
         for rows in design.chunks(design.n_columns):
             turned = np.square(design.dense(rows) @ self.basis)
             np.matmul(turned, self.spectra[block].T, out=out[rows])
         return out
 
-    def colour(self, noise: np.ndarray, block: Any) -> np.ndarray:
+    def colour(self, noise: Floats, block: Block) -> Floats:
         return (noise * np.sqrt(self.spectra[block])) @ self.basis.T
 
-    def array(self) -> np.ndarray:
-        return np.einsum("im,km,jm->kij", self.basis, self.spectra, self.basis)
+    def array(self) -> Floats:
+        matrices: Floats = np.einsum("im,km,jm->kij", self.basis, self.spectra, self.basis)
+        return matrices
 
-    def matrix_of(self, k: int) -> np.ndarray:
-        return (self.basis * self.spectra[k]) @ self.basis.T
+    def matrix_of(self, k: int) -> Floats:
+        matrix: Floats = (self.basis * self.spectra[k]) @ self.basis.T
+        return matrix
 
-    def _matrix_traces(self, matrix: np.ndarray, block: Any) -> np.ndarray:
-        return self.spectra[block] @ np.einsum("im,ij,jm->m", self.basis, matrix, self.basis)
+    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
+        turned: Floats = np.einsum("im,ij,jm->m", self.basis, matrix, self.basis)
+        return self.spectra[block] @ turned
 
 
-def spectral_basis(
-    gram: np.ndarray, intercept_precision: float | None
-) -> tuple[np.ndarray, np.ndarray]:
+def spectral_basis(gram: Floats, intercept_precision: float | None) -> tuple[Floats, Floats]:
     """T and eigenvalues l with (tau I + X'X)^-1 = T diag(1 / (tau + l)) T'.
 
     With an intercept (last) of precision p, h = g / (n + p) and A = [[I, 0], [-h', 1]], block
@@ -238,7 +243,7 @@ def spectral_basis(
     return basis, np.append(np.maximum(values, 0.0), total)
 
 
-def symmetric_inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
+def symmetric_inverse(matrix: Floats) -> tuple[Floats, float]:
     """Inverse of a symmetric positive definite matrix, and the logarithm of *its* determinant."""
     root, failed = dpotrf(matrix, lower=1, clean=0)
     if not failed:
@@ -253,7 +258,7 @@ def symmetric_inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     return inverse, -2.0 * float(np.log(np.diag(root)).sum())
 
 
-def symmetric_inverses(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def symmetric_inverses(matrices: Floats) -> tuple[Floats, Floats]:
     """The same for a stack of matrices, which is overwritten."""
     logs = np.empty(len(matrices))
     for k, matrix in enumerate(matrices):
@@ -267,7 +272,7 @@ PAIRS_UP_TO = 256
 PAIRS_CHUNK = 1 << 22
 
 
-def pairs(rows: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+def pairs(rows: Floats, dtype: type = np.float64) -> Floats:
     """Products x_m x_l, m <= l, of each row: (n, M (M + 1) / 2).
 
     X' diag(w_k) X for many k is then one matrix product pairs' W, and x' Sigma_k x another: half
@@ -284,7 +289,7 @@ def pairs(rows: np.ndarray, dtype: type = np.float64) -> np.ndarray:
     return out
 
 
-def packed(matrices: np.ndarray) -> np.ndarray:
+def packed(matrices: Floats) -> Floats:
     """Coefficients of `pairs` for x' S_k x: (M (M + 1) / 2, B); off-diagonal ones count twice."""
     m = matrices.shape[-1]
     first, second = np.triu_indices(m)
@@ -292,7 +297,7 @@ def packed(matrices: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(coefficients * np.where(first == second, 1.0, 2.0)[:, None])
 
 
-def sums_of_pairs(design: Design, weights: np.ndarray, dtype: type) -> np.ndarray:
+def sums_of_pairs(design: Design, weights: Floats, dtype: type) -> Floats:
     """X' diag(w_k) X of every column of `weights`, (B, M, M)."""
     m = design.n_columns
     sums = np.zeros((weights.shape[1], m * (m + 1) // 2))

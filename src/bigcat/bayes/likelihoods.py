@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
+from bigcat.bayes._arrays import Floats
 from bigcat.bayes.links import LINKS
 
 LIKELIHOODS = ("average", "conditioned", "marginalised")
@@ -27,13 +28,15 @@ def log_conditioned(link: str, margins: np.ndarray) -> np.ndarray:
     [[1.0, 0.0, 0.0]]
     """
     odds = LINKS[link].log_odds(margins)
-    return odds - logsumexp(odds, axis=-1, keepdims=True)
+    logs: Floats = odds - logsumexp(odds, axis=-1, keepdims=True)
+    return logs
 
 
 def log_marginalised(link: str, margins: np.ndarray) -> np.ndarray:
     """CBM (2.4.1): each regression's yes, normalised."""
     logs = LINKS[link].log_cdf(margins)
-    return logs - logsumexp(logs, axis=-1, keepdims=True)
+    normalised: Floats = logs - logsumexp(logs, axis=-1, keepdims=True)
+    return normalised
 
 
 def log_probabilities(link: str, likelihood: str, margins: np.ndarray, weight: float) -> np.ndarray:
@@ -51,6 +54,7 @@ def log_probabilities(link: str, likelihood: str, margins: np.ndarray, weight: f
         return log_marginalised(link, margins)
     with np.errstate(divide="ignore"):
         log_weight, log_rest = np.log(weight), np.log1p(-weight)
-    return np.logaddexp(
+    both: Floats = np.logaddexp(
         log_conditioned(link, margins) + log_weight, log_marginalised(link, margins) + log_rest
     )
+    return both

@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
 
+from bigcat.bayes._arrays import Floats
 from bigcat.kernels import binary_links
 
 
@@ -57,20 +58,24 @@ class Probit:
         return value
 
     @staticmethod
-    def score_of(probability: np.ndarray) -> np.ndarray:
-        return ndtri(probability)
+    def score_of(probability: Floats) -> Floats:
+        score: Floats = ndtri(probability)
+        return score
 
     @staticmethod
     def log_cdf(t: np.ndarray) -> np.ndarray:
-        return log_ndtr(t)
+        logs: Floats = log_ndtr(t)
+        return logs
 
     @staticmethod
     def cdf(t: np.ndarray) -> np.ndarray:
-        return ndtr(t)
+        values: Floats = ndtr(t)
+        return values
 
     @staticmethod
     def log_odds(t: np.ndarray) -> np.ndarray:
-        return log_ndtr(t) - log_ndtr(-t)
+        odds: Floats = log_ndtr(t) - log_ndtr(-t)
+        return odds
 
     @staticmethod
     def averaged(eta: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -111,16 +116,18 @@ class Logit:
         return value
 
     @staticmethod
-    def score_of(probability: np.ndarray) -> np.ndarray:
+    def score_of(probability: Floats) -> Floats:
         return np.log(probability) - np.log1p(-probability)
 
     @staticmethod
     def log_cdf(t: np.ndarray) -> np.ndarray:
-        return log_expit(t)
+        logs: Floats = log_expit(t)
+        return logs
 
     @staticmethod
     def cdf(t: np.ndarray) -> np.ndarray:
-        return expit(t)
+        values: Floats = expit(t)
+        return values
 
     @staticmethod
     def log_odds(t: np.ndarray) -> np.ndarray:

@@ -87,7 +87,8 @@ class NoisePosterior(GaussianPosterior):
         for _ in range(self.n_draws):
             draw = eta + deviations * rng.standard_normal(self.n_classes)
             np.logaddexp(total, self.log_probabilities(draw), out=total)
-        return total - np.log(self.n_draws)
+        mean: np.ndarray = total - np.log(self.n_draws)
+        return mean
 
     def log_probabilities(self, margins: np.ndarray) -> np.ndarray:
         flat = margins.reshape(-1, self.n_classes)

@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma
 
+from bigcat.bayes._arrays import Block, Floats
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes._prior_arrays import check_positive, full_mean, full_precision, precision_of
 from bigcat.bayes.covariance import Covariance
 from bigcat.part import Part
 from bigcat.training.checks import check_choice
 
-Block = Any  # a slice or an array of class numbers
 Sharing = Literal["shared", "class", "coordinate"]
 
 
@@ -136,9 +136,14 @@ class GaussianPrior(Prior):
         return "shared"
 
     def one_scale(self) -> tuple[float, float] | None:
-        if np.any(np.asarray(self.mean) != 0.0) or np.ndim(self.precision) > 0:  # type: ignore[arg-type]
+        if np.any(np.asarray(self.mean) != 0.0):
             return None
-        scale = self.scale if self.precision is None else float(self.precision) ** -0.5  # type: ignore[arg-type]
+        scale = self.scale
+        if self.precision is not None:
+            precision = np.asarray(self.precision)
+            if precision.ndim > 0:
+                return None
+            scale = float(precision) ** -0.5
         own = self.intercept_scale
         return float(scale), float(scale if own is None else own)
 
@@ -230,14 +235,20 @@ class _LearntState(PriorState):
 
     learnt = True
 
-    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
+    def __init__(
+        self,
+        prior: HierarchicalPrior | HorseshoePrior,
+        n_classes: int,
+        n_columns: int,
+        intercept: bool,
+    ) -> None:
         self.prior = prior
         self.n_classes = n_classes
         self.mean = np.zeros(n_columns)
         self.n_learnt = n_columns - intercept
         self.intercept_precision = precision_of(prior.intercept_scale) if intercept else None
 
-    def _moments(self, block: Block, mean: np.ndarray, covariance: Covariance) -> np.ndarray:
+    def _moments(self, block: Block, mean: Floats, covariance: Covariance) -> Floats:
         """E[beta^2], (B, M)."""
         return mean * mean + covariance.variances(block)
 
@@ -245,7 +256,7 @@ class _LearntState(PriorState):
         if self.intercept_precision is None:
             return 0.0
         p = self.intercept_precision
-        return 0.5 * (len(moments) * np.log(p) - p * moments[:, -1].sum())
+        return float(0.5 * (len(moments) * np.log(p) - p * moments[:, -1].sum()))
 
     def _column(self, learnt: np.ndarray) -> np.ndarray:
         """Learnt precisions (M, B) with the intercept's below."""
@@ -257,9 +268,12 @@ class _LearntState(PriorState):
 class FeatureScaleState(_LearntState):
     """tau_m ~ Gamma(a, b) for all classes: q(tau_m) = Gamma(a + K/2, b + sum_k E[beta^2]/2)."""
 
+    prior: HierarchicalPrior
     sharing: Sharing = "shared"
 
-    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
+    def __init__(
+        self, prior: HierarchicalPrior, n_classes: int, n_columns: int, intercept: bool
+    ) -> None:
         super().__init__(prior, n_classes, n_columns, intercept)
         self.rate = np.full(self.n_learnt, prior.shape + 0.5 * n_classes)  # E[tau] = 1 to begin
 
@@ -286,15 +300,19 @@ class FeatureScaleState(_LearntState):
 class ClassScaleState(_LearntState):
     """tau_k ~ Gamma(a, b): q(tau_k) = Gamma(a + M/2, b + sum_m E[beta_mk^2]/2)."""
 
+    prior: HierarchicalPrior
     sharing: Sharing = "class"
 
-    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
+    def __init__(
+        self, prior: HierarchicalPrior, n_classes: int, n_columns: int, intercept: bool
+    ) -> None:
         super().__init__(prior, n_classes, n_columns, intercept)
         self.shape = prior.shape + 0.5 * self.n_learnt
         self.rate = np.full(n_classes, self.shape)
 
     def scales(self) -> np.ndarray:
-        return self.shape / self.rate
+        scales: np.ndarray = self.shape / self.rate
+        return scales
 
     def precision(self, block: Block) -> np.ndarray:
         taus = self.shape / self.rate[block]
@@ -362,9 +380,12 @@ class HorseshoeState(_LearntState):
     """q(l_mk) = Gamma(1, E[a] + E[t] E[beta^2]/2), q(a_mk) = Gamma(1, 1 + E[l]), and for the class
     q(t_k) = Gamma((M + 1)/2, E[c] + sum_m E[l] E[beta^2]/2), q(c_k) = Gamma(1, 1/A^2 + E[t])."""
 
+    prior: HorseshoePrior
     sharing: Sharing = "coordinate"
 
-    def __init__(self, prior: Any, n_classes: int, n_columns: int, intercept: bool) -> None:
+    def __init__(
+        self, prior: HorseshoePrior, n_classes: int, n_columns: int, intercept: bool
+    ) -> None:
         super().__init__(prior, n_classes, n_columns, intercept)
         self.local_rate = np.ones((n_classes, self.n_learnt))
         self.local_mixing_rate = np.full((n_classes, self.n_learnt), 2.0)

@@ -204,9 +204,11 @@ class Stream:
 
     def _precision_times(self, values: np.ndarray) -> np.ndarray:
         precision = self.prior.precision(slice(0, 1))
-        return precision @ values if self.prior.is_matrix else precision * values
+        product: np.ndarray = precision @ values if self.prior.is_matrix else precision * values
+        return product
 
 
 def _plus_precision(grams: np.ndarray, prior: PriorState, classes: np.ndarray) -> np.ndarray:
     precision = prior.precision(classes)
-    return grams + (precision if prior.is_matrix else np.diag(precision[:, 0]))
+    sums: np.ndarray = grams + (precision if prior.is_matrix else np.diag(precision[:, 0]))
+    return sums
