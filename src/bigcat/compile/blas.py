@@ -7,6 +7,7 @@ them the first fit of low rank takes about a second and a half more.
 from __future__ import annotations
 
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, errors
@@ -26,7 +27,9 @@ for _name in _NAMES.values():
     llvm.add_symbol(_symbol(_name), get_cython_function_address("scipy.linalg.cython_blas", _name))
 
 
-def product(a, transpose_a, b, transpose_b, out):
+def product(
+    a: np.ndarray, transpose_a: bool, b: np.ndarray, transpose_b: bool, out: np.ndarray
+) -> None:
     """``out = a b``, either of them transposed where its flag is True; all contiguous."""
     out[...] = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
 

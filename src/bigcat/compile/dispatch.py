@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 from numba.core import errors
 from numba.extending import overload
@@ -22,13 +23,13 @@ def generic(template: Function) -> Function:
     implementations: dict[type | None, Function] = {}
 
     @functools.wraps(template)
-    def dispatch(tag, *args):
+    def dispatch(tag: Any, *args: Any) -> Any:
         found = implementations.get(type(tag), implementations.get(None))
         if found is None:
             raise TypeError(f"{type(tag).__name__} has no implementation of {template.__name__}()")
         return found(tag, *args)
 
-    def choose(tag, *args):
+    def choose(tag: Any, *args: Any) -> Function | None:
         kind = getattr(tag, "instance_class", None)
         if kind is not None and kind not in implementations and None not in implementations:
             raise errors.TypingError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -16,7 +17,7 @@ from bigcat.compile.decorators import OPTIONS, Function, emitted
 def by_precision(single: Function, double: Function) -> Function:
     """A function of one number: `single` for float32, `double` for everything else."""
 
-    def choose_and_call(x):
+    def choose_and_call(x: Any) -> Any:
         return single(x) if isinstance(x, np.float32) else double(x)
 
     @overload(choose_and_call, jit_options={"forceinline": True, **OPTIONS})
@@ -28,7 +29,7 @@ def by_precision(single: Function, double: Function) -> Function:
     return choose_and_call
 
 
-def like(value, x):
+def like(value: float, x: Any) -> float | np.float32:
     """A number in the precision of `x`, a number or an array, which may be float32."""
     return np.float32(value) if getattr(x, "dtype", None) == np.float32 else float(value)
 
@@ -42,7 +43,7 @@ def _overload_like(value, x):
 _SCALAR_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 
 
-def call_address(address, x):
+def call_address(address: int, x: float) -> float:
     """Call the C function double -> double that lives at `address`."""
     return _SCALAR_FUNCTION(address)(x)
 
@@ -62,9 +63,9 @@ def _overload_call_address(address, x):
     return lambda address, x: _call_address(address, x)
 
 
-def float_of_bits(bits):
+def float_of_bits(bits: np.int32 | np.int64) -> np.float32 | np.float64:
     """The float32 or float64 whose bits are those of an int32 or int64."""
-    return bits.view(np.float32 if bits.dtype == np.int32 else np.float64)
+    return bits.view(np.float32) if bits.dtype == np.int32 else bits.view(np.float64)
 
 
 @emitted
@@ -82,9 +83,9 @@ def _overload_float_of_bits(bits):
     return lambda bits: _float_of_bits(bits)
 
 
-def bits_of_float(x):
+def bits_of_float(x: np.float32 | np.float64) -> np.int32 | np.int64:
     """The int32 or int64 whose bits are those of a float32 or float64."""
-    return x.view(np.int32 if x.dtype == np.float32 else np.int64)
+    return x.view(np.int32) if x.dtype == np.float32 else x.view(np.int64)
 
 
 @emitted
@@ -100,7 +101,7 @@ def _overload_bits_of_float(x):
     return lambda x: _bits_of_float(x)
 
 
-def maximum(a, b):
+def maximum(a: float, b: float) -> float:
     """The larger of two floats of one type, NaN if one of them is.
 
     Unlike a comparison that lets NaN go either way, a loop over it becomes vector instructions.
@@ -126,7 +127,7 @@ def _overload_maximum(a, b):
     return lambda a, b: _maximum(a, b)
 
 
-def prefetch(array, index):
+def prefetch(array: np.ndarray, index: int) -> None:
     """Ask the processor to bring ``array.flat[index]`` near; no effect on results."""
 
 
