@@ -172,7 +172,7 @@ class MethodTable(list[dict[str, Any]]):
         )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(value) if isinstance(value, (list, tuple)) else str(value)

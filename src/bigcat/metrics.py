@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = [
     "accuracy",
@@ -37,7 +38,7 @@ class Model(Protocol):
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def log_proba_of(self, X: Any, y: Any) -> np.ndarray: ...
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class _Rows:
         return len(self.position)
 
 
-def evaluate(model: Model, X: Any, y: Any, k: int = 5) -> dict[str, float]:
+def evaluate(model: Model, X: Any, y: ArrayLike, k: int = 5) -> dict[str, float]:
     """Measure a fitted model on held-out rows.
 
     Parameters
@@ -98,7 +99,7 @@ def evaluate(model: Model, X: Any, y: Any, k: int = 5) -> dict[str, float]:
     }
 
 
-def log_likelihood(model: Model, X: Any, y: Any) -> float:
+def log_likelihood(model: Model, X: Any, y: ArrayLike) -> float:
     """Mean log-probability of the observed classes, in nats a row (larger is better)."""
     total, count = 0.0, 0
     for X_chunk, y_chunk, _ in _known_chunks(model, X, y)[0]:
@@ -107,12 +108,12 @@ def log_likelihood(model: Model, X: Any, y: Any) -> float:
     return total / count
 
 
-def accuracy(model: Model, X: Any, y: Any) -> float:
+def accuracy(model: Model, X: Any, y: ArrayLike) -> float:
     """Share of rows whose most probable class is the observed one."""
     return hit_at_k(model, X, y, k=1)
 
 
-def hit_at_k(model: Model, X: Any, y: Any, k: int = 5) -> float:
+def hit_at_k(model: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
     """Share of rows whose observed class is among the k most probable ones."""
     k = _checked_k(model, k)
     hits, count = 0, 0
@@ -123,7 +124,7 @@ def hit_at_k(model: Model, X: Any, y: Any, k: int = 5) -> float:
     return hits / count
 
 
-def class_frequency_baseline(y_train: Any, y_test: Any) -> float:
+def class_frequency_baseline(y_train: ArrayLike, y_test: ArrayLike) -> float:
     """Mean log-likelihood of predicting the training frequencies whatever the row holds.
 
     Class k has probability (n_k + 1) / (N + K), for N training rows of K classes; test rows of
@@ -147,8 +148,8 @@ def class_frequency_baseline(y_train: Any, y_test: Any) -> float:
 def by_frequency(
     model: Model,
     X: Any,
-    y: Any,
-    counts: Any,
+    y: ArrayLike,
+    counts: ArrayLike,
     *,
     edges: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000),
     k: int = 5,
@@ -200,7 +201,7 @@ def by_frequency(
     return table
 
 
-def calibration(model: Model, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any]:
+def calibration(model: Model, X: Any, y: ArrayLike, n_bins: int = 10) -> dict[str, Any]:
     """Compare the probability of the predicted class with how often it is right.
 
     Rows are grouped into ``n_bins`` bins of equal width by the probability of their most probable
@@ -231,7 +232,7 @@ def calibration(model: Model, X: Any, y: Any, n_bins: int = 10) -> dict[str, Any
     }
 
 
-def _measure(model: Model, X: Any, y: Any, k: int) -> _Rows:
+def _measure(model: Model, X: Any, y: ArrayLike, k: int) -> _Rows:
     """One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it."""
     k_found = _checked_k(model, k)
     chunks, dropped = _known_chunks(model, X, y)
@@ -253,7 +254,7 @@ def _measure(model: Model, X: Any, y: Any, k: int) -> _Rows:
 
 
 def _known_chunks(
-    model: Model, X: Any, y: Any
+    model: Model, X: Any, y: ArrayLike
 ) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray]], int]:
     """Chunks of (X, y, positions in ``classes_``) without the rows of unknown classes."""
     X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)

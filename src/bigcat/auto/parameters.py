@@ -109,11 +109,11 @@ class Parameters:
         return replace(self, rank=kind.rank)
 
 
-def _is_auto(value: Any) -> bool:
+def _is_auto(value: object) -> bool:
     return isinstance(value, str) and value == "auto"
 
 
-def _n_threads(asked: int | None, random_state: Any) -> int:
+def _n_threads(asked: int | None, random_state: object) -> int:
     """As asked; else all cores, but one where a seed asks for the same bits."""
     if asked is not None:
         return int(asked)

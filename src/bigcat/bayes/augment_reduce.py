@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigcat import noise as noises
 from bigcat.bayes.covariance import ClassDiagonal
@@ -184,7 +185,7 @@ class AugmentReducePosterior(PosteriorMethod):
     # Memory
 
     def memory_needed(
-        self, sizes: Sizes, dtype: Any, prior: Prior, *, fit_intercept: bool, n_threads: int
+        self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
         """The most is needed at the end, when the state of the fit is not yet gone."""
         kind = FullRank().working_dtype(dtype, sizes.n_features, sizes.n_classes)

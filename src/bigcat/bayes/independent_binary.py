@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from numpy.typing import DTypeLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.bayes import _binary_memory
@@ -203,7 +204,7 @@ class IndependentBinary(PosteriorMethod):
     # Memory
 
     def memory_needed(
-        self, sizes: Sizes, dtype: Any, prior: Prior, *, fit_intercept: bool, n_threads: int
+        self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
         stored = sizes.n_values + sizes.n_rows * fit_intercept if sizes.sparse else None
         return _binary_memory.forecast(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
@@ -93,7 +94,7 @@ class PosteriorMethod(Part, ABC):
 
     @abstractmethod
     def memory_needed(
-        self, sizes: Sizes, dtype: Any, prior: Prior, *, fit_intercept: bool, n_threads: int
+        self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
         """Bytes that a fit needs beside the data, which are of that type."""
 

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
+
     from rich.console import Console
     from rich.text import Text
 
     from bigcat.estimators import BayesianClassifier, LinearClassifier
+
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def console() -> Console:
@@ -52,12 +56,12 @@ def evaluation_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON document on stdout; NaN becomes null."""
     print(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
-def write_json(value: Any, path: Path) -> None:
+def write_json(value: object, path: Path) -> None:
     """The same, to a file."""
     path.write_text(json.dumps(plain(value), indent=2, allow_nan=False) + "\n", encoding="utf-8")
 

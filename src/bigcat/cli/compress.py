@@ -9,7 +9,7 @@ from typing import Any
 from bigcat.cli import _inputs, _output
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "compress",
         help="write a model file again, in fewer bytes",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bigcat.data import Split
+    from bigcat.estimators import LinearClassifier
 
 # What --quick changes: parameters of stdlib_corpus.
 QUICK_CORPUS: dict[str, Any] = {"max_rows": 60_000, "max_features": 2_000, "min_classes": 500}
@@ -24,7 +25,7 @@ CURVE_ROWS = 4_000  # held-out rows behind each point of the curve
 EXAMPLES = 6
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo",
         help="watch a model over more than 10,000 classes learn",
@@ -114,7 +115,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _results(corpus: Split, estimator: Any, X_sample: Any, y_sample: Any) -> dict[str, Any]:
+def _results(
+    corpus: Split, estimator: LinearClassifier, X_sample: Any, y_sample: Any
+) -> dict[str, Any]:
     from bigcat import metrics
 
     last = estimator.history_[-1]
@@ -139,7 +142,7 @@ def _results(corpus: Split, estimator: Any, X_sample: Any, y_sample: Any) -> dic
     }
 
 
-def _save(folder: Path, estimator: Any, test: Any) -> dict[str, str]:
+def _save(folder: Path, estimator: LinearClassifier, test: Any) -> dict[str, str]:
     import numpy as np
 
     from bigcat.files import save_model
@@ -161,7 +164,7 @@ def _some_rows(n_rows: int, wanted: int, seed: int) -> Any:
 # --- what is shown ------------------------------------------------------------------------------
 
 
-def _corpus_rows(corpus: Split, estimator: Any) -> list[tuple[str, str, str]]:
+def _corpus_rows(corpus: Split, estimator: LinearClassifier) -> list[tuple[str, str, str]]:
     n_rows, n_features = corpus.train.X.shape
     n_classes = corpus.train.report["classes"]
     memory = _output.forecast(estimator, corpus.train.X, n_classes)
@@ -210,7 +213,7 @@ def _result_rows(results: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _examples(corpus: Split, estimator: Any, seed: int) -> Table:
+def _examples(corpus: Split, estimator: LinearClassifier, seed: int) -> Table:
     import numpy as np
     from rich.table import Table
     from rich.text import Text

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from bigcat.cli import _bayesian, _inputs, _output
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "evaluate",
         help="measure a model on held-out data",

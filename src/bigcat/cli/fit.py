@@ -32,7 +32,7 @@ PARAMETERS = {
 FULL_RANK = "none"  # None would be an option that is not given
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "fit",
         help="fit a model to a data file",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from bigcat.cli import _output
 
 COLUMNS = ("name", "noises", "sampler", "solver", "is_bound", "unbiased")
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "methods",
         help="list the methods",
@@ -43,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple | set | frozenset):

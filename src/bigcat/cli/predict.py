@@ -16,7 +16,7 @@ from bigcat.cli import _bayesian, _inputs, _output
 CHUNK_ROWS = 8192
 
 
-def add_to(commands: Any) -> argparse.ArgumentParser:
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "predict",
         help="print the most probable classes of each row",

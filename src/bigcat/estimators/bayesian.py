@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
@@ -122,8 +122,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         self.random_state = random_state
         self.progress = progress
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
@@ -217,7 +217,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         *,
         sparse: bool = True,
         row_nonzeros: float = 100.0,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
     ) -> int:
         """Bytes that `fit` will need beside the data, `row_nonzeros` being the mean of a row.
 
@@ -279,7 +279,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     def _threads(self) -> int:
         return int(self.n_threads or available_cores())
 
-    def _memory(self, method: PosteriorMethod, prior: Prior, sizes: Sizes, dtype: Any) -> int:
+    def _memory(self, method: PosteriorMethod, prior: Prior, sizes: Sizes, dtype: DTypeLike) -> int:
         intercept, n_threads = bool(self.fit_intercept), self._threads()
         return method.memory_needed(
             sizes, dtype, prior, fit_intercept=intercept, n_threads=n_threads

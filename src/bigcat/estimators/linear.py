@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -328,7 +328,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
         sparse: bool = True,
         max_row_nonzeros: int = 100,
         nnz: int | None = None,
-        dtype: Any = np.float32,
+        dtype: DTypeLike = np.float32,
     ) -> int:
         """Bytes that `fit` will need beside the data.
 

@@ -22,7 +22,7 @@ def current(header: Header) -> Header:
     return header
 
 
-def is_known(version: Any) -> bool:
+def is_known(version: object) -> bool:
     return version == FORMAT_VERSION or version in _STEPS
 
 
@@ -126,4 +126,4 @@ _METHOD_OPTIONS_1 = {
         "n_draws",
     ),
 }
-_STEPS: dict[Any, Callable[[Header], Header]] = {1: _from_1}
+_STEPS: dict[object, Callable[[Header], Header]] = {1: _from_1}

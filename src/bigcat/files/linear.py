@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigcat.files.values import Tensors, pack_labels, unpack_labels
 from bigcat.linear import weights_from
@@ -18,7 +19,7 @@ DTYPES = ("float32", "float16", "int8")
 _BLOCK = 1 << 22
 
 
-def check_dtype(dtype: Any) -> None:
+def check_dtype(dtype: DTypeLike) -> None:
     if dtype not in DTYPES:
         raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}; choose one")
 

@@ -47,7 +47,7 @@ def unpack_parameter(estimator: str, parameter: str, stored: Any, read: Tensors)
     return kind(**options)
 
 
-def _is_tensor(content: Any) -> bool:
+def _is_tensor(content: object) -> bool:
     return isinstance(content, dict) and set(content) == {"tensor"}
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import DTypeLike
 
 from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
 from bigcat.rows import (
@@ -57,7 +58,7 @@ class FullRankWeights(Weights):
         rows: np.ndarray = X.toarray() if scipy.sparse.issparse(X) else X
         return rows
 
-    def operands(self, sparse: bool, dtype: Any) -> Operands:
+    def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
         # No copy of weights that lie as the kernels want them: those of training on such rows.
         weights = self.coef.T if sparse else self.coef
         return Operands(contiguous(weights, dtype), lambda x: x, sparse)
@@ -67,7 +68,7 @@ class FullRankWeights(Weights):
             return Operands(contiguous(self.coef.T), scipy.sparse.csr_matrix, True)
         return Operands(contiguous(self.coef), self.embed, False)
 
-    def products(self, sparse: bool, dtype: Any) -> Callable[[Any], np.ndarray]:
+    def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         weights = self.coef.T.astype(dtype, copy=False)
         if sparse:  # scipy would copy weights of another order in each product
             weights = np.ascontiguousarray(weights)
@@ -101,7 +102,7 @@ class FullRank(WeightsKind):
     def n_weights(self, n_features: int, n_classes: int) -> int:
         return n_features * n_classes
 
-    def working_dtype(self, dtype: Any, n_features: int, n_classes: int) -> type:
+    def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
         few = self.n_weights(n_features, n_classes) <= MANY_WEIGHTS
         return np.float64 if few and dtype != np.float32 else np.float32
 
@@ -118,7 +119,7 @@ class FullRank(WeightsKind):
     def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
         return weights_shape(sizes.sparse, sizes.n_features, sizes.n_classes)
 
-    def as_trained(self, weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
+    def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         assert isinstance(weights, FullRankWeights)
         oriented = weights.coef.T if is_sparse(problem.rows) else weights.coef
         return np.ascontiguousarray(oriented, dtype=dtype)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -18,7 +17,7 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return classes, labels.astype(np.int64).reshape(-1)
 
 
-def encode(y: Any, classes: np.ndarray) -> np.ndarray:
+def encode(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
     """Numbers of the labels among `classes`; labels that are not there raise."""
     y = np.asarray(y).reshape(-1)
     if y.dtype.kind in "OU" and classes.dtype.kind in "OU":

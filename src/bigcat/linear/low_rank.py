@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
 from bigcat.rows import Problem, Sizes, embedded, gather_majors
@@ -62,7 +63,7 @@ class LowRankWeights(Weights):
     def embed(self, X: Any) -> np.ndarray:
         return np.asarray(X @ self.features)
 
-    def operands(self, sparse: bool, dtype: Any) -> Operands:
+    def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
         embedding = self.features.astype(dtype, copy=False)
         classes = contiguous(self.classes, dtype)
         return Operands(classes, lambda x: np.asarray(x @ embedding), False)
@@ -70,7 +71,7 @@ class LowRankWeights(Weights):
     def operands_in_place(self) -> Operands:
         return Operands(contiguous(self.classes), self.embed, False)
 
-    def products(self, sparse: bool, dtype: Any) -> Callable[[Any], np.ndarray]:
+    def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         embedding = self.features.astype(dtype, copy=False)
         weights = self.classes.T.astype(dtype, copy=False)
         return lambda x: np.asarray((x @ embedding) @ weights)
@@ -99,7 +100,7 @@ class LowRank(WeightsKind):
     def n_weights(self, n_features: int, n_classes: int) -> int:
         return (n_features + n_classes) * self.width
 
-    def working_dtype(self, dtype: Any, n_features: int, n_classes: int) -> type:
+    def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
         few = self.n_weights(n_features, n_classes) <= MANY_FACTORS
         return np.float64 if few and dtype != np.float32 else np.float32
 
@@ -120,7 +121,7 @@ class LowRank(WeightsKind):
     def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
         return sizes.n_classes + sizes.n_features, self.width
 
-    def as_trained(self, weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
+    def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         assert isinstance(weights, LowRankWeights)
         vectors = np.empty(self.trained_shape(problem.sizes), dtype)
         vectors[: problem.n_classes] = weights.classes

@@ -145,14 +145,14 @@ class LinearModel:
             self.weights, self.intercept, self._proposal, X, classes, int(n_samples), random_state
         )
 
-    def check_sampling(self, n_samples: Any) -> None:
+    def check_sampling(self, n_samples: object) -> None:
         """Raise where a sampled normaliser has no meaning."""
         if not self.noise.in_closed_form:
             raise ValueError(
                 "a sampled normaliser is for the softmax, noise='gumbel', not for "
                 f"{self.noise!r}; take normaliser='exact'"
             )
-        if not isinstance(n_samples, numbers.Integral) or n_samples < 2:
+        if not isinstance(n_samples, numbers.Integral) or int(n_samples) < 2:
             raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 2")
 
     @functools.cached_property
@@ -198,7 +198,7 @@ class LinearModel:
         most = max(1, TASK_SCORES // (self.n_classes * group))
         size = group * min(most, max(1, X.shape[0] // (4 * n_threads * group)))
         tasks = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
-        alone: Any = contextlib.nullcontext()
+        alone: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         if not operands.sparse:  # the threads are ours
             alone = _libraries().limit(limits=1, user_api="blas")
         with alone:

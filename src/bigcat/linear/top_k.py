@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
 
-def check_k(k: Any, n_classes: int) -> None:
+def check_k(k: object, n_classes: int) -> None:
     if not isinstance(k, numbers.Integral) or not 1 <= int(k) <= n_classes:
         raise ValueError(f"k={k!r} must be a whole number between 1 and the {n_classes} classes")
 

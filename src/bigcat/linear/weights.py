@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigcat.rows import Problem, Sizes, read_only
 from bigcat.solvers import Solver
@@ -62,7 +63,7 @@ class Weights(ABC):
         """Rows as dense vectors that meet the class vectors."""
 
     @abstractmethod
-    def operands(self, sparse: bool, dtype: Any) -> Operands:
+    def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
         """For kernels that visit all classes of rows of that form, in that precision."""
 
     @abstractmethod
@@ -70,7 +71,7 @@ class Weights(ABC):
         """For kernels that visit some classes: weights as they lie, rows in the form for that."""
 
     @abstractmethod
-    def products(self, sparse: bool, dtype: Any) -> Callable[[Any], np.ndarray]:
+    def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
         """A function of some rows that gives their scores for all classes, without intercepts."""
 
     @abstractmethod
@@ -84,7 +85,7 @@ class Weights(ABC):
     def copy(self) -> Self:
         return self.from_arrays({k: a.copy(order="K") for k, a in self.arrays().items()})
 
-    def astype(self, dtype: Any) -> Self:
+    def astype(self, dtype: DTypeLike) -> Self:
         """In another precision; no copy where it is right already."""
         return self.from_arrays({k: a.astype(dtype, copy=False) for k, a in self.arrays().items()})
 
@@ -123,7 +124,7 @@ class WeightsKind(ABC):
     def n_weights(self, n_features: int, n_classes: int) -> int: ...
 
     @abstractmethod
-    def working_dtype(self, dtype: Any, n_features: int, n_classes: int) -> type:
+    def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
         """In which numbers to train, for X of that type; fitted weights are float32 always."""
 
     # Before training, and after
@@ -137,7 +138,7 @@ class WeightsKind(ABC):
         """Majors and minors of the array in training."""
 
     @abstractmethod
-    def as_trained(self, weights: Weights, problem: Problem, dtype: Any) -> np.ndarray:
+    def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         """Weights in the layout and precision of training; a view where they are in it already."""
 
     @abstractmethod
@@ -202,6 +203,6 @@ class WeightsKind(ABC):
             )
 
 
-def contiguous(array: np.ndarray, dtype: Any = None) -> np.ndarray:
+def contiguous(array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
     """A read-only C-ordered view, or copy where it must be: what kernels take."""
     return read_only(np.ascontiguousarray(array, dtype=dtype))

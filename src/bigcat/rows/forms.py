@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import DTypeLike
 
 from bigcat.compile import device, implement, prefetch
 from bigcat.verbs import (
@@ -48,7 +49,7 @@ class SparseRows(NamedTuple):
 Rows = DenseRows | SparseRows
 
 
-def as_rows(X: Any, dtype: Any) -> Rows:
+def as_rows(X: Any, dtype: DTypeLike) -> Rows:
     """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits.
 
     The views are read-only whatever X is: to numba that is another type, and input that is mapped

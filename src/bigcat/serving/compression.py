@@ -106,7 +106,7 @@ def _bytes(model: LinearClassifier, dtype: str) -> int:
     return total
 
 
-def _check_linear(model: Any) -> None:
+def _check_linear(model: object) -> None:
     kind = type(model).__name__
     if kind != "LinearClassifier":
         raise TypeError(

@@ -7,13 +7,12 @@ from collections.abc import Collection
 from typing import Any
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, numbers.Real)
 
 
-def is_count(value: Any) -> bool:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return whole and bool(value >= 0)
+def is_count(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def check_whole(name: str, value: Any, or_auto: bool = False) -> None:
@@ -24,7 +23,7 @@ def check_whole(name: str, value: Any, or_auto: bool = False) -> None:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1{also}")
 
 
-def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
+def check_choice(name: str, value: object, allowed: Collection[str]) -> None:
     if value not in allowed:
         raise ValueError(
             f"{name}={value!r} is not known; choose one of {', '.join(map(repr, allowed))}"

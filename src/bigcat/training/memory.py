@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigcat.machine import available_memory
 from bigcat.rows import Sizes
@@ -18,7 +17,7 @@ NUMBERS_PER_ROW = 4
 LBFGS_BLOCK = 1 << 23
 
 
-def needed(recipe: Recipe, sizes: Sizes, dtype: Any) -> int:
+def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     """Bytes that a fit needs beside the data."""
     parts, solver, kind = recipe.parts, recipe.parts.solver, recipe.kind
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
@@ -46,7 +45,7 @@ def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
         )
 
 
-def check_fit(recipe: Recipe, sizes: Sizes, dtype: Any) -> None:
+def check_fit(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> None:
     """`check` for a linear fit."""
     remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
     if recipe.kind.rank is None:

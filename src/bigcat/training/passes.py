@@ -111,7 +111,7 @@ class Passes:
         return end if self.state.average is None else min(end, self.average_at)
 
     def train(self, first: int, last: int) -> float:
-        alone: Any = contextlib.nullcontext()
+        alone: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         if self.route.multiplies:  # the threads are ours
             alone = threadpool_limits(limits=1, user_api="blas")
         with alone:
