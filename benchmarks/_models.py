@@ -52,7 +52,7 @@ def linear(
         raise TypeError(f"n_negatives={n_negatives} does not go with sampler={sampler!r}")
     if (batch_size is None) == solver.stochastic:
         raise TypeError(f"batch_size={batch_size} does not go with solver={solver!r}")
-    given = {"n_negatives": n_negatives, "batch_size": batch_size}
+    given: dict[str, Any] = {"n_negatives": n_negatives, "batch_size": batch_size}
     return LinearClassifier(
         noise=noise,
         method=method,

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from benchmarks._models import independent_binary, linear, weight_posterior
 from benchmarks._report import clock, save, show
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.bayes import GaussianPrior
+from bigcat.bayes import AugmentReducePosterior, GaussianPrior
 from bigcat.solvers import LBFGS
 
 
@@ -173,7 +173,7 @@ def stopping(max_epochs: int = 150) -> None:
     for name, (X, y) in problems.items():
         model = weight_posterior("gumbel", max_epochs=max_epochs)
         elbo = model.fit(X, y).history_["elbo"]
-        plateau = Plateau(tol=1e-4, window=model.method.n_iter_no_change)
+        plateau = Plateau(tol=1e-4, window=AugmentReducePosterior().n_iter_no_change)
         stop = next((i for i, value in enumerate(elbo, 1) if plateau(value)), max_epochs)
         smooth = {n: float(elbo[n - 10 : n].mean()) for n in (50, stop, max_epochs)}
         row = {"data": name, "stops after": stop, "noise of the ELBO": float(elbo[-20:].std())}

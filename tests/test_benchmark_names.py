@@ -32,7 +32,7 @@ from benchmarks import (
 from benchmarks.__main__ import make_parser
 from benchmarks._models import linear
 from benchmarks.peers import configuration
-from bigcat import BayesianClassifier, CategoricalDistribution, LinearClassifier
+from bigcat import BayesianClassifier, CategoricalDistribution, LinearClassifier, bayes
 from bigcat.solvers import LBFGS, SGD, AdaGrad, Adaptive, Damped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -281,7 +281,8 @@ def test_parts_whose_bytes_are_counted():
 
 
 def check_posterior(model: BayesianClassifier, **expected: Any) -> None:
-    p = model.get_params(deep=False) | model.method.options() | {"method": model.method.name}
+    method = bayes.resolve_method(model.method)
+    p = model.get_params(deep=False) | method.options() | {"method": method.name}
     assert {key: p[key] for key in expected} == expected
     assert p["random_state"] == 0
     if p["method"] == "augment-reduce":

@@ -6,6 +6,7 @@ import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def digits():
     return (X / 16.0).astype(np.float32), y
 
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "L-BFGS": {"method": "exact", "l2": 1.0, "max_epochs": 500},
     "rows": {"method": "augment-reduce", "n_negatives": 4, "max_epochs": 20},
     "all classes": {"method": "exact", "solver": "sgd", "learning_rate": 0.5, "max_epochs": 20},

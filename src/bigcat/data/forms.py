@@ -63,7 +63,8 @@ class Form:
         return "vectorizer" in self.options
 
     def read(self, path: Any, raw: bytes, **options: Any) -> Dataset:
-        return _function(self.reader)(path, raw, **options)
+        dataset: Dataset = _function(self.reader)(path, raw, **options)
+        return dataset
 
     def fits(self, line: bytes) -> bool:
         """Could it be the first line of such a file?"""
@@ -74,7 +75,8 @@ class Form:
         """A file without labels as one that `read` takes; ValueError where there is none."""
         if self.labelled is None:
             raise ValueError(f"files of the form {self.name} always have labels")
-        return _function(self.labelled)(raw)
+        labelled: bytes = _function(self.labelled)(raw)
+        return labelled
 
 
 def _function(found: str | Callable[..., Any]) -> Callable[..., Any]:

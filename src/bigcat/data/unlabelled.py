@@ -36,7 +36,7 @@ def npz(raw: bytes) -> bytes:
     rows = len(parts["X"]) if "X" in parts else int(parts["shape"][0]) if "shape" in parts else 0
     parts["y"] = np.zeros(rows, np.int64)
     buffer = io.BytesIO()
-    np.savez(buffer, **parts)  # type: ignore[arg-type]
+    np.savez(buffer, **parts)
     return buffer.getvalue()
 
 
