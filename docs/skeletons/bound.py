@@ -20,7 +20,7 @@ class Tag(NamedTuple):
     ...  # FILL: tag fields
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class MyBound(Bound):
     """What people see."""
 
@@ -29,7 +29,8 @@ class MyBound(Bound):
     # is_bound         is the value never above log p(y | x)?
     # can_sample       is it right on average over a sample of classes?  (An estimator that is
     #                  no bound: may classes be sampled?)
-    # n_local          variational parameters a row
+    # n_local          variational parameters per row
+    # is_likelihood, has_expectation, wants_log_probabilities: see bigcat.bounds.Bound
     # ... and the options that people may set
     ...  # FILL: declarations
 

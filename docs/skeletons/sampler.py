@@ -18,12 +18,15 @@ class Tag(NamedTuple):
     ...  # FILL: tag fields
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MySampler(Sampler):
     """What people see."""
 
     # name, promise    for tables and errors
     # n_negatives      set from the estimator's parameter where the sampler is given by name
+    # shared           may all rows of a batch share a draw?
+    # all_classes      does a draw give every other class?
+    # scratch          fields of the tag that a draw writes to
     ...  # FILL: declarations
 
     def lower(self, problem):

@@ -18,15 +18,16 @@ class Tag(NamedTuple):
     ...  # FILL: tag fields
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MySolver(Solver):
     """What people see."""
 
     # name, promise    for tables and errors
     # has_state        one remembered number for each weight?
     # linear           is a step linear in the gradient?
-    # gradient         of the "mean" a row, or of the "sum" over all rows
+    # gradient         of the "mean" per row, or of the "sum" over all rows
     # bounds, noises   those that it can move, by name; None for all
+    # plain, damped, implicit, moves_posteriors: see bigcat.solvers.Solver
     # learning_rate    set from the estimator's parameter where the solver is given by name
     # ... and the options that people may set
     ...  # FILL: declarations
