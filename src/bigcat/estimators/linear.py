@@ -75,7 +75,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
         Classes beside its own that a row looks at in a step; 32 where a method is named.  A sampler
         that is given as an object has its own.
     batch_size : int or "auto", default="auto"
-        Rows a step; "auto" is the solver's own: 1 for "vanilla", "umax" and "implicit", else 64.
+        Rows per step; "auto" is the solver's own: 1 for "damped", "vanilla", "umax" and
+        "implicit", else 64; and 128 where ``method="auto"`` takes low rank.
     max_epochs : int or "auto", default="auto"
         Most passes over the data (iterations with ``solver="lbfgs"``); 50 where a method is named.
     learning_rate : float or "auto", default="auto"
