@@ -288,7 +288,7 @@ def test_peers_are_found_by_the_start_of_their_names():
 
 def test_our_methods_run_like_any_peer(problem, runner):
     known = configuration.read().contenders["bigcat augment-reduce"]
-    solver = {"name": "sgd", "learning_rate": 0.1}
+    solver = {"name": "adagrad", "learning_rate": 0.1}
     settings = {"method": "augment-reduce", "epochs": 3, "n_negatives": 2, "solver": solver}
     ours = Contender("ours", known.adapter, "full-rank", {"any": [settings]})
     record = runner(fixed=True).run(problem, ours)

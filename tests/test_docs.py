@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
+import inspect
 import itertools
 import os
 import re
@@ -166,9 +169,30 @@ def test_choosing_lists_what_is_registered(heading, registered):
 # Examples
 
 
+def examples():
+    """All of them; those that take longest, for kernels of their own, are marked slow."""
+    for path in EXAMPLES:
+        slow = path.name in ("negatives.py", "word_vectors.py")
+        yield pytest.param(path, id=name_of(path), marks=pytest.mark.slow if slow else ())
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_examples_are_short_and_name_what_there_is(example):
+    source = example.read_text()
+    assert len(source.splitlines()) <= 60
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(node.module)
+            assert [a.name for a in node.names if not hasattr(module, a.name)] == []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            made = getattr(bigcat, node.func.id, None)
+            if made is not None:
+                known = inspect.signature(made).parameters
+                assert [k.arg for k in node.keywords if k.arg and k.arg not in known] == []
+
+
+@pytest.mark.parametrize("example", examples())
 def test_examples_run(example, capsys):
-    assert len(example.read_text().splitlines()) <= 60
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out
 
@@ -266,7 +290,7 @@ def test_noise_skeleton(parts, digits):
             x = mpmath.mpf(t) / mpmath.sqrt(3)
             exact = mpmath.log(0.5 + (mpmath.atan(x) + x / (1 + x * x)) / mpmath.pi)
             assert float(student.log_cdf(t)) == pytest.approx(float(exact), rel=1e-13)
-    model = learns(digits, noise=student)
+    model = learns(digits, noise=student, method="augment-reduce", solver="lbfgs")
     X, y = digits[1], digits[3]
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
     np.testing.assert_allclose(model.predict_proba(X[:50]).sum(axis=1), 1.0, atol=1e-9)
@@ -281,7 +305,7 @@ def test_noise_of_the_package(tmp_path, digits, monkeypatch):
     check_noise(member, np.array([-300.0, -21.0, -19.0, -3.0, -0.2, 0.4, 4.0, 15.0]))
     assert np.exp(member.log_cdf(0.0)) == pytest.approx(0.5)
     monkeypatch.setitem(noise.REGISTRY, member.name, member)
-    learns(digits, noise="hyperbolic-secant", max_epochs=5)
+    learns(digits, noise="hyperbolic-secant", method="exact", n_negatives="auto")
 
 
 def test_bound_skeleton(parts, digits, monkeypatch):

@@ -314,7 +314,7 @@ def fail(info):
 
 @pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
 def test_a_callback_that_fails_leaves_the_estimator_as_it_was(model, solver):
-    model.set_params(callbacks=[fail], solver=solver)
+    model.set_params(callbacks=[fail], method="augment-reduce", solver=solver)
     text = "the disk of the callback is full"
     assert_refused(model, text, lambda: model.fit(X, Y), RuntimeError)
 
