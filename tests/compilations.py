@@ -6,7 +6,7 @@ Processes that a test starts are not looked into.
 """
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 from numba.core import event
@@ -59,10 +59,11 @@ def pytest_terminal_summary(terminalreporter):
     write(f"{len(_seen)} compilations of {len(different)} kernels in {total:.0f} s of a processor")
     for title, key in (("by kernel", 1), ("by test", 0)):
         write(f"{title}:")
-        seconds, times = Counter(), Counter()
+        seconds: defaultdict[str, float] = defaultdict(float)
+        times: Counter[str] = Counter()
         for entry in _seen:
-            name = entry[key].partition("[")[0]
+            name = str(entry[key]).partition("[")[0]
             seconds[name] += entry[3]
             times[name] += 1
-        for name, spent in seconds.most_common(SHOWN):
-            write(f"{spent:8.1f} s {times[name]:4d}  {name}")
+        for name in sorted(seconds, key=lambda name: -seconds[name])[:SHOWN]:
+            write(f"{seconds[name]:8.1f} s {times[name]:4d}  {name}")

@@ -182,7 +182,7 @@ def test_examples_are_short_and_name_what_there_is(example):
     assert len(source.splitlines()) <= 60
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
-            module = importlib.import_module(node.module)
+            module = importlib.import_module(str(node.module))
             assert [a.name for a in node.names if not hasattr(module, a.name)] == []
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             made = getattr(bigcat, node.func.id, None)

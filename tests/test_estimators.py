@@ -574,8 +574,7 @@ def wide():
     """A model of 20,000 classes."""
     n_classes = 20_000
     X = np.random.default_rng(3).normal(size=(n_classes, 3))
-    options = {"method": "augment-reduce", "n_negatives": 2, "max_epochs": 1, "random_state": 0}
-    model = LinearClassifier(**options)
+    model = LinearClassifier(method="augment-reduce", n_negatives=2, max_epochs=1, random_state=0)
     return model.fit(X, np.arange(n_classes)), X
 
 
