@@ -86,7 +86,10 @@ plain("sampler shared, dense32", "few32", sampler="shared", **SAMPLED)
 plain("sampler shared, dense64", "few64", sampler="shared", method="nce", **FEW_PASSES)
 plain("many classes, uniform", "many", **SAMPLED)
 plain("many classes, co-occurrence", "many", sampler="co-occurrence", **SAMPLED)
-plain("many classes, stratified, dense", "many32", sampler=_stratified, **SAMPLED)
+plain(
+    *("many classes, stratified, dense", "many32"),
+    **{"sampler": _stratified, "method": "augment-reduce", **FEW_PASSES},
+)
 plain("many classes, shared, dense", "many32", sampler="shared", **SAMPLED)
 plain("many classes, damped", "many", solver="damped", **SAMPLED)
 

@@ -64,6 +64,8 @@ def _linear_parameters_from_1(parameters: Header, header: Header) -> Header:
             found = dict(given["dict"])
             fields = dict(found["fields"]["dict"])
             parameters[name] = _part(found["name"], **fields)
+    if isinstance(parameters.get("sampler"), dict):
+        parameters["n_negatives"] = "auto"  # the object had its own, and this was not read
     if exact_classes != 0:
         sampler = parameters.get("sampler", "auto")
         if sampler == "auto":
