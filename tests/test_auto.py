@@ -158,7 +158,7 @@ def test_of_low_rank_what_the_user_sets_is_kept():
     given = choice(LinearClassifier(rank=5, solver="umax", sampler="frequency"))
     assert (given.parts.bound.name, given.parts.solver.name) == ("augment-reduce", "umax")
     stream = stream_choice(LinearClassifier(rank=5), n_classes=20_000)
-    assert (stream.rank, stream.parts.sampler.name) == (5, "shared")
+    assert (stream.kind.rank, stream.parts.sampler.name) == (5, "shared")
     assert stream.parts.solver == AdaGrad(LOW.rates.all_classes)
 
 

@@ -172,7 +172,7 @@ def test_choosing_lists_what_is_registered(heading, registered):
 def examples():
     """All of them; those that take longest, for kernels of their own, are marked slow."""
     for path in EXAMPLES:
-        slow = path.name in ("negatives.py", "word_vectors.py")
+        slow = path.name in ("negatives.py", "next_item.py", "noises.py", "word_vectors.py")
         yield pytest.param(path, id=name_of(path), marks=pytest.mark.slow if slow else ())
 
 

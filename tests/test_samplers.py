@@ -454,7 +454,7 @@ def test_learning_with_a_sampler_by_name(name, method, solver):
 def test_co_occurrence_needs_sparse_rows():
     text = (
         r"sampler='co-occurrence' draws classes by the features that a row has and needs sparse "
-        r"rows, not a dense array with 3 columns; pass scipy\.sparse\.csr_array\(X\), or take "
+        r"rows, not a dense array; pass scipy\.sparse\.csr_array\(X\), or take "
         r"sampler='frequency'"
     )
     with pytest.raises(ValueError, match=text):

@@ -6,8 +6,8 @@ What kernels see of it is a *tag* (`bigcat.verbs`).
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from typing import Any, Self
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,6 +24,10 @@ class Part:
     def options(self) -> dict[str, Any]:
         """What can be set, by name."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+
+    def with_options(self, **changed: Any) -> Self:
+        """The same with other options."""
+        return replace(self, **changed)
 
     def __repr__(self) -> str:
         changed = []

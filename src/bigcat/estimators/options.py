@@ -7,7 +7,6 @@ parameter is a name, the part of that name: ``set_params(method__link="logit")``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from sklearn.base import BaseEstimator
@@ -95,5 +94,5 @@ class WithParts(BaseEstimator):
                     f"{type(part).__name__} has no option {unknown[0]!r}; it has "
                     f"{', '.join(part.options()) or 'none'}"
                 )
-            setattr(self, name, replace(part, **changed))
+            setattr(self, name, part.with_options(**changed))
         return self

@@ -79,6 +79,12 @@ class CustomNoise(Noise):
         self.__post_init__()
         object.__setattr__(self, "functions", (log_cdf, log_cdf_grad, log_pdf, log_pdf_grad))
 
+    def options(self) -> dict[str, Any]:
+        return {"probabilities": self.probabilities}
+
+    def with_options(self, **changed: Any) -> CustomNoise:
+        return CustomNoise(self.name, *self.functions, **(self.options() | changed))
+
     def lower(self) -> CustomTag:
         pairs = zip(self.functions, CustomTag._fields)
         return CustomTag(*(_compiled(function, field).address for function, field in pairs))
