@@ -56,8 +56,15 @@ def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **opt
     return class_major(state.weights, rows), state.intercepts, values, state.iteration
 
 
-@pytest.mark.parametrize("sparse", [True, False])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("sparse", "dtype"),
+    [
+        (True, np.float32),
+        (False, np.float64),
+        pytest.param(True, np.float64, marks=pytest.mark.slow),
+        pytest.param(False, np.float32, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     ("n_classes", "batch_size", "problem"),
     [

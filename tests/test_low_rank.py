@@ -148,8 +148,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("per", ["coordinate", "vector"])
+def steps_to_compare():
+    """Every case by coordinate, and by vector those that `auto` takes; the rest takes long."""
+    for name in CASES:
+        for per in ("coordinate", "vector"):
+            quick = per == "coordinate" or name == "products, shared draws"
+            marks = () if quick else pytest.mark.slow
+            yield pytest.param(name, per, id=f"{per}-{name}", marks=marks)
+
+
+@pytest.mark.parametrize(("name", "per"), steps_to_compare())
 @pytest.mark.parametrize("head", [(), (2, 7)], ids=["", "exact classes"])
 def test_steps_are_those_of_the_twin(data, name, head, per):
     bound, sampler, batch_size, sparse = CASES[name]
