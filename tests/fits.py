@@ -7,6 +7,7 @@ import bigcat
 #: Each of these is a training kernel of its own, of a method and of a noise that others have too.
 LONG = {
     ("augment-reduce", "logistic"),
+    ("augment-reduce", "custom"),
     ("complementary", "gaussian"),
     ("complementary", "custom"),
 }

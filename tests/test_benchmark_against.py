@@ -28,6 +28,7 @@ def different(head, base=ANSWER):
     return row["different"]
 
 
+@pytest.mark.slow
 def test_the_same_checkout_gives_the_same_digests():
     here = Checkout(ROOT)
     (row,) = against.compare_answers(here, here, ["categorical exact"])

@@ -109,6 +109,7 @@ def test_readme_command_line_runs_on_a_file_of_ones_own(tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize("block", blocks(ROOT / "CONTRIBUTING.md", "sh"))
+@pytest.mark.slow
 def test_contributing_commands_run(block, tmp_path):
     if not (ROOT / ".venv").exists():
         pytest.skip("no .venv in this checkout; `make test` makes one")
@@ -136,6 +137,7 @@ def test_bayesian_page_runs(capsys):
     assert "(3, 5)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_serving_page_runs():
     (block,) = blocks(DOCS / "serving.md", "python")
     names: dict = {}
@@ -171,8 +173,9 @@ def test_choosing_lists_what_is_registered(heading, registered):
 
 def examples():
     """All of them; those that take longest, for kernels of their own, are marked slow."""
+    long = ("negatives.py", "next_item.py", "noises.py", "own_noise.py", "word_vectors.py")
     for path in EXAMPLES:
-        slow = path.name in ("negatives.py", "next_item.py", "noises.py", "word_vectors.py")
+        slow = path.name in long
         yield pytest.param(path, id=name_of(path), marks=pytest.mark.slow if slow else ())
 
 
@@ -296,6 +299,7 @@ def test_noise_skeleton(parts, digits):
     np.testing.assert_allclose(model.predict_proba(X[:50]).sum(axis=1), 1.0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_noise_of_the_package(tmp_path, digits, monkeypatch):
     (block,) = [
         b for b in blocks(DOCS / "extending" / "noise.md", "python") if not b.startswith("# FILL")

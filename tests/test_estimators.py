@@ -184,6 +184,7 @@ def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood,
     assert best_likelihood - limit < found <= best_likelihood + 1e-6
 
 
+@pytest.mark.slow
 def test_monte_carlo_expectations_learn_too(data):
     X, y = data
     model = LinearClassifier("gaussian", AugmentReduce(expectation="sample"), solver="sgd")

@@ -149,10 +149,12 @@ CASES = {
 
 
 def steps_to_compare():
-    """Every case by coordinate, and by vector those that `auto` takes; the rest takes long."""
+    """One case of each route, by vector that of `auto` alone; the rest takes long."""
     for name in CASES:
         for per in ("coordinate", "vector"):
-            quick = per == "coordinate" or name == "products, shared draws"
+            quick = name.startswith("products, shared") or (
+                per == "coordinate" and name in ("own draws a row", "products, all classes")
+            )
             marks = () if quick else pytest.mark.slow
             yield pytest.param(name, per, id=f"{per}-{name}", marks=marks)
 

@@ -188,6 +188,7 @@ def test_softmax_training_comes_near_the_optimum(make, tolerance):
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, LOGISTIC], ids=lambda noise: noise.name)
 @pytest.mark.parametrize(("n_nodes", "natural"), [(None, False), (5, False), (8, True)])
+@pytest.mark.slow
 def test_algorithm_2_improves_the_likelihood(noise, n_nodes, natural):
     X, y = blobs(60, 4, seed=4)
     method = train.AugmentReduce(noise, 60, n_nodes=n_nodes, natural=natural)
@@ -206,6 +207,7 @@ def test_algorithm_2_improves_the_likelihood(noise, n_nodes, natural):
     assert reached > -np.log(4) + 0.3
 
 
+@pytest.mark.slow
 def test_the_papers_step_sequence_on_counts():
     # No covariates: X has no columns, the biases learn log frequencies (A&R, section 4.1).
     y = np.repeat(np.arange(5), COUNTS.astype(int))

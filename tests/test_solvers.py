@@ -106,7 +106,7 @@ class TwinRow:
     [
         *(("augment-reduce", "gumbel", name) for name in TWIN_STEPS),
         ("one-vs-each", "gumbel", "sgd"),
-        ("augment-reduce", "gaussian", "sgd"),
+        pytest.param("augment-reduce", "gaussian", "sgd", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("batch_size", [12, 7])  # all rows; a smaller last batch
@@ -540,6 +540,7 @@ def test_adaptive_rate_follows_the_papers_sequence():
     assert rate(AdaGrad(0.5).lower(), 77, 3) == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_thousands_of_epochs_of_a_tiny_problem():
     """Chunks grow with the time that a chunk takes, but not without end."""
     rng = np.random.RandomState(0)

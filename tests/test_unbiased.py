@@ -679,7 +679,12 @@ def warm(model, X, y, W):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "sparse"), [(np.float64, False), (np.float64, True), (np.float32, True)]
+    ("dtype", "sparse"),
+    [
+        (np.float64, False),
+        (np.float64, True),
+        pytest.param(np.float32, True, marks=pytest.mark.slow),
+    ],
 )
 def test_implicit_fits_stay_finite_whatever_the_scores_and_the_rate(dtype, sparse):
     for where, learning_rate in itertools.product(["rows", "weights"], [1e-3, 1.0, 1e3]):

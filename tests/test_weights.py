@@ -10,6 +10,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import forms
 
 from bigcat.compile import kernel
 from bigcat.rows import (
@@ -129,7 +130,7 @@ def test_read_only_input_is_the_same_type_to_the_kernels(sparse):
     assert numba.typeof(as_rows(X, np.dtype(float))) == types
 
 
-@stochastic
+@pytest.mark.parametrize("solver", forms(STOCHASTIC, lambda s: s in ("sgd", "damped")))
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_dense_and_sparse_rows_give_one_trajectory(train, solver, batch_size):
     X, y = sparse_problem(45, 30, 12, nonzeros=5)

@@ -1,0 +1,15 @@
+"""Parameters of tests, some of which are left to `make test-slow`."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+
+def forms(values: Iterable[Any], is_quick: Callable[[Any], bool]) -> list[Any]:
+    """Parameters for a test: the quick ones always, the others marked slow.
+
+    Each kernel takes seconds to compile, for every combination of types that a test uses.
+    """
+    slow = pytest.mark.slow
+    return [v if is_quick(v) else pytest.param(v, marks=slow) for v in values]
