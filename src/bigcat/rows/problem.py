@@ -12,6 +12,9 @@ import scipy.sparse
 from bigcat.rows.forms import Rows, is_sparse
 from bigcat.rows.sums import squared_norms
 
+#: A squared length that counts as far out, in medians.
+FAR_OUT = 16.0
+
 
 class Sizes(NamedTuple):
     """How large a problem is: all that choices and forecasts go by."""
@@ -61,8 +64,15 @@ class Problem:
 
     @cached_property
     def mean_size(self) -> float:
-        """Mean |x|^2 of the rows; 1 where all are empty."""
+        """Mean |x|^2 of the rows; 1 where all are empty.
+
+        Rows that are many times as long as most count as that many: one of them must not decide
+        how large the others' steps are.
+        """
         norms = squared_norms(self.rows)
+        some = norms[norms > 0.0]
+        if len(some):
+            norms = np.minimum(norms, FAR_OUT * np.median(some))
         mean = float(norms @ self.row_weights / self.row_weights.sum())
         return mean if mean > 0.0 else 1.0
 

@@ -1,0 +1,71 @@
+"""Dense columns as people have them: of any mean, any scale, with single values that are far out.
+
+A stochastic fit has one learning rate for all columns, so it wants them around 0 and of about the
+same size.  Weights are turned back afterwards, and people never see the scaled columns.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+#: Rows that say what is usual in a column.
+LOOKED_AT = 20_000
+#: Values count as far out that lie this many times the distance between these quantiles beyond
+#: them.
+QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
+#: A column counts as mostly zero that has no more of other values.
+MOSTLY_ZERO = 0.5
+#: Values that are turned at a time.
+_BLOCK = 1 << 20
+
+
+class Columns(NamedTuple):
+    """What is taken off each column, what it is multiplied by, and where its values are cut."""
+
+    centres: np.ndarray
+    factors: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray, row_weights: np.ndarray, centred: bool) -> Self:
+        """From some of the rows; `centred` where there are intercepts to make up for it."""
+        step = max(1, -(-len(X) // LOOKED_AT))
+        some = np.asarray(X[::step], np.float64)
+        weights = row_weights[::step] / row_weights[::step].sum()
+        low, high = np.quantile(some, QUANTILES, axis=0)
+        reach = FAR_OUT * (high - low)
+        # A column that is nearly always the same, such as a rare yes among noes, is not cut.
+        usual = reach > 0.0
+        lowest = np.where(usual, low - reach, -np.inf)
+        highest = np.where(usual, high + reach, np.inf)
+        some = np.clip(some, lowest, highest)
+        means = weights @ some
+        centres = means if centred else np.zeros(X.shape[1])
+        sizes = np.sqrt(weights @ (some - centres) ** 2)
+        # What is mostly zero, such as a pixel at the edge or a yes and no, has the size of the
+        # rest: by its deviation a value would count for more the rarer it is.
+        share = weights @ (some != 0.0)
+        rare = (share < MOSTLY_ZERO) & (share > 0.0)
+        sizes[rare] = np.sqrt((weights @ some**2)[rare] / share[rare])
+        # Where all values are the same there is nothing to learn, and rounding must not be scaled.
+        varies = sizes > 1e-7 * np.abs(means) + np.finfo(np.float64).tiny
+        factors = np.where(varies, 1.0 / np.where(varies, sizes, 1.0), 0.0 if centred else 1.0)
+        return cls(centres, factors, lowest, highest)
+
+    def turned(self, X: np.ndarray) -> np.ndarray:
+        """A scaled copy, cut where values are far out."""
+        out = np.empty_like(X, order="C")
+        step = max(1, _BLOCK // max(X.shape[1], 1))
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            part = np.clip(X[rows].astype(np.float64), self.lowest, self.highest)
+            out[rows] = (part - self.centres) * self.factors
+        return out
+
+    def far_out(self, X: np.ndarray) -> tuple[int, int]:
+        """How many rows have values that are cut, and the first such row."""
+        outside = (np.clip(X, self.lowest, self.highest) != X).any(axis=1)
+        return int(outside.sum()), int(outside.argmax())
