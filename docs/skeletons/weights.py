@@ -81,6 +81,18 @@ class GroupedWeights(Weights):
         groups, classes = self.groups.astype(dtype), self.classes.T.astype(dtype)
         return lambda x: np.asarray(x @ groups) @ classes
 
+    # In other units, and as numbers one by one.
+
+    def dense(self):
+        return self.classes @ self.groups.T
+
+    def multiplied(self, factor):
+        self.classes[:] *= factor
+        return self
+
+    def of_features(self, factors):
+        return GroupedWeights(self.classes, self.groups * factors[:, None])
+
     # In another order of classes.
 
     def take(self, classes):

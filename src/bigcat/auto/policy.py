@@ -31,6 +31,9 @@ class Whole:
 
     most_rows: int = 2_000
     most_weights: int = 1 << 20
+    #: More rows too, where one look of the softmax at all of them is so few products.
+    most_products: int = 1 << 24
+    #: Where no row can be held out to choose it by.
     l2: float = 1.0
     max_epochs: int = 200
 
@@ -69,7 +72,7 @@ class LowRankDefaults:
 
     rank: int = 256
     #: How many times the weights of full rank it may need.
-    most_growth: float = 2.0
+    most_growth: float = 1.0
     #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
     few_classes: int = 2_048
     n_negatives: int = 512
@@ -111,7 +114,14 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
         assert recipe.choice is not None
         recipe = recipe.noting(reason=f"{why}; {recipe.choice['reason']}")
     asked = parameters.given("early_stopping") and bool(parameters.early_stopping)
-    return replace(recipe, validation_fraction=None, must_hold_out=asked)
+    ours = not (parameters.given("l2") or parameters.given("solver"))
+    return replace(
+        recipe,
+        validation_fraction=None,
+        must_hold_out=asked or parameters.l2 == "path",
+        blends=ours and recipe.parts.solver.stochastic,
+        scales_columns=not parameters.given("l2") or parameters.l2 == 0.0,
+    )
 
 
 def chosen_recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
@@ -149,7 +159,7 @@ def _rank_for(parameters: Parameters, sizes: Sizes) -> tuple[int | None, str]:
         return None, f"full rank, since {what} {'were' if len(given) > 1 else 'was'} given"
     n_low = LowRank(LOW.rank).n_weights(sizes.n_features, sizes.n_classes)
     if n_low > LOW.most_growth * sizes.n_features * sizes.n_classes:
-        return None, "full rank, which has less than half the weights of low rank"
+        return None, "full rank, which has fewer weights than low rank"
     return LOW.rank, "low rank, from which rare classes gain"
 
 
@@ -158,7 +168,12 @@ def _rank_for(parameters: Parameters, sizes: Sizes) -> tuple[int | None, str]:
 
 def _is_whole(parameters: Parameters, sizes: Sizes) -> bool:
     few_weights = sizes.n_features * sizes.n_classes <= WHOLE.most_weights
-    few = sizes.n_rows <= WHOLE.most_rows and few_weights
+    few_products = (
+        parameters.noise.softmax
+        and parameters.rank in ("auto", None)
+        and sizes.n_values * sizes.n_classes <= WHOLE.most_products
+    )
+    few = few_weights and (sizes.n_rows <= WHOLE.most_rows or few_products)
     solver = _kind_of_solver(parameters.solver)
     return (solver is not None and not solver.stochastic) or (few and not _wants_passes(parameters))
 
@@ -175,6 +190,8 @@ def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:
         stop=lambda: NoGain(parameters.tol, parameters.n_iter_no_change),
         **(common(parameters) | {"n_threads": 1}),
     )
+    if not parameters.given("l2"):
+        recipe = replace(recipe, searches_ridge=True)
     return recipe.told(
         f"{sizes.n_rows:,} rows are few enough to maximise the penalised likelihood itself"
     )

@@ -10,6 +10,7 @@ import numpy as np
 from bigcat.linear.full_rank import FullRank, FullRankWeights
 from bigcat.linear.low_rank import LowRank, LowRankWeights
 from bigcat.linear.model import LinearModel
+from bigcat.linear.sums import weighted_sum
 from bigcat.linear.weights import Weights, WeightsKind
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Weights",
     "WeightsKind",
     "kind_of_rank",
+    "weighted_sum",
     "weights_from",
 ]
 

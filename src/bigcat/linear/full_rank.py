@@ -77,6 +77,17 @@ class FullRankWeights(Weights):
     def take(self, classes: np.ndarray) -> Self:
         return type(self)(self.coef[classes])
 
+    def dense(self) -> np.ndarray:
+        return self.coef
+
+    def multiplied(self, factor: float) -> Self:
+        np.multiply(self.coef, self.coef.dtype.type(factor), out=self.coef)
+        return self
+
+    def of_features(self, factors: np.ndarray) -> Self:
+        np.multiply(self.coef, factors.astype(self.coef.dtype), out=self.coef)
+        return self
+
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         if self.coef.flags.c_contiguous:
             return self.take(places)

@@ -79,6 +79,18 @@ class LowRankWeights(Weights):
     def take(self, classes: np.ndarray) -> Self:
         return type(self)(self.classes[classes], self.features)
 
+    def dense(self) -> np.ndarray:
+        return np.asarray(self.classes @ self.features.T)
+
+    def multiplied(self, factor: float) -> Self:
+        np.multiply(self.classes, self.classes.dtype.type(factor), out=self.classes)
+        return self
+
+    def of_features(self, factors: np.ndarray) -> Self:
+        column = factors[:, None].astype(self.features.dtype)
+        np.multiply(self.features, column, out=self.features)
+        return self
+
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         gather_majors(self.classes, places)
         return self

@@ -79,6 +79,18 @@ class Weights(ABC):
         """A copy with the classes in another order."""
 
     @abstractmethod
+    def dense(self) -> np.ndarray:
+        """One number per class and feature: for models of which that is few."""
+
+    @abstractmethod
+    def multiplied(self, factor: float) -> Self:
+        """With scores that many times as large, in place."""
+
+    @abstractmethod
+    def of_features(self, factors: np.ndarray) -> Self:
+        """For rows as they were before features were multiplied by `factors`, in place."""
+
+    @abstractmethod
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         """As `take`, but in place where a copy may not fit."""
 

@@ -12,7 +12,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel, Weights
-from bigcat.rows import Problem, is_sparse
+from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
 from bigcat.training import memory, progress
 from bigcat.training.history import History
@@ -58,6 +58,12 @@ class Audience:
     progress: bool | str = False
     #: Turns labels as people have them into the problem's numbers.
     number_of: Callable[[Any], np.ndarray] = np.asarray
+    #: What was done to the columns of rows before the fit.
+    columns: Columns | None = None
+
+    def rows_of(self, X: Any) -> Any:
+        """Rows as people have them, in the columns of the fit."""
+        return X if self.columns is None else self.columns.turned(np.asarray(X))
 
 
 @dataclass
@@ -217,7 +223,8 @@ class Fit:
 
         def log_likelihood_of(X: Any, y: Any) -> float:
             labels = self.audience.number_of(y)
-            return model.mean_log_likelihood(X, labels, np.ones(len(labels)))
+            rows = self.audience.rows_of(X)
+            return model.mean_log_likelihood(rows, labels, np.ones(len(labels)))
 
         return self.audience.tell(self.record.history[-1], log_likelihood_of) or stop
 

@@ -31,6 +31,8 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     copies = 1 + remembers + recipe.early_stopping + solver.averages
     per_row = NUMBERS_PER_ROW + parts.bound.n_local + solver.damped
     per_row += solver.implicit * (1 if batch_size == 1 else batch_size)
+    if recipe.scales_columns and not sizes.sparse:
+        scratch += item * sizes.n_values
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
     return item * n_weights * copies + scratch + 8 * sizes.n_rows * per_row + tables
 

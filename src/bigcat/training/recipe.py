@@ -39,6 +39,12 @@ class Recipe:
         Find the learning rate by short trials first.
     searches_ridge : bool
         Find the ridge along a path first.
+    blends : bool
+        Find by held-out rows how far to trust the fit, and those of `beside` (`blend`).
+    beside : tuple of Recipe
+        What else to fit to the same rows; the scores are added.
+    scales_columns : bool
+        Centre and scale the columns of dense rows before, and turn the weights back after.
     refits : bool
         Fit once more on all rows, the held-out ones too, for as many epochs as were best.
     stop : callable
@@ -62,6 +68,9 @@ class Recipe:
     must_hold_out: bool = True
     searches_rate: bool = False
     searches_ridge: bool = False
+    blends: bool = False
+    beside: tuple[Recipe, ...] = ()
+    scales_columns: bool = False
     refits: bool = False
     stop: Callable[[], StoppingRule] = Never
     choice: dict[str, Any] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,6 +23,18 @@ class Before(NamedTuple):
     epochs: int = 0
     seconds: float = 0.0
     compile_seconds: float = 0.0
+
+    @classmethod
+    def after(cls, history: History) -> Self:
+        last = history[-1]
+        return cls(last["epoch"], last["seconds"], last["compile_seconds"])
+
+    def and_then(self, more: Before) -> Before:
+        return Before(
+            self.epochs + more.epochs,
+            self.seconds + more.seconds,
+            self.compile_seconds + more.compile_seconds,
+        )
 
 
 @dataclass

@@ -11,19 +11,22 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
 from bigcat.training.fit import Outcome
 from bigcat.training.recipe import Recipe
-from bigcat.training.sample import Sample
+from bigcat.training.sample import Sample, hold_out
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 #: Of the rows, where none are given to choose by.
 HELD_OUT = 0.2
+#: Held-out rows of one fold that are enough to choose by.
+ENOUGH_HELD_OUT = 400
 PATIENCE = 2
 
 
@@ -36,32 +39,62 @@ def check(recipe: Recipe) -> None:
         )
 
 
+class Fold(NamedTuple):
+    """Rows to fit to, rows to judge by, and which share of all rows the former are.
+
+    A ridge on a sum is the stronger the shorter the sum is.
+    """
+
+    kept: Sample
+    held_out: Sample
+    share: float
+
+
+def folds_of(
+    data: Sample, n_classes: int, random_state: np.random.RandomState, remedy: str
+) -> list[Fold]:
+    """One fold, or several that share all rows where there are so few that one says little."""
+    n = data.n_rows
+    if n * HELD_OUT >= ENOUGH_HELD_OUT:
+        kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy)
+        return [Fold(kept, held_out, kept.row_weights.sum() / data.row_weights.sum())]
+    folds = []
+    for held in np.array_split(random_state.permutation(n), min(round(1.0 / HELD_OUT), n)):
+        kept = data.take(np.setdiff1d(np.arange(n), held))
+        held = held[np.isin(data.labels[held], kept.labels)]
+        if len(held) and len(np.unique(kept.labels)) > 1:
+            share = kept.row_weights.sum() / data.row_weights.sum()
+            folds.append(Fold(kept, data.take(np.sort(held)), share))
+    if not folds:
+        raise ValueError(f"no row can be held out to choose the ridge by; {remedy}")
+    return folds
+
+
 def choose(
-    recipe: Recipe,
-    fit: Callable[[Recipe], Outcome],
-    validation: Sample,
-    share: float,
+    recipe: Recipe, fit: Callable[[Recipe, Sample], Outcome], folds: list[Fold]
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe with the best ridge, and a report for people.
 
     Parameters
     ----------
     fit : callable
-        Called with a recipe; rows are those not held out.
-    validation : Sample
+        Called with a recipe and the rows to fit.
+    folds : list of Fold
         To choose by.
-    share : float
-        Of all rows in those of the trials: a ridge on a sum is the stronger the shorter that is.
     """
     started, l2 = time.perf_counter(), STRONGEST
     tried: list[dict[str, float]] = []
     best = -1
     while l2 >= 0.999 * WEAKEST and len(tried) - best <= PATIENCE:
-        with warnings.catch_warnings():  # the fit that counts may still give it
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            outcome = fit(replace(recipe, l2=share * l2, early_stopping=False))
-        model = LinearModel(outcome.weights, outcome.intercept, recipe.parts.noise)
-        value = model.mean_log_likelihood(*validation)
+        total = 0.0
+        for fold in folds:
+            with warnings.catch_warnings():  # the fit that counts may still give it
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                trial = replace(recipe, l2=fold.share * l2, early_stopping=False)
+                outcome = fit(trial, fold.kept)
+            model = LinearModel(outcome.weights, outcome.intercept, recipe.parts.noise)
+            total += model.mean_log_likelihood(*fold.held_out) * fold.held_out.row_weights.sum()
+        value = total / sum(fold.held_out.row_weights.sum() for fold in folds)
         tried.append({"l2": l2, "log_likelihood": value})
         if best < 0 or value > tried[best]["log_likelihood"]:
             best = len(tried) - 1

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
-from bigcat.rows import Problem, as_rows
+from bigcat.rows import Columns, Problem, as_rows
 from bigcat.training import ridge_path
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
+from bigcat.training.members import Member, add_up, as_frequencies
+from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.sample import Sample, hold_out
+from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
 
@@ -25,7 +31,11 @@ from bigcat.training.stopping import Never
 #: steps visit, share cache lines and can be visited as one run.
 MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves.
-HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 20, 100, 2_000
+HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 2_000
+#: Up to so many rows a fit is made again on all of them; with more, held-out rows are visited once.
+FEW_ROWS = 20_000
+#: The rate of that pass, relative to that of the first ones.
+LATE_RATE = 0.5
 
 
 def train(
@@ -59,9 +69,17 @@ def train(
         validation = validation and validation.renumbered(number)
         start = start and (start[0].take(order), start[1][order])
         classes = classes[order]
-    audience = Audience(tell, progress, _numbering(classes))
+    columns = None
+    if recipe.scales_columns and start is None and not scipy.sparse.issparse(data.X):
+        columns = Columns.of(data.X, data.row_weights, centred=recipe.fit_intercept)
+        _warn_of_far_out(columns, data.X)
+        data = data._replace(X=columns.turned(data.X))
+        validation = validation and validation._replace(X=columns.turned(validation.X))
+    audience = Audience(tell, progress, _numbering(classes), columns)
     task = Task(recipe, data, len(classes), audience, random_state)
     outcome = task.run(validation, start)
+    if columns is not None:
+        _turn_back(outcome, columns)
     if order is not None:
         if outcome.resume is not None:  # what the solver remembers is in the other order
             outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)
@@ -120,6 +138,8 @@ class Task:
 
     def run(self, validation: Sample | None, start: Start | None) -> Outcome:
         task = self.with_best_ridge(validation) if self.recipe.searches_ridge else self
+        if task.recipe.blends and start is None:
+            return task.run_members(validation)
         chosen_by_us = validation is None and task.recipe.choice is not None
         everything = task.data
         if validation is None and (task.recipe.early_stopping or task.recipe.searches_rate):
@@ -132,8 +152,66 @@ class Task:
             task, validation = replace(task, data=everything), None
         outcome = task.fit(validation, start, before)
         if task.recipe.refits and chosen_by_us and outcome.best_epoch:
-            outcome = replace(task, data=everything).refit(start, outcome)
+            before = Before.after(outcome.history)
+            outcome = replace(task, data=everything).refit(start, outcome, before)
         outcome.history.choice = task.recipe.choice
+        return outcome
+
+    def run_members(self, validation: Sample | None) -> Outcome:
+        """Fits whose scores are added, trusted as far as held-out rows say; then all rows."""
+        task, given = self, validation is not None
+        if validation is None:
+            task, validation = self.holding_out()
+        if validation is None:
+            outcome = task.fit(None, None)
+            outcome.history.choice = task.recipe.choice
+            return outcome
+        members: list[Member] = []
+        before = Before()
+        for recipe in (self.recipe, *self.recipe.beside):
+            members.append(replace(task, recipe=recipe).member(validation, before, given))
+            before = Before.after(members[-1].outcome.history)
+        kept, report = members_chosen(members, task.base(), validation)
+        if kept and not given:
+            for member in kept:
+                member.outcome = self.on_all_rows(member, validation, before)
+                before = Before.after(member.outcome.history)
+        if kept:
+            outcome = add_up(kept, self.base())
+        else:
+            outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
+        outcome.history.choice = {**(members[0].recipe.choice or {}), "blend": report}
+        return outcome
+
+    def base(self) -> np.ndarray:
+        """Scores of a model that knows nothing but how frequent classes are."""
+        if not self.recipe.fit_intercept:
+            return np.zeros(self.n_classes)
+        counts = np.bincount(self.data.labels, self.data.row_weights, self.n_classes)
+        return scores_of_frequencies(counts, self.recipe.parts.noise)
+
+    def member(self, validation: Sample, before: Before, watched: bool) -> Member:
+        """A fit to the rows that were not held out; those are looked at where that is wanted."""
+        started = time.perf_counter()
+        task = self
+        if self.recipe.searches_rate:
+            task, trials = self.at_best_rate(validation)
+            before = before.and_then(trials)
+        watched = watched or self.recipe.early_stopping
+        outcome = task.fit(validation if watched else None, None, before)
+        return Member(task.recipe, outcome, time.perf_counter() - started)
+
+    def on_all_rows(self, member: Member, held_out: Sample, before: Before) -> Outcome:
+        """The member with the rows that were held out: fitted again, or with a pass over them."""
+        task, first = replace(self, recipe=member.recipe), member.outcome
+        if self.data.n_rows <= FEW_ROWS or member.recipe.early_stopping:
+            return task.refit(None, first, before)
+        solver = member.recipe.parts.solver.at_constant_rate()
+        recipe = member.recipe.with_solver(solver.at_rate(LATE_RATE * (solver.rate or 1.0)))
+        task = replace(task, recipe=recipe, data=held_out)
+        fit = Fit(recipe, task.problem(), None, self.random_state, self.audience, before)
+        outcome = fit.run((first.weights, first.intercept), resume=first.resume, one_pass=True)
+        outcome.history[:0] = first.history
         return outcome
 
     def fit(
@@ -142,11 +220,11 @@ class Task:
         fit = Fit(self.recipe, self.problem(), validation, self.random_state, self.audience, before)
         return fit.run(start)
 
-    def refit(self, start: Start | None, first: Outcome) -> Outcome:
+    def refit(self, start: Start | None, first: Outcome, before: Before) -> Outcome:
         """All rows, for as many epochs as were best on those that were held out."""
-        recipe = replace(self.recipe, max_epochs=first.best_epoch, early_stopping=False, stop=Never)
-        last = first.history[-1]
-        before = Before(last["epoch"], last["seconds"], last["compile_seconds"])
+        recipe = replace(self.recipe, early_stopping=False, stop=Never)
+        if self.recipe.early_stopping:
+            recipe = replace(recipe, max_epochs=max(first.best_epoch, 1))
         outcome = replace(self, recipe=recipe).fit(None, start, before)
         rows = [*first.history, *outcome.history]
         outcome.history = History(rows, None, first.history.forecast_seconds)
@@ -183,17 +261,22 @@ class Task:
         """The task with the ridge that predicts held-out rows best."""
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
-        if validation is None:
+        if validation is not None:
+            folds = [ridge_path.Fold(data, validation, 1.0)]
+        else:
             remedy = "give X_val and y_val, or l2 a number"
-            data, validation = hold_out(
-                data, self.n_classes, ridge_path.HELD_OUT, self.random_state, remedy
-            )
+            try:
+                folds = ridge_path.folds_of(data, self.n_classes, self.random_state, remedy)
+            except ValueError:
+                if recipe.must_hold_out:
+                    raise
+                return self
 
-        def fit(trial: Recipe) -> Outcome:
-            return replace(self, recipe=trial, data=data).fit(None, None)
+        def fit(trial: Recipe, rows: Sample) -> Outcome:
+            silent = replace(self.audience, tell=nobody, progress=False)
+            return replace(self, recipe=trial, data=rows, audience=silent).fit(None, None)
 
-        share = data.row_weights.sum() / self.data.row_weights.sum()
-        recipe, report = ridge_path.choose(recipe, fit, validation, share)
+        recipe, report = ridge_path.choose(recipe, fit, folds)
         if recipe.choice is None:
             recipe = recipe.told("as given")
         return replace(self, recipe=recipe.noting(l2=recipe.l2, ridge_path=report))
@@ -204,6 +287,27 @@ def _by_frequency(data: Sample, n_classes: int) -> np.ndarray | None:
     if n_classes < MANY_CLASSES:
         return None
     return np.argsort(-np.bincount(data.labels, data.row_weights, n_classes), kind="stable")
+
+
+def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
+    n, first = columns.far_out(X)
+    if n:
+        warnings.warn(
+            f"{n:,} of {len(X):,} rows have values that are very far from all others of their "
+            f"column, the first of them row {first}; in training they count as the farthest usual "
+            "ones",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _turn_back(outcome: Outcome, columns: Columns) -> None:
+    """From weights for scaled columns to weights for those of the user."""
+    outcome.weights = outcome.weights.of_features(columns.factors)
+    centres = columns.centres[None].astype(np.float64)
+    taken_off = outcome.weights.astype(np.float64).products(False, np.float64)(centres)[0]
+    outcome.intercept = (outcome.intercept - taken_off).astype(np.float32)
+    outcome.resume = None  # a solver's memory is of scaled columns
 
 
 def _numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:

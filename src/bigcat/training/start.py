@@ -6,6 +6,7 @@ import numpy as np
 
 from bigcat.combinations import Parts
 from bigcat.linear import Weights, WeightsKind
+from bigcat.noise import Noise
 from bigcat.probabilities import score_scale
 from bigcat.rows import Problem
 
@@ -24,11 +25,16 @@ def initial_weights(
         return weights, intercepts if problem.fit_intercept else np.zeros(problem.n_classes)
     intercepts = np.zeros(problem.n_classes)
     if init == "frequencies" and problem.fit_intercept:
-        logs = log_frequencies(problem.class_weights())
-        intercepts = logs * score_scale(parts.noise, problem.n_classes)
+        intercepts = scores_of_frequencies(problem.class_weights(), parts.noise)
         if not parts.bound.wants_log_probabilities:
             intercepts -= intercepts.mean()
     return weights, intercepts
+
+
+def scores_of_frequencies(counts: np.ndarray, noise: Noise) -> np.ndarray:
+    """Intercepts of a model that knows nothing else."""
+    scores: np.ndarray = log_frequencies(counts) * score_scale(noise, len(counts))
+    return scores
 
 
 def log_frequencies(counts: np.ndarray) -> np.ndarray:

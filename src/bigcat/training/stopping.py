@@ -94,6 +94,8 @@ class GrowingPatience:
         Epochs that are always made.
     gain : float
         What counts as a gain, relative to the last value that did.
+    least_gain : float
+        What counts at least: near 0, where rows are nearly certain, relative gains never end.
 
     Examples
     --------
@@ -103,12 +105,13 @@ class GrowingPatience:
     [False, False, True, True]
     """
 
-    def __init__(self, least: int, gain: float = 0.003) -> None:
-        self.least, self.gain = least, gain
+    def __init__(self, least: int, gain: float = 0.003, least_gain: float = 1e-3) -> None:
+        self.least, self.gain, self.least_gain = least, gain, least_gain
         self.epoch, self.gained_at, self.best = 0, 0, -math.inf
 
     def __call__(self, value: float) -> bool:
         self.epoch += 1
-        if math.isinf(self.best) or value > self.best + self.gain * abs(self.best):
+        enough = max(self.gain * abs(self.best), self.least_gain)
+        if math.isinf(self.best) or value > self.best + enough:
             self.best, self.gained_at = value, self.epoch
         return self.epoch >= max(self.least, 1.5 * self.gained_at)

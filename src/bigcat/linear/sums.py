@@ -1,0 +1,37 @@
+"""Sums of weights: models whose scores are added, as one model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bigcat.linear.full_rank import FullRankWeights
+from bigcat.linear.low_rank import LowRankWeights
+from bigcat.linear.weights import Weights
+
+
+def weighted_sum(factors: Sequence[float], weights: Sequence[Weights]) -> Weights:
+    """Weights whose scores are the weighted sum of those of some weights.
+
+    Vectors of low ranks are put side by side, so that the ranks add up.  With a full rank among
+    them the sum is of full rank.  A single one is multiplied in place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bigcat.linear import FullRankWeights, weighted_sum
+    >>> ones = FullRankWeights(np.ones((2, 3)))
+    >>> weighted_sum([0.5, 2.0], [ones, ones]).coef[0].tolist()
+    [2.5, 2.5, 2.5]
+    """
+    if len(weights) == 1:
+        return weights[0].multiplied(float(factors[0]))
+    low = [w for w in weights if isinstance(w, LowRankWeights)]
+    if len(low) == len(weights):
+        return LowRankWeights(
+            np.concatenate([np.float32(f) * w.classes for f, w in zip(factors, low)], axis=1),
+            np.concatenate([w.features for w in low], axis=1),
+        )
+    total = sum(np.float32(f) * w.dense() for f, w in zip(factors, weights))
+    return FullRankWeights(np.asarray(total))

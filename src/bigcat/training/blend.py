@@ -1,0 +1,145 @@
+"""How much to trust fitted models: one factor per model, from rows that none of them has seen.
+
+A model is a departure from the class frequencies, and the sum of several is
+
+    scores = base + sum_m factor_m (scores_m - base),
+
+where `base` are the scores of the frequencies.  The factors maximise the log-likelihood of held-out
+rows.  One factor below 1 takes back what a fit is too sure of, 0 leaves the class frequencies, and
+models that err in different places share what there is to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from bigcat.linear import LinearModel
+from bigcat.probabilities import log_probabilities_of
+from bigcat.training.sample import Sample
+
+#: Scores that the factors are found from: so many rows by all classes, but not too few rows.
+MOST_SCORES, LEAST_ROWS = 1 << 23, 200
+#: The same for noises whose probabilities are integrals.
+MOST_SCORES_BY_NODES = 1 << 20
+#: Nobody is trusted more than this.
+LARGEST_FACTOR = 4.0
+_ITERATIONS, _TOLERANCE = 30, 1e-6
+
+
+class Blend(NamedTuple):
+    """Factors, and what they gain over class frequencies on the rows they come from."""
+
+    factors: np.ndarray
+    gain: float  # nats per row
+    n_rows: int
+
+    @property
+    def pays(self) -> bool:
+        """Is the gain more than the factors would gain by chance (Akaike's criterion)?"""
+        return bool(self.gain * self.n_rows > np.count_nonzero(self.factors) > 0)
+
+
+def find_factors(models: Sequence[LinearModel], base: np.ndarray, held_out: Sample) -> Blend:
+    """The factors of the models that predict held-out rows best.
+
+    Parameters
+    ----------
+    models : sequence of LinearModel
+        Of one noise; several only of the softmax.
+    base : array of shape (n_classes,)
+        Scores of the class frequencies.
+    held_out : Sample
+    """
+    softmax = models[0].noise.softmax
+    most = (MOST_SCORES if softmax else MOST_SCORES_BY_NODES) // len(base)
+    sample = held_out.take(np.arange(min(held_out.n_rows, max(most, LEAST_ROWS))))
+    if softmax:
+        factors, gain = _by_newton(models, base, sample)
+    else:
+        assert len(models) == 1
+        factors, gain = _by_search(models[0], base, sample)
+    return Blend(factors, gain, sample.n_rows)
+
+
+def _blocks(
+    models: Sequence[LinearModel], base: np.ndarray, sample: Sample
+) -> Iterator[tuple[slice, list[np.ndarray]]]:
+    """Some rows at a time, and how far each model departs from the base there."""
+    for blocks in zip(*(model.score_blocks(sample.X) for model in models)):
+        yield blocks[0][0], [scores - base.astype(scores.dtype) for _, scores in blocks]
+
+
+def _by_newton(
+    models: Sequence[LinearModel], base: np.ndarray, sample: Sample
+) -> tuple[np.ndarray, float]:
+    """Newton's steps within factors of at least 0; the log-likelihood is concave in them."""
+
+    def look(factors: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Mean log-likelihood, slopes and curvatures."""
+        n = len(factors)
+        value, slopes, curvatures = 0.0, np.zeros(n), np.zeros((n, n))
+        for rows, departures in _blocks(models, base, sample):
+            labels, weights = sample.labels[rows], sample.row_weights[rows]
+            places = np.arange(len(labels))
+            scores = sum((f * d for f, d in zip(factors, departures)), start=base)
+            scores = scores - scores.max(axis=1, keepdims=True)
+            of_labels = scores[places, labels].astype(np.float64)
+            p = np.exp(scores, out=scores)
+            totals = p.sum(axis=1, keepdims=True)
+            p /= totals
+            value += weights @ (of_labels - np.log(totals[:, 0]))
+            means = np.array([np.einsum("nk,nk->n", p, d) for d in departures], np.float64)
+            found = np.array([d[places, labels] for d in departures], np.float64)
+            slopes += (found - means) @ weights
+            for a in range(n):
+                weighted = p * departures[a]
+                for b in range(a + 1):
+                    second = np.einsum("nk,nk->n", weighted, departures[b])
+                    curvatures[a, b] += weights @ (second - means[a] * means[b])
+                    curvatures[b, a] = curvatures[a, b]
+        total = sample.row_weights.sum()
+        return value / total, slopes / total, curvatures / total
+
+    factors = np.full(len(models), 1.0 / len(models))
+    value, slopes, curvatures = look(factors)
+    for _ in range(_ITERATIONS):
+        free = (factors > 0.0) | (slopes > 0.0)
+        if not free.any():
+            break
+        ridge = 1e-9 * np.trace(curvatures) * np.eye(free.sum()) + 1e-30 * np.eye(free.sum())
+        step = np.zeros(len(factors))
+        step[free] = np.linalg.solve(curvatures[np.ix_(free, free)] + ridge, slopes[free])
+        size = 1.0
+        while size > 1e-6:
+            trial = np.clip(factors + size * step, 0.0, LARGEST_FACTOR)
+            found = look(trial)
+            if found[0] >= value:
+                break
+            size *= 0.5
+        gained = found[0] - value
+        if not gained >= 0.0:
+            break
+        factors, (value, slopes, curvatures) = trial, found
+        if gained < _TOLERANCE:
+            break
+    log_frequencies = base - logsumexp(base)
+    none = sample.row_weights @ log_frequencies[sample.labels] / sample.row_weights.sum()
+    return factors, value - float(none)
+
+
+def _by_search(model: LinearModel, base: np.ndarray, sample: Sample) -> tuple[np.ndarray, float]:
+    """One factor by golden sections: for noises whose slopes are no matter of a few sums."""
+    departures = np.concatenate([d[0] for _, d in _blocks([model], base, sample)])
+
+    def loss(factor: float) -> float:
+        scores = np.ascontiguousarray(base + factor * departures, np.float64)
+        values = log_probabilities_of(model.noise, scores, sample.labels, how="quick")
+        return -float(sample.row_weights @ values / sample.row_weights.sum())
+
+    found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 0.02})
+    return np.array([found.x]), loss(0.0) - float(found.fun)

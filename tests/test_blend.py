@@ -1,0 +1,160 @@
+"""How far fits are trusted, and what becomes of those that know nothing."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from bigcat import LinearClassifier
+from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, weighted_sum
+from bigcat.noise import Gaussian, Gumbel
+from bigcat.training import run
+from bigcat.training.blend import find_factors
+from bigcat.training.sample import Sample
+
+N_CLASSES, N_FEATURES = 6, 4
+
+
+def some_models(n_rows=400, seed=0):
+    """Two models that know a part each and are too sure of it; rows of the truth."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal((N_CLASSES, N_FEATURES))
+    base = rng.standard_normal(N_CLASSES)
+    X = rng.standard_normal((n_rows, N_FEATURES))
+    scores = X @ truth.T + base
+    labels = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    models = [
+        LinearModel(FullRankWeights(3.0 * truth * mask), base + shift, Gumbel())
+        for mask, shift in ((np.arange(4) < 2, 0.3), (np.arange(4) >= 2, -0.2))
+    ]
+    return models, base, Sample(X, labels, rng.random(n_rows))
+
+
+def test_factors_are_those_of_an_independent_solver():
+    models, base, sample = some_models()
+    departures = [m.weights.coef @ sample.X.T + (m.intercept - base)[:, None] for m in models]
+
+    def loss(factors):
+        scores = base[:, None] + sum(f * d for f, d in zip(factors, departures))
+        values = log_softmax(scores, axis=0)[sample.labels, np.arange(len(sample.labels))]
+        return -sample.row_weights @ values / sample.row_weights.sum()
+
+    expected = minimize(loss, [0.5, 0.5], tol=1e-12)
+    found = find_factors(models, base, sample)
+    np.testing.assert_allclose(found.factors, expected.x, atol=1e-4)
+    assert found.gain == pytest.approx(loss(np.zeros(2)) - expected.fun, abs=1e-6)
+    assert found.pays
+
+
+def test_a_model_that_errs_is_not_trusted():
+    models, base, sample = some_models()
+    wrong = LinearModel(FullRankWeights(-models[0].weights.coef), base, Gumbel())
+    found = find_factors([wrong, models[1]], base, sample)
+    assert found.factors[0] == 0.0 < found.factors[1]
+    alone = find_factors([wrong], base, sample)
+    assert alone.factors[0] == 0.0
+    assert not alone.pays
+
+
+@pytest.mark.parametrize("size", [1e9, 1e-9])
+def test_factors_of_scores_of_any_size(size):
+    models, base, sample = some_models()
+    far = LinearModel(FullRankWeights(size * models[0].weights.coef), base, Gumbel())
+    found = find_factors([far], base, sample)
+    assert np.isfinite(found.factors).all()
+    assert found.gain >= -1e-9
+
+
+def test_the_factor_of_another_noise():
+    models, base, sample = some_models()
+    model = LinearModel(models[0].weights, base, Gaussian())
+    found = find_factors([model], base, sample)
+    assert 0.05 < found.factors[0] < 0.9  # the model is three times too sure
+    assert found.pays
+
+
+def test_a_sum_of_weights_scores_as_the_sum_of_their_scores():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5, N_FEATURES))
+    full = FullRankWeights(rng.standard_normal((N_CLASSES, N_FEATURES)))
+    low = [
+        LowRankWeights(rng.standard_normal((N_CLASSES, r)), rng.standard_normal((N_FEATURES, r)))
+        for r in (1, 2)
+    ]
+    for kinds, rank in (([full, low[0]], None), (low, 3), ([full, full], None)):
+        expected = 0.25 * kinds[0].products(False, float)(X)
+        expected += 2.0 * kinds[1].products(False, float)(X)
+        total = weighted_sum([0.25, 2.0], kinds)
+        assert total.kind.rank == rank
+        np.testing.assert_allclose(total.products(False, float)(X), expected, rtol=1e-6)
+    before = low[0].products(False, float)(X)
+    np.testing.assert_allclose(weighted_sum([3.0], [low[0]]).products(False, float)(X), 3 * before)
+
+
+# In fits
+
+
+def no_signal(n_rows, n_classes, seed=0):
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random(n_rows, 300, 0.02, "csr", np.float32, random_state=seed)
+    p = 1.0 / np.arange(1, n_classes + 1)
+    return X, rng.choice(n_classes, n_rows, p=p / p.sum())
+
+
+def test_noise_gives_class_frequencies_and_a_warning():
+    X, y = no_signal(5_000, 200)
+    with pytest.warns(UserWarning, match="nothing was gained over class frequencies"):
+        model = LinearClassifier(rank=8, random_state=0).fit(X[:4_000], y[:4_000])
+    known = np.isin(y[4_000:], model.classes_)
+    counts = np.bincount(np.searchsorted(model.classes_, y[:4_000]))
+    log_p = np.log(counts / counts.sum())
+    found = model.predict_log_proba(X[4_000:4_010])
+    np.testing.assert_allclose(found, np.tile(log_p, (10, 1)), atol=1e-4)
+    expected = log_p[np.searchsorted(model.classes_, y[4_000:][known])].mean()
+    value = model.log_proba_of(X[4_000:][known], y[4_000:][known]).mean()
+    assert value == pytest.approx(expected, abs=1e-4)
+
+
+def test_scores_that_are_too_sure_are_taken_back():
+    """Few rows and many passes: without a factor the fit is worse than class frequencies."""
+    rng = np.random.default_rng(0)
+    X, y = no_signal(6_000, 60)
+    marked = rng.random(6_000) < 0.2
+    X = X.tolil()
+    for i in np.flatnonzero(marked):
+        X[i, y[i]] = 1.0
+    X = X.tocsr()
+    test = slice(3_000, None)
+    model = LinearClassifier(rank=16, learning_rate=0.5, max_epochs=40, random_state=0)
+    model.fit(X[:3_000], y[:3_000])
+    (member,) = model.history_.choice["blend"]["members"]
+    assert 0.0 < member["factor"] < 0.9
+    found = model.log_proba_of(X[test], y[test]).mean()
+    unblended = LinearClassifier(
+        rank=16, learning_rate=0.5, max_epochs=40, random_state=0, l2=0.0
+    ).fit(X[:3_000], y[:3_000])
+    frequencies = np.log(np.bincount(y[:3_000], minlength=60).clip(0.5) / 3_000)[y[test]].mean()
+    assert unblended.log_proba_of(X[test], y[test]).mean() < frequencies < found
+
+
+@pytest.mark.parametrize(("few_rows", "last"), [(20_000, 2_400), (0, 240)])
+def test_all_rows_are_in_the_final_fit(few_rows, last, monkeypatch):
+    """Few rows are fitted again; of many the held-out ones are visited."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 30, 2_400)
+    X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
+    fitted = []
+
+    class Spied(run.Fit):
+        def __init__(self, recipe, problem, *args):
+            fitted.append(problem.n_rows)
+            super().__init__(recipe, problem, *args)
+
+    monkeypatch.setattr(run, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(run, "Fit", Spied)
+    model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
+    assert fitted == [2_160, last]
+    epochs = model.history_["epoch"].tolist()
+    assert epochs == list(range(1, len(epochs) + 1))
+    assert (np.diff(model.history_["seconds"]) > 0).all()
