@@ -49,6 +49,11 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
     return True
 
 
+def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
+    """The bound that a fit by `fitted` shows: another one where it is none and we chose it."""
+    return AugmentReduce() if was_chosen and not fitted.is_bound else fitted
+
+
 class LinearClassifier(ClassifierMixin, WithParts):
     """Linear classifier over very many classes.
 
@@ -134,6 +139,9 @@ class LinearClassifier(ClassifierMixin, WithParts):
     intercept_ : array of shape (n_classes,), float32
     classes_ : array of shape (n_classes,)
     n_features_in_ : int
+    bound_ : Bound
+        What was maximised; where ``method="auto"`` took an estimator that is no bound, the one of
+        "augment-reduce", which holds for every noise.
     exact_classes_ : array
         Labels of the classes that were kept exact.
     n_iter_ : int
@@ -243,8 +251,9 @@ class LinearClassifier(ClassifierMixin, WithParts):
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
+        recipe = recipe_for(parameters, Sizes.of(X, len(classes)))
         outcome = train(
-            recipe_for(parameters, Sizes.of(X, len(classes))),
+            recipe,
             Sample(X, labels, weights),
             classes,
             random_state,
@@ -253,7 +262,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
             tell=self._tell,
             progress=self.progress,
         )
-        self._adopt(outcome, classes)
+        self._adopt(outcome, classes, bound_of(recipe.parts.bound, parameters.method is None))
         validate_data(self, given_X, skip_check_array=True)
         return self
 
@@ -305,8 +314,9 @@ class LinearClassifier(ClassifierMixin, WithParts):
                 "place; load the model with load_model without mmap=True"
             )
         parameters = parameters.keeping(start and start[0].kind)
+        recipe = recipe_for_stream(parameters, Sizes.of(X, len(known)))
         outcome = train_on_more(
-            recipe_for_stream(parameters, Sizes.of(X, len(known))),
+            recipe,
             Sample(X, labels, weights),
             known,
             check_random_state(self.random_state),
@@ -315,7 +325,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
             tell=self._tell,
             progress=self.progress,
         )
-        self._adopt(outcome, known, append=not first)
+        bound = bound_of(recipe.parts.bound, parameters.method is None)
+        self._adopt(outcome, known, bound, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
         return self
@@ -443,16 +454,17 @@ class LinearClassifier(ClassifierMixin, WithParts):
         return (log_probs, std) if return_std else log_probs
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """The method's bound on `log_proba_of`, at the best local parameters, (n,).
+        """The bound of the fit on `log_proba_of`, at the best local parameters, (n,).
 
-        With ``method="auto"`` that of "augment-reduce", where what was fitted is no bound.
+        It is `bound_`, and `log_proba_of` itself where that was fitted.
         """
         X, labels = self._check_pairs(X, y)
-        parameters = self._parameters()
-        recipe = recipe_for(parameters, Sizes.of(X, len(self.classes_)))
-        bound: Bound = recipe.parts.bound
-        if parameters.method is None and not bound.is_bound:
-            bound = AugmentReduce()
+        bound: Bound | None = getattr(self, "bound_", None)
+        if bound is None:
+            raise ValueError(
+                "the model comes from a file that could not hold the bound of its fit, one of your "
+                "own; set model.bound_ to it"
+            )
         if not bound.is_bound:
             raise ValueError(
                 f"the {bound.name} objective is an estimator, not a bound; log_proba_of "
@@ -565,7 +577,9 @@ class LinearClassifier(ClassifierMixin, WithParts):
         self.intercept_, self.classes_, self.history_ = intercept, classes, history
         self._keep_model()
 
-    def _adopt(self, outcome: Outcome, classes: np.ndarray, append: bool = False) -> None:
+    def _adopt(
+        self, outcome: Outcome, classes: np.ndarray, bound: Bound, append: bool = False
+    ) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
         if append:
             for row in outcome.history:
@@ -580,5 +594,6 @@ class LinearClassifier(ClassifierMixin, WithParts):
         self.history_ = History(rows, choice, forecast)
         self.n_iter_: int = len(self.history_)
         self._resume = outcome.resume
+        self.bound_ = bound
         self.exact_classes_ = classes[outcome.head]
         self._keep_model()

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from bigcat.bounds import REGISTRY as BOUNDS
+from bigcat.bounds import AugmentReduce, Bound
+from bigcat.combinations import resolve_method
+from bigcat.files.parameters import pack_parameter, unpack_parameter
 from bigcat.files.values import Tensors, pack_labels, unpack_labels
 from bigcat.linear import weights_from
 
@@ -79,6 +83,8 @@ def pack_linear(
     header["transposed"] = feature_major
     header["rank"] = weights.kind.rank
     tensors["intercept"] = np.asarray(model.intercept_)
+    if hasattr(model, "bound_"):
+        header["bound"] = _pack_bound(model.bound_, tensors)
     if hasattr(model, "exact_classes_"):
         header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
     return header
@@ -106,8 +112,36 @@ def unpack_linear(
     if intercept.shape != shape[:1]:
         raise ValueError(f"intercept has shape {intercept.shape}, not {shape[:1]}")
     model.restore(weights, intercept.astype(np.float32, copy=False), classes, history)
+    bound = _unpack_bound(header, model, read)
+    if bound is not None:
+        model.bound_ = bound
     if "exact_classes" in header:
         model.exact_classes_ = unpack_labels(read, "exact_classes", header["exact_classes"])
+
+
+def _pack_bound(bound: Bound, tensors: dict[str, np.ndarray]) -> Any:
+    """A bound by name and options; None for one of the user's own."""
+    try:
+        return pack_parameter("LinearClassifier", "method", bound, tensors)
+    except TypeError:
+        return None
+
+
+def _unpack_bound(header: dict[str, Any], model: LinearClassifier, read: Tensors) -> Bound | None:
+    """The bound of the fit; None where the file could not hold it."""
+    if "bound" in header:
+        stored = header["bound"]
+        if stored is None:
+            return None
+        bound: Bound = unpack_parameter("LinearClassifier", "method", stored, read)
+        return bound
+    # A file from before bounds were stored: the method's, or that of what was chosen.
+    from bigcat.estimators.linear import bound_of
+
+    if model.method != "auto":
+        return resolve_method(model.method).bound
+    chosen = (model.history_.choice or {}).get("bound")
+    return bound_of(BOUNDS[chosen](), was_chosen=True) if chosen in BOUNDS else AugmentReduce()
 
 
 def _stored_array(

@@ -121,6 +121,8 @@ class LinearModel:
 
         `head` are the classes that the bound keeps exact.
         """
+        if bound.is_likelihood:  # with as few nodes as it was fitted it may be above
+            return self.log_proba_of(X, labels)
         rest = np.setdiff1d(np.arange(self.n_classes), head)
         order = np.concatenate([head, rest]).astype(np.int64)
         tag = bound.to_rounding().lower(self.noise)
