@@ -156,9 +156,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
         known, labels = _encode(y, classes)
-        sample = Sample(X, labels, weights)
-        if not weights.all():
-            sample = sample.take(weights > 0.0)
+        sample = Sample(X, labels, weights).that_counts()
         self._check_memory(method, prior, sample.X, len(known))
         self._adopt(method.fit(self._task(prior, sample, known)))
         validate_data(self, given_X, skip_check_array=True)
@@ -203,7 +201,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
             validate_data(self, given_X, skip_check_array=True, reset=False)
             labels = encode(y, known)
         weights = inputs.check_weights(sample_weight, X, self)
-        task = self._task(prior, Sample(X, labels, weights), known)
+        task = self._task(prior, Sample(X, labels, weights).that_counts(), known)
         self._adopt(method.fit_more(task, None if first else self.fitted))
         if first:
             validate_data(self, given_X, skip_check_array=True)

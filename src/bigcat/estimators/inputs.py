@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -16,6 +16,8 @@ from sklearn.utils.validation import (
     check_X_y,
     validate_data,
 )
+
+from bigcat.training.sample import Sample
 
 _X_OPTIONS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -90,12 +92,27 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     return weights
 
 
-def weigh_classes(weights: np.ndarray, class_weight: Any, y: np.ndarray) -> np.ndarray:
-    """Row weights times the weights of their classes."""
+def sample_that_counts(
+    X: Any, labels: np.ndarray, weights: np.ndarray, class_weight: Any, classes: np.ndarray
+) -> Sample:
+    """Rows with weights times those of their classes; rows of weight 0 are left out.
+
+    Before anything else, so that they are as if they were not there.  Their classes stay: they are
+    known, if only by name.
+    """
+    sample = Sample(X, labels, weights).that_counts()
     if class_weight is None:
-        return weights
-    factors = compute_sample_weight(class_weight, y)
+        return sample
+    if isinstance(class_weight, str):
+        factors = compute_sample_weight(class_weight, sample.labels)
+    else:
+        factors = compute_class_weight(class_weight, classes=classes, y=classes)[sample.labels]
     if not (factors >= 0.0).all():
         raise ValueError(f"class_weight={class_weight!r} must not hold negative numbers or NaN")
-    weighted: np.ndarray = weights * factors
-    return weighted
+    weighted = sample.row_weights * factors
+    if not weighted.any():
+        raise ValueError(
+            f"class_weight={class_weight!r} leaves no row a positive weight; give one to a class "
+            "that has rows"
+        )
+    return sample._replace(row_weights=weighted).that_counts()

@@ -238,6 +238,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
         y : array of shape (n,)
             Labels: integers or strings.
         sample_weight : array of shape (n,), optional
+            How much each row counts.  A row of weight 0 is as if it was not there, but that its
+            class is one of `classes_`.
         X_val, y_val : optional
             A validation set; its log-likelihood is in `history_` after each epoch.
         """
@@ -246,15 +248,15 @@ class LinearClassifier(ClassifierMixin, WithParts):
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
         classes, labels = classes_of(y)
-        weights = inputs.weigh_classes(weights, self.class_weight, y)
+        sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, classes)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for(parameters, Sizes.of(X, len(classes)))
+        recipe = recipe_for(parameters, Sizes.of(sample.X, len(classes)))
         outcome = train(
             recipe,
-            Sample(X, labels, weights),
+            sample,
             classes,
             random_state,
             validation=validation,
@@ -306,7 +308,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
                 f"class_weight={self.class_weight!r} needs all rows at once; pass a dict or "
                 "sample_weight to partial_fit"
             )
-        weights = inputs.weigh_classes(weights, self.class_weight, y)
+        sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, known)
         start: Start | None = None if first else (self._weights(), self.intercept_)
         if start and not start[1].flags.writeable:
             raise ValueError(
@@ -314,10 +316,10 @@ class LinearClassifier(ClassifierMixin, WithParts):
                 "place; load the model with load_model without mmap=True"
             )
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for_stream(parameters, Sizes.of(X, len(known)))
+        recipe = recipe_for_stream(parameters, Sizes.of(sample.X, len(known)))
         outcome = train_on_more(
             recipe,
-            Sample(X, labels, weights),
+            sample,
             known,
             check_random_state(self.random_state),
             start=start,

@@ -22,6 +22,10 @@ class Sample(NamedTuple):
     def take(self, rows: np.ndarray) -> Sample:
         return Sample(self.X[rows], self.labels[rows], self.row_weights[rows])
 
+    def that_counts(self) -> Sample:
+        """Without rows of weight 0, which are as if they were not there; no copy if all count."""
+        return self if self.row_weights.all() else self.take(self.row_weights > 0.0)
+
     def renumbered(self, number: np.ndarray) -> Sample:
         """With class k called ``number[k]``."""
         return self._replace(labels=number[self.labels])
