@@ -13,8 +13,10 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import train_test_split
 
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.bayes import AugmentReducePosterior, GaussianPrior, HierarchicalPrior
+from bigcat.bayes import AugmentReducePosterior, GaussianPrior, HierarchicalPrior, likelihoods
 from bigcat.bayes import posterior as module
+from bigcat.bayes.covariance import ClassDiagonal
+from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
 from bigcat.solvers import DivergedError
@@ -78,6 +80,18 @@ def test_averaged_is_the_mean_over_weights(data):
     draws = m.posterior_.sample(20_000, random_state=1)
     expected = np.exp(log_softmax(np.einsum("nm,skm->snk", rows, draws), axis=2)).mean(axis=0)
     np.testing.assert_allclose(m.predict_proba(X, posterior="averaged"), expected, atol=0.01)
+
+
+def test_no_average_is_above_one():
+    """Not by a rounding error either, whatever the number of draws."""
+    mean, variances = np.array([[50.0], [-50.0], [-60.0]]), ClassDiagonal(np.full((3, 1), 1e-4))
+    shape: dict[str, Any] = {"intercept": False, "classes": np.arange(3), "noise": Gumbel()}
+    for n_draws in range(2, 40):
+        q = NoisePosterior(mean, variances, n_draws=n_draws, **shape)
+        assert q.log_proba(np.ones((1, 1)), "averaged").max() <= 0.0
+    margins = np.array([[40.0, -40.0, -40.0], [9.0, -9.0, -9.0]])
+    for weight in np.linspace(0.01, 0.99, 99):
+        assert likelihoods.log_probabilities("probit", "average", margins, weight).max() <= 0.0
 
 
 def test_averaged_does_not_depend_on_blocks(data, monkeypatch):

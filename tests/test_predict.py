@@ -132,7 +132,12 @@ def test_other_noises_are_the_same_on_threads(sparse, how):
     assert np.array_equal(one.log_proba_of(X, labels), three.log_proba_of(X, labels))
     assert all(np.array_equal(a, b) for a, b in zip(one.top_k(X, 2), three.top_k(X, 2)))
     full = one.log_proba(X)
-    np.testing.assert_allclose(one.log_proba_of(X, labels), full[np.arange(11), labels], rtol=1e-9)
+    np.testing.assert_allclose(np.exp(full).sum(axis=1), 1.0, rtol=1e-12)
+    # Estimates of single classes do not add up, so those of all classes differ a little.
+    tolerance = 1e-9 if how == "quadrature" else 0.1
+    alone = one.log_proba_of(X, labels)
+    np.testing.assert_allclose(alone, full[np.arange(11), labels], rtol=0.0, atol=tolerance)
+    assert how == "quadrature" or (alone != full[np.arange(11), labels]).any()
 
 
 def test_no_array_of_all_scores(monkeypatch):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import log_expit, log_ndtr, log_softmax
+from sklearn.metrics import log_loss
 
 from bigcat.noise import Gumbel, Logistic, resolve
 from bigcat.probabilities import (
@@ -41,6 +42,19 @@ def test_ten_thousand_classes_add_up_to_one(pair, many):
     labels = np.array([5, 123, 77])
     alone = log_probabilities_of(pair.noise, many, labels)
     np.testing.assert_allclose(alone, log_p[np.arange(3), labels], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_no_probability_is_above_one(pair, n_classes):
+    """Not by a rounding error either: scikit-learn's log_loss refuses 1 + 2e-16."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(300, n_classes)) * rng.choice([0.1, 1.0, 5.0, 30.0], size=(300, 1))
+    log_p = log_probabilities(pair.noise, scores)
+    best = scores.argmax(axis=1)
+    assert log_p.max() <= 0.0
+    assert log_probabilities_of(pair.noise, scores, best).max() <= 0.0
+    assert log_loss(best, np.exp(log_p), labels=np.arange(n_classes)) > 0.0
+    np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=0, atol=1e-15)
 
 
 def test_agrees_with_the_twin(pair):

@@ -5,8 +5,9 @@ With h = phi / Phi and S(t) = sum_j log Phi(t - psi_j),
     p(y = k) = integral of h(t - psi_k) exp(S(t)) dt            (A&R equation 5, t = e + psi_k)
 
 so all classes share the nodes t and S(t), and because the integrands add up to the derivative of
-exp(S(t)), the probabilities add up to one: a check on the quadrature that costs nothing.  The
-integrands are smooth, and a trapezoid rule converges exponentially for them.  Its nodes are
+exp(S(t)), the probabilities add up to one: a check on the quadrature that costs nothing.  What is
+left of rounding is then divided by, since nobody expects a probability above one.  The integrands
+are smooth, and a trapezoid rule converges exponentially for them.  Its nodes are
 
     t(v) = centre + width (v +- reach exp(|v| - reach)),   v = 0, +-STEP, +-2 STEP, ...
 
@@ -315,7 +316,7 @@ def all_log_probs(noise, scores, out):
                 break
             step *= 0.5  # a noise that is less smooth than the usual ones
         for k in range(n_classes):
-            p = probs[k]
+            p = probs[k] / total
             if p > 1e-280:
                 out[i, k] = math.log(p)
             else:  # underflow: this class alone, in log space
@@ -338,7 +339,8 @@ def label_log_probs(noise, scores, labels, rule, out):
             others[k] = scores[i, k]
         for k in range(y, n_others):
             others[k] = scores[i, k + 1]
-        out[i] = log_prob_of_label(noise, scores[i, y], others, ones, n_others, rule, None)
+        log_prob = log_prob_of_label(noise, scores[i, y], others, ones, n_others, rule, None)
+        out[i] = min(log_prob, 0.0)  # rounding
 
 
 @kernel

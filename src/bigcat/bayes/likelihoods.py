@@ -57,4 +57,4 @@ def log_probabilities(link: str, likelihood: str, margins: np.ndarray, weight: f
     both: Floats = np.logaddexp(
         log_conditioned(link, margins) + log_weight, log_marginalised(link, margins) + log_rest
     )
-    return both
+    return np.minimum(both, 0.0, out=both)  # rounding

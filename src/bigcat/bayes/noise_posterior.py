@@ -87,7 +87,7 @@ class NoisePosterior(GaussianPosterior):
         for _ in range(self.n_draws):
             draw = eta + deviations * rng.standard_normal(self.n_classes)
             np.logaddexp(total, self.log_probabilities(draw), out=total)
-        mean: np.ndarray = total - np.log(self.n_draws)
+        mean: np.ndarray = np.minimum(total - np.log(self.n_draws), 0.0)  # rounding
         return mean
 
     def log_probabilities(self, margins: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.special import logsumexp
 from threadpoolctl import ThreadpoolController
 
 from bigcat.bounds import Bound
@@ -209,7 +210,10 @@ class LinearModel:
     def _of_scores(self, scores: np.ndarray) -> np.ndarray:
         how = self.noise.probabilities
         parts = self._on_threads(lambda s: log_probabilities(self.noise, s, how=how), scores)
-        return np.concatenate(parts)
+        found: np.ndarray = np.concatenate(parts)
+        if how == "importance":  # estimates of one class each, which do not add up
+            found -= logsumexp(found, axis=1, keepdims=True)
+        return found
 
     def _on_threads(self, function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
         """`function` of parts of the arrays' rows."""

@@ -24,7 +24,9 @@ class Noise(Part):
     ----------
     probabilities : {"quadrature", "importance"}, default="quadrature"
         How class probabilities are computed where they have no closed form: exact to rounding, or
-        by the papers' importance sampler, to reproduce their figures.
+        by the papers' importance sampler, to reproduce their figures.  Its estimates of single
+        classes are those of `log_proba_of`; where all classes of a row are asked for, they are made
+        to add up to one.
 
     Notes
     -----
