@@ -9,6 +9,7 @@ import pytest
 import bigcat.noise
 from bigcat.compile import kernel
 from bigcat.noise import CustomNoise, Gaussian, Gumbel, Logistic, Noise, resolve
+from bigcat.probabilities import log_probabilities
 from bigcat.verbs import log_cdf_with_grad
 
 POINTS = np.array([-6.3, -2.2, -0.9, -0.05, 0.0, 0.4, 1.7, 5.1])  # asymmetric on purpose
@@ -167,6 +168,62 @@ def test_a_wrong_derivative_is_caught(student_t):
         str(caught.value)
     )
     resolve(student_t)
+
+
+def laplace(at_zero: float) -> CustomNoise:
+    """A density with a corner at 0, where any slope between those of the sides is right."""
+    return CustomNoise(
+        "laplace",
+        lambda t: t - math.log(2.0) if t < 0.0 else math.log1p(-0.5 * math.exp(-t)),
+        lambda t: 1.0 if t < 0.0 else 1.0 / (2.0 * math.exp(t) - 1.0),
+        lambda t: -abs(t) - math.log(2.0),
+        lambda t: at_zero if t == 0.0 else (1.0 if t < 0.0 else -1.0),
+    )
+
+
+@pytest.mark.parametrize("at_zero", [-1.0, 0.0, 1.0])
+def test_a_density_may_have_a_corner(at_zero):
+    noise = resolve(laplace(at_zero))
+    # Of two classes, d apart: P(e_0 - e_1 <= d) in closed form.
+    d = np.array([-6.0, -1.3, 0.0, 0.4, 3.0])
+    tail = 0.25 * (2.0 + np.abs(d)) * np.exp(-np.abs(d))
+    found = np.exp(log_probabilities(noise, np.column_stack([d, np.zeros(5)]))[:, 0])
+    np.testing.assert_allclose(found, np.where(d > 0.0, 1.0 - tail, tail), rtol=0, atol=2e-6)
+
+
+def test_a_slope_beyond_both_sides_of_a_corner_is_caught():
+    with pytest.raises(
+        ValueError, match=r"log_pdf_grad\(0\.0\) is 1\.2, but the finite difference"
+    ):
+        resolve(laplace(1.2))
+
+
+def no_constant(t):
+    return -2.0 * math.log1p(t * t / 3.0)
+
+
+def of_another_scale(t):
+    return -0.5 * t * t - 0.5 * math.log(2.0 * math.pi)
+
+
+def of_another_scale_grad(t):
+    return -t
+
+
+@pytest.mark.parametrize(
+    ("log_pdf", "log_pdf_grad", "stated"),
+    [(no_constant, None, "0.0625"), (of_another_scale, of_another_scale_grad, "0.00443185")],
+)
+def test_a_density_of_another_distribution_is_caught(student_t, log_pdf, log_pdf_grad, stated):
+    log_cdf, log_cdf_grad, _, right_grad = student_t.functions
+    broken = CustomNoise("other", log_cdf, log_cdf_grad, log_pdf, log_pdf_grad or right_grad)
+    with pytest.raises(ValueError) as caught:
+        resolve(broken)
+    assert str(caught.value) == (
+        f"noise 'other': log_pdf gives the density {stated} at -3.0, but the derivative of the "
+        "distribution function there, by log_cdf, is 0.022972; correct one of the two functions "
+        "(a log-density needs its constant)"
+    )
 
 
 def not_finite(t):

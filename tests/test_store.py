@@ -237,19 +237,15 @@ def test_vectorizer_with_a_function_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_custom_noise_is_asked_for(tmp_path):
-    from bigcat.noise import CustomNoise, Gaussian
+def test_custom_noise_is_asked_for(tmp_path, student_t):
+    from bigcat.noise import Gaussian
 
-    def zero(t):
-        return 0.0
-
-    noise = CustomNoise("student-t", zero, zero, zero, zero)
-    path = save_model(make_model(noise=noise), tmp_path / "m")
+    path = save_model(make_model(noise=student_t), tmp_path / "m")
     with pytest.raises(ModelFileError, match=r"custom noise 'student-t'.*load_model\(path, noise="):
         load_model(path)
     with pytest.raises(ModelFileError, match="fitted with the noise 'student-t', not 'gaussian'"):
         load_model(path, noise=Gaussian())
-    assert load_model(path, noise=noise).noise is noise
+    assert load_model(path, noise=student_t).noise is student_t
 
 
 def test_a_noise_object_is_stored_by_name(tmp_path):

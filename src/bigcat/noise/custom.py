@@ -25,7 +25,9 @@ class CustomTag(NamedTuple):
 
 
 ScalarFunction = Callable[[float], float]
+# Where functions are compared, the step of finite differences, and how far off they may be.
 _PROBES = np.array([-3.0, -0.7, 0.0, 0.4, 2.5])
+_STEP, _TOLERANCE = 1e-5, 1e-4
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -90,20 +92,57 @@ class CustomNoise(Noise):
         return CustomTag(*(_compiled(function, field).address for function, field in pairs))
 
     def check(self) -> None:
-        """Raise if a function is not finite or a derivative does not belong to its function."""
-        h = 1e-5
+        """Raise if the functions are not finite or do not belong to one another."""
+        _check(self.name, *self.functions)
+
+
+@functools.cache
+def _check(name: str, *functions: ScalarFunction) -> None:
+    """Once for each noise: predictions ask again."""
+    noise = CustomNoise(name, *functions)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite does not fit
         for field in ("log_cdf", "log_pdf"):
-            function = getattr(self, field)
-            stated = getattr(self, f"{field}_grad")(_PROBES)
-            measured = (function(_PROBES + h) - function(_PROBES - h)) / (2 * h)
-            bad = ~(np.abs(stated - measured) <= 1e-4 * (1 + np.abs(measured)))
-            if bad.any():
-                i = int(np.flatnonzero(bad)[0])
-                raise ValueError(
-                    f"noise {self.name!r}: {field}_grad({_PROBES[i]}) is {stated[i]:.6g}, but the "
-                    f"finite difference of {field} there is {measured[i]:.6g}; "
-                    "correct one of the two functions"
-                )
+            _check_derivative(noise, field)
+        _check_density(noise)
+
+
+def _check_derivative(noise: CustomNoise, field: str) -> None:
+    """A derivative is its function's slope; at a corner, any between those of the two sides."""
+    function, stated = getattr(noise, field), getattr(noise, f"{field}_grad")(_PROBES)
+    here = function(_PROBES)
+    sides = (
+        (here - function(_PROBES - _STEP)) / _STEP,
+        (function(_PROBES + _STEP) - here) / _STEP,
+    )
+    measured = 0.5 * (sides[0] + sides[1])
+    slack = _TOLERANCE * (1.0 + np.abs(measured))
+    fits = (np.minimum(*sides) - slack <= stated) & (stated <= np.maximum(*sides) + slack)
+    if not fits.all():
+        i = int(np.flatnonzero(~fits)[0])
+        raise ValueError(
+            f"noise {noise.name!r}: {field}_grad({_PROBES[i]}) is {stated[i]:.6g}, but the "
+            f"finite difference of {field} there is {measured[i]:.6g}; "
+            "correct one of the two functions"
+        )
+
+
+def _check_density(noise: CustomNoise) -> None:
+    """The density is the derivative of the distribution function.
+
+    Both divided by that function, which makes one of them `log_cdf_grad`, and tails comparable.
+    """
+    stated = np.exp(noise.log_pdf(_PROBES) - noise.log_cdf(_PROBES))
+    expected = noise.log_cdf_grad(_PROBES)
+    fits = np.abs(stated - expected) <= _TOLERANCE * (1.0 + np.abs(expected))
+    if not fits.all():
+        i = int(np.flatnonzero(~fits)[0])
+        cdf = np.exp(noise.log_cdf(_PROBES[i]))
+        raise ValueError(
+            f"noise {noise.name!r}: log_pdf gives the density {stated[i] * cdf:.6g} at "
+            f"{_PROBES[i]}, but the derivative of the distribution function there, by log_cdf, is "
+            f"{expected[i] * cdf:.6g}; correct one of the two functions (a log-density needs its "
+            "constant)"
+        )
 
 
 @functools.cache
