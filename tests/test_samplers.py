@@ -6,7 +6,7 @@ seeds (each of them).
 
 import dataclasses
 from itertools import combinations, product
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from scipy import stats
 import bigcat.samplers
 import reference.samplers as twin
 from bigcat import LinearClassifier, bounds
-from bigcat.compile import kernel
+from bigcat.compile import implement, kernel
 from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
@@ -29,6 +29,7 @@ from bigcat.samplers import (
     Stratified,
     Uniform,
 )
+from bigcat.training import draws as _draws
 from bigcat.verbs import draw, step
 
 FALSE_ALARM = 1e-6
@@ -449,6 +450,79 @@ def test_learning_with_a_sampler_by_name(name, method, solver):
     for part in range(3):
         model.partial_fit(X[part * 200 : (part + 1) * 200], y[part * 200 : (part + 1) * 200])
     assert model.score(X, y) > 0.9
+
+
+# Of one's own
+
+
+class OwnTag(NamedTuple):
+    n_classes: int
+    first: int  # of the two classes that a draw gives, counted from the label on
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Neighbours(Sampler):
+    """The classes `first` and `first + 1` after the label."""
+
+    name: ClassVar[str] = "neighbours"
+    first: int = 1
+    turns: bool = True
+
+    def lower(self, problem):
+        return OwnTag(problem.n_classes if self.turns else 10**6, self.first)
+
+    def width(self, n_classes, head=None):
+        return 2
+
+
+@implement(draw, OwnTag)
+def _(sampler, rng, rows, i, label, classes, counts):
+    for c in range(2):
+        classes[c] = (label + sampler.first + c) % sampler.n_classes
+        counts[c] = 0.5 * (sampler.n_classes - 1)
+    counts[2] = counts[0]
+    return 2, 0
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (
+            Neighbours(first=0),
+            r"Neighbours drew class number \d for a row of that very class, and a row cannot learn "
+            r"from its own label as a negative; leave the label out in `draw`, as docs/",
+        ),
+        (
+            Neighbours(turns=False),
+            r"Neighbours drew class number \d, and classes are numbered from 0 to 6; correct",
+        ),
+    ],
+)
+def test_a_bad_draw_is_found_before_the_fit(sampler, message):
+    X, y = np.random.default_rng(0).normal(size=(70, 3)), np.arange(70) % 7
+    model = LinearClassifier(method="augment-reduce", sampler=sampler, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "classes_")
+
+
+def test_a_look_at_draws_is_for_samplers_from_outside_and_leaves_the_fit_alone(monkeypatch):
+    looked_at: list[Any] = []
+
+    def look(*given):
+        looked_at.append(given)
+        return -1, -1
+
+    monkeypatch.setattr(_draws, "first_bad_draw", look)
+    X, y = np.random.default_rng(0).normal(size=(70, 3)), np.arange(70) % 7
+    options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 1, "random_state": 0}
+    LinearClassifier(n_negatives=2, **options).fit(X, y)
+    assert looked_at == []
+    unseen = LinearClassifier(sampler=Neighbours(), **options).fit(X, y)
+    assert len(looked_at) == 1
+    monkeypatch.undo()
+    seen = LinearClassifier(sampler=Neighbours(), **options).fit(X, y)
+    assert (seen.coef_ == unseen.coef_).all()
 
 
 def test_co_occurrence_needs_sparse_rows():

@@ -179,6 +179,21 @@ def sample_many(sampler, rng, rows, i, label, classes, counts):
     return n
 
 
+@kernel
+def first_bad_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
+    """Draw for `some` rows: the first row and class that is its label or none of the classes.
+
+    (-1, -1) where there is no such draw.
+    """
+    for i in some:
+        n, _ = draw(sampler, rng, rows, i, labels[i], classes, counts)
+        for c in range(n):
+            k = classes[c]
+            if k == labels[i] or k < 0 or k >= n_classes:
+                return i, k
+    return -1, -1
+
+
 @device
 def always_in(head, label, classes, counts):
     """Begin a draw with the classes of the head, but the label; returns how many they are."""

@@ -14,6 +14,7 @@ from bigcat.kernels.train_rows import LOOKAHEAD
 from bigcat.linear import WeightsKind
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
+from bigcat.training.draws import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
 from bigcat.training.order import Order
 from bigcat.training.plan import can_share, make_plan
@@ -79,6 +80,7 @@ class Passes:
         n_steps = max_epochs * -(-problem.n_rows // batch_size)
         self.solver = parts.solver.lower_for(problem, n_steps)
         self.rows = [kind.rows_of_thread(problem) for _ in range(n)]
+        check_draws(parts.sampler, tag, self.rows[0], problem)
         self.scale, self.squared_norm = 1.0, self._norm()
         self.route = route_for(self.journey)(self)
         # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change bits.

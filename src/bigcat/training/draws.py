@@ -1,0 +1,60 @@
+"""A look at some draws of a sampler from outside the package, before a fit begins.
+
+Those of the package are held to their promises by tests, and are not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem
+from bigcat.samplers import Sampler
+from bigcat.samplers._base import first_bad_draw
+
+#: Draws to look at: some milliseconds, and enough for a label that comes once in 200 draws.
+N_DRAWS = 1_000
+
+
+def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None:
+    """Raise for a draw that holds the row's own label, or a class that there is not.
+
+    A label among its own negatives takes back what the row teaches, and no error follows; a class
+    that there is not is memory that belongs to others.
+
+    Parameters
+    ----------
+    tag : tuple
+        The sampler below the seam.
+    rows : as kernels walk over them
+    """
+    if type(sampler).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return
+    random_state = np.random.RandomState(0)  # not that of the fit, which stays as it is
+    some = random_state.randint(problem.n_rows, size=N_DRAWS)
+    width = sampler.width(problem.n_classes, problem.head)
+    i, k = first_bad_draw(
+        sampler.with_own_scratch(tag),
+        new_state(random_state),
+        rows,
+        problem.labels,
+        some,
+        problem.n_classes,
+        np.empty(width, np.int64),
+        np.empty(width + 1),
+    )
+    if i < 0:
+        return
+    name = type(sampler).__name__
+    if k == problem.labels[i]:
+        raise ValueError(
+            f"{name} drew class number {k} for a row of that very class, and a row cannot learn "
+            "from its own label as a negative; leave the label out in `draw`, as "
+            "docs/extending/sampler.md does"
+        )
+    raise ValueError(
+        f"{name} drew class number {k}, and classes are numbered from 0 to "
+        f"{problem.n_classes - 1}; correct `draw`"
+    )
