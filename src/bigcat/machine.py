@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -42,3 +45,43 @@ def map_on_threads(
         return [task(item) for item in items]
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
         return list(pool.map(task, items))
+
+
+class _OneBlasThread:
+    """Keeps BLAS to one thread while anybody is inside; the last one out restores what was.
+
+    The number of threads belongs to the whole process.  If each caller restored what it found, a
+    caller that came while another was inside would find one, and leave it at that for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._n_inside = threading.Lock(), 0
+        self._libraries: ThreadpoolController | None = None
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                if self._libraries is None:  # milliseconds: a search through all that is loaded
+                    self._libraries = ThreadpoolController()
+                self._let_this_thread_decide()
+                self._limits = self._libraries.limit(limits=1, user_api="blas")
+            self._n_inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                self._let_this_thread_decide()
+                self._limits.restore_original_limits()
+                self._let_this_thread_decide()  # and the next one
+
+    def _let_this_thread_decide(self) -> None:
+        """threadpoolctl 3.8 on lets one thread set numbers, and the last one out may be another."""
+        for library in getattr(self._libraries, "lib_controllers", ()):
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+
+
+#: For work on threads of our own: ``with one_blas_thread:``.
+one_blas_thread = _OneBlasThread()

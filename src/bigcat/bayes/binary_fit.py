@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse
-from threadpoolctl import threadpool_limits
 
 from bigcat.bayes import _newton, _updates
 from bigcat.bayes._design import Design
 from bigcat.bayes.covariance import ClassDiagonal, ClassFull, Covariance
 from bigcat.bayes.links import LINKS, polya_gamma
 from bigcat.bayes.priors import PriorState
+from bigcat.machine import one_blas_thread
 
 if TYPE_CHECKING:
     from bigcat.bayes.independent_binary import IndependentBinary
@@ -129,7 +129,7 @@ class BinaryFit:
 
     def run(self, report: Callable[[float, float], None] = lambda i, e: None) -> BinaryResult:
         """Iterate until the ELBO grows by less than `tol` of its size."""
-        with threadpool_limits(limits=1, user_api="blas"):  # the threads are ours
+        with one_blas_thread:  # the threads are ours
             return self._run(report)
 
     def _run(self, report: Callable[[float, float], None]) -> BinaryResult:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.special import logsumexp
-from threadpoolctl import ThreadpoolController
 
 from bigcat.bounds import Bound
 from bigcat.bounds._base import full_rows
@@ -23,7 +22,7 @@ from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_prob
 from bigcat.linear import sampled_normaliser
 from bigcat.linear.top_k import check_k
 from bigcat.linear.weights import Weights
-from bigcat.machine import available_cores, map_on_threads
+from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import log_probabilities, log_probabilities_of
@@ -36,8 +35,6 @@ TASK_SCORES = 1 << 22
 BLOCK = 1 << 22
 #: Below this many weights predictions run in float64; above it the copy would cost too much.
 DOUBLE_BELOW = 1 << 22
-
-_libraries = functools.cache(ThreadpoolController)
 
 
 class LinearModel:
@@ -201,10 +198,7 @@ class LinearModel:
         most = max(1, TASK_SCORES // (self.n_classes * group))
         size = group * min(most, max(1, X.shape[0] // (4 * n_threads * group)))
         tasks = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
-        alone: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        if not operands.sparse:  # the threads are ours
-            alone = _libraries().limit(limits=1, user_api="blas")
-        with alone:
+        with contextlib.nullcontext() if operands.sparse else one_blas_thread:  # threads are ours
             map_on_threads(task, tasks, n_threads)
 
     def _of_scores(self, scores: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 import scipy.sparse
-from threadpoolctl import threadpool_limits
 
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Parts
 from bigcat.linear import WeightsKind
+from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, Rows, is_sparse
 from bigcat.solvers import LBFGS
@@ -130,7 +131,7 @@ def run_lbfgs(
     start = np.concatenate([matrix.ravel(), intercepts]).astype(np.float64)
     # Threads cost more than they give in small products, far more where others use the cores.
     small = problem.n_rows * matrix.size < SMALL_PRODUCT
-    with threadpool_limits(limits=1 if small else None, user_api="blas"):
+    with one_blas_thread if small else contextlib.nullcontext():
         result = scipy.optimize.minimize(
             negative,
             start,

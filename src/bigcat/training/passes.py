@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bigcat.combinations import Parts
 from bigcat.kernels.train_rows import LOOKAHEAD
 from bigcat.linear import WeightsKind
+from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
 from bigcat.training.draws import check_draws
@@ -113,10 +113,8 @@ class Passes:
         return end if self.state.average is None else min(end, self.average_at)
 
     def train(self, first: int, last: int) -> float:
-        alone: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        if self.route.multiplies:  # the threads are ours
-            alone = threadpool_limits(limits=1, user_api="blas")
-        with alone:
+        # The threads are ours.
+        with one_blas_thread if self.route.multiplies else contextlib.nullcontext():
             value, self.scale = train_together(
                 self.route.train,
                 first,
