@@ -14,6 +14,7 @@ from benchmarks import (
     first_fit,
     million_classes,
     noises,
+    one_row,
     one_vs_each,
     posteriors,
     roofline,
@@ -43,6 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("ove-figure1", help="one-vs-each Figure 1: probabilities of ten values")
     commands.add_parser("step-cost", help="cost of a row against the number of classes")
     commands.add_parser("all-classes", help="exact training and prediction per 1,000 rows")
+    commands.add_parser("one-row", help="milliseconds of a prediction for one row alone")
     commands.add_parser("roofline", help="bytes a second of training, beside a plain copy")
     unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
     unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
@@ -97,6 +99,8 @@ def main() -> None:
         step_cost.step_cost()
     elif args.command == "all-classes":
         all_classes.all_classes()
+    elif args.command == "one-row":
+        one_row.one_row()
     elif args.command == "roofline":
         roofline.roofline()
     elif args.command == "unbiased-table3":

@@ -1,6 +1,7 @@
 """Bad input: a clear error before any work, and an estimator that is as it was."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -322,3 +323,26 @@ def test_a_callback_that_fails_leaves_the_estimator_as_it_was(model, solver):
 def test_divergence_leaves_the_estimator_as_it_was(model):
     model.set_params(solver="sgd", learning_rate=1e60)
     assert_refused(model, "lower learning_rate", lambda: model.fit(X, Y), FloatingPointError)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_rows_that_need_no_check_are_checked_for_what_they_hold(sparse):
+    """Arrays of the right form are not checked for their form again, which takes long."""
+    X, y = np.eye(4).repeat(3, axis=0), np.arange(12) // 3
+    form: Any = scipy.sparse.csr_array if sparse else np.asarray
+    model = LinearClassifier(random_state=0).fit(form(X), y)
+    expected = model.predict_proba(X.astype(np.float32).tolist() if not sparse else form(X).tocsc())
+    np.testing.assert_array_equal(model.predict_proba(form(X)), expected)
+    broken = X.copy()
+    broken[5, 2] = np.nan
+    with pytest.raises(ValueError, match="X holds NaN in row 5; drop or impute them"):
+        model.predict(form(broken))
+    with pytest.raises(ValueError, match="X has 3 features, but LinearClassifier is expecting 4"):
+        model.predict(form(np.ascontiguousarray(X[:, :3])))
+    with pytest.raises(ValueError, match="0 sample"):
+        model.predict(form(X[:0]))
+    if sparse:
+        twice = scipy.sparse.csr_array((np.ones(2), [1, 1], [0, 2]), shape=(1, 4))
+        np.testing.assert_array_equal(
+            model.predict_proba(twice), model.predict_proba([[0, 2, 0, 0]])
+        )

@@ -1,11 +1,13 @@
 """Predictions by kernels, on threads, against scores and NumPy."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.special import logsumexp
 
-from bigcat.linear import FullRankWeights, LinearModel
+from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, Weights
 from bigcat.linear import model as _model
 from bigcat.noise import Gaussian, Gumbel
 
@@ -142,8 +144,6 @@ def test_other_noises_are_the_same_on_threads(sparse, how):
 
 def test_no_array_of_all_scores(monkeypatch):
     """Rows and classes whose scores would not fit: only what is asked for is kept."""
-    import tracemalloc
-
     X, coef, intercept, _ = model(4000, 3000, True)
     scorer = scorer_of(coef, intercept, Gumbel(), n_threads=2)
     scorer.top_k(X[:10], 3)  # compiled
@@ -153,6 +153,33 @@ def test_no_array_of_all_scores(monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4000 * 3000 * 8 / 20
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("rank", [None, 8])
+def test_one_row_alone_costs_no_copy_of_the_weights(sparse, rank):
+    """Though scores are more precise than weights."""
+    K, M = 5_000, 200
+    rng = np.random.default_rng(0)
+    x = scipy.sparse.random_array((1, M), density=0.1, format="csr", rng=rng)
+    weights: Weights
+    if rank is None:
+        coef = rng.normal(size=(M, K) if sparse else (K, M)).astype(np.float32)
+        weights = FullRankWeights(coef.T if sparse else coef)
+    else:
+        shapes = ((100 * K, rank), (M, rank))
+        weights = LowRankWeights(*(rng.normal(size=s).astype(np.float32) for s in shapes))
+    scorer = LinearModel(weights, np.zeros(len(weights), np.float32), Gumbel())
+    assert scorer.precision is np.float64
+    row = x if sparse else x.toarray()
+    expected = weights.class_vectors.astype(float) @ weights.astype(np.float64).embed(row)[0]
+    best = scorer.top_k(row, 3)[0]  # compiled
+    tracemalloc.start()
+    assert (scorer.top_k(row, 3)[0] == best).all()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * weights.size / 2
+    assert best[0].tolist() == np.argsort(-expected, kind="stable")[:3].tolist()
 
 
 def test_not_a_number_is_no_class_out_of_range():

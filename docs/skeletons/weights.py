@@ -72,7 +72,7 @@ class GroupedWeights(Weights):
 
     def operands(self, sparse, dtype):
         groups = self.groups.astype(dtype)
-        return Operands(contiguous(self.classes, dtype), lambda x: np.asarray(x @ groups), False)
+        return Operands(contiguous(self.classes), lambda x: np.asarray(x @ groups), False)
 
     def operands_in_place(self):
         return Operands(contiguous(self.classes), self.embed, False)

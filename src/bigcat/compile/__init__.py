@@ -18,6 +18,7 @@ The rest are intrinsics: what kernels need and numba does not have.
 from bigcat.compile.decorators import device, device_in_order, kernel
 from bigcat.compile.dispatch import generic, implement
 from bigcat.compile.intrinsics import (
+    as_precise_as,
     bits_of_float,
     by_precision,
     call_address,
@@ -28,6 +29,7 @@ from bigcat.compile.intrinsics import (
 )
 
 __all__ = [
+    "as_precise_as",
     "bits_of_float",
     "by_precision",
     "call_address",

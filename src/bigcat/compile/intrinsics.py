@@ -40,6 +40,26 @@ def _overload_like(value, x):
     return lambda value, x: number(value)
 
 
+def as_precise_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """A matrix in the precision of `other`: itself where it has that."""
+    return array.astype(other.dtype, copy=False)
+
+
+@overload(as_precise_as, jit_options={"forceinline": True, **OPTIONS})
+def _overload_as_precise_as(array, other):
+    if array.dtype == other.dtype:
+        return lambda array, other: array
+
+    def copied(array, other):
+        copy = np.empty(array.shape, other.dtype)
+        for i in range(array.shape[0]):
+            for j in range(array.shape[1]):
+                copy[i, j] = array[i, j]
+        return copy
+
+    return copied
+
+
 _SCALAR_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
 
 

@@ -37,9 +37,21 @@ def check_rows(X: Any, estimator: Any) -> Any:
 def check_for_prediction(estimator: Any, X: Any) -> Any:
     """`check_rows` for a fitted estimator, with the features that it knows."""
     check_is_fitted(estimator)
+    if _is_ready(X, estimator):
+        return _canonical(X)
     checked = check_rows(X, estimator)
     validate_data(estimator, X, skip_check_array=True, reset=False)
     return checked
+
+
+def _is_ready(X: Any, estimator: Any) -> bool:
+    """Would the checks find nothing to do?  They take longer than a small model's prediction."""
+    dense = type(X) is np.ndarray and X.flags.c_contiguous
+    if not dense and not (scipy.sparse.issparse(X) and X.format == "csr"):
+        return False
+    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != estimator.n_features_in_:
+        return False
+    return X.dtype in _X_OPTIONS["dtype"] and not hasattr(estimator, "feature_names_in_")
 
 
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:

@@ -1,7 +1,8 @@
 """Predictions of the softmax: scores, normalisers and the best classes, without an (n, K) array.
 
 A group of rows and a block of classes at a time.  Sparse rows are groups of their own; dense rows
-are multiplied in groups of a size that makes products of matrices fast.
+are multiplied in groups of a size that makes products of matrices fast.  Everything is in the
+precision of the intercepts; weights may be less precise, so that no copy of all of them is needed.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def best_classes(rows, weights, intercepts, want_log, classes, values):
     """Fill (n, k) `classes` and `values`, best first: scores or, if wanted, log-probabilities."""
     n_rows, n_classes = row_count(rows), intercepts.shape[0]
     group, width = block_shape(rows, n_classes, weights.size // n_classes)
-    buffer = np.empty(group * width, weights.dtype)
+    buffer = np.empty(group * width, intercepts.dtype)
     highs, totals = np.empty(group), np.empty(group)
     for r in range(n_rows):  # empty places, worse than every class
         fill(classes[r], n_classes)
@@ -127,7 +128,7 @@ def log_probs_of_labels(rows, weights, intercepts, labels, out):
     """Log-probability of one class a row, accurate however near to 0 it is."""
     n_rows, n_classes = row_count(rows), intercepts.shape[0]
     group, width = block_shape(rows, n_classes, weights.size // n_classes)
-    buffer = np.empty(group * width, weights.dtype)
+    buffer = np.empty(group * width, intercepts.dtype)
     highs, totals, label_scores = np.empty(group), np.empty(group), np.empty(group)
     for first in range(0, n_rows, group):
         n = min(group, n_rows - first)
@@ -153,7 +154,7 @@ def log_probs(rows, weights, intercepts, out):
     """Log-probabilities of all classes, a row each."""
     n_rows, n_classes = row_count(rows), intercepts.shape[0]
     group, width = block_shape(rows, n_classes, weights.size // n_classes)
-    buffer = np.empty(group * width, weights.dtype)
+    buffer = np.empty(group * width, intercepts.dtype)
     highs, totals = np.empty(group), np.empty(group)
     for first in range(0, n_rows, group):
         n = min(group, n_rows - first)
@@ -169,8 +170,8 @@ def log_probs(rows, weights, intercepts, out):
                 highs[r], totals[r] = join(highs[r], totals[r], high, total)
         for r in range(n):
             # The highest is taken off first, as the rest is then small and keeps its digits.
-            high = weights.dtype.type(highs[r])
-            log_total = weights.dtype.type(math.log(totals[r]))
+            high = intercepts.dtype.type(highs[r])
+            log_total = intercepts.dtype.type(math.log(totals[r]))
             row = out[first + r]
             for k in range(n_classes):
                 row[k] = (row[k] - high) - log_total

@@ -61,7 +61,7 @@ class FullRankWeights(Weights):
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
         # No copy of weights that lie as the kernels want them: those of training on such rows.
         weights = self.coef.T if sparse else self.coef
-        return Operands(contiguous(weights, dtype), lambda x: x, sparse)
+        return Operands(contiguous(weights), lambda x: x, sparse)
 
     def operands_in_place(self) -> Operands:
         if self.coef.flags.f_contiguous and not self.coef.flags.c_contiguous:

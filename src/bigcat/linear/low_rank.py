@@ -6,12 +6,14 @@ In training both are one array, the vectors of the classes and then those of the
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import DTypeLike
 
 from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
@@ -64,9 +66,15 @@ class LowRankWeights(Weights):
         return np.asarray(X @ self.features)
 
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
-        embedding = self.features.astype(dtype, copy=False)
-        classes = contiguous(self.classes, dtype)
-        return Operands(classes, lambda x: np.asarray(x @ embedding), False)
+        all_features = functools.cache(lambda: self.features.astype(dtype, copy=False))
+
+        def embed(X: Any) -> np.ndarray:
+            if not sparse or X.nnz >= len(self.features):
+                return np.asarray(X @ all_features())
+            present, X = _present_columns(X)
+            return np.asarray(X @ self.features[present].astype(dtype, copy=False))
+
+        return Operands(contiguous(self.classes), embed, False)
 
     def operands_in_place(self) -> Operands:
         return Operands(contiguous(self.classes), self.embed, False)
@@ -94,6 +102,13 @@ class LowRankWeights(Weights):
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         gather_majors(self.classes, places)
         return self
+
+
+def _present_columns(X: Any) -> tuple[np.ndarray, Any]:
+    """Columns with non-zeros, and a CSR matrix of these alone."""
+    present, places = np.unique(X.indices, return_inverse=True)
+    shape = (X.shape[0], len(present))
+    return present, scipy.sparse.csr_array((X.data, places, X.indptr), shape=shape)
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,14 @@ from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.rows import as_rows, read_only
+from bigcat.rows.blocks import FEW_ROWS
 
 #: Scores below which more than one thread is not worth it, and the most that a task holds.
 FEW_SCORES = 1 << 17
 TASK_SCORES = 1 << 22
 #: Scores held at a time where they are not a kernel's business.
 BLOCK = 1 << 22
-#: Below this many weights predictions run in float64; above it the copy would cost too much.
+#: Below this many weights predictions run in float64; above it that would cost too much.
 DOUBLE_BELOW = 1 << 22
 
 
@@ -185,10 +186,10 @@ class LinearModel:
         """Call ``call(rows as a slice, rows, weights, intercepts)`` for all rows, on threads."""
         dtype = self.precision
         operands = self.weights.operands(scipy.sparse.issparse(X), dtype)
-        intercepts = read_only(self.intercept.astype(dtype))
+        intercepts = read_only(self.intercept.astype(dtype, copy=False))
 
         def task(rows: slice) -> None:
-            x = operands.as_rows(X[rows])
+            x = operands.as_rows(X if len(tasks) == 1 else X[rows])
             call(rows, as_rows(x, dtype), operands.weights, intercepts)
 
         few = X.shape[0] * self.n_classes < FEW_SCORES
@@ -198,7 +199,9 @@ class LinearModel:
         most = max(1, TASK_SCORES // (self.n_classes * group))
         size = group * min(most, max(1, X.shape[0] // (4 * n_threads * group)))
         tasks = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
-        with contextlib.nullcontext() if operands.sparse else one_blas_thread:  # threads are ours
+        # The threads are ours; few rows are multiplied without BLAS.
+        alone = operands.sparse or X.shape[0] < FEW_ROWS
+        with contextlib.nullcontext() if alone else one_blas_thread:
             map_on_threads(task, tasks, n_threads)
 
     def _of_scores(self, scores: np.ndarray) -> np.ndarray:

@@ -23,7 +23,9 @@ from bigcat.solvers import Solver
 class Operands(NamedTuple):
     """What prediction kernels take."""
 
-    weights: np.ndarray  # read-only: class-major for dense rows, feature-major for sparse ones
+    # Read-only: class-major for dense rows, feature-major for sparse ones.  In any precision: what
+    # is less precise than the rows costs no copy.
+    weights: np.ndarray
     as_rows: Callable[[Any], Any]  # some rows of X in the form that goes with them
     sparse: bool  # are those sparse?
 
@@ -64,7 +66,7 @@ class Weights(ABC):
 
     @abstractmethod
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
-        """For kernels that visit all classes of rows of that form, in that precision."""
+        """For kernels that visit all classes of rows of that form; rows in that precision."""
 
     @abstractmethod
     def operands_in_place(self) -> Operands:

@@ -1,10 +1,17 @@
-"""Scores of a group of rows for a block of classes."""
+"""Scores of a group of rows for a block of classes.
 
-from bigcat.compile import device, implement
+In the precision of `out`, which may be higher than that of the weights.
+"""
+
+from bigcat.compile import as_precise_as, device, implement, like
 from bigcat.compile.blas import product
 from bigcat.numerics.softmax import copy_from
 from bigcat.rows.forms import DenseRows, SparseRows
 from bigcat.verbs import score_block
+
+#: Dense rows below which each is multiplied by itself: a product of matrices would first put the
+#: weights into another order.
+FEW_ROWS = 8
 
 
 @device
@@ -31,7 +38,7 @@ def add_features(rows, first, last, weights, scale, start, out):
 
 @implement(score_block, SparseRows)
 def _(rows, first, weights, intercepts, start, out):
-    one = weights.dtype.type(1.0)
+    one = intercepts.dtype.type(1.0)
     for r in range(out.shape[0]):
         i = first + r
         copy_from(intercepts, start, out[r])
@@ -41,7 +48,22 @@ def _(rows, first, weights, intercepts, start, out):
 @implement(score_block, DenseRows)
 def _(rows, first, weights, intercepts, start, out):
     n_rows, n = out.shape
-    product(rows.values[first : first + n_rows], False, weights[start : start + n], True, out)
+    if n_rows < FEW_ROWS:
+        for r in range(n_rows):
+            x = rows.values[first + r]
+            for k in range(n):
+                out[r, k] = intercepts[start + k] + _inner_product(x, weights[start + k])
+        return
+    block = as_precise_as(weights[start : start + n], out)
+    product(rows.values[first : first + n_rows], False, block, True, out)
     for r in range(n_rows):
         for k in range(n):
             out[r, k] += intercepts[start + k]
+
+
+@device
+def _inner_product(x, w):
+    total = like(0.0, x)
+    for j in range(x.shape[0]):
+        total += x[j] * w[j]
+    return total
