@@ -27,11 +27,14 @@ def augment_reduce(**options: Any) -> BayesianClassifier:
     return _classifier(AugmentReducePosterior, {"random_state": 0, **options})
 
 
-def four_classes(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of three features, and labels that are words."""
+def four_classes(n_rows: int, new: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of three features, and words as labels; `new` ones are as many others, alike."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n_rows, 3))
-    scores = X @ rng.standard_normal((3, 4)) + [0.0, 0.5, 1.0, 0.2]
+    X, weights = rng.standard_normal((n_rows, 3)), rng.standard_normal((3, 4))
+    if new:
+        rng = np.random.default_rng(1)
+        X = rng.standard_normal((n_rows, 3))
+    scores = X @ weights + [0.0, 0.5, 1.0, 0.2]
     y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
     return X, np.array(["ant", "bee", "cat", "dog"])[y]
 

@@ -15,6 +15,7 @@ from bigcat.rows import Sizes
 from bigcat.samplers import Shared, Uniform
 from bigcat.solvers import AdaGrad
 from bigcat.training import fit as _fit
+from bigcat.training import run as _run
 
 
 def rows(n, n_classes, n_features=40, seed=0, sparse=True):
@@ -210,8 +211,9 @@ def test_a_fit_of_low_rank_tells_what_it_does():
     assert told["max_epochs"] == 11  # 200 batches of 128
     assert model.n_iter_ == 22  # without some rows, and again with all of them
     assert np.isnan(model.history_["validation_log_likelihood"]).all()  # all rows are fitted
-    baseline = np.log(np.bincount(y) / len(y))[y].mean()
-    assert model.log_proba_of(X, y).mean() > baseline + 0.3
+    X_new, y_new = rows(2_400, 30, seed=1, sparse=False)
+    baseline = np.log(np.bincount(y) / len(y))[y_new].mean()
+    assert model.log_proba_of(X_new, y_new).mean() > baseline + 0.3
     again = LinearClassifier(rank=4, random_state=0).fit(X, y)
     assert np.array_equal(again.embedding_, model.embedding_)
 
@@ -305,8 +307,9 @@ def test_many_classes_come_back_in_the_order_of_their_labels():
         random_state=0,
     ).fit(X, names[y])
     assert model.classes_.tolist() == names.tolist()
-    baseline = np.log(np.bincount(y) / len(y))[y].mean()
-    assert model.log_proba_of(X, names[y]).mean() > baseline + 3.0
+    X_new, y_new = rows(12_000, 2_500, n_features=60, seed=1)
+    baseline = np.log(np.bincount(y) / len(y))[y_new].mean()
+    assert model.log_proba_of(X_new, names[y_new]).mean() > baseline + 3.0
     again = LinearClassifier(method="exact", solver="damped", max_epochs=2, random_state=0)
     again.fit(X, names[y], X_val=X[:500], y_val=names[y[:500]])
     np.testing.assert_allclose(
@@ -340,6 +343,22 @@ def test_exact_classes_keep_their_labels_when_classes_are_reordered():
     assert sorted(model.exact_classes_.tolist()) == [7, 2_400]
 
 
+def test_the_last_fit_is_of_all_rows(monkeypatch):
+    """Epochs are chosen by rows that are held out; then these are fitted too."""
+    seen = []
+    fit = _run.Task.fit
+
+    def spied(task, *given):
+        seen.append(task.data.n_rows)
+        return fit(task, *given)
+
+    monkeypatch.setattr(_run.Task, "fit", spied)
+    X, y = rows(3000, 20)
+    model = LinearClassifier(rank=None, random_state=0).fit(X, y)
+    assert "then run on all rows" in told_by(model)["reason"]
+    assert seen == [2_850, 3_000]  # a twentieth is held out
+
+
 def test_a_second_fit_from_the_first_ones_weights():
     X, y = rows(3000, 20)
     model = LinearClassifier(random_state=0, warm_start=True).fit(X, y)
@@ -354,8 +373,9 @@ def test_rows_that_come_in_parts(n_classes):
     for _ in range(3):
         for part in np.array_split(np.arange(len(y)), 3):
             model.partial_fit(X[part], y[part], classes=np.arange(n_classes))
-    baseline = np.log(np.bincount(y) / len(y))[y].mean()
-    assert model.log_proba_of(X[:2000], y[:2000]).mean() > baseline + 0.5
+    X_new, y_new = rows(7_000, n_classes, n_features=72, seed=1)
+    baseline = np.log(np.bincount(y) / len(y))[y_new].mean()
+    assert model.log_proba_of(X_new, y_new).mean() > baseline + 0.5
     assert told_by(model)["reason"] == "rows come in parts"
 
 

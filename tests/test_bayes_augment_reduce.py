@@ -43,8 +43,7 @@ def model(request, data):
     return augment_reduce(noise=request.param).fit(*data)
 
 
-def test_attributes(model, data):
-    X, y = data
+def test_attributes(model):
     q = model.posterior_
     assert model.classes_.tolist() == ["ant", "bee", "cat", "dog"]
     assert q.mean.shape == q.scale.shape == q.covariance.shape == (4, 4)
@@ -57,7 +56,7 @@ def test_attributes(model, data):
     assert model.history_["elbo"][-1] > model.history_["elbo"][0]
     assert not hasattr(model, "averaging_weight_")
     assert not hasattr(model, "partial_fit")
-    assert model.score(X, y) > 0.5
+    assert model.score(*four_classes(400, new=True)) > 0.5
 
 
 @pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
@@ -180,9 +179,9 @@ def test_close_to_the_ridge(data, noise):
 
 def test_iris():
     X, y = load_iris(return_X_y=True)
-    m = augment_reduce().fit(X, y)
-    assert m.score(X, y) > 0.95
-    assert m.log_proba_of(X, y).mean() > -0.25
+    m = augment_reduce().fit(X[::2], y[::2])
+    assert m.score(X[1::2], y[1::2]) > 0.9
+    assert m.log_proba_of(X[1::2], y[1::2]).mean() > -0.35
     low, high = m.posterior_.predict_interval(X)
     assert (m.predict_proba(X, posterior="averaged") <= high).mean() > 0.95
     assert (high - low).max() > 0.1
@@ -220,8 +219,8 @@ def test_two_classes(data):
     X = data[0]
     y = np.where(X @ [1.0, -2.0, 0.5] > 0.3, "yes", "no")
     for noise in NOISES:
-        m = augment_reduce(noise=noise).fit(X, y)
-        assert m.score(X, y) > 0.95
+        m = augment_reduce(noise=noise).fit(X[:300], y[:300])
+        assert m.score(X[300:], y[300:]) > 0.95
         assert m.predict_proba(X).shape == (400, 2)
         np.testing.assert_allclose(m.predict_proba(X, posterior="averaged").sum(axis=1), 1.0)
 

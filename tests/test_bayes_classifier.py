@@ -22,6 +22,7 @@ from bigcat.bayes import (
     IndependentBinary,
     resolve_method,
 )
+from bigcat.bayes.links import LINKS
 from bigcat.training import memory as _memory
 from tests.bayesian import (
     binary,
@@ -77,8 +78,7 @@ def model(request, data):
     return binary(request.param, random_state=0).fit(*data)
 
 
-def test_attributes(model, data):
-    X, y = data
+def test_attributes(model):
     assert model.classes_.tolist() == ["ant", "bee", "cat", "dog"]
     assert model.coef_.shape == (4, 3)
     assert model.intercept_.shape == (4,)
@@ -89,7 +89,7 @@ def test_attributes(model, data):
     assert model.n_iter_ == len(model.history_)
     assert list(model.history_[0]) == ["iteration", "seconds", "elbo"]
     assert 0.0 <= model.averaging_weight_ <= 1.0
-    assert model.score(X, y) > 0.5
+    assert model.score(*four_classes(150, new=True)) > 0.5
 
 
 @pytest.mark.parametrize("posterior", ["plug-in", "averaged"])
@@ -135,6 +135,17 @@ def test_averaging_weight_is_the_twins(link):
     found = np.log(m.averaging_weight_) - np.log1p(-m.averaging_weight_)
     # Ten standard errors of the mean of four.
     assert abs(found - logit.mean()) < 10 * max(logit.std(ddof=1) / 2, 0.01)
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_averages_over_wide_scores(link):
+    """MacKay's formula for the logit is right to 0.02, with pi/8; the probit's is exact."""
+    cdf, tolerance = (ndtr, 1e-6) if link == "probit" else (expit, 0.02)
+    mean, variance = np.array([0.5, 2.0, -3.0]), np.array([4.0, 4.0, 9.0])
+    z, weight = np.polynomial.hermite_e.hermegauss(200)
+    expected = cdf(mean + np.sqrt(variance) * z[:, None]).T @ (weight / weight.sum())
+    found = cdf(LINKS[link].averaged(mean, variance))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
 
 
 def test_averaged_margin_is_the_expectation(model, data):

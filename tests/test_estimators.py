@@ -420,6 +420,18 @@ def test_partial_fit_remembers_across_layouts(data, n_features):
     np.testing.assert_allclose(mixed.coef_, dense.coef_, rtol=1e-4, atol=1e-6)
 
 
+def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch):
+    """By frequency, from so many classes on; here the frequent ones come last."""
+    monkeypatch.setattr("bigcat.training.run.MANY_CLASSES", N_CLASSES)
+    X, y = data[0], N_CLASSES - 1 - data[1]
+    options: dict[str, Any] = {"method": "augment-reduce", "n_negatives": 2, "random_state": 0}
+    model = LinearClassifier(max_epochs=3, warm_start=True, **options).fit(X, y)
+    coef, intercept = model.coef_.copy(), model.intercept_.copy()
+    model.set_params(learning_rate=1e-9, max_epochs=1).fit(X, y)
+    np.testing.assert_allclose(model.coef_, coef, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, intercept, atol=1e-5)
+
+
 def test_warm_start(data):
     X, y = data
     model = LinearClassifier(max_epochs=3, warm_start=True, random_state=0).fit(X, y)

@@ -71,9 +71,9 @@ def test_grouped_weights_of_sparse_rows_are_those_of_dense_ones(weights, digits)
 
 def test_grouped_weights_predict_and_are_stored(weights, digits, tmp_path):
     X, y = digits
-    model = weights.fit(X, y, weights.Grouped(16), **CASES["L-BFGS"])
+    model = weights.fit(X[::2], y[::2], weights.Grouped(16), **CASES["L-BFGS"])
     assert isinstance(model.linear_model().weights, weights.GroupedWeights)
-    assert model.score(X, y) > 0.8
+    assert model.score(X[1::2], y[1::2]) > 0.8
     classes, logs = model.predict_top_k(scipy.sparse.csr_matrix(X[:50]), k=3)
     assert (classes[:, 0] == model.predict(X[:50])).all()
     np.testing.assert_allclose(logs[:, 0], model.predict_log_proba(X[:50]).max(axis=1), rtol=1e-5)

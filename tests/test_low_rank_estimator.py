@@ -98,6 +98,17 @@ def test_the_ridge_is_on_both_factors(data):
     )
 
 
+def test_batches_reach_the_optimum_of_the_ridge(data):
+    X, y = data
+    X_new, _ = rows(200, seed=1)
+    best, free = (whole(rank=N_CLASSES, l2=l2, tol=1e-6).fit(X, y) for l2 in (30.0, 0.0))
+    solver = AdaGrad(0.2, schedule="linear")
+    model = low_rank(rank=N_CLASSES, l2=30.0, solver=solver, max_epochs=60, tol=None).fit(X, y)
+    expected = best.predict_proba(X_new)
+    np.testing.assert_allclose(model.predict_proba(X_new), expected, atol=0.02)
+    assert np.abs(free.predict_proba(X_new) - expected).max() > 0.2
+
+
 # What is fitted
 
 
@@ -239,6 +250,18 @@ def test_early_stopping_keeps_the_best_epochs_vectors(data, solver):
 # From where a fit goes on
 
 
+def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch):
+    """By frequency, from so many classes on; here the frequent ones come last."""
+    monkeypatch.setattr("bigcat.training.run.MANY_CLASSES", N_CLASSES)
+    X, y = data
+    y = np.sort(np.sqrt(np.arange(len(y)) / len(y)) * N_CLASSES).astype(int)
+    model = low_rank(warm_start=True).fit(X, y)
+    before = factors(model)
+    model.set_params(solver=AdaGrad(1e-9), max_epochs=1).fit(X, y)
+    for name, value in zip(FACTORS, before):
+        np.testing.assert_allclose(getattr(model, name), value, atol=1e-5)
+
+
 def test_warm_start_goes_on_from_the_vectors(data):
     X, y = data
     model = low_rank(warm_start=True, max_epochs=20).fit(X, y)
@@ -336,7 +359,7 @@ def test_the_bound_is_a_bound_for_every_method_and_noise(data, deterministic_bou
     bound, noise = deterministic_bound_case.bound, deterministic_bound_case.pair.noise
     X, y = data[0][:60], data[1][:60]
     model = LinearClassifier(rank=2).fit(*data)  # vectors, which any of them might have found
-    model.set_params(method=bound.name, noise=noise, solver="adagrad")
+    model.set_params(noise=noise).bound_ = bound
     gap = model.log_proba_of(X, y) - model.lower_bound(X, y)
     assert (gap > -1e-6).all()
     tight = bound.name == "exact" or (
@@ -351,8 +374,9 @@ def test_other_noises_learn_with_a_rank(data, noise):
     X, y = data
     model = whole(noise=noise, rank=2, method="augment-reduce", solver="lbfgs", max_epochs=60)
     model.fit(X, y)
-    baseline = np.log(np.bincount(y) / len(y))[y].mean()
-    assert model.log_proba_of(X, y).mean() > baseline + 0.1
+    X_new, y_new = rows(300, seed=1)
+    baseline = np.log(np.bincount(y) / len(y))[y_new].mean()
+    assert model.log_proba_of(X_new, y_new).mean() > baseline + 0.1
     assert model.history_[-1]["bound"] <= model.log_proba_of(X, y).mean() + 1e-4
 
 
