@@ -477,4 +477,5 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("words", commands())
 def test_commands_of_the_documentation_exist(words):
-    make_parser().parse_args(shlex.split(words))
+    found = make_parser().parse_args(shlex.split(words))  # ends the process for one that is not
+    assert (found.command or "") == words.partition(" ")[0]

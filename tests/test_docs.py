@@ -51,9 +51,14 @@ def test_links_to_files_work(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_python_blocks_are_python(page):
+    faults = []
     for block in blocks(page, "python"):
         body = block if "# FILL" not in block else "def gap():\n" + indented(block, "    ")
-        compile(body, name_of(page), "exec")
+        try:
+            compile(body, name_of(page), "exec")
+        except SyntaxError as error:
+            faults.append(f"{error}: {error.text}")
+    assert faults == []
 
 
 def test_index_lists_every_page():
@@ -127,7 +132,8 @@ def test_contributing_commands_run(block, tmp_path):
 
 def test_conventions_hold():
     (block,) = blocks(DOCS / "conventions.md", "python")
-    exec(compile(block, "docs/conventions.md", "exec"), {})
+    exec(compile(block, "docs/conventions.md", "exec"), {})  # its own assertions
+    assert block.count("\nassert ") > 10
 
 
 def test_bayesian_page_runs(capsys):
