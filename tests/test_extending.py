@@ -83,8 +83,22 @@ def test_grouped_weights_predict_and_are_stored(weights, digits, tmp_path):
     assert index.recall(X[:200], k=1)["recall"] > 0.9
 
 
+def test_more_fits_keep_the_kind_of_the_weights(weights, digits):
+    """Not only their rank, which two kinds may have in common."""
+    X, y = digits
+    options = CASES["rows"] | {"max_epochs": 2, "random_state": 0}
+    model = weights.fit(X[::2], y[::2], weights.Grouped(16), **options)
+    first = model.log_proba_of(X[1::2], y[1::2]).mean()
+    model.n_iter_ = 2
+    model.partial_fit(X[::2], y[::2])
+    assert isinstance(model.linear_model().weights, weights.GroupedWeights)
+    model.set_params(warm_start=True).fit(X[::2], y[::2])
+    assert isinstance(model.linear_model().weights, weights.GroupedWeights)
+    assert model.log_proba_of(X[1::2], y[1::2]).mean() > first
+
+
 def test_grouped_weights_refuse_steps_that_need_the_rows_of_the_problem(weights, digits):
-    with pytest.raises(ValueError, match="does not go with solver='implicit'"):
+    with pytest.raises(ValueError, match=r"solver='implicit', .* solved for the rows as they are"):
         weights.fit(*digits, weights.Grouped(16), method="implicit")
 
 

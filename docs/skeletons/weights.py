@@ -7,7 +7,7 @@ v G', (n_classes, n_features), of which only v is learnt.  The columns of G have
 no row gets longer.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -111,7 +111,8 @@ class Grouped(WeightsKind):
 
     n_groups: int = 16
     scales_rows: ClassVar[bool] = False
-    linear_scores: ClassVar[bool] = False  # not in the rows that the problem holds
+    linear_scores: ClassVar[bool] = True
+    sees_problem_rows: ClassVar[bool] = False  # but those of z
     has_vectors: ClassVar[bool] = False
 
     @property
@@ -192,9 +193,8 @@ def fit(X, y, kind, **parameters):
     """A fitted `LinearClassifier` with weights of that kind; `X` is float32 or float64."""
     model = LinearClassifier(**parameters)
     classes, labels = classes_of(np.asarray(y))
-    wanted = Parameters.of(model.get_params(deep=False))
-    recipe = replace(recipe_for(wanted, Sizes.of(X, len(classes))), kind=kind)
-    kind.check_solver(recipe.parts.solver)
+    wanted = Parameters.of(model.get_params(deep=False)).keeping(kind)
+    recipe = recipe_for(wanted, Sizes.of(X, len(classes)))
     sample = Sample(X, labels, np.ones(len(labels)))
     outcome = train(recipe, sample, classes, np.random.RandomState(0))
     model.restore(outcome.weights, outcome.intercept, classes, outcome.history)

@@ -6,7 +6,6 @@ from typing import Any
 
 from bigcat.auto.parameters import Parameters
 from bigcat.combinations import Method, Parts, resolve
-from bigcat.linear import kind_of_rank
 from bigcat.training.recipe import Recipe
 from bigcat.training.stopping import NoGain
 
@@ -63,11 +62,10 @@ def named_recipe(
     method = method or parameters.method
     assert method is not None
     parts = parts_of(parameters, method, **instead)
-    kind = kind_of_rank(None if parameters.rank == "auto" else parameters.rank)
-    kind.check_solver(parts.solver)
+    parameters.kind.check_solver(parts.solver)
     return Recipe(
         parts,
-        kind=kind,
+        kind=parameters.kind,
         batch_size=parts.solver.batch_size(parameters.batch_size),
         max_epochs=int(setting(parameters, "max_epochs")),
         l2=ridge(parameters),

@@ -11,7 +11,7 @@ import numpy as np
 
 from bigcat import noise as noises
 from bigcat.combinations import Method, resolve_method
-from bigcat.linear import WeightsKind
+from bigcat.linear import WeightsKind, kind_of_rank
 from bigcat.machine import available_cores
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
@@ -48,6 +48,8 @@ class Parameters:
     n_threads: int
     solver: str | Solver
     sampler: str | Sampler
+    #: Of the weights that a fit starts from, if there are any.
+    kept_kind: WeightsKind | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Parameters:
@@ -81,7 +83,7 @@ class Parameters:
                 f"in the object, {type(sampler).__name__}(n_negatives={n_negatives!r})"
             )
         method = values["method"]
-        own = {name: values[name] for name in cls.__dataclass_fields__}
+        own = {name: values[name] for name in cls.__dataclass_fields__ if name != "kept_kind"}
         return cls(
             **own
             | {
@@ -98,7 +100,7 @@ class Parameters:
         return not _is_auto(getattr(self, name))
 
     def keeping(self, kind: WeightsKind | None) -> Parameters:
-        """With the rank of the weights that a fit starts from, if there are any."""
+        """With the kind of the weights that a fit starts from, if there are any."""
         if kind is None:
             return self
         if self.rank not in ("auto", kind.rank):
@@ -106,7 +108,12 @@ class Parameters:
                 f"rank={self.rank} differs from that of the weights to start from, {kind.rank}; "
                 f"set rank={kind.rank} or begin anew"
             )
-        return replace(self, rank=kind.rank)
+        return replace(self, rank=kind.rank, kept_kind=kind)
+
+    @property
+    def kind(self) -> WeightsKind:
+        """Of the weights: that of those to start from, or what `rank` stands for."""
+        return self.kept_kind or kind_of_rank(None if self.rank == "auto" else self.rank)
 
 
 def _is_auto(value: object) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from bigcat.auto.named import common, named_recipe, parts_of, ridge, setting
 from bigcat.auto.parameters import Parameters
 from bigcat.combinations import Parts
-from bigcat.linear import LowRank, kind_of_rank
+from bigcat.linear import LowRank
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.samplers import Sampler, Shared
@@ -182,7 +182,7 @@ def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:
     solver = parameters.solver if parameters.given("solver") else "lbfgs"
     recipe = Recipe(
         parts_of(parameters, "exact", solver=solver),
-        kind=kind_of_rank(None if parameters.rank == "auto" else parameters.rank),
+        kind=parameters.kind,
         batch_size=sizes.n_rows,
         max_epochs=int(setting(parameters, "max_epochs", auto=WHOLE.max_epochs)),
         l2=ridge(parameters, auto=WHOLE.l2),
@@ -313,6 +313,7 @@ def _damped(
     auto_epochs = FULL.most_epochs if stops else passes
     recipe = Recipe(
         parts,
+        kind=parameters.kind,
         batch_size=solver.batch_size(parameters.batch_size),
         max_epochs=int(setting(parameters, "max_epochs", auto=auto_epochs)),
         l2=ridge(parameters),

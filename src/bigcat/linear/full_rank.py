@@ -104,6 +104,7 @@ class FullRank(WeightsKind):
 
     scales_rows: ClassVar[bool] = False
     linear_scores: ClassVar[bool] = True
+    sees_problem_rows: ClassVar[bool] = True
     has_vectors: ClassVar[bool] = False
 
     @property

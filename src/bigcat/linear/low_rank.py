@@ -118,6 +118,7 @@ class LowRank(WeightsKind):
     width: int
     scales_rows: ClassVar[bool] = True
     linear_scores: ClassVar[bool] = False
+    sees_problem_rows: ClassVar[bool] = False
     has_vectors: ClassVar[bool] = True
 
     @property

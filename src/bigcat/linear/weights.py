@@ -124,8 +124,10 @@ class WeightsKind(ABC):
 
     #: Are rows scaled to a mean length of 1 before they are scored?
     scales_rows: ClassVar[bool]
-    #: Are scores linear in the weights?
+    #: Are scores linear in the trained array?
     linear_scores: ClassVar[bool]
+    #: Do kernels see the problem's own rows, not another form of them?
+    sees_problem_rows: ClassVar[bool]
     #: Do classes and features have vectors, which may be moved as a whole?
     has_vectors: ClassVar[bool]
 
@@ -210,10 +212,13 @@ class WeightsKind(ABC):
                 f"{solver!r} moves vectors of classes and features, which a full rank does not "
                 "have; set rank, or take per='coordinate'"
             )
-        if solver.needs_linear_scores and not self.linear_scores:
+        if solver.needs_linear_scores and not (self.linear_scores and self.sees_problem_rows):
+            what = "the rows as they are given"
+            if not self.linear_scores:
+                what = "scores that are linear in the weights"
             raise ValueError(
                 f"rank={self.rank} does not go with solver={solver.name!r}, whose steps are solved "
-                "for scores that are linear in the weights; take solver='adagrad' or rank=None"
+                f"for {what}; take solver='adagrad' or rank=None"
             )
 
 

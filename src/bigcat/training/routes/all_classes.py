@@ -20,6 +20,7 @@ class AllClasses(Route):
         parts = journey.parts
         return (
             journey.kind.linear_scores
+            and journey.kind.sees_problem_rows
             and parts.noise.softmax
             and parts.bound.is_likelihood
             and parts.sampler.all_classes
