@@ -11,6 +11,7 @@ from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, weighted
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.training import run
 from bigcat.training.blend import find_factors
+from bigcat.training.fit import Fit
 from bigcat.training.sample import Sample
 
 N_CLASSES, N_FEATURES = 6, 4
@@ -128,7 +129,9 @@ def test_scores_that_are_too_sure_are_taken_back():
     test = slice(3_000, None)
     model = LinearClassifier(rank=16, learning_rate=0.5, max_epochs=40, random_state=0)
     model.fit(X[:3_000], y[:3_000])
-    (member,) = model.history_.choice["blend"]["members"]
+    choice = model.history_.choice
+    assert choice is not None
+    (member,) = choice["blend"]["members"]
     assert 0.0 < member["factor"] < 0.9
     found = model.log_proba_of(X[test], y[test]).mean()
     unblended = LinearClassifier(
@@ -146,7 +149,7 @@ def test_all_rows_are_in_the_final_fit(few_rows, last, monkeypatch):
     X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
     fitted = []
 
-    class Spied(run.Fit):
+    class Spied(Fit):
         def __init__(self, recipe, problem, *args):
             fitted.append(problem.n_rows)
             super().__init__(recipe, problem, *args)

@@ -93,6 +93,9 @@ class LowRankDefaults:
     rates: Rates = Rates(all_classes=0.05, drawn=0.065)
     light_tailed_rates: Rates = Rates(all_classes=0.03, drawn=0.04)
     rate_power: float = 1.25
+    #: Beside full rank: up to so many rows, and from half of so many classes and features on.
+    most_rows_beside: int = 50_000
+    least_rank_beside: int = 32
 
 
 WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
@@ -100,7 +103,7 @@ WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
 
 def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
     """The recipe for data of these sizes."""
-    why = ""
+    why, asked_rank = "", parameters.rank
     if parameters.rank == "auto":
         rank, why = _rank_for(parameters, sizes)
         parameters = replace(parameters, rank=rank)
@@ -115,11 +118,15 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
         recipe = recipe.noting(reason=f"{why}; {recipe.choice['reason']}")
     asked = parameters.given("early_stopping") and bool(parameters.early_stopping)
     ours = not (parameters.given("l2") or parameters.given("solver"))
+    blends = ours and recipe.parts.solver.stochastic
+    several = blends and asked_rank == "auto" and parameters.noise.softmax
     return replace(
         recipe,
         validation_fraction=None,
         must_hold_out=asked or parameters.l2 == "path",
-        blends=ours and recipe.parts.solver.stochastic,
+        blends=blends,
+        beside=_beside(parameters, sizes) if several else (),
+        with_pairs=several and sizes.sparse and parameters.rank is not None,
         scales_columns=not parameters.given("l2") or parameters.l2 == 0.0,
     )
 
@@ -161,6 +168,17 @@ def _rank_for(parameters: Parameters, sizes: Sizes) -> tuple[int | None, str]:
     if n_low > LOW.most_growth * sizes.n_features * sizes.n_classes:
         return None, "full rank, which has fewer weights than low rank"
     return LOW.rank, "low rank, from which rare classes gain"
+
+
+def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
+    """Low rank beside full rank, where both are quick and low rank may know something else."""
+    rank = min(sizes.n_features, sizes.n_classes) // 2
+    quick = sizes.n_rows <= LOW.most_rows_beside and not _wants_passes(parameters)
+    if parameters.rank is not None or rank < LOW.least_rank_beside or not quick:
+        return ()
+    low = replace(parameters, rank=min(rank, LOW.rank))
+    recipe = _of_low_rank(low, sizes, min(rank, LOW.rank))
+    return (replace(recipe, validation_fraction=None),)
 
 
 # All rows and classes at once.

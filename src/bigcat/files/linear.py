@@ -33,9 +33,13 @@ def check_dtype(dtype: DTypeLike) -> None:
 
 def shrink(weights: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Weights in `dtype`, in the same order in memory, and for int8 what a unit is in each row."""
-    if dtype == "float32":
+    if dtype == "float32" or weights.dtype.kind == "i":
         return weights, None
-    largest = np.abs(weights).max(axis=1, initial=0.0)
+    if weights.ndim == 1:  # single weights, of no class or feature whose unit they could share
+        dtype = "float16"
+        largest = np.abs(weights).max(initial=0.0, keepdims=True)
+    else:
+        largest = np.abs(weights).max(axis=1, initial=0.0)
     most = float(np.finfo(np.float16).max) if dtype == "float16" else np.finfo(np.float32).max
     if not (largest <= most).all():
         raise ValueError(
@@ -55,6 +59,8 @@ def shrink(weights: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | No
 
 def expand(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
     """The inverse of `shrink` but for what was rounded off: float32."""
+    if stored.dtype.kind == "i" and scale is None:
+        return stored
     weights = stored.astype(np.float32, copy=False)
     if scale is not None:
         weights *= scale[:, None]
@@ -149,6 +155,8 @@ def _stored_array(
 ) -> np.ndarray:
     """One array of the weights in float32, in the order of axes that it was saved in."""
     array = read_weights(name)
+    if array.ndim == 1:  # of pairs
+        return expand(array, None)
     if array.ndim != 2:
         raise ValueError(f"{name} has shape {array.shape}, not two axes")
     array = array.T if name in header["transposed"] else array

@@ -10,6 +10,7 @@ import numpy as np
 from bigcat.linear.full_rank import FullRank, FullRankWeights
 from bigcat.linear.low_rank import LowRank, LowRankWeights
 from bigcat.linear.model import LinearModel
+from bigcat.linear.paired import PairedWeights
 from bigcat.linear.sums import weighted_sum
 from bigcat.linear.weights import Weights, WeightsKind
 
@@ -20,6 +21,7 @@ __all__ = [
     "LinearModel",
     "LowRank",
     "LowRankWeights",
+    "PairedWeights",
     "Weights",
     "WeightsKind",
     "kind_of_rank",
@@ -28,7 +30,7 @@ __all__ = [
 ]
 
 #: Every kind of fitted weights; what stores, loads or serves models asks these.
-KINDS_OF_WEIGHTS: tuple[type[Weights], ...] = (FullRankWeights, LowRankWeights)
+KINDS_OF_WEIGHTS: tuple[type[Weights], ...] = (FullRankWeights, PairedWeights, LowRankWeights)
 
 
 def kind_of_rank(rank: int | None) -> WeightsKind:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from bigcat.linear.full_rank import FullRankWeights
 from bigcat.linear.low_rank import LowRankWeights
+from bigcat.linear.paired import PairedWeights
 from bigcat.linear.weights import Weights
 
 
 def weighted_sum(factors: Sequence[float], weights: Sequence[Weights]) -> Weights:
     """Weights whose scores are the weighted sum of those of some weights.
 
-    Vectors of low ranks are put side by side, so that the ranks add up.  With a full rank among
-    them the sum is of full rank.  A single one is multiplied in place.
+    Vectors of low ranks are put side by side, so that the ranks add up; pairs are kept beside
+    them.  With a full rank among them the sum is of full rank.  A single one is multiplied in
+    place.
 
     Examples
     --------
@@ -27,11 +30,19 @@ def weighted_sum(factors: Sequence[float], weights: Sequence[Weights]) -> Weight
     """
     if len(weights) == 1:
         return weights[0].multiplied(float(factors[0]))
-    low = [w for w in weights if isinstance(w, LowRankWeights)]
-    if len(low) == len(weights):
-        return LowRankWeights(
-            np.concatenate([np.float32(f) * w.classes for f, w in zip(factors, low)], axis=1),
-            np.concatenate([w.features for w in low], axis=1),
-        )
-    total = sum(np.float32(f) * w.dense() for f, w in zip(factors, weights))
-    return FullRankWeights(np.asarray(total))
+    if any(isinstance(w, FullRankWeights) for w in weights):
+        total = sum(np.float32(f) * w.dense() for f, w in zip(factors, weights))
+        return FullRankWeights(np.asarray(total))
+    low: list[LowRankWeights] = []
+    for w in weights:
+        part = w.low if isinstance(w, PairedWeights) else w
+        assert isinstance(part, LowRankWeights)
+        low.append(part)
+    vectors = LowRankWeights(
+        np.concatenate([np.float32(f) * w.classes for f, w in zip(factors, low)], axis=1),
+        np.concatenate([w.features for w in low], axis=1),
+    )
+    for factor, w in zip(factors, weights):
+        if isinstance(w, PairedWeights):  # there is one at most
+            return replace(w, low=vectors, pair_weights=np.float32(factor) * w.pair_weights)
+    return vectors

@@ -9,6 +9,7 @@ from bigcat.rows.columns import Columns
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
+from bigcat.rows.paired import PairedRows
 from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
@@ -16,6 +17,7 @@ __all__ = [
     "Columns",
     "DenseRows",
     "EmbeddedRows",
+    "PairedRows",
     "Problem",
     "Rows",
     "Sizes",

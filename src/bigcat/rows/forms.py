@@ -52,9 +52,13 @@ Rows = DenseRows | SparseRows
 def as_rows(X: Any, dtype: DTypeLike) -> Rows:
     """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits.
 
+    Rows that are wrapped already stay as they are.
+
     The views are read-only whatever X is: to numba that is another type, and input that is mapped
     to a file (as joblib does for its workers) would be compiled for once more.
     """
+    if isinstance(X, tuple):
+        return X  # type: ignore[return-value]  # of whatever form
     if scipy.sparse.issparse(X):
         data = X.data.astype(dtype, copy=False)
         return SparseRows(read_only(X.indptr), read_only(X.indices), read_only(data))

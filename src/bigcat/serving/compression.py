@@ -101,8 +101,8 @@ def storage_loss(model: LinearClassifier, X: Any, y: Any, dtype: str) -> dict[st
 def _bytes(model: LinearClassifier, dtype: str) -> int:
     total = model.intercept_.nbytes
     for weights in model.linear_model().weights.arrays().values():
-        scales = 4 * len(weights) if dtype == "int8" else 0
-        total += weights.size * np.dtype(dtype).itemsize + scales
+        stored, scales = shrink(weights, dtype)
+        total += stored.nbytes + (0 if scales is None else scales.nbytes)
     return total
 
 

@@ -63,7 +63,7 @@ def find_factors(models: Sequence[LinearModel], base: np.ndarray, held_out: Samp
     else:
         assert len(models) == 1
         factors, gain = _by_search(models[0], base, sample)
-    return Blend(factors, gain, sample.n_rows)
+    return Blend(factors, float(gain), sample.n_rows)
 
 
 def _blocks(

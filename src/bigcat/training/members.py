@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from bigcat.linear import LinearModel, weighted_sum
+from bigcat.noise import Noise
 from bigcat.training.blend import find_factors
 from bigcat.training.fit import Outcome
 from bigcat.training.history import History
-from bigcat.training.recipe import Recipe
+from bigcat.training.record import Before
 from bigcat.training.sample import Sample
 
 #: Several members that add less than this part of the gain to the best are left out: they cost
@@ -23,15 +25,29 @@ LEAST_SHARE = 0.01
 
 @dataclass
 class Member:
-    """A recipe that was fitted to the rows that were not held out."""
+    """A fit to the rows that were not held out.
 
-    recipe: Recipe
+    Parameters
+    ----------
+    what : str
+        What it is, for people; of members that are the same, the best alone is taken.
+    noise : Noise
+    outcome : Outcome
+    again : callable
+        Told what went on before, gives the outcome with all rows.
+    seconds : float
+    factor : float
+    """
+
+    what: str
+    noise: Noise
     outcome: Outcome
+    again: Callable[[Before], Outcome]
     seconds: float = 0.0
-    factor: float = 1.0
+    factor: float = 0.0
 
     def model(self) -> LinearModel:
-        return LinearModel(self.outcome.weights, self.outcome.intercept, self.recipe.parts.noise)
+        return LinearModel(self.outcome.weights, self.outcome.intercept, self.noise)
 
 
 def choose(
@@ -43,34 +59,36 @@ def choose(
     """
     started = time.perf_counter()
     alone = [find_factors([member.model()], base, held_out) for member in members]
-    gains = [blend.gain if blend.pays else 0.0 for blend in alone]
-    best = int(np.argmax(gains))
-    chosen, gain = {best: float(alone[best].factors[0])} if gains[best] else {}, gains[best]
-    paying = [i for i, blend in enumerate(alone) if blend.pays]
+    best_of: dict[str, int] = {}
+    for i in sorted(range(len(members)), key=lambda i: -alone[i].gain):
+        if alone[i].pays:
+            best_of.setdefault(members[i].what, i)
+    paying = list(best_of.values())  # the best comes first
+    chosen = paying[:1]
+    factors = alone[chosen[0]].factors if chosen else np.empty(0)
+    gain = alone[chosen[0]].gain if chosen else 0.0
     if len(paying) > 1:
         together = find_factors([members[i].model() for i in paying], base, held_out)
         if together.gain - gain > LEAST_SHARE * together.gain:
-            chosen = {i: float(f) for i, f in zip(paying, together.factors) if f > 0.0}
-            gain = together.gain
+            chosen, factors, gain = paying, together.factors, together.gain
+    for i, factor in zip(chosen, factors):
+        members[i].factor = float(factor)
     report = {
         "members": [
             {
-                "rank": member.recipe.kind.rank,
-                "bound": member.recipe.parts.bound.name,
+                "what": member.what,
                 "gain_alone": blend.gain,
                 "factor_alone": float(blend.factors[0]),
-                "factor": chosen.get(i, 0.0),
+                "factor": member.factor,
                 "seconds": member.seconds,
             }
-            for i, (member, blend) in enumerate(zip(members, alone))
+            for member, blend in zip(members, alone)
         ],
         "gain": gain,
         "held_out_rows": alone[0].n_rows,
         "seconds": time.perf_counter() - started,
     }
-    for i, factor in chosen.items():
-        members[i].factor = factor
-    return [members[i] for i in chosen], report
+    return [members[i] for i in sorted(chosen) if members[i].factor > 0.0], report
 
 
 def add_up(members: list[Member], base: np.ndarray) -> Outcome:

@@ -43,6 +43,8 @@ class Recipe:
         Find by held-out rows how far to trust the fit, and those of `beside` (`blend`).
     beside : tuple of Recipe
         What else to fit to the same rows; the scores are added.
+    with_pairs : bool
+        Fit weights of single pairs of class and feature beside it (`pairs`).
     scales_columns : bool
         Centre and scale the columns of dense rows before, and turn the weights back after.
     refits : bool
@@ -70,6 +72,7 @@ class Recipe:
     searches_ridge: bool = False
     blends: bool = False
     beside: tuple[Recipe, ...] = ()
+    with_pairs: bool = False
     scales_columns: bool = False
     refits: bool = False
     stop: Callable[[], StoppingRule] = Never

@@ -14,7 +14,7 @@ import scipy.sparse
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, as_rows
-from bigcat.training import ridge_path
+from bigcat.training import pairs, ridge_path
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
 from bigcat.training.members import Member, add_up, as_frequencies
@@ -35,7 +35,7 @@ HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 2_000
 #: Up to so many rows a fit is made again on all of them; with more, held-out rows are visited once.
 FEW_ROWS = 20_000
 #: The rate of that pass, relative to that of the first ones.
-LATE_RATE = 0.5
+LATE_RATE = 0.1
 
 
 def train(
@@ -169,18 +169,22 @@ class Task:
         members: list[Member] = []
         before = Before()
         for recipe in (self.recipe, *self.recipe.beside):
-            members.append(replace(task, recipe=recipe).member(validation, before, given))
+            members.append(self.member(replace(task, recipe=recipe), validation, before, given))
             before = Before.after(members[-1].outcome.history)
+        if self.recipe.with_pairs:
+            members += [self.pairs_member(task, rate) for rate in pairs.RATES]
+            before = before.and_then(Before(seconds=sum(m.seconds for m in members[-2:])))
         kept, report = members_chosen(members, task.base(), validation)
-        if kept and not given:
+        if not given:
             for member in kept:
-                member.outcome = self.on_all_rows(member, validation, before)
-                before = Before.after(member.outcome.history)
+                member.outcome = member.again(before)
+                if member.outcome.history:
+                    before = Before.after(member.outcome.history)
         if kept:
             outcome = add_up(kept, self.base())
         else:
             outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
-        outcome.history.choice = {**(members[0].recipe.choice or {}), "blend": report}
+        outcome.history.choice = {**(members[0].outcome.history.choice or {}), "blend": report}
         return outcome
 
     def base(self) -> np.ndarray:
@@ -190,26 +194,48 @@ class Task:
         counts = np.bincount(self.data.labels, self.data.row_weights, self.n_classes)
         return scores_of_frequencies(counts, self.recipe.parts.noise)
 
-    def member(self, validation: Sample, before: Before, watched: bool) -> Member:
-        """A fit to the rows that were not held out; those are looked at where that is wanted."""
+    def member(self, task: Task, held_out: Sample, before: Before, watched: bool) -> Member:
+        """The fit of a task without the held-out rows; they are looked at where that is wanted."""
         started = time.perf_counter()
-        task = self
-        if self.recipe.searches_rate:
-            task, trials = self.at_best_rate(validation)
+        if task.recipe.searches_rate:
+            task, trials = task.at_best_rate(held_out)
             before = before.and_then(trials)
-        watched = watched or self.recipe.early_stopping
-        outcome = task.fit(validation if watched else None, None, before)
-        return Member(task.recipe, outcome, time.perf_counter() - started)
+        recipe = task.recipe
+        watched = watched or recipe.early_stopping
+        outcome = task.fit(held_out if watched else None, None, before)
+        outcome.history.choice = recipe.choice
+        what = "full rank" if recipe.kind.rank is None else f"rank {recipe.kind.rank}"
+        of_all = replace(self, recipe=recipe)
+        return Member(
+            what,
+            recipe.parts.noise,
+            outcome,
+            lambda before: of_all.on_all_rows(outcome, held_out, before),
+            time.perf_counter() - started,
+        )
 
-    def on_all_rows(self, member: Member, held_out: Sample, before: Before) -> Outcome:
-        """The member with the rows that were held out: fitted again, or with a pass over them."""
-        task, first = replace(self, recipe=member.recipe), member.outcome
-        if self.data.n_rows <= FEW_ROWS or member.recipe.early_stopping:
-            return task.refit(None, first, before)
-        solver = member.recipe.parts.solver.at_constant_rate()
-        recipe = member.recipe.with_solver(solver.at_rate(LATE_RATE * (solver.rate or 1.0)))
-        task = replace(task, recipe=recipe, data=held_out)
-        fit = Fit(recipe, task.problem(), None, self.random_state, self.audience, before)
+    def pairs_member(self, task: Task, rate: float) -> Member:
+        """Weights of single pairs."""
+
+        def fit(task: Task) -> Outcome:
+            threads = task.recipe.n_threads
+            weights = pairs.fit_pairs(task.data, task.n_classes, rate, threads, task.random_state)
+            return Outcome(weights, task.base(), History(), np.empty(0, np.int64))
+
+        started = time.perf_counter()
+        outcome = fit(task)
+        seconds = time.perf_counter() - started
+        noise = task.recipe.parts.noise
+        return Member("pairs", noise, outcome, lambda before: fit(self), seconds)
+
+    def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
+        """A fit with the rows that were held out: once more, or with a pass over them."""
+        if self.data.n_rows <= FEW_ROWS or self.recipe.early_stopping:
+            return self.refit(None, first, before)
+        solver = self.recipe.parts.solver.at_constant_rate()
+        recipe = self.recipe.with_solver(solver.at_rate(LATE_RATE * (solver.rate or 1.0)))
+        problem = replace(self, recipe=recipe, data=held_out).problem()
+        fit = Fit(recipe, problem, None, self.random_state, self.audience, before)
         outcome = fit.run((first.weights, first.intercept), resume=first.resume, one_pass=True)
         outcome.history[:0] = first.history
         return outcome

@@ -1,0 +1,138 @@
+"""Low rank plus single weights: for each pair of class and feature that occur together.
+
+The vectors of low rank carry what classes and features have in common; the weights of pairs, of
+which there are at most as many as the data have non-zeros, what they have for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import DTypeLike
+
+from bigcat.linear.low_rank import LowRank, LowRankWeights
+from bigcat.linear.weights import Operands, Weights
+from bigcat.rows import DenseRows, PairedRows, as_rows, is_sparse, read_only
+
+
+@dataclass(frozen=True, eq=False)
+class PairedWeights(Weights):
+    """``classes @ features.T`` and a matrix of which few entries are not zero.
+
+    Parameters
+    ----------
+    low : LowRankWeights
+    offsets : array of shape (n_features + 1,)
+        Where the pairs of a feature begin.
+    pair_classes : array of int32
+        Ascending for each feature.
+    pair_weights : array
+    """
+
+    low: LowRankWeights
+    offsets: np.ndarray
+    pair_classes: np.ndarray
+    pair_weights: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.low.shape
+
+    @property
+    def kind(self) -> LowRank:
+        return self.low.kind
+
+    @property
+    def class_vectors(self) -> np.ndarray:
+        return self.low.class_vectors
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return (*LowRankWeights.names(), "pair_offset", "pair_class", "pair_coef")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {
+            **self.low.arrays(),
+            "pair_offset": self.offsets,
+            "pair_class": self.pair_classes,
+            "pair_coef": self.pair_weights,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        pairs = (arrays[name] for name in ("pair_offset", "pair_class", "pair_coef"))
+        return cls(LowRankWeights.from_arrays(arrays), *pairs)
+
+    def astype(self, dtype: DTypeLike) -> Self:
+        pair_weights = self.pair_weights.astype(dtype, copy=False)
+        return replace(self, low=self.low.astype(dtype), pair_weights=pair_weights)
+
+    def embed(self, X: Any) -> np.ndarray:
+        return self.low.embed(X)
+
+    def matrix(self, dtype: DTypeLike) -> Any:
+        """The pairs as a sparse matrix, (n_features, n_classes)."""
+        values = self.pair_weights.astype(dtype, copy=False)
+        shape = self.shape[::-1]
+        return scipy.sparse.csr_array((values, self.pair_classes, self.offsets), shape=shape)
+
+    def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
+        low = self.low.operands(sparse, dtype)
+        pairs = (
+            read_only(self.offsets),
+            read_only(self.pair_classes),
+            read_only(self.pair_weights),
+        )
+
+        def paired(x: Any) -> PairedRows:
+            rows = as_rows(scipy.sparse.csr_array(x), dtype)
+            embedded = as_rows(low.as_rows(x), dtype)
+            assert is_sparse(rows)
+            assert isinstance(embedded, DenseRows)
+            return PairedRows(embedded, rows, *pairs)
+
+        return Operands(low.weights, paired, False)
+
+    def operands_in_place(self) -> Operands:
+        return self.operands(True, self.low.classes.dtype)
+
+    def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
+        low, pairs = self.low.products(sparse, dtype), self.matrix(dtype)
+
+        def scores(x: Any) -> np.ndarray:
+            of_pairs = scipy.sparse.csr_array(x) @ pairs
+            return np.asarray(low(x) + of_pairs.toarray())
+
+        return scores
+
+    def dense(self) -> np.ndarray:
+        return np.asarray(self.low.dense() + self.matrix(np.float32).T.toarray())
+
+    def multiplied(self, factor: float) -> Self:
+        self.low.multiplied(factor)
+        np.multiply(self.pair_weights, np.float32(factor), out=self.pair_weights)
+        return self
+
+    def of_features(self, factors: np.ndarray) -> Self:
+        self.low.of_features(factors)
+        per_pair = np.repeat(factors, np.diff(self.offsets)).astype(np.float32)
+        np.multiply(self.pair_weights, per_pair, out=self.pair_weights)
+        return self
+
+    def take(self, classes: np.ndarray) -> Self:
+        matrix = self.matrix(self.pair_weights.dtype)[:, classes].tocsr()
+        matrix.sort_indices()
+        return replace(
+            self,
+            low=self.low.take(classes),
+            offsets=matrix.indptr.astype(self.offsets.dtype),
+            pair_classes=matrix.indices.astype(self.pair_classes.dtype),
+            pair_weights=matrix.data,
+        )
+
+    def reordered(self, places: np.ndarray, n_threads: int) -> Self:
+        return self.take(places)
