@@ -11,6 +11,7 @@ from benchmarks import (
     categorical_from_binary,
     cost_against_classes,
     fasttext_speed,
+    field,
     first_fit,
     million_classes,
     noises,
@@ -79,6 +80,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("binary-memory", help="independent binary fit of 10,000 classes: memory")
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     _add_measures(commands)
+    field.add_to(commands)
     peers.add_to(commands)
     return parser
 
@@ -160,6 +162,8 @@ def main() -> None:
         against.against(
             args.base, args.answers, args.speed, args.json, args.only, args.rounds, args.jobs
         )
+    elif args.command == "field":
+        field.run(args)
     elif args.command == "peers":
         peers.run(args)
     else:

@@ -28,13 +28,14 @@ def linear(
     max_epochs: int,
     init: str,
     rank: int | None = None,
-    l2: float = 0.0,
+    l2: float | str = 0.0,
+    early_stopping: bool = False,
     tol: float | None = None,
     random_state: int | None = 0,
     n_threads: int = 1,
     **options: Any,
 ) -> LinearClassifier:
-    """The softmax of full rank without a ridge, to the last epoch, on one thread.
+    """The softmax of full rank without a ridge or early stopping, on one thread.
 
     Arguments without a default, and those here, say otherwise.  The learning rate is in the
     solver, which is an object.
@@ -62,7 +63,7 @@ def linear(
         init=init,
         rank=rank,
         l2=l2,
-        early_stopping=False,
+        early_stopping=early_stopping,
         tol=tol,
         random_state=random_state,
         n_threads=n_threads,

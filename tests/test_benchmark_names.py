@@ -31,6 +31,8 @@ from benchmarks import (
 )
 from benchmarks.__main__ import make_parser
 from benchmarks._models import linear
+from benchmarks.field import grid as field_grid
+from benchmarks.field import measure as field_measure
 from benchmarks.peers import configuration
 from bigcat import BayesianClassifier, CategoricalDistribution, LinearClassifier, bayes
 from bigcat.solvers import LBFGS, SGD, AdaGrad, Adaptive, Damped
@@ -253,6 +255,43 @@ def test_all_classes_are_visited_beside_the_defaults():
     assert list(cost_against_classes.classifiers(10**5)) == ["defaults"]
 
 
+FIELD = {  # bound, sampler, solver; what of dense rows is another one's
+    "lbfgs": ("exact", "everything", "lbfgs"),
+    "exact": ("exact", "everything", "damped"),
+    "sampled": ("complementary", "co-occurrence", "damped"),
+    "rank": ("complementary", "shared", "adagrad"),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_recipes_of_the_field_are_what_they_are_called(sparse):
+    found = set()
+    shape = field_grid.Shape(5_000, 300, 3_000, 30.0, sparse)
+    for recipe in field_grid.grid(shape):
+        kind = recipe.name.replace("=", " ").split()[0]
+        if kind in ("frequencies", "LogisticRegression"):
+            continue
+        model = recipe.make(1)
+        check_nothing_is_left_open(model)
+        bound, sampler, solver = FIELD[kind]
+        if kind == "sampled" and not sparse:
+            sampler = "stratified"
+        assert parts(model) == ("gumbel", bound, sampler, solver)
+        p = model.get_params()
+        assert p["early_stopping"] is ("early stopping" in recipe.name)
+        assert p["rank"] == (256 if kind == "rank" else None)
+        if kind == "lbfgs":
+            assert recipe.name.startswith(
+                f"lbfgs l2={p['l2']:g}" if p["l2"] != "path" else "lbfgs l2=path"
+            )
+        else:
+            assert f"rate={p['solver'].learning_rate:g}," in recipe.name
+        if "passes" in recipe.name:
+            assert f" {p['max_epochs']} passes" in recipe.name
+        found.add(kind)
+    assert found == set(FIELD)
+
+
 def names_of(trained: Any) -> tuple[str, str, str, str]:
     return trained.noise.name, trained.bound.name, trained.sampler.name, trained.solver.name
 
@@ -361,6 +400,7 @@ def test_defaults_are_the_defaults():
         **{"noise": "gaussian", "n_threads": 2},
         **{"learning_rate": 0.2, "max_epochs": 40, "early_stopping": True},
     }
+    assert changed(field_measure.default(1)) == {"n_threads": 1, "random_state": 0}
     asked = fasttext_speed.contenders(configuration.read(), "beauty", 32, 2)
     (ours,) = [settings for contender, settings in asked if contender.name == fasttext_speed.OURS]
     assert ours == {"rank": 32, "n_threads": 2}
@@ -379,6 +419,7 @@ BUILDERS = {
     "against/child.py": {"first_fit"},
     "against/spell.py": {"categorical", "linear"},
     "first_fit.py": {"classifier"},
+    "field/measure.py": {"default"},
     "peers/adapters/bigcat_adapter.py": {"_classifier"},
 }
 ESTIMATORS = {

@@ -1,0 +1,232 @@
+"""Dense made-up rows: where they lie, and what is done to their columns and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.field.problem import Data, Problem, from_two_pools
+
+N_TEST = 2_000
+
+
+class Size(NamedTuple):
+    """Rows for training, features, classes."""
+
+    rows: int
+    features: int
+    classes: int
+
+    def __str__(self) -> str:
+        return f"n={self.rows} D={self.features} K={self.classes}"
+
+
+#: Shapes that families share in which something else is varied.
+SHAPES = (Size(500, 20, 5), Size(3_000, 50, 20), Size(3_000, 20, 200), Size(10_000, 30, 10))
+
+Rows = tuple[np.ndarray, np.ndarray]
+Draw = Callable[[np.random.Generator, int], tuple[Any, np.ndarray]]
+#: Gives rows, labels and the groups of `from_two_pools`.
+Spoil = Callable[[np.random.Generator, Any, np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
+
+
+def drawn(
+    family: str, variant: str, draw: Draw, n: int, spoil: Spoil | None = None, n_test: int = N_TEST
+) -> Problem:
+    """A problem whose rows come from ``draw(rng, number)``; `spoil` changes training rows only."""
+
+    def make(rng: np.random.Generator) -> Data:
+        X, y = draw(rng, n + n_test)
+        X_train, y_train, groups = X[:n], y[:n], None
+        if spoil is not None:
+            X_train, y_train, groups = spoil(rng, X_train, y_train)
+        return from_two_pools(X_train, y_train, X[n:], y[n:], rng, groups)
+
+    return Problem(family, variant, make)
+
+
+# Where rows lie
+
+
+def zipf(n_classes: int, exponent: float) -> np.ndarray:
+    """Frequencies that fall like a power of the rank; alike for exponent 0."""
+    p = np.arange(1, n_classes + 1, dtype=float) ** -exponent
+    return p / p.sum()
+
+
+def labels(rng: np.random.Generator, n: int, n_classes: int, exponent: float = 0.0) -> np.ndarray:
+    """Classes of these frequencies, whose numbers say nothing about them."""
+    names = rng.permutation(n_classes)
+    return names[rng.choice(n_classes, size=n, p=zipf(n_classes, exponent))]
+
+
+def clouds(
+    n_features: int,
+    n_classes: int,
+    distance: float,
+    exponent: float = 0.0,
+    rank: int | None = None,
+) -> Draw:
+    """A round cloud per class around a centre, `distance` per coordinate from the middle.
+
+    Centres lie in `rank` dimensions where that is given.
+    """
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, exponent)
+        if rank is None:
+            centres = rng.standard_normal((n_classes, n_features))
+        else:
+            centres = rng.standard_normal((n_classes, rank)) @ rng.standard_normal(
+                (rank, n_features)
+            )
+            centres /= np.sqrt(rank)
+        return distance * centres[y] + rng.standard_normal((n, n_features)), y
+
+    return draw
+
+
+def utilities(n_features: int, n_classes: int, scale: float, exponent: float = 0.0) -> Draw:
+    """Standard normal rows; labels from a softmax whose scores have this standard deviation."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        X = rng.standard_normal((n, n_features))
+        coef = rng.standard_normal((n_features, n_classes)) * scale / np.sqrt(n_features)
+        prior = np.log(rng.permutation(zipf(n_classes, exponent)))
+        return X, np.argmax(X @ coef + prior + rng.gumbel(size=(n, n_classes)), axis=1)
+
+    return draw
+
+
+def unit_embeddings(n_features: int, n_classes: int, spread: float, exponent: float = 0.5) -> Draw:
+    """Directions around one per class, with one that all rows share, as sentence vectors have."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, exponent)
+        centres = rng.standard_normal((n_classes, n_features))
+        common = 1.5 * rng.standard_normal(n_features)
+        X = centres[y] + common + spread * rng.standard_normal((n, n_features))
+        return X / np.linalg.norm(X, axis=1, keepdims=True), y
+
+    return draw
+
+
+def poisson_counts(n_features: int, n_classes: int, contrast: float) -> Draw:
+    """Integer counts whose means depend on column (from 0.1 to 100) and class."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.5)
+        usual = 10.0 ** rng.uniform(-1.0, 2.0, n_features)
+        means = usual * np.exp(contrast * rng.standard_normal((n_classes, n_features)))
+        return rng.poisson(means[y]).astype(float), y
+
+    return draw
+
+
+def mixed_columns(n_numeric: int, cardinalities: tuple[int, ...], n_classes: int) -> Draw:
+    """Numbers of unlike units (years, incomes) beside one-hot categories, as in a table."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        codes = [rng.choice(c, size=n, p=zipf(c, 1.0)) for c in cardinalities]
+        numbers = rng.standard_normal((n, n_numeric))
+        scores = numbers @ rng.standard_normal((n_numeric, n_classes))
+        scores += sum(rng.standard_normal((c, n_classes))[k] for c, k in zip(cardinalities, codes))
+        y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+        units = 10.0 ** rng.uniform(-1.0, 4.0, n_numeric)
+        one_hot = [np.eye(c)[k] for c, k in zip(cardinalities, codes)]
+        return np.hstack([units * (numbers + rng.uniform(-5, 5, n_numeric)), *one_hot]), y
+
+    return draw
+
+
+def noise(draw: Draw) -> Draw:
+    """The same rows and labels, but which label goes with which row is chance."""
+
+    def shuffled(rng: np.random.Generator, n: int) -> tuple[Any, np.ndarray]:
+        X, y = draw(rng, n)
+        return X, rng.permutation(y)
+
+    return shuffled
+
+
+# What is done to columns, of all rows
+
+
+def scaled(draw: Draw, decades: float) -> Draw:
+    """Columns times 10 to powers between -decades and decades."""
+
+    def change(rng: np.random.Generator, n: int) -> tuple[Any, np.ndarray]:
+        X, y = draw(rng, n)
+        factors = 10.0 ** rng.uniform(-decades, decades, X.shape[1])
+        return (X.multiply(factors).tocsr() if hasattr(X, "tocsr") else X * factors), y
+
+    return change
+
+
+def shifted(draw: Draw, mean: float, signs: bool = False) -> Draw:
+    """Columns plus a constant, of either sign where `signs` is set."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        return X + (mean * rng.choice([-1.0, 1.0], X.shape[1]) if signs else mean), y
+
+    return change
+
+
+def with_large_column(draw: Draw, factor: float = 1e4) -> Draw:
+    """The first column times a factor."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        X[:, 0] *= factor
+        return X, y
+
+    return change
+
+
+def with_copies_of_columns(draw: Draw, copies: int) -> Draw:
+    """Every column several times."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        return np.hstack([X] * copies), y
+
+    return change
+
+
+def heavy_tailed(draw: Draw, sigma: float) -> Draw:
+    """Columns as the exponential of what they were: lognormal."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        return np.exp(sigma * X), y
+
+    return change
+
+
+# What is done to training rows
+
+
+def outlier(
+    rng: np.random.Generator, X: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One row times 10^4."""
+    X, groups = X.copy(), np.arange(len(y))
+    row = rng.integers(len(y))
+    X[row] *= 1e4
+    groups[row] = -1
+    return X, y, groups
+
+
+def copies_of_rows(copies: int) -> Spoil:
+    """As many rows as before, of which each is there several times."""
+
+    def change(
+        rng: np.random.Generator, X: Any, y: np.ndarray
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        rows = np.tile(np.arange(len(y) // copies), copies)
+        return X[rows], y[rows], rows
+
+    return change

@@ -1,0 +1,24 @@
+"""Which families are in which half.
+
+The halves are two tables, one a module, written before any default was measured on them.  Each has
+sets that were measured and made-up ones, dense and sparse rows, few classes and many.  Defaults are
+chosen on one half and reported on the other, which has kinds of rows that the first one lacks:
+columns of unlike scales, tables of numbers and categories, heavy tails, walks from item to item.
+"""
+
+from __future__ import annotations
+
+from benchmarks.field import development, reporting
+from benchmarks.field.problem import Problem
+
+HALVES = {"development": development.problems, "reporting": reporting.problems}
+
+
+def problems_of(
+    half: str, only: list[str] | None = None, limit: int | None = None
+) -> list[Problem]:
+    """A half's problems; those whose names hold one of the words; at most so many, spread out."""
+    found = [p for p in HALVES[half]() if not only or any(word in p.name for word in only)]
+    if limit is not None and limit < len(found):
+        found = [found[i * len(found) // limit] for i in range(limit)]
+    return found

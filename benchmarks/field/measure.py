@@ -1,0 +1,196 @@
+"""One problem: the grid chooses on validation rows, then all are measured on the same test rows."""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks._report import clock
+from benchmarks.field.grid import Frequencies, Recipe, Shape, affordable, grid
+from benchmarks.field.problem import Data, Problem
+from bigcat import LinearClassifier
+
+#: Gains over class frequencies that regret is at least relative to: in nats, and as a part of the
+#: entropy of the class frequencies.
+LEAST_GAIN, LEAST_PART_OF_ENTROPY = 0.05, 0.02
+#: A default that raises has lost all that there was to gain.
+REGRET_OF_ERROR = 1.0
+#: Fits that compiled, or loaded kernels, for longer are timed again.
+COMPILED_SECONDS = 0.1
+
+Record = dict[str, Any]
+
+
+class Mean(NamedTuple):
+    """A mean over test rows and its standard error."""
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, rows: np.ndarray) -> Mean:
+        spread = float(np.std(rows, ddof=1)) if len(rows) > 1 else 0.0
+        return cls(float(np.mean(rows)), spread / math.sqrt(len(rows)))
+
+
+def regret(difference: float, gain: Mean, entropy: float) -> float:
+    """Of what the best recipe gains over class frequencies, the part that the default misses.
+
+    Parameters
+    ----------
+    difference : float
+        Log-likelihood of the best recipe less that of the default, mean per row.
+    gain : Mean
+        Of the best recipe over class frequencies.  Where it is small, or within two standard
+        errors of nothing, regret is relative to a larger number.
+    entropy : float
+        What class frequencies leave to say, in nats per row.
+    """
+    floor = max(LEAST_GAIN, LEAST_PART_OF_ENTROPY * entropy, 2.0 * gain.error)
+    return difference / max(gain.value, floor)
+
+
+def default(n_threads: int) -> LinearClassifier:
+    """What is put to the test."""
+    return LinearClassifier(n_threads=n_threads, random_state=0, progress=False)
+
+
+def run(problem: Problem, n_threads: int = 1, chosen: str | None = None) -> Record:
+    """Measure a problem.
+
+    Parameters
+    ----------
+    chosen : str, optional
+        Name of the recipe that an earlier run has chosen; the grid is then not tried again.
+    """
+    started = time.perf_counter()
+    data = problem.data()
+    with threadpool_limits(limits=n_threads, user_api="blas"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tried, skipped = _tried(data, n_threads) if chosen is None else ({}, [])
+        record = {
+            "case": problem.name,
+            "family": problem.family,
+            **_facts(data),
+            "n_threads": n_threads,
+            "tried": tried,
+            "skipped": skipped,
+            **_comparison(data, ranking(tried) if chosen is None else [chosen], n_threads),
+        }
+    return record | {"seconds": time.perf_counter() - started}
+
+
+def _facts(data: Data) -> Record:
+    shape = Shape.of(data.X, data.y)
+    return {
+        "rows": shape.n_rows,
+        "features": shape.n_features,
+        "classes": shape.n_classes,
+        "values_per_row": shape.per_row,
+        "sparse": shape.sparse,
+        "validation_rows": int(data.is_validation.sum()),
+        "test_rows": len(data.y_test),
+        "test_rows_dropped": data.n_dropped,
+    }
+
+
+def _tried(data: Data, n_threads: int) -> tuple[Record, list[str]]:
+    """What recipes that are fitted to training rows make of validation rows; and those left out."""
+    (X, y), validation = data.train, data.validation
+    recipes, skipped = affordable(Shape.of(X, y))
+    frequencies = Frequencies().fit(X, y).log_proba_of(*validation)
+    tried: Record = {}
+    for recipe in recipes:
+        started = time.perf_counter()
+        try:
+            rows = recipe.fit(X, y, n_threads).log_proba_of(*validation)
+            gain = Mean.of(rows - frequencies)
+            found: Record = {"gain": gain.value, "gain_error": gain.error}
+        except Exception as error:  # it is then not the best
+            found = {"gain": None, "error": f"{type(error).__name__}: {error}"}
+        seconds = {"seconds": time.perf_counter() - started, "estimated": recipe.seconds}
+        tried[recipe.name] = found | seconds
+    return tried, skipped
+
+
+def ranking(tried: Record) -> list[str]:
+    """Names of recipes that beat class frequencies on validation rows, the best first.
+
+    By two standard errors: the best of two dozen on a hundred rows is else often the luckiest.
+    """
+    gains = {
+        name: row["gain"]
+        for name, row in tried.items()
+        if row["gain"] is not None and row["gain"] > 2.0 * row["gain_error"]
+    }
+    return sorted(gains, key=lambda name: -gains[name])
+
+
+def _comparison(data: Data, names: list[str], n_threads: int) -> Record:
+    """The default, the best recipe and class frequencies, all fitted to all training rows.
+
+    The best recipe is the first of `names`, unless it raises on all training rows, and class
+    frequencies where there is none.
+    """
+    X, y, test = data.X, data.y, (data.X_test, data.y_test)
+    frequencies = Frequencies().fit(X, y).log_proba_of(*test)
+    recipes = {recipe.name: recipe for recipe in grid(Shape.of(*data.train))}
+    for chosen in [*names, "frequencies"]:
+        best_rows, best = _measured(recipes[chosen], data, n_threads)
+        if best_rows is not None:
+            break
+    assert best_rows is not None
+    default_rows, ours = _measured(Recipe("default", 0.0, default), data, n_threads)
+    gain, entropy = Mean.of(best_rows - frequencies), -float(frequencies.mean())
+    record: Record = {
+        "recipe": chosen,
+        "best": best,
+        "default": ours,
+        "frequencies": -entropy,
+        "gain": gain.value,
+        "gain_error": gain.error,
+    }
+    if default_rows is None:
+        return record | dict.fromkeys(COMPARED) | {"regret": REGRET_OF_ERROR}
+    difference = Mean.of(default_rows - best_rows)
+    over_frequencies = Mean.of(default_rows - frequencies)
+    record |= dict(zip(COMPARED, (*difference, *over_frequencies)))
+    return record | {"regret": regret(-difference.value, gain, entropy)}
+
+
+#: The default less the best recipe, and less class frequencies, paired by test row.
+COMPARED = ("difference", "difference_error", "over_frequencies", "over_frequencies_error")
+
+
+def _measured(recipe: Recipe, data: Data, n_threads: int) -> tuple[np.ndarray | None, Record]:
+    """Log-probabilities of test rows, None for a fit that raised; and what is told of the fit."""
+    try:
+        with clock() as times:
+            fitted = recipe.fit(data.X, data.y, n_threads)
+        if _compile_seconds(fitted.model) > COMPILED_SECONDS:
+            with clock() as times:
+                fitted = recipe.fit(data.X, data.y, n_threads)
+        rows = fitted.log_proba_of(data.X_test, data.y_test)
+        if not np.isfinite(rows).all():
+            raise ArithmeticError(f"{(~np.isfinite(rows)).sum()} log-probabilities are not finite")
+        accuracy = float((fitted.predict(data.X_test) == data.y_test).mean())
+    except Exception as error:  # a finding, not the end of the run
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"{type(error).__name__}: {error} ({last.name})"
+        return None, {"error": told, "log_likelihood": None, "accuracy": None, "cpu": None}
+    found: Record = {"log_likelihood": float(rows.mean()), "accuracy": accuracy, **times}
+    history = getattr(fitted.model, "history_", None)
+    if history is not None and history.choice is not None:
+        found["reason"] = history.choice["reason"]
+    return rows, found
+
+
+def _compile_seconds(model: Any) -> float:
+    history = getattr(model, "history_", None)
+    return float(history[-1]["compile_seconds"]) if history else 0.0

@@ -1,0 +1,104 @@
+"""A problem of the field test: rows to train on, rows to choose by, and rows to report on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: Of the rows for training, to choose among recipes by; and their most.
+VALIDATION_PART = 0.25
+MOST_VALIDATION_ROWS = 2_000
+#: Test rows; and probabilities looked at, where there are many classes, but not fewer rows.
+MOST_TEST_ROWS = 4_000
+MOST_SCORES, LEAST_ROWS_SCORED = 20_000_000, 500
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows of a problem.
+
+    Attributes
+    ----------
+    X, y
+        For training, among them those that recipes are chosen by (``is_validation``).
+    X_test, y_test
+        Other rows, all of classes that `y` has.
+    n_dropped : int
+        Test rows of classes that `y` does not have, which are left out.
+    """
+
+    X: Any
+    y: np.ndarray
+    is_validation: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    n_dropped: int
+
+    @property
+    def train(self) -> tuple[Any, np.ndarray]:
+        return self.X[~self.is_validation], self.y[~self.is_validation]
+
+    @property
+    def validation(self) -> tuple[Any, np.ndarray]:
+        """Rows to choose by, of classes that the other rows have too."""
+        seen = np.isin(self.y, self.y[~self.is_validation])
+        chosen = self.is_validation & seen
+        return self.X[chosen], self.y[chosen]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A member of a family; `make` gets a generator and gives the same data for the same one."""
+
+    family: str
+    variant: str
+    make: Callable[[np.random.Generator], Data]
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}/{self.variant}"
+
+    def data(self) -> Data:
+        """The rows; the seed is a checksum of the name, the same everywhere."""
+        return self.make(np.random.default_rng(zlib.crc32(self.name.encode())))
+
+
+def from_one_pool(X: Any, y: np.ndarray, n_test: int, rng: np.random.Generator) -> Data:
+    """Rows at random: `n_test` of them for the test, the others to train on."""
+    order = rng.permutation(len(y))
+    test, rest = order[:n_test], order[n_test:]
+    return from_two_pools(X[rest], y[rest], X[test], y[test], rng)
+
+
+def from_two_pools(
+    X: Any,
+    y: np.ndarray,
+    X_test: Any,
+    y_test: np.ndarray,
+    rng: np.random.Generator,
+    groups: np.ndarray | None = None,
+) -> Data:
+    """Validation rows at random from the first pool, test rows from the second.
+
+    Parameters
+    ----------
+    groups : array of shape (n,), optional
+        Rows of one group are all for validation or all not; those of group -1 never are.  Else
+        the choice of a recipe would go by rows that it was fitted to, or by one outlier.
+    """
+    n, classes = len(y), np.unique(y)
+    scored = max(MOST_SCORES // len(classes), LEAST_ROWS_SCORED)
+    n_validation = min(int(VALIDATION_PART * n), MOST_VALIDATION_ROWS, scored)
+    if groups is None:
+        groups = np.arange(n)
+    choosable = np.unique(groups[groups >= 0])
+    n_chosen = n_validation * len(choosable) // n
+    is_validation = np.isin(groups, rng.permutation(choosable)[:n_chosen])
+    seen = np.flatnonzero(np.isin(y_test, classes))
+    n_dropped = len(y_test) - len(seen)
+    kept = np.sort(rng.permutation(seen)[: min(MOST_TEST_ROWS, scored)])
+    return Data(X, y, is_validation, X_test[kept], y_test[kept], n_dropped)

@@ -1,0 +1,88 @@
+"""Rows that somebody has measured: the catalogue's sets, and those that scikit-learn brings."""
+
+from __future__ import annotations
+
+import functools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sklearn.datasets
+
+from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
+from bigcat import data
+
+#: Rows for training, at most, so that a problem takes seconds.
+MOST_ROWS = 40_000
+#: Sets whose files are shuffled and take long to read: of them only the first rows.
+PREFIXES = ("yso", "geonames")
+MOST_OF_PREFIX, MOST_TEST_OF_PREFIX = 45_000, 15_000
+ROWS_OF_STDLIB = 800_000
+#: Of scikit-learn's sets, kept for the test.
+TEST_PART = 1 / 3
+
+
+def cuts(name: str, *parts: str) -> list[Problem]:
+    """A set of the catalogue cut to parts of its training rows, such as "1/32".
+
+    Rows are drawn at random; those of `PREFIXES` from as many first rows as the file has for
+    the largest of the parts.
+    """
+
+    def make(part: str, rng: np.random.Generator) -> Data:
+        split, n_all = _load(name)
+        n = int(n_all * Fraction(part))
+        if n > MOST_ROWS:
+            raise ValueError(f"{part} of {name} are {n:,} rows, more than {MOST_ROWS:,}")
+        rows = np.sort(rng.permutation(len(split.train.y))[:n])
+        X, y = split.train.X[rows], split.train.y[rows]
+        return from_two_pools(X, y, split.test.X, split.test.y, rng)
+
+    return [Problem(name, part, functools.partial(make, part)) for part in parts]
+
+
+@functools.lru_cache(maxsize=1)  # a family's problems come one after another
+def _load(name: str) -> tuple[data.Split, int]:
+    """The set, and how many training rows it has in all."""
+    if name == "stdlib":
+        split = data.stdlib_corpus(ROWS_OF_STDLIB)
+        return split, len(split.train)
+    n_all = next(entry["rows_train"] for entry in data.available() if entry["name"] == name)
+    first: dict[str, Any] = {}
+    if name in PREFIXES:
+        first = {"n_train": MOST_OF_PREFIX, "n_test": MOST_TEST_OF_PREFIX}
+    return data.load(name, unseen="keep", **first), n_all
+
+
+def splits(name: str, n_splits: int, *parts: float) -> list[Problem]:
+    """A set of scikit-learn's: some random splits of all rows, and parts of the training rows."""
+
+    def make(part: float, rng: np.random.Generator) -> Data:
+        X, y = _from_scikit_learn(name)
+        order = rng.permutation(len(y))
+        n_test = int(TEST_PART * len(y))
+        rest = order[n_test:]
+        rest = rest[: round(part * len(rest))]
+        return from_two_pools(X[rest], y[rest], X[order[:n_test]], y[order[:n_test]], rng)
+
+    whole = [Problem(name, f"split {k}", functools.partial(make, 1.0)) for k in range(n_splits)]
+    return whole + [Problem(name, f"part {p:g}", functools.partial(make, p)) for p in parts]
+
+
+def _from_scikit_learn(name: str) -> tuple[np.ndarray, np.ndarray]:
+    X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+    if name == "diabetes":  # a number: which fifth it is in
+        y = np.searchsorted(np.quantile(y, [0.2, 0.4, 0.6, 0.8]), y)
+    return X, y
+
+
+def small_tables(name: str, n_splits: int) -> list[Problem]:
+    """A small table of the catalogue, whose own test part is too small to tell: random splits."""
+
+    def make(rng: np.random.Generator) -> Data:
+        split, _ = _load(name)
+        X = np.concatenate([split.train.X, split.test.X])
+        y = np.concatenate([split.train.y, split.test.y])
+        return from_one_pool(X, y, int(TEST_PART * len(y)), rng)
+
+    return [Problem(name, f"split {k}", make) for k in range(n_splits)]

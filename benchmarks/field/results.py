@@ -1,0 +1,30 @@
+"""Results as JSON lines, a case a line, written as soon as it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.field.measure import Record
+
+
+def read(path: Path) -> list[Record]:
+    """All cases of a file; a last line that was cut off does not count."""
+    *lines, _ = path.read_text().split("\n")
+    return [json.loads(line) for line in lines]
+
+
+def append(path: Path, record: Record) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def begin(path: Path, resume: bool) -> list[Record]:
+    """What is done already, without a line that was cut off; none where there is no file."""
+    if not path.exists():
+        return []
+    if not resume:
+        raise SystemExit(f"{path} is there already: --resume goes on with it, or name another file")
+    done = read(path)
+    path.write_text("".join(json.dumps(record) + "\n" for record in done))
+    return done

@@ -1,0 +1,430 @@
+"""The field test of the defaults: its halves, its rows, what regret is, and runs that go on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from benchmarks.__main__ import make_parser
+from benchmarks.field import dense, families, field, grid, measure, results, run, sparse, summary
+from benchmarks.field.grid import Frequencies, Logistic, Shape
+from benchmarks.field.measure import Mean, regret
+from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
+from bigcat.data import DataError
+
+# Families and halves
+
+
+def test_halves_have_no_family_in_common():
+    halves = {half: families.problems_of(half) for half in families.HALVES}
+    assert list(halves) == ["development", "reporting"]
+    first, second = ({problem.family for problem in problems} for problems in halves.values())
+    assert not first & second
+    for problems in halves.values():
+        assert 120 <= len(problems) <= 150
+        names = [problem.name for problem in problems]
+        assert len(set(names)) == len(names)
+        in_order = [problem.family for problem in problems]
+        changes = sum(a != b for a, b in itertools.pairwise(in_order))
+        assert changes == len(set(in_order)) - 1  # a set that is read once serves its family
+
+
+def test_problems_are_found_by_words_and_spread_out():
+    found = families.problems_of("development", only=["noise", "iris"])
+    assert {problem.family for problem in found} == {"iris", "noise", "sparse noise"}
+    few = families.problems_of("development", limit=10)
+    assert len(few) == 10
+    assert len({problem.family for problem in few}) == 10
+    assert len(families.problems_of("development", only=["iris"], limit=50)) == 3
+
+
+# Rows
+
+
+def small(family: str = "small", n: int = 150, distance: float = 1.5) -> Problem:
+    return dense.drawn(family, f"n={n}", dense.clouds(4, 3, distance), n, n_test=200)
+
+
+def as_array(X: Any) -> np.ndarray:
+    return X.toarray() if scipy.sparse.issparse(X) else X
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        small(),
+        dense.drawn("outlier", "", dense.clouds(4, 3, 1.0), 60, dense.outlier, n_test=40),
+        dense.drawn("topics", "", sparse.topics(30, 5, 0.5), 60, n_test=40),
+        dense.drawn("chains", "", sparse.chains(20, 3, 0.5), 60, n_test=40),
+        dense.drawn("categories", "", sparse.categories((3, 5), 4, 1.0, 2), 60, n_test=40),
+        dense.drawn("baskets", "", sparse.baskets(30, 5, 0.9), 60, n_test=40),
+    ],
+    ids=lambda problem: problem.family,
+)
+def test_problems_are_the_same_every_time(problem):
+    once, again = problem.data(), problem.data()
+    for name in ("X", "y", "is_validation", "X_test", "y_test"):
+        a, b = getattr(once, name), getattr(again, name)
+        assert np.array_equal(as_array(a), as_array(b))
+    assert once.n_dropped == again.n_dropped
+    other = Problem(problem.family, "another", problem.make).data()
+    assert not np.array_equal(as_array(once.X), as_array(other.X))
+
+
+def test_no_row_is_in_two_parts():
+    X = np.arange(400.0).reshape(-1, 1)
+    y = np.repeat(np.arange(4), 100)
+    data = from_one_pool(X, y, 120, np.random.default_rng(0))
+    parts = [data.train[0], data.validation[0], data.X_test]
+    assert [len(part) for part in parts] == [210, 70, 120]
+    assert len(np.unique(np.concatenate(parts))) == 400
+
+
+def test_rows_of_unseen_classes_are_dropped_and_counted():
+    X, y = np.arange(12.0).reshape(-1, 1), np.arange(12) % 3
+    y[8:] = [7, 7, 7, 0]
+    data = from_two_pools(X[:8], y[:8], X[8:], y[8:], np.random.default_rng(0))
+    assert data.n_dropped == 3
+    assert data.y_test.tolist() == [0]
+    lonely = Data(X[:3], np.array([0, 0, 1]), np.array([False, True, True]), X[8:], y[8:], 0)
+    assert lonely.validation[1].tolist() == [0]
+
+
+def test_only_training_rows_are_spoiled():
+    problem = dense.drawn("outlier", "", dense.clouds(4, 3, 1.0), 60, dense.outlier, n_test=40)
+    data = problem.data()
+    assert (np.abs(data.X).max(axis=1) > 100).sum() == 1
+    assert np.abs(data.X_test).max() < 10
+    copies = dense.drawn("c", "", dense.clouds(4, 3, 1.0), 60, dense.copies_of_rows(3), n_test=40)
+    assert len(np.unique(copies.data().X, axis=0)) == 20
+
+
+def test_recipes_are_not_chosen_by_copies_nor_by_an_outlier():
+    copies = dense.drawn("c", "", dense.clouds(4, 3, 1.0), 60, dense.copies_of_rows(3), n_test=40)
+    data = copies.data()
+    train, validation = ({tuple(row) for row in X} for X, _ in (data.train, data.validation))
+    assert len(validation) == 5
+    assert not train & validation
+    for k in range(10):
+        one = dense.drawn("o", f"{k}", dense.clouds(4, 3, 1.0), 60, dense.outlier, n_test=40)
+        data = one.data()
+        assert data.is_validation.sum() == 14
+        assert not data.is_validation[np.abs(data.X).max(axis=1).argmax()]
+
+
+def test_noise_says_nothing_about_labels():
+    X, y = dense.noise(dense.clouds(1, 2, 5.0))(np.random.default_rng(0), 4_000)
+    assert abs(X[y == 0].mean() - X[y == 1].mean()) < 5 * X.std() * (2 / 2_000) ** 0.5
+    X, y = dense.clouds(1, 2, 5.0)(np.random.default_rng(0), 4_000)
+    assert abs(X[y == 0].mean() - X[y == 1].mean()) > 1.0
+
+
+# Regret
+
+
+def test_regret_is_the_missed_part_of_the_gain():
+    assert regret(0.2, Mean(2.0, 0.01), entropy=3.0) == pytest.approx(0.1)
+    assert regret(-0.2, Mean(2.0, 0.01), entropy=3.0) == pytest.approx(-0.1)
+
+
+@pytest.mark.parametrize(
+    ("gain", "entropy", "floor"),
+    [
+        (Mean(0.0, 0.0), 0.7, measure.LEAST_GAIN),
+        (Mean(-0.3, 0.001), 2.0, measure.LEAST_GAIN),
+        (Mean(0.1, 0.001), 9.0, 9.0 * measure.LEAST_PART_OF_ENTROPY),
+        (Mean(0.1, 0.3), 2.0, 0.6),
+    ],
+)
+def test_regret_without_signal_is_relative_to_a_floor(gain, entropy, floor):
+    assert regret(0.03, gain, entropy) == pytest.approx(0.03 / floor)
+
+
+def test_means_have_standard_errors():
+    rows = np.random.default_rng(0).normal(1.0, 2.0, 10_000)
+    mean = Mean.of(rows)
+    assert mean.value == pytest.approx(1.0, abs=0.1)
+    assert mean.error == pytest.approx(0.02, rel=0.05)
+    assert Mean.of(np.array([3.0])) == (3.0, 0.0)
+
+
+# The grid
+
+
+def test_recipes_beyond_the_budget_are_left_out():
+    for shape in (
+        Shape(500, 10, 5, 10.0, False),
+        Shape(30_000, 12_000, 10_000, 8.0, True),
+        Shape(20_000, 20, 4_000, 20.0, False),
+    ):
+        tried, skipped = grid.affordable(shape)
+        assert tried[0].name == "frequencies"
+        assert len(tried) > 2
+        assert sum(recipe.seconds for recipe in tried) <= grid.MOST_SECONDS
+        assert {r.name for r in tried} | set(skipped) == {r.name for r in grid.grid(shape)}
+    assert skipped
+    assert not grid.affordable(Shape(500, 10, 5, 10.0, False))[1]
+
+
+def test_dense_rows_have_every_recipe_of_ours_twice():
+    recipes = grid.grid(Shape(500, 40, 50, 40.0, False))
+    names = [recipe.name for recipe in recipes]
+    assert len(set(names)) == len(names)
+    plain = {name for name in names if not name.endswith(", scaled")}
+    scaled = {name.removesuffix(", scaled") for name in names if name.endswith(", scaled")}
+    assert scaled - plain == {f"LogisticRegression C={C}" for C in ("1", "100", "0.01")}
+    assert plain - scaled == {"frequencies"}
+    assert not any(r.scaled for r in grid.grid(Shape(500, 40, 50, 4.0, True)))
+
+
+def test_scaled_columns_are_those_of_the_rows_trained_on():
+    X = np.array([[0.0, 1e6], [2.0, 3e6], [1.0, 2e6]])
+    recipe = grid.Recipe("", 0.0, lambda n_threads: Keeps()).with_scaled_columns()
+    fitted = recipe.fit(X, np.arange(3), 1)
+    assert np.allclose(fitted.model.X.mean(axis=0), 0.0)
+    assert np.allclose(fitted.model.X.std(axis=0), 1.0)
+    assert fitted.predict(np.array([[1.0, 2e6]])) == pytest.approx(0.0)
+
+
+class Keeps:
+    def fit(self, X, y):
+        self.X = X
+        return self
+
+    def predict(self, X):
+        return X
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_log_probabilities_of_peers(n_classes):
+    rng = np.random.default_rng(0)
+    X, y = dense.clouds(3, n_classes, 1.0)(rng, 80)
+    y = 10 * y
+    model = Logistic(C=1.0).fit(X, y)
+    expected = model.model.predict_log_proba(X)[np.arange(80), y // 10]
+    assert np.allclose(model.log_proba_of(X, y), expected)
+    frequencies = Frequencies().fit(X, y)
+    assert np.exp(frequencies.log_proba).sum() == pytest.approx(1.0)
+    assert frequencies.predict(X)[0] == 10 * np.bincount(y // 10).argmax()
+
+
+# A case, end to end
+
+
+@pytest.fixture
+def few_recipes(monkeypatch):
+    """Only what compiles nothing of its own."""
+
+    def affordable(shape: Shape) -> tuple[list[grid.Recipe], list[str]]:
+        kept = ("frequencies", "lbfgs l2=1", "LogisticRegression C=1, scaled")
+        return [recipe for recipe in grid.grid(shape) if recipe.name in kept], []
+
+    monkeypatch.setattr(measure, "affordable", affordable)
+
+
+def test_a_case_runs(few_recipes):
+    record = json.loads(json.dumps(measure.run(small())))
+    assert record["recipe"] != "frequencies"
+    assert set(record["tried"]) == {"frequencies", "lbfgs l2=1", "LogisticRegression C=1, scaled"}
+    assert record["gain"] > 0.3
+    assert record["default"]["log_likelihood"] - record["best"]["log_likelihood"] == pytest.approx(
+        record["difference"]
+    )
+    assert record["regret"] == pytest.approx(-record["difference"] / record["gain"])
+    assert record["over_frequencies"] == pytest.approx(record["gain"] + record["difference"])
+    assert abs(record["regret"]) < 0.2
+    assert record["default"]["accuracy"] > 0.6
+    assert record["default"]["cpu"] > 0.0
+    assert (record["rows"], record["validation_rows"], record["test_rows"]) == (150, 37, 200)
+    again = measure.run(small(), chosen=record["recipe"])
+    assert again["best"]["log_likelihood"] == record["best"]["log_likelihood"]
+    assert again["tried"] == {}
+
+
+def test_the_default_gets_all_training_rows_and_no_other(few_recipes, monkeypatch):
+    seen: dict[str, Any] = {}
+    data = small().data()
+
+    class Watched(Frequencies):
+        def fit(self, X, y):
+            seen["fit"] = X
+            return super().fit(X, y)
+
+    monkeypatch.setattr(measure, "default", lambda n_threads: Watched())
+    record = measure.run(small())
+    assert np.array_equal(seen["fit"], data.X)
+    rows = {tuple(row) for row in data.X}
+    assert not any(tuple(row) in rows for row in data.X_test)
+    assert record["default"]["log_likelihood"] == pytest.approx(record["frequencies"])
+    assert record["regret"] == pytest.approx(1.0)
+
+
+def test_a_default_that_raises_is_a_finding(few_recipes, monkeypatch):
+    class Broken:
+        def fit(self, X, y):
+            raise FloatingPointError("too large")
+
+    monkeypatch.setattr(measure, "default", lambda n_threads: Broken())
+    record = measure.run(small())
+    assert record["regret"] == 1.0
+    assert record["default"]["error"].startswith("FloatingPointError: too large")
+    assert record["difference"] is None
+    assert summary.summary([record])["cases that raised"] == 1
+    assert summary.far_cases([record])[0]["default is"] == record["default"]["error"]
+
+
+def test_luck_is_no_reason_to_choose_a_recipe():
+    tried: dict[str, Any] = {
+        "frequencies": {"gain": 0.0, "gain_error": 0.0},
+        "lucky": {"gain": 0.5, "gain_error": 0.3},
+        "good": {"gain": 0.2, "gain_error": 0.05},
+        "better": {"gain": 0.4, "gain_error": 0.1},
+        "broken": {"gain": None, "error": "ValueError"},
+    }
+    assert measure.ranking(tried) == ["better", "good"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", [dense.clouds(40, 560, 1.0), sparse.topics(40, 560, 0.5, 0.0)])
+def test_all_recipes_of_the_grid_fit(draw):
+    data = dense.drawn("any", "", draw, 1_700, n_test=100).data()
+    for recipe in grid.grid(Shape.of(data.X, data.y)):
+        if recipe.name != "lbfgs l2=path":
+            rows = recipe.fit(data.X, data.y, 1).log_proba_of(data.X_test, data.y_test)
+            assert np.isfinite(rows).all(), recipe.name
+
+
+# Runs
+
+
+@pytest.fixture
+def two_families(few_recipes, monkeypatch):
+    def problems() -> list[Problem]:
+        return [small("a"), small("b"), Problem("absent", "all", _absent), small("b", 90)]
+
+    monkeypatch.setitem(families.HALVES, "development", problems)
+
+
+def _absent(rng: np.random.Generator) -> Data:
+    raise DataError("no data folder")
+
+
+def arguments(*words: Any):
+    return make_parser().parse_args(["field", *map(str, words)])
+
+
+def test_a_run_that_was_cut_off_goes_on(two_families, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.jsonl"
+    ran = []
+    original = measure.run
+
+    def counted(problem, *how):
+        ran.append(problem.name)
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        return original(problem, *how)
+
+    monkeypatch.setattr(measure, "run", counted)
+    with pytest.raises(KeyboardInterrupt):
+        field(arguments("--output", path))
+    with path.open("a") as file:
+        file.write('{"case": "b/n=150", "regr')  # the power went
+    with pytest.raises(SystemExit, match="--resume"):
+        field(arguments("--output", path))
+    records = field(arguments("--output", path, "--resume"))
+    assert ran == ["a/n=150", "b/n=150", "b/n=150", "absent/all", "b/n=90"]
+    assert "absent/all is skipped: no data folder" in capsys.readouterr().err
+    assert [record["case"] for record in records] == ["a/n=150", "b/n=150", "b/n=90"]
+    assert results.read(path) == records
+
+
+def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    before = field(arguments("--output", first, "--only", "a/"))
+    after = field(arguments("--output", second, "--only", "a/", "--grid", first))
+    assert [record["recipe"] for record in after] == [record["recipe"] for record in before]
+    assert before[0]["tried"]
+    assert not after[0]["tried"]
+
+
+def test_cases_are_listed(capsys):
+    run(arguments("--list", "--half", "reporting", "--only", "wine"))
+    assert capsys.readouterr().out.split("\n") == [f"wine/split {k}" for k in range(3)] + [""]
+
+
+# The summary
+
+
+def record(case: str, regret: float, over: float = 1.0, cpu: float = 2.0) -> dict[str, Any]:
+    return {
+        "case": case,
+        "family": case.partition("/")[0],
+        "regret": regret,
+        "recipe": "lbfgs l2=1",
+        "frequencies": -3.0,
+        "gain": 2.0,
+        "difference": -2.0 * regret,
+        "difference_error": 0.01,
+        "over_frequencies": over,
+        "over_frequencies_error": 0.1,
+        "default": {"log_likelihood": -1.0 - 2.0 * regret, "cpu": cpu, "reason": "few rows"},
+        "best": {"log_likelihood": -1.0, "cpu": 1.0},
+        "seconds": 5.0,
+    }
+
+
+RECORDS = [record("a/1", 0.01), record("a/2", 0.05), record("b/1", 30.0, over=-0.2, cpu=8.0)]
+RECORDS += [record("b/2", -0.02, over=-0.05)]
+
+
+def test_numbers_of_a_run():
+    found = summary.summary(RECORDS)
+    assert found["cases"] == 4
+    assert found["mean regret"] == pytest.approx((0.01 + 0.05 + 1.0 - 0.02) / 4)
+    assert found["mean regret, none below 0"] == pytest.approx((0.01 + 0.05 + 1.0) / 4)
+    assert found["median regret"] == pytest.approx(0.03)
+    shares = [found[f"share with regret up to {part}"] for part in ("2%", "6%", "10%")]
+    assert shares == [0.5, 0.75, 0.75]
+    assert found["cases above 10%"] == 1
+    assert found["cases below class frequencies"] == 1  # not b/2, which is within its error
+    assert found["mean ratio of seconds"] == pytest.approx(3.5)
+    assert found["median ratio of seconds"] == pytest.approx(2.0)
+    assert [row["case"] for row in summary.far_cases(RECORDS)] == ["b/1"]
+    assert [row["case"] for row in summary.cases_below(RECORDS)] == ["b/1"]
+    rows = {row["family"]: row for row in summary.by_family(RECORDS)}
+    assert rows["a"]["mean regret"] == pytest.approx(0.03)
+    assert (rows["b"]["worst regret"], rows["b"]["below frequencies"]) == (30.0, 1)
+
+
+def test_class_frequencies_take_no_time_to_compare_with():
+    free = record("a/1", 0.0) | {"recipe": "frequencies"}
+    assert summary.seconds_ratio(free) is None
+    assert summary.summary([free])["median ratio of seconds"] is None
+
+
+def test_two_runs_side_by_side(tmp_path, capsys):
+    after = [record("b/1", 0.02), record("a/1", 0.02), record("c/1", 0.5)]
+    numbers, changed = summary.beside(RECORDS, after)
+    by_name = {row[""]: row for row in numbers}
+    assert by_name["cases"] == {"": "cases", "before": 2, "after": 2}
+    assert by_name["mean regret"]["before"] == pytest.approx(0.505)
+    assert by_name["mean regret"]["after"] == pytest.approx(0.02)
+    assert [row["case"] for row in changed] == ["b/1"]
+    with pytest.raises(ValueError, match="no case in common"):
+        summary.beside(RECORDS, [record("c/1", 0.5)])
+    paths = [tmp_path / "before.jsonl", tmp_path / "after.jsonl"]
+    for path, records in zip(paths, (RECORDS, after)):
+        for row in records:
+            results.append(path, row)
+    run(arguments("--summary", paths[1], "--beside", paths[0]))
+    text = capsys.readouterr().out
+    assert "| mean regret | 0.5050 | 0.0200 |" in text
+    assert "| c | 1 | 0.5000 | 0.5000 | 1 | 0 | 2.0000 |" in text
+    run(arguments("--summary", paths[0], "--json"))
+    tables = json.loads(capsys.readouterr().out)
+    assert tables["Regret above 10%"][0]["case"] == "b/1"
