@@ -127,7 +127,7 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
         blends=blends,
         beside=_beside(parameters, sizes) if several else (),
         with_pairs=several and sizes.sparse and parameters.rank is not None,
-        scales_columns=not parameters.given("l2") or parameters.l2 == 0.0,
+        scales_columns=not parameters.given("solver") and parameters.l2 in ("auto", 0.0),
     )
 
 

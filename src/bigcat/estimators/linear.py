@@ -310,6 +310,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
             )
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, known)
         start: Start | None = None if first else (self._weights(), self.intercept_)
+        if start:
+            start[0].check_can_go_on()
         if start and not start[1].flags.writeable:
             raise ValueError(
                 "the weights are read-only, mapped to a file, and partial_fit changes them in "
@@ -553,6 +555,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
         if not hasattr(self, "classes_"):
             return None
         weights = self._weights()
+        weights.check_can_go_on()
         if weights.shape != (len(classes), n_features) or not np.array_equal(
             self.classes_, classes
         ):

@@ -74,6 +74,15 @@ class PairedWeights(Weights):
     def embed(self, X: Any) -> np.ndarray:
         return self.low.embed(X)
 
+    def beside(self, X: Any) -> Any:
+        return scipy.sparse.csr_array(X) @ self.matrix(np.float32)
+
+    def check_can_go_on(self) -> None:
+        raise ValueError(
+            "this model is a sum of fits that held-out rows have weighted, and more rows cannot be "
+            "added to it; fit it again on all rows, or begin with rank=256, which can go on"
+        )
+
     def matrix(self, dtype: DTypeLike) -> Any:
         """The pairs as a sparse matrix, (n_features, n_classes)."""
         values = self.pair_weights.astype(dtype, copy=False)
@@ -81,7 +90,7 @@ class PairedWeights(Weights):
         return scipy.sparse.csr_array((values, self.pair_classes, self.offsets), shape=shape)
 
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
-        low = self.low.operands(sparse, dtype)
+        low = self.low.operands(True, dtype)
         pairs = (
             read_only(self.offsets),
             read_only(self.pair_classes),
@@ -89,7 +98,8 @@ class PairedWeights(Weights):
         )
 
         def paired(x: Any) -> PairedRows:
-            rows = as_rows(scipy.sparse.csr_array(x), dtype)
+            x = scipy.sparse.csr_array(x)
+            rows = as_rows(x, dtype)
             embedded = as_rows(low.as_rows(x), dtype)
             assert is_sparse(rows)
             assert isinstance(embedded, DenseRows)

@@ -64,6 +64,10 @@ class Weights(ABC):
     def embed(self, X: Any) -> np.ndarray:
         """Rows as dense vectors that meet the class vectors."""
 
+    def beside(self, X: Any) -> Any:
+        """What rows score beside the products of vectors, as a sparse matrix; None for nothing."""
+        return None
+
     @abstractmethod
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
         """For kernels that visit all classes of rows of that form; rows in that precision."""
@@ -79,6 +83,9 @@ class Weights(ABC):
     @abstractmethod
     def take(self, classes: np.ndarray) -> Self:
         """A copy with the classes in another order."""
+
+    def check_can_go_on(self) -> None:  # noqa: B027  # most can
+        """Raise where more rows cannot be trained on from these weights."""
 
     @abstractmethod
     def dense(self) -> np.ndarray:

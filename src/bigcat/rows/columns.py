@@ -35,7 +35,11 @@ class Columns(NamedTuple):
         step = max(1, -(-len(X) // LOOKED_AT))
         some = np.asarray(X[::step], np.float64)
         weights = row_weights[::step] / row_weights[::step].sum()
-        low, high = np.quantile(some, QUANTILES, axis=0)
+        counted = some[weights > 0.0], weights[weights > 0.0]
+        low, high = (
+            np.quantile(counted[0], q, axis=0, weights=counted[1], method="inverted_cdf")
+            for q in QUANTILES
+        )
         reach = FAR_OUT * (high - low)
         # A column that is nearly always the same, such as a rare yes among noes, is not cut.
         usual = reach > 0.0

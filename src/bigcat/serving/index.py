@@ -215,18 +215,35 @@ class TopKIndex:
         for start in range(0, X.shape[0], _BLOCK):
             rows = slice(start, min(start + _BLOCK, X.shape[0]))
             x = X if X.shape[0] <= _BLOCK else X[rows]  # a slice of sparse rows is a copy
+            beside = linear.weights.beside(x)
             x = linear.weights.embed(x)
             found, counts = self._nearest(x, k)
             values = (vectors[found] @ x[:, :, None])[:, :, 0] + intercept[found]
             order = np.argsort(-values, axis=1, kind="stable")
             columns[rows] = np.take_along_axis(found, order, axis=1)
             scores[rows] = np.take_along_axis(values, order, axis=1)
+            if beside is not None:
+                self._add_beside(beside, x, columns[rows], scores[rows])
             short = start + np.flatnonzero(counts < k)
             if len(short):  # the graph has parts that a search cannot reach
                 every = np.concatenate([s for _, s in linear.score_blocks(X[short])])
                 columns[short] = best_columns(every, k)
                 scores[short] = np.take_along_axis(every, columns[short], axis=1)
         return columns, scores
+
+    def _add_beside(
+        self, beside: Any, x: np.ndarray, columns: np.ndarray, scores: np.ndarray
+    ) -> None:
+        """Put the best of what was found and of classes that score beside their vectors."""
+        linear = self.model.linear_model()
+        vectors, intercept = linear.weights.class_vectors, linear.intercept
+        for r in range(len(columns)):
+            entries = slice(beside.indptr[r], beside.indptr[r + 1])
+            classes = np.union1d(columns[r], beside.indices[entries])
+            values = vectors[classes] @ x[r] + intercept[classes]
+            values[np.searchsorted(classes, beside.indices[entries])] += beside.data[entries]
+            best = np.argsort(-values, kind="stable")[: columns.shape[1]]
+            columns[r], scores[r] = classes[best], values[best]
 
     def _nearest(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Neighbours in the graph, (n, k), and how many there are of each row."""

@@ -28,7 +28,7 @@ MOST_SCORES, LEAST_ROWS = 1 << 23, 200
 MOST_SCORES_BY_NODES = 1 << 20
 #: Nobody is trusted more than this.
 LARGEST_FACTOR = 4.0
-_ITERATIONS, _TOLERANCE = 30, 1e-6
+_ITERATIONS, _TOLERANCE = 30, 1e-5
 
 
 class Blend(NamedTuple):
@@ -78,16 +78,22 @@ def _by_newton(
     models: Sequence[LinearModel], base: np.ndarray, sample: Sample
 ) -> tuple[np.ndarray, float]:
     """Newton's steps within factors of at least 0; the log-likelihood is concave in them."""
+    few = sample.n_rows * len(base) <= 2 * MOST_SCORES
+    kept = list(_blocks(models, base, sample)) if few else None  # else scored again for each step
 
     def look(factors: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Mean log-likelihood, slopes and curvatures."""
         n = len(factors)
         value, slopes, curvatures = 0.0, np.zeros(n), np.zeros((n, n))
-        for rows, departures in _blocks(models, base, sample):
+        for rows, departures in kept or _blocks(models, base, sample):
             labels, weights = sample.labels[rows], sample.row_weights[rows]
             places = np.arange(len(labels))
-            scores = sum((f * d for f, d in zip(factors, departures)), start=base)
-            scores = scores - scores.max(axis=1, keepdims=True)
+            numbers = departures[0].dtype.type  # single precision stays so
+            scores = numbers(factors[0]) * departures[0]
+            for factor, more in zip(factors[1:], departures[1:]):
+                scores += numbers(factor) * more
+            scores += base.astype(numbers)
+            scores -= scores.max(axis=1, keepdims=True)
             of_labels = scores[places, labels].astype(np.float64)
             p = np.exp(scores, out=scores)
             totals = p.sum(axis=1, keepdims=True)

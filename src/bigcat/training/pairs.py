@@ -69,7 +69,7 @@ def fit_pairs(
     base = log_frequencies(counts)
     base = (base - np.log(np.exp(base).sum())).astype(np.float32)
     weights = np.zeros(len(pairs.classes), np.float32)
-    relative = row_weights / row_weights.mean()
+    relative = row_weights / np.median(row_weights)
     # A row that counts for several is visited as often, since a step must not be longer than usual.
     n_visits = np.clip(np.ceil(relative), 1, MOST_REPEATS).astype(np.int64)
     visits = np.repeat(np.arange(len(labels)), n_visits)

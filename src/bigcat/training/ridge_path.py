@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bigcat.linear import LinearModel
 from bigcat.training.fit import Outcome
 from bigcat.training.recipe import Recipe
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.sample import Sample, hold_out, kinds_of_rows
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
@@ -54,17 +54,20 @@ def folds_of(
     data: Sample, n_classes: int, random_state: np.random.RandomState, remedy: str
 ) -> list[Fold]:
     """One fold, or several that share all rows where there are so few that one says little."""
-    n = data.n_rows
+    kind = kinds_of_rows(data)
+    n = int(kind.max()) + 1
     if n * HELD_OUT >= ENOUGH_HELD_OUT:
         kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy)
         return [Fold(kept, held_out, kept.row_weights.sum() / data.row_weights.sum())]
     folds = []
-    for held in np.array_split(random_state.permutation(n), min(round(1.0 / HELD_OUT), n)):
-        kept = data.take(np.setdiff1d(np.arange(n), held))
+    fold_of = (random_state.permutation(n) % round(1.0 / HELD_OUT))[kind]
+    for fold in np.unique(fold_of):
+        kept = data.take(np.flatnonzero(fold_of != fold))
+        held = np.flatnonzero(fold_of == fold)
         held = held[np.isin(data.labels[held], kept.labels)]
         if len(held) and len(np.unique(kept.labels)) > 1:
             share = kept.row_weights.sum() / data.row_weights.sum()
-            folds.append(Fold(kept, data.take(np.sort(held)), share))
+            folds.append(Fold(kept, data.take(held), share))
     if not folds:
         raise ValueError(f"no row can be held out to choose the ridge by; {remedy}")
     return folds

@@ -294,7 +294,7 @@ class Task:
             try:
                 folds = ridge_path.folds_of(data, self.n_classes, self.random_state, remedy)
             except ValueError:
-                if recipe.must_hold_out:
+                if recipe.must_hold_out and not recipe.early_stopping:
                     raise
                 return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.model_selection import train_test_split
 
 
@@ -31,6 +32,26 @@ class Sample(NamedTuple):
         return self._replace(labels=number[self.labels])
 
 
+def kinds_of_rows(sample: Sample) -> np.ndarray:
+    """A number for each row, the same for rows that are copies of each other, label and all.
+
+    Copies must not be on both sides of a split, where one would say nothing about the fit to the
+    other; and a row twice must be as good as a row of weight 2.
+    """
+    X, labels, _ = sample
+    factors = np.random.RandomState(0).standard_normal(X.shape[1])
+    if scipy.sparse.issparse(X):
+        # Sums of each row in the same order, so that copies give the same bits.
+        products = np.append(X.data * factors[X.indices], 0.0)
+        sums = np.add.reduceat(products, X.indptr[:-1])
+        sums[np.diff(X.indptr) == 0] = 0.0
+    else:
+        step = max(1, (1 << 20) // max(X.shape[1], 1))
+        blocks = (X[i : i + step] for i in range(0, len(labels), step))
+        sums = np.concatenate([(block * factors).sum(axis=1) for block in blocks])
+    return np.unique(np.column_stack([sums, labels]), axis=0, return_inverse=True)[1].ravel()
+
+
 def hold_out(
     sample: Sample,
     n_classes: int,
@@ -40,13 +61,16 @@ def hold_out(
 ) -> tuple[Sample, Sample]:
     """What is left, and validation rows none of whose classes is missing in it."""
     labels = sample.labels
-    indices = np.arange(len(labels))
+    kind = kinds_of_rows(sample)
+    kinds = np.arange(kind.max() + 1)
     try:
-        kept, held = train_test_split(indices, test_size=fraction, random_state=random_state)
+        _, held_kinds = train_test_split(kinds, test_size=fraction, random_state=random_state)
     except ValueError as error:
         raise ValueError(
-            f"validation_fraction={fraction} leaves no rows on one side of {len(labels)}; {remedy}"
+            f"validation_fraction={fraction} leaves no rows on one side of {len(kinds)}; {remedy}"
         ) from error
+    is_held = np.isin(kinds, held_kinds)[kind]
+    kept, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
     missing = np.bincount(labels[kept], minlength=n_classes) == 0
     back = missing[labels[held]]
     kept, held = np.sort(np.concatenate([kept, held[back]])), held[~back]
