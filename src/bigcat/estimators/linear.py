@@ -88,9 +88,10 @@ class LinearClassifier(ClassifierMixin, WithParts):
         Step size; "auto" is the solver's own.
     l2 : float, "auto" or "path", default="auto"
         Ridge on the *sum*: log-likelihood - l2/2 |W|^2, so 1/C of scikit-learn.  Intercepts are
-        not penalised.  "auto" is 1 for up to 2,000 rows with ``method="auto"``, as there, and
-        otherwise 0: many rows are regularised by when the fit stops.  "path" takes the one that
-        predicts held-out rows best (`X_val`, or a fifth of the rows), for ``solver="lbfgs"``.
+        not penalised.  "auto" is chosen by held-out rows for few rows with ``method="auto"``, in
+        units of scaled columns, and otherwise 0: many rows are regularised by when the fit stops
+        and by how far held-out rows trust it.  "path" takes the one that predicts held-out rows
+        best (`X_val`, or some of the rows) in the units of X, for ``solver="lbfgs"``.
     fit_intercept : bool, default=True
     class_weight : dict, "balanced" or None, default=None
     validation_fraction : float, default=0.1
@@ -136,6 +137,9 @@ class LinearClassifier(ClassifierMixin, WithParts):
         Of low rank only: a row is embedded as ``x @ embedding_``.
     class_embedding_ : array of shape (n_classes, rank), float32
         Of low rank only: scores are inner products with it, plus `intercept_`.
+    pair_coef_, pair_class_, pair_offset_ : arrays
+        Where weights of single pairs are added to low rank: those of feature j are
+        ``pair_coef_[pair_offset_[j] : pair_offset_[j + 1]]``, of the classes ``pair_class_`` there.
     intercept_ : array of shape (n_classes,), float32
     classes_ : array of shape (n_classes,)
     n_features_in_ : int

@@ -179,7 +179,7 @@ class Fit:
                 f"L-BFGS stopped after {len(self.record.history)} iterations without reaching "
                 f"tol={recipe.tol}; raise max_epochs or scale the columns of X",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=7,
             )
         return self._outcome(kind.of_matrix(matrix, problem), intercepts, None)
 

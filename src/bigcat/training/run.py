@@ -298,11 +298,13 @@ class Task:
                     raise
                 return self
 
-        def fit(trial: Recipe, rows: Sample) -> Outcome:
+        def fit(trial: Recipe, rows: Sample, start: Start | None) -> Outcome:
             silent = replace(self.audience, tell=nobody, progress=False)
-            return replace(self, recipe=trial, data=rows, audience=silent).fit(None, None)
+            return replace(self, recipe=trial, data=rows, audience=silent).fit(None, start)
 
-        recipe, report = ridge_path.choose(recipe, fit, folds)
+        asked = recipe.must_hold_out and not recipe.early_stopping
+        choose = ridge_path.choose if asked else ridge_path.choose_quickly
+        recipe, report = choose(recipe, fit, folds)
         if recipe.choice is None:
             recipe = recipe.told("as given")
         return replace(self, recipe=recipe.noting(l2=recipe.l2, ridge_path=report))
