@@ -31,8 +31,10 @@ class Whole:
 
     most_rows: int = 2_000
     most_weights: int = 1 << 20
-    #: More rows too, where one look of the softmax at all of them is so few products.
-    most_products: int = 1 << 24
+    #: Where the ridge is to be found: one look at all rows takes so few products, and a step of
+    #: L-BFGS about so many for each weight.  Then more rows are few, too.
+    most_products: int = 1 << 22
+    products_per_weight: int = 10
     #: Where no row can be held out to choose it by.
     l2: float = 1.0
     max_epochs: int = 200
@@ -103,11 +105,11 @@ WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
 
 def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
     """The recipe for data of these sizes."""
-    why, asked_rank = "", parameters.rank
+    why, asked_rank, whole = "", parameters.rank, _is_whole(parameters, sizes)
     if parameters.rank == "auto":
-        rank, why = _rank_for(parameters, sizes)
+        rank, why = _rank_for(parameters, sizes, whole)
         parameters = replace(parameters, rank=rank)
-    if _is_whole(parameters, sizes):
+    if whole:
         recipe = _all_at_once(parameters, sizes)
     elif parameters.rank is None:
         recipe = _of_full_rank(parameters, sizes)
@@ -151,7 +153,7 @@ def chosen_recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
     return _for_passes(recipe).told("rows come in parts")
 
 
-def _rank_for(parameters: Parameters, sizes: Sizes) -> tuple[int | None, str]:
+def _rank_for(parameters: Parameters, sizes: Sizes, whole: bool) -> tuple[int | None, str]:
     """Full or low rank, and why.
 
     On most data sets of ``docs/results.md`` low rank predicts better than full rank, the more so
@@ -159,7 +161,7 @@ def _rank_for(parameters: Parameters, sizes: Sizes) -> tuple[int | None, str]:
     and parts that were chosen for full rank.
     """
     given = [name for name in ("solver", "sampler") if parameters.given(name)]
-    if _is_whole(parameters, sizes):
+    if whole:
         return None, "few rows"
     if given:
         what = " and ".join(given)
@@ -186,12 +188,13 @@ def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
 
 def _is_whole(parameters: Parameters, sizes: Sizes) -> bool:
     few_weights = sizes.n_features * sizes.n_classes <= WHOLE.most_weights
-    few_products = (
-        parameters.noise.softmax
-        and parameters.rank in ("auto", None)
-        and sizes.n_values * sizes.n_classes <= WHOLE.most_products
-    )
-    few = few_weights and (sizes.n_rows <= WHOLE.most_rows or few_products)
+    few_rows = sizes.n_rows <= WHOLE.most_rows
+    full_rank = parameters.rank in ("auto", None)
+    if not parameters.given("l2") and parameters.noise.softmax and full_rank:
+        n_weights = sizes.n_features * sizes.n_classes
+        products = sizes.n_values * sizes.n_classes + WHOLE.products_per_weight * n_weights
+        few_rows = products <= WHOLE.most_products
+    few = few_weights and few_rows
     solver = _kind_of_solver(parameters.solver)
     return (solver is not None and not solver.stochastic) or (few and not _wants_passes(parameters))
 

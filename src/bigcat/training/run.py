@@ -175,6 +175,7 @@ class Task:
             members += [self.pairs_member(task, rate) for rate in pairs.RATES]
             before = before.and_then(Before(seconds=sum(m.seconds for m in members[-2:])))
         kept, report = members_chosen(members, task.base(), validation)
+        choice = {**(members[0].outcome.history.choice or {}), "blend": report}
         if not given:
             for member in kept:
                 member.outcome = member.again(before)
@@ -184,7 +185,7 @@ class Task:
             outcome = add_up(kept, self.base())
         else:
             outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
-        outcome.history.choice = {**(members[0].outcome.history.choice or {}), "blend": report}
+        outcome.history.choice = choice
         return outcome
 
     def base(self) -> np.ndarray:
