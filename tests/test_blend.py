@@ -161,3 +161,18 @@ def test_all_rows_are_in_the_final_fit(few_rows, last, monkeypatch):
     epochs = model.history_["epoch"].tolist()
     assert epochs == list(range(1, len(epochs) + 1))
     assert (np.diff(model.history_["seconds"]) > 0).all()
+
+
+@pytest.mark.parametrize(("limit", "rates"), [(0.0, [0.05]), (9.0, [0.05, 0.025])])
+def test_a_fit_that_is_too_sure_is_tried_again_at_half_the_rate(limit, rates, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 30, 2_400)
+    X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
+    monkeypatch.setattr(run, "TOO_SURE", limit)
+    model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
+    choice = model.history_.choice
+    assert choice is not None
+    members = choice["blend"]["members"]
+    assert [m["learning_rate"] for m in members] == rates
+    best = max(members, key=lambda m: m["gain_alone"])
+    assert [m["factor"] > 0.0 for m in members] == [m is best for m in members]

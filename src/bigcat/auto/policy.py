@@ -249,6 +249,7 @@ def _of_low_rank(parameters: Parameters, sizes: Sizes, rank: int) -> Recipe:
     )
     if not recipe.early_stopping:
         recipe = replace(recipe, stop=Never)
+    recipe = replace(recipe, slows_down=not parameters.given("learning_rate"))
     return recipe.told(f"{reason}; the rate falls to zero over {recipe.max_epochs} epochs")
 
 

@@ -31,6 +31,7 @@ class Member:
     ----------
     what : str
         What it is, for people; of members that are the same, the best alone is taken.
+    learning_rate : float or None
     noise : Noise
     outcome : Outcome
     again : callable
@@ -40,6 +41,7 @@ class Member:
     """
 
     what: str
+    learning_rate: float | None
     noise: Noise
     outcome: Outcome
     again: Callable[[Before], Outcome]
@@ -77,6 +79,7 @@ def choose(
         "members": [
             {
                 "what": member.what,
+                "learning_rate": member.learning_rate,
                 "gain_alone": blend.gain,
                 "factor_alone": float(blend.factors[0]),
                 "factor": member.factor,

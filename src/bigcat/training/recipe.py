@@ -43,6 +43,8 @@ class Recipe:
         Find by held-out rows how far to trust the fit, and those of `beside` (`blend`).
     beside : tuple of Recipe
         What else to fit to the same rows; the scores are added.
+    slows_down : bool
+        Try again at half the rate where held-out rows do not trust the fit.
     with_pairs : bool
         Fit weights of single pairs of class and feature beside it (`pairs`).
     scales_columns : bool
@@ -72,6 +74,7 @@ class Recipe:
     searches_ridge: bool = False
     blends: bool = False
     beside: tuple[Recipe, ...] = ()
+    slows_down: bool = False
     with_pairs: bool = False
     scales_columns: bool = False
     refits: bool = False
@@ -80,6 +83,13 @@ class Recipe:
 
     def with_solver(self, solver: Solver) -> Recipe:
         return replace(self, parts=replace(self.parts, solver=solver))
+
+    def slower(self) -> Recipe:
+        """The same at half the rate."""
+        solver = self.parts.solver
+        assert solver.rate is not None
+        recipe = replace(self.with_solver(solver.at_rate(solver.rate / 2.0)), slows_down=False)
+        return recipe.noting(learning_rate=solver.rate / 2.0)
 
     def told(self, reason: str) -> Recipe:
         """With the choice written down, for people."""

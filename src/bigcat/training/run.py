@@ -15,6 +15,7 @@ from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, as_rows
 from bigcat.training import pairs, ridge_path
+from bigcat.training.blend import find_factors
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
 from bigcat.training.members import Member, add_up, as_frequencies
@@ -34,6 +35,8 @@ MANY_CLASSES = 2_048
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 2_000
 #: Up to so many rows a fit is made again on all of them; with more, held-out rows are visited once.
 FEW_ROWS = 20_000
+#: A fit with a factor below this has learned rows by heart, and is tried again at a lower rate.
+TOO_SURE = 0.7
 #: The rate of that pass, relative to that of the first ones.
 LATE_RATE = 0.1
 
@@ -168,9 +171,15 @@ class Task:
             return outcome
         members: list[Member] = []
         before = Before()
-        for recipe in (self.recipe, *self.recipe.beside):
-            members.append(self.member(replace(task, recipe=recipe), validation, before, given))
-            before = Before.after(members[-1].outcome.history)
+        recipes = [self.recipe, *self.recipe.beside]
+        for recipe in recipes:
+            member = self.member(replace(task, recipe=recipe), validation, before, given)
+            members.append(member)
+            before = Before.after(member.outcome.history)
+            if recipe.slows_down:
+                trust = find_factors([member.model()], task.base(), validation)
+                if trust.factors[0] < TOO_SURE:
+                    recipes.append(recipe.slower())
         if self.recipe.with_pairs:
             members += [self.pairs_member(task, rate) for rate in pairs.RATES]
             before = before.and_then(Before(seconds=sum(m.seconds for m in members[-2:])))
@@ -209,6 +218,7 @@ class Task:
         of_all = replace(self, recipe=recipe)
         return Member(
             what,
+            recipe.parts.solver.rate,
             recipe.parts.noise,
             outcome,
             lambda before: of_all.on_all_rows(outcome, held_out, before),
@@ -227,7 +237,7 @@ class Task:
         outcome = fit(task)
         seconds = time.perf_counter() - started
         noise = task.recipe.parts.noise
-        return Member("pairs", noise, outcome, lambda before: fit(self), seconds)
+        return Member("pairs", rate, noise, outcome, lambda before: fit(self), seconds)
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
         """A fit with the rows that were held out: once more, or with a pass over them."""
