@@ -32,6 +32,8 @@ PATIENCE = 2
 #: A quick choice looks at every second ridge of the path, and then beside the best; its fits begin
 #: where the last one ended, and need not be exact.
 QUICK_TOL, QUICK_ITERATIONS = 1e-3, 60
+#: It begins with a ridge that leaves class frequencies, for data that know no more.
+QUICK_STRONGEST = 1e5
 
 
 def check(recipe: Recipe) -> None:
@@ -128,13 +130,13 @@ def choose_quickly(
         tried[l2] = _mean(values, folds)
         return tried[l2]
 
-    best, l2 = STRONGEST, STRONGEST
+    best = l2 = QUICK_STRONGEST
     value(best)
-    while l2 / FACTOR**2 >= 0.999 * WEAKEST:
+    worse = 0
+    while worse < PATIENCE and l2 / FACTOR**2 >= 0.999 * WEAKEST:
         l2 /= FACTOR**2
-        if value(l2) <= tried[best]:
-            break
-        best = l2
+        worse = worse + 1 if value(l2) <= tried[best] else 0
+        best = best if worse else l2
     for beside in (best / FACTOR, best * FACTOR):
         if beside not in tried and value(beside) > tried[best]:
             best = beside
