@@ -276,6 +276,32 @@ def test_a_fit_reports_its_search_and_ends_by_itself():
     assert (np.diff(model.history_["seconds"]) > 0).all()
 
 
+def test_a_search_without_held_out_rows_to_judge_by_asks_the_rows_of_the_trials():
+    """Nearly every row is the only one of its class: 4,300 classes, 20 of them twice."""
+    n_classes, n_features = 4_300, 400
+    labels = np.concatenate([np.arange(n_classes), np.arange(20)])
+    own = np.random.default_rng(1).integers(0, n_features, (n_classes, 8))
+
+    def some_rows(y, seed):
+        """Six features of the class's eight, and three others."""
+        rng = np.random.default_rng(seed)
+        places = rng.random((len(y), 8)).argsort(axis=1)[:, :6]
+        features = np.take_along_axis(own[y], places, axis=1)
+        features = np.hstack([features, rng.integers(0, n_features, (len(y), 3))])
+        where = (np.repeat(np.arange(len(y)), 9), features.ravel())
+        ones = np.ones(features.size, np.float32)
+        return scipy.sparse.csr_array((ones, where), shape=(len(y), n_features))
+
+    model = LinearClassifier(rank=None, random_state=0).fit(some_rows(labels, 0), labels)
+    search = told_by(model)["rate_search"]
+    assert search["judged_by"] == "rows of the trial"
+    assert np.isfinite(list(search["trials"].values())).all()
+    new = np.arange(n_classes)
+    found = model.log_proba_of(some_rows(new, 2), new).mean()
+    print(f"{found:.2f}, and {-np.log(n_classes):.2f} of equal probabilities")
+    assert found > -5.0
+
+
 def test_a_validation_set_is_watched_and_nothing_is_refitted():
     X, y = rows(3000, 20)
     model = LinearClassifier(random_state=0).fit(X[:2500], y[:2500], X_val=X[2500:], y_val=y[2500:])

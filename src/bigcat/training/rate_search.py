@@ -22,6 +22,8 @@ from bigcat.training.state import State
 #: Rows of a trial: a part of all, but not too few or too many; and held-out rows it is judged by.
 TRIAL_PART, LEAST_ROWS, MOST_ROWS = 8, 200, 50_000
 MOST_HELD_OUT = 1_000
+#: Fewer held-out rows whose classes are in a trial say nothing of it: its own rows do then.
+LEAST_HELD_OUT = 20
 #: Noises that are no softmax tolerate less, and a fit that diverges is slow to judge: the first
 #: rate to try, relative to the softmax's.
 FIRST_RATE_OF_OTHER_NOISES = 1.0 / 8.0
@@ -40,7 +42,7 @@ def search_rate(
     rates = solver.rates_to_try()
     n = min(max(data.n_rows // TRIAL_PART, LEAST_ROWS), MOST_ROWS, data.n_rows)
     chosen = np.sort(random_state.permutation(data.n_rows)[:n])
-    trial, validation = _small_problem(data.take(chosen), held_out, problem)
+    trial, judges, own_rows = _small_problem(data.take(chosen), held_out, problem)
     seed = random_state.randint(2**31)
     tried: dict[float, float] = {}
     compile_seconds: list[float] = []
@@ -48,7 +50,7 @@ def search_rate(
     def value(rate: float) -> float:
         if rate not in tried:
             at_rate = recipe.with_solver(solver.at_rate(rate))
-            tried[rate] = _trial(at_rate, trial, validation, seed, compile_seconds.append)
+            tried[rate] = _trial(at_rate, trial, judges, seed, compile_seconds.append)
         return tried[rate]
 
     best, step = rates.first, 2.0
@@ -66,24 +68,38 @@ def search_rate(
     report = {
         "trials": dict(sorted(tried.items())),
         "trial_rows": len(chosen),
+        "judged_by": "rows of the trial" if own_rows else "held-out rows",
         "seconds": time.perf_counter() - started,
         "compile_seconds": sum(compile_seconds),
     }
     return recipe.with_solver(solver.at_rate(rate)), report
 
 
-def _small_problem(data: Sample, held_out: Sample, problem: Problem) -> tuple[Problem, Sample]:
-    """The trial's rows, with only the classes and features that are in them."""
+def _small_problem(
+    data: Sample, held_out: Sample, problem: Problem
+) -> tuple[Problem, Sample, bool]:
+    """The trial's rows with only the classes and features that are in them, and rows to judge by.
+
+    Those are held-out rows of these classes.  Where nearly every row is the only one of its class
+    there are hardly any, and rows of the trial judge, as the last value says: a fit to such data
+    learns too little in its few passes rather than too much.
+    """
     X, labels = data.X, data.labels
     classes = np.unique(labels)
     number = np.full(problem.n_classes, -1, np.int64)
     number[classes] = np.arange(len(classes))
     known = np.flatnonzero(number[held_out.labels] >= 0)[:MOST_HELD_OUT]
-    validation = held_out.take(known).renumbered(number)
+    own_rows = len(known) < LEAST_HELD_OUT
+    if own_rows:
+        spread = np.linspace(0, data.n_rows - 1, min(data.n_rows, MOST_HELD_OUT)).astype(np.int64)
+        judges = data.take(spread)
+    else:
+        judges = held_out.take(known)
+    judges = judges.renumbered(number)
     if scipy.sparse.issparse(X):
         features = np.unique(X.indices)
         X = X[:, features].tocsr()
-        validation = validation._replace(X=validation.X[:, features].tocsr())
+        judges = judges._replace(X=judges.X[:, features].tocsr())
     small = Problem(
         as_rows(X, problem.rows.values.dtype),
         number[labels],
@@ -94,7 +110,7 @@ def _small_problem(data: Sample, held_out: Sample, problem: Problem) -> tuple[Pr
         fit_intercept=problem.fit_intercept,
         unit_rows=problem.unit_rows,
     )
-    return small, validation
+    return small, judges, own_rows
 
 
 class _Silent:
@@ -113,11 +129,11 @@ class _Silent:
 def _trial(
     recipe: Recipe,
     problem: Problem,
-    validation: Sample,
+    judges: Sample,
     seed: int,
     on_compiled: Callable[[float], None],
 ) -> float:
-    """Held-out log-likelihood after a pass."""
+    """Log-likelihood of the rows to judge by, after a pass."""
     random_state = np.random.RandomState(seed)
     parts, kind = recipe.parts, recipe.kind
     start = initial_weights(recipe.init, problem, parts, kind, random_state)
@@ -138,5 +154,5 @@ def _trial(
         return -np.inf
     weights = kind.as_weights(state.fitted.weights, problem)
     model = LinearModel(weights, state.fitted.intercepts, parts.noise)
-    value = model.mean_log_likelihood(*validation)
+    value = model.mean_log_likelihood(*judges)
     return value if np.isfinite(value) else -np.inf
