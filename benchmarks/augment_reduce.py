@@ -24,12 +24,17 @@ SETTINGS = {
 SOLVER = Adaptive(learning_rate=0.02, decay=0.9, decay_every=2000)
 PROBIT = {"noise": "gaussian", "sampler": "uniform"}
 LOGISTIC = {"noise": "logistic", "sampler": "uniform"}
-BY_NODES = AugmentReduce(expectation="quadrature")
-BY_SAMPLE = AugmentReduce(expectation="sample")
+# Its local steps, (1 + epoch)^-0.9.
+BY_NODES = AugmentReduce(expectation="quadrature", local_decay=0.9)
+BY_SAMPLE = AugmentReduce(expectation="sample", local_decay=0.9)
 METHODS: dict[str, dict[str, Any]] = {
     "exact": {"noise": "gumbel", "method": "exact", "sampler": "everything"},
     "one-vs-each": {"noise": "gumbel", "method": "one-vs-each", "sampler": "uniform"},
-    "softmax A&R": {"noise": "gumbel", "method": "augment-reduce", "sampler": "uniform"},
+    "softmax A&R": {
+        "noise": "gumbel",
+        "method": replace(BY_NODES, variational="gumbel"),
+        "sampler": "uniform",
+    },
     "probit A&R": {
         **PROBIT,
         "method": replace(BY_NODES, n_nodes=3, variational="gaussian"),
@@ -180,7 +185,7 @@ N_COUNTED, N_VALUES, BATCHES = 300_000, 10_000, 600
 def distribution(method: str, iterations: int, seed: int = 0) -> CategoricalDistribution:
     """The model of section 4.1."""
     return CategoricalDistribution(
-        method,
+        BY_NODES if method == BY_NODES.name else method,
         batch_size=N_COUNTED // BATCHES,
         n_negatives=100,
         solver=SOLVER,

@@ -134,6 +134,8 @@ def test_tables_of_augment_and_reduce(data, method):
     assert (p["rank"], p["l2"], p["tol"], p["n_threads"]) == (None, 0.0, None, 1)
     assert p["init"] == "random"
     assert p["solver"] == Adaptive(learning_rate=0.02, decay=0.9, decay_every=2000)
+    if parts(model)[1] == "augment-reduce":
+        assert p["method"].local_decay == 0.9
     if (data, method) == ("omniglot", "probit A&R"):
         expectations = {"n_nodes": 4}
     if expectations:
@@ -155,6 +157,7 @@ def test_iterations_are_those_of_augment_and_reduce():
 def test_section41_of_augment_and_reduce(method):
     p = augment_reduce.distribution(method, iterations=100_000).get_params()
     assert bound_of(p["method"]) == method
+    assert method == "one-vs-each" or p["method"].local_decay == 0.9
     assert p["solver"] == Adaptive(learning_rate=0.02, decay=0.9, decay_every=2000)
     assert (p["batch_size"], p["n_negatives"], p["max_epochs"]) == (500, 100, 167)
     assert (p["init"], p["tol"]) == ("random", None)
@@ -234,7 +237,10 @@ def test_the_cost_of_a_step_of_low_rank_is_with_shared_classes():
     check_nothing_is_left_open(model)
     p = model.get_params()
     assert (p["rank"], p["batch_size"], p["n_threads"]) == (8, 64, 2)
-    assert (p["sampler"].n_negatives, p["solver"]) == (512, AdaGrad(0.1))
+    assert (p["sampler"].n_negatives, p["solver"]) == (
+        512,
+        AdaGrad(0.1, schedule="constant"),
+    )
 
 
 def test_what_is_served_is_a_model_of_low_rank():

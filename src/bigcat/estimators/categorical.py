@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bigcat.auto.named import named_recipe
+from bigcat.bounds import Bound
 from bigcat.estimators import inputs
 from bigcat.estimators.linear import LinearClassifier
 from bigcat.linear.labels import classes_of
@@ -23,8 +24,8 @@ class CategoricalDistribution(BaseEstimator):
 
     Parameters
     ----------
-    method : str, default="augment-reduce"
-        A name of `bigcat.methods()`.
+    method : str or Bound, default="augment-reduce"
+        A name of `bigcat.methods()`, or a bound with options.
     n_negatives, batch_size, max_epochs, learning_rate, tol, solver, init, random_state, progress
         As in `LinearClassifier`.  The deterministic solver works on distinct labels with their
         counts, so its cost does not grow with the number of observations.
@@ -52,7 +53,7 @@ class CategoricalDistribution(BaseEstimator):
 
     def __init__(
         self,
-        method: str = "augment-reduce",
+        method: str | Bound = "augment-reduce",
         *,
         n_negatives: int = 32,
         batch_size: int | str = "auto",

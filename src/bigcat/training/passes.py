@@ -28,15 +28,6 @@ AVERAGES = 8
 FIRST_CHUNK = 2048
 
 
-def local_progress(epoch: int) -> float:
-    """Size of the local steps: (1 + t)^-0.9 with epochs t = 1, 2, ... (A&R section 4).
-
-    The authors' code counts from 1 too, and rightly: a first step of 1 would throw the starting
-    values away for an estimate from a few sampled classes.
-    """
-    return float((2.0 + epoch) ** -0.9)
-
-
 class Passes:
     """The parts below the seam, the state that they change, and the route that they take.
 
@@ -181,7 +172,7 @@ class Passes:
             self.order.geometry,
             state.iteration,
             state.epoch,
-            local_progress(0 if self.fresh_rows else state.epoch),
+            self.parts.bound.local_progress(0 if self.fresh_rows else state.epoch),
             (state.sweep_cursor + thread * n_majors // n_together) % n_majors,
             scale,
             self.squared_norm,
