@@ -22,7 +22,7 @@ from bigcat.estimators import History
 from bigcat.linear import LinearModel
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.samplers import Uniform
-from bigcat.solvers import SGD, UMax
+from bigcat.solvers import SGD, AdaGrad, Implicit, UMax
 from bigcat.training import fit as _fit
 from bigcat.training import memory as _memory
 from bigcat.training import progress as _progress
@@ -295,10 +295,11 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
 
 
 def test_stops_when_the_bound_no_longer_grows(data):
-    model = LinearClassifier(
-        method="augment-reduce", tol=0.05, n_iter_no_change=2, random_state=0
-    ).fit(*data)
-    assert 2 < model.n_iter_ < 50
+    options: dict[str, Any] = {"tol": 0.05, "n_iter_no_change": 2, "random_state": 0}
+    model = LinearClassifier(method="augment-reduce", solver=AdaGrad(0.1), **options)
+    assert 2 < model.fit(*data).n_iter_ < 50
+    planned = LinearClassifier(method="augment-reduce", max_epochs=12, **options)
+    assert planned.fit(*data).n_iter_ == 12  # at a rate that falls to zero there
     assert LinearClassifier(method="nce", tol=None, max_epochs=9).fit(*data).n_iter_ == 9
 
 
@@ -358,11 +359,21 @@ def test_weight_zero_is_no_row(data):
 # More rows, more fits
 
 
-@pytest.mark.parametrize("method", ["augment-reduce", "umax", "implicit", "nce"])
+@pytest.mark.parametrize(
+    ("method", "solver"),
+    [
+        ("augment-reduce", AdaGrad(0.1)),
+        ("umax", UMax(0.1, decay=0.9)),
+        ("implicit", Implicit(1.0, decay=0.9)),
+        ("nce", AdaGrad(schedule="constant")),
+    ],
+)
 @pytest.mark.parametrize("l2", [0.0, 30.0])
-def test_one_pass_is_one_epoch(data, method, l2):
+def test_one_pass_is_one_epoch(data, method, solver, l2):
+    """At rates that do not ask for the end."""
     X, y = data
-    options: dict[str, Any] = {"method": method, "random_state": 3, "n_negatives": 2, "l2": l2}
+    options: dict[str, Any] = {"method": method, "solver": solver, "random_state": 3}
+    options |= {"n_negatives": 2, "l2": l2}
     passed = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     fitted = LinearClassifier(max_epochs=1, **options).fit(X, y)
     assert (passed.coef_ == fitted.coef_).all()
@@ -663,6 +674,8 @@ def test_memory_forecast_of_the_double_sum():
     for method in ("umax", "vanilla"):
         for batch_size in ("auto", 50):
             model = LinearClassifier(method=method, batch_size=batch_size)
+            assert model.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
+            model.set_params(solver=method, learning_rate=0.1)
             assert model.memory_forecast(*size) == weights + 8 * n_rows * 2
 
 

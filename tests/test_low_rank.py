@@ -213,6 +213,8 @@ def test_a_rate_that_falls_needs_to_know_the_end():
     assert AdaGrad(0.3).lower().n_steps == np.inf
     with pytest.raises(ValueError, match=r"schedule='linear' needs the number of steps"):
         SOLVER.lower()
+    with pytest.raises(ValueError, match=r"learning_rate='auto' needs the size of the rows"):
+        AdaGrad().lower()
 
 
 # Gradients

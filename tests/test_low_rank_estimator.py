@@ -276,8 +276,9 @@ def test_warm_start_goes_on_from_the_vectors(data):
 
 def test_partial_fit_moves_on_and_remembers(data):
     X, y = data
-    parts = low_rank(shuffle=False).partial_fit(X, y, classes=np.arange(N_CLASSES))
-    whole_fit = low_rank(shuffle=False, max_epochs=1).fit(X, y)
+    options: dict[str, Any] = {"shuffle": False, "solver": AdaGrad(0.1)}
+    parts = low_rank(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
+    whole_fit = low_rank(max_epochs=1, **options).fit(X, y)
     np.testing.assert_allclose(
         parts.predict_log_proba(X), whole_fit.predict_log_proba(X), rtol=1e-5, atol=1e-5
     )
@@ -397,7 +398,7 @@ def test_memory_forecast_counts_the_vectors():
         )
         for rank in (16, 32, None)
     )
-    vectors, of_rows = 4 * 16 * 30_000, 8 * _memory.NUMBERS_PER_ROW * 10**5
+    vectors, of_rows = 4 * 16 * 30_000, 8 * (_memory.NUMBERS_PER_ROW + 1) * 10**5
     few, many = few - of_rows, many - of_rows
     assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
     assert 1.8 < many / few < 2.0

@@ -414,7 +414,7 @@ def test_the_mean_vanilla_gradient_over_all_draws_is_the_full_one(form):
     slopes, slope_u, values = np.zeros(6), 0.0, 0.0
     for pair in draws:
         drawn = list(pair)
-        row = visit_once(Vanilla(), form, u, rate, 0.0, psi[y], psi[drawn], counts)
+        row = visit_once(Vanilla(0.01), form, u, rate, 0.0, psi[y], psi[drawn], counts)
         slopes[[*drawn, y]] += row.slopes / len(draws)
         slope_u += (row.u - u) / rate / len(draws)
         values += row.value / len(draws)
@@ -445,7 +445,9 @@ def test_umax_gradients_are_bounded(form, threshold):
         psi, y, drawn, count = random_row(rng)
         u = (psi[y] if form == "raman" else 0.0) + rng.uniform(-5.0, 20.0)
         counts = np.full(drawn.size, count)
-        row = visit_once(UMax(threshold=threshold), form, u, 0.1, 0.0, psi[y], psi[drawn], counts)
+        row = visit_once(
+            UMax(0.1, threshold=threshold), form, u, 0.1, 0.0, psi[y], psi[drawn], counts
+        )
         # The label's slope is the sum of the others', in Raman's form with 1 instead of e^-u.
         largest = max(largest, np.abs(row.slopes).max() / (count * np.exp(threshold)))
     assert 0.5 < largest <= 1.0 + 1e-12
@@ -460,7 +462,9 @@ def test_raising_u_raises_the_full_bound(form, threshold):
         psi, y, drawn, count = random_row(rng)
         u = (psi[y] if form == "raman" else 0.0) + rng.uniform(0.0, 20.0)
         counts = np.full(drawn.size, count)
-        row = visit_once(UMax(threshold=threshold), form, u, 0.0, 0.0, psi[y], psi[drawn], counts)
+        row = visit_once(
+            UMax(0.1, threshold=threshold), form, u, 0.0, 0.0, psi[y], psi[drawn], counts
+        )
         floor = double_sum.BEST_U[form](psi[y], psi[drawn], np.ones(drawn.size))
         full = (psi[y], np.delete(psi, y), np.ones(psi.size - 1))
         if floor - threshold > u:
@@ -496,9 +500,9 @@ def test_umax_projects_as_numpy_does(sparse, l2):
 
 def test_umax_never_leaves_a_u_below_what_a_label_without_rivals_would_have():
     rivals = np.full(2, -50.0)
-    found = visit_once(UMax(), "proposed", 3.0, 1e4, 0.0, 0.0, rivals, np.ones(2))
+    found = visit_once(UMax(0.1), "proposed", 3.0, 1e4, 0.0, 0.0, rivals, np.ones(2))
     assert found.u == 0.0
-    found = visit_once(UMax(), "raman", 4.0, 1e4, 0.0, 1.0, rivals, np.ones(2))
+    found = visit_once(UMax(0.1), "raman", 4.0, 1e4, 0.0, 1.0, rivals, np.ones(2))
     assert found.u == 1.0
 
 
@@ -516,7 +520,7 @@ def test_implicit_steps_are_never_longer_than_vanilla_steps(n_drawn):
         psi_y, u = rng.normal(), rng.uniform(0.0, 10.0)
         row = (u, rate, reach, psi_y, psi, rng.uniform(1.0, 1e3, n_drawn))
         lengths = []
-        for solver in (Implicit(), Vanilla()):
+        for solver in (Implicit(1.0), Vanilla(1.0)):
             found = visit_once(solver, "proposed", *row)
             with np.errstate(over="ignore"):
                 lengths.append(

@@ -167,12 +167,15 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
 
 
 @generic
-def damping(solver, label_slope, reach):
-    """What a row's slopes are multiplied by; a slope of 1 moves the label's score by `reach`."""
+def damping(solver, label_slope, reach, size):
+    """What the slopes of a row of that |x|^2 are multiplied by.
+
+    A slope of 1 moves the label's score by `reach`.
+    """
 
 
 @implement(damping, None)
-def _(solver, label_slope, reach):
+def _(solver, label_slope, reach, size):
     return 1.0
 
 
@@ -184,6 +187,7 @@ class Batch(NamedTuple):
     shrunk: float  # multiplies them
     intercept_norm: float  # is added to them
     rates: np.ndarray
+    progress: float  # step size of local parameters
     u_before: np.ndarray
     scores: np.ndarray
     counts: np.ndarray

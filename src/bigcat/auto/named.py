@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bigcat.auto.parameters import Parameters
 from bigcat.combinations import Method, Parts, resolve
+from bigcat.solvers import Solver
 from bigcat.training.recipe import Recipe
-from bigcat.training.stopping import NoGain
+from bigcat.training.stopping import Never, NoGain, Plateau, StoppingRule
 
 #: What "auto" stands for where a method is named.
 NAMED_DEFAULTS: dict[str, Any] = {
@@ -55,6 +57,22 @@ def common(parameters: Parameters) -> dict[str, Any]:
     }
 
 
+def stopping_rule(
+    parameters: Parameters, solver: Solver, early_stopping: bool
+) -> Callable[[], StoppingRule]:
+    """When a fit stops before its last epoch.
+
+    By held-out rows, which say the same for the same weights, as soon as they have not gained for
+    a while; by the objective, which is noisy, when its mean no longer grows; and not at all where
+    the rate is planned to fall to zero.
+    """
+    if early_stopping:
+        return lambda: NoGain(parameters.tol, parameters.n_iter_no_change)
+    if solver.ends_at_zero:
+        return Never
+    return lambda: Plateau(parameters.tol or 0.0, parameters.n_iter_no_change)
+
+
 def named_recipe(
     parameters: Parameters, method: str | Method | None = None, **instead: Any
 ) -> Recipe:
@@ -63,14 +81,15 @@ def named_recipe(
     assert method is not None
     parts = parts_of(parameters, method, **instead)
     parameters.kind.check_solver(parts.solver)
+    early_stopping = bool(setting(parameters, "early_stopping"))
     return Recipe(
         parts,
         kind=parameters.kind,
         batch_size=parts.solver.batch_size(parameters.batch_size),
         max_epochs=int(setting(parameters, "max_epochs")),
         l2=ridge(parameters),
-        early_stopping=bool(setting(parameters, "early_stopping")),
+        early_stopping=early_stopping,
         validation_fraction=parameters.validation_fraction,
-        stop=lambda: NoGain(parameters.tol, parameters.n_iter_no_change),
+        stop=stopping_rule(parameters, parts.solver, early_stopping),
         **common(parameters),
     )

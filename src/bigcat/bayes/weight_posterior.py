@@ -45,7 +45,7 @@ from bigcat.training import progress as _progress
 from bigcat.training.history import History
 from bigcat.training.loop import run_epochs
 from bigcat.training.record import Record
-from bigcat.training.stopping import Never, StoppingRule
+from bigcat.training.stopping import Never
 from bigcat.verbs import rate
 
 __all__ = ["WeightPosterior", "fit_weight_posterior"]
@@ -211,7 +211,7 @@ def fit_weight_posterior(
     max_epochs: int = 50,
     shuffle: bool = True,
     random_state: np.random.RandomState | None = None,
-    stop: StoppingRule | None = None,
+    stop: Callable[[float], bool] | None = None,
     judge: Judge | None = None,
     progress: bool | str = False,
 ) -> WeightPosterior:
@@ -231,7 +231,7 @@ def fit_weight_posterior(
     intercept_scale : float or None
         Standard deviation of the intercepts' prior.  None or infinity, a flat prior, makes them
         point estimates: a flat prior's posterior would be improper for classes without rows.
-    stop : StoppingRule
+    stop : callable
         Told each epoch's ELBO, or what `judge` says of it; None makes all epochs.
     judge : callable
         Of the means of weights and intercepts after each epoch: how good they are on rows that are

@@ -85,7 +85,7 @@ class LinearClassifier(ClassifierMixin, WithParts):
     max_epochs : int or "auto", default="auto"
         Most passes over the data (iterations with ``solver="lbfgs"``); 50 where a method is named.
     learning_rate : float or "auto", default="auto"
-        Step size; "auto" is the solver's own.
+        Step size; "auto" is the solver's own, for most in units of the rows' size.
     l2 : float, "auto" or "path", default="auto"
         Ridge on the *sum*: log-likelihood - l2/2 |W|^2, so 1/C of scikit-learn.  Intercepts are
         not penalised.  "auto" is chosen by held-out rows for few rows with ``method="auto"``, in
@@ -102,8 +102,11 @@ class LinearClassifier(ClassifierMixin, WithParts):
     n_iter_no_change : int, default=5
     tol : float or None, default=1e-4
         Gain a row below which an epoch counts as none (in the bound where there is no
-        validation set); None never stops early.  With ``solver="lbfgs"`` the largest gradient
-        of the mean value a row that counts as converged.
+        validation set, as the mean of `n_iter_no_change` epochs); None never stops early.  Without
+        `early_stopping` a rate that falls to zero over `max_epochs` is let do so, whatever `tol`
+        is.  With ``solver="lbfgs"`` the largest gradient of the mean value a row that counts as
+        converged, for rows in units of their length.  A fit that `max_epochs` ended before that
+        warns (``ConvergenceWarning``).
     warm_start : bool, default=False
         Start `fit` from the weights of the last one.
     random_state : int, RandomState or None, default=None

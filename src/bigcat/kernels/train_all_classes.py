@@ -44,7 +44,7 @@ def _damping(solver, plan, squared_norms, i, weight, step_rate, n_rows, label_sl
         return 1.0
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     reach = weight * (squared_norms[i] + intercept_norm) / n_rows
-    return damping(solver, label_slope, step_rate * reach)
+    return damping(solver, label_slope, step_rate * reach, squared_norms[i])
 
 
 @device

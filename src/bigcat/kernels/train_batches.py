@@ -324,7 +324,7 @@ def train_batches(
                 label_score = intercepts[classes[place]] + scale * inner
             row_counts[m] = stands_for(sampler, classes[place])
             weight = row_weights[i] * plan.gradient_scale
-            far = 0.0
+            far, size = 0.0, 0.0
             if plan.damped:
                 size = squared_reach(
                     rows, hidden[r], vectors[place], scale, geometry.squared_norms[i]
@@ -344,7 +344,8 @@ def train_batches(
                 m_always,
                 slopes,
             )
-            factor = weight / n_rows * damping(solver, slopes[m], step_rate * weight * far)
+            shorter = damping(solver, slopes[m], step_rate * weight * far, size)
+            factor = weight / n_rows * shorter
             label_slopes[r] = factor * slopes[m]
             if place < n:
                 _put_back(slopes, place, n_always, n, slopes[m])

@@ -210,7 +210,7 @@ def train_rows(
                 prefetch(local, order[start + r + 1] * local.shape[1])
             scores(rows, i, weights, score_scale, intercepts, classes[d], n + 1, psi[r])
             weight = row_weights[i] * plan.gradient_scale
-            far = 0.0
+            far, size = 0.0, 0.0
             if plan.implicit or plan.damped:
                 size = reach(rows, i, weights, labels[i], geometry.squared_norms[i])
                 far = (shrunk * size + intercept_norm) / n_rows
@@ -233,7 +233,7 @@ def train_rows(
             )
             if coupled:
                 continue
-            damped = damping(solver, row_slopes[r, n], step_rate * weight * far)
+            damped = damping(solver, row_slopes[r, n], step_rate * weight * far, size)
             for c in range(n + 1):
                 slope = weight / n_rows * damped * row_slopes[r, c]
                 slopes[r, c] = slope if plan.implicit or abs(slope) > NEGLIGIBLE else 0.0
@@ -280,6 +280,7 @@ def train_rows(
                 shrunk=shrunk,
                 intercept_norm=intercept_norm,
                 rates=rates,
+                progress=progress,
                 u_before=u_before,
                 scores=psi,
                 counts=counts[offset:],

@@ -14,6 +14,8 @@ from bigcat.rows.sums import squared_norms
 
 #: A squared length that counts as far out, in medians.
 FAR_OUT = 16.0
+#: The part of the rows that are not longer than `Problem.typical_size` says.
+NEARLY_ALL = 0.95
 
 
 class Sizes(NamedTuple):
@@ -75,6 +77,19 @@ class Problem:
             norms = np.minimum(norms, FAR_OUT * np.median(some))
         mean = float(norms @ self.row_weights / self.row_weights.sum())
         return mean if mean > 0.0 else 1.0
+
+    @cached_property
+    def typical_size(self) -> float:
+        """|x|^2 that nearly all rows as they are scored stay below, for rates in their units.
+
+        A quantile: a step of that rate is too long for a few rows at most, and no few rows decide
+        it.  1 where all are empty.
+        """
+        if self.unit_rows:
+            return 1.0
+        norms = squared_norms(self.rows)
+        norms = norms[norms > 0.0]
+        return float(np.quantile(norms, NEARLY_ALL, method="lower")) if len(norms) else 1.0
 
     @property
     def scored_size(self) -> float:

@@ -24,7 +24,11 @@ class Rates(NamedTuple):
     as_good: float = 0.005
 
 
+#: A learning rate of the solver's own, in units of the rows' size.
+AUTO = "auto"
 SCHEDULES = ("linear", "constant")
+#: The intercept is a constant feature; its square is this part of the mean |x|^2 of the rows.
+INTERCEPT_SHARE = 0.2
 
 
 def check_schedule(schedule: str) -> None:
@@ -56,8 +60,6 @@ class Solver(Part):
     gradient: ClassVar[str] = "mean"
     #: Are its slopes those of the new weights, so that it has to know |x|^2 of each row?
     implicit: ClassVar[bool] = False
-    #: Does it shorten a row's step by what the row can gain, for which it has to know |x|^2 too?
-    damped: ClassVar[bool] = False
     #: Are its steps the rate times the gradient and nothing else, local parameters the bound's?
     plain: ClassVar[bool] = False
     #: Can it move the means of a posterior: by coordinate, local parameters the bound's?
@@ -77,13 +79,33 @@ class Solver(Part):
         return self.default_batch_size if asked == "auto" else int(asked)
 
     @property
-    def rate(self) -> float | None:
-        """The learning rate; None for a solver without one."""
+    def rate(self) -> float | str | None:
+        """The learning rate; "auto" for one that fits the rows, None for a solver without one."""
         return getattr(self, "learning_rate", None)
+
+    @property
+    def relative(self) -> bool:
+        """Is the rate in units of the rows' size?"""
+        return self.rate == AUTO
+
+    @property
+    def ends_at_zero(self) -> bool:
+        """Does its rate fall to zero over the epochs that are planned?"""
+        return False
+
+    @property
+    def damped(self) -> bool:
+        """Does it shorten the steps of some rows, for which it has to know |x|^2 of each?"""
+        return False
 
     def at_rate(self, rate: float) -> Self:
         """The same at another learning rate."""
         return replace(self, **{"learning_rate": rate})
+
+    def at_part_of_rate(self, part: float) -> Self:
+        """The same at a part of its rate, where that is a number."""
+        rate = self.rate
+        return self if rate is None or isinstance(rate, str) else self.at_rate(part * rate)
 
     def at_constant_rate(self) -> Self:
         """The same for passes of which it is not known how many more will come."""
@@ -147,8 +169,11 @@ class Solver(Part):
         raise TypeError(f"{type(self).__name__} has no rates to try")
 
     def __post_init__(self) -> None:
-        if self.rate is not None and not self.rate > 0.0:
-            raise ValueError(f"learning_rate={self.rate!r} must be above 0")
+        rate = self.rate
+        if rate is None or rate == AUTO:
+            return
+        if isinstance(rate, str) or not rate > 0.0:
+            raise ValueError(f"learning_rate={rate!r} must be above 0")
 
 
 class DivergedError(FloatingPointError):

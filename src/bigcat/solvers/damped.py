@@ -8,11 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from bigcat.compile import device, implement
 from bigcat.rows import Problem
-from bigcat.solvers._base import Rates, Solver, check_schedule, steps_to_zero
+from bigcat.solvers._base import (
+    INTERCEPT_SHARE,
+    Rates,
+    Solver,
+    check_schedule,
+    steps_to_zero,
+)
 from bigcat.verbs import coordinate_rate, damping, move, rate
-
-#: The intercept is a constant feature; its square is this part of the mean |x|^2 of the rows.
-INTERCEPT_SHARE = 0.2
 
 
 class DampedTag(NamedTuple):
@@ -50,7 +53,6 @@ class Damped(Solver):
     name: ClassVar[str] = "damped"
     promise: ClassVar[str] = "rate in units of the rows; little to tune"
     linear: ClassVar[bool] = True
-    damped: ClassVar[bool] = True
     plain: ClassVar[bool] = True
     default_batch_size: ClassVar[int] = 1
     if_diverged: ClassVar[str] = "lower learning_rate"
@@ -61,6 +63,14 @@ class Damped(Solver):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_schedule(self.schedule)
+
+    @property
+    def damped(self) -> bool:
+        return True
+
+    @property
+    def ends_at_zero(self) -> bool:
+        return self.schedule == "linear"
 
     @property
     def averages(self) -> bool:
@@ -125,5 +135,5 @@ def shortened(slope, whole):
 
 
 @implement(damping, DampedTag)
-def _(solver, label_slope, reach):
+def _(solver, label_slope, reach, size):
     return shortened(label_slope, reach)

@@ -7,37 +7,124 @@ two more ways to climb a bound that exists: the row's u takes a gradient step be
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
-from bigcat.compile import implement
-from bigcat.solvers._base import Solver
+from bigcat.compile import device, implement
+from bigcat.rows import Problem
+from bigcat.solvers._base import AUTO, INTERCEPT_SHARE, Solver
 from bigcat.solvers.sgd import plain_steps
-from bigcat.verbs import at_local, local_floor, visit
+from bigcat.verbs import at_local, local_floor, rate, visit
+
+#: The most that a step at a relative rate moves a score of its own row by, or raises the row's u.
+LONGEST_STEP = 1.0
+#: How far u may lag behind the sampled classes at a relative rate: beyond, vanilla would overflow.
+LARGEST_LAG = 30.0
 
 
-@plain_steps
+def double_sum_steps(tag: type) -> type:
+    """Give a tag plain steps, whose rate decays each epoch or falls to zero over all steps."""
+    plain_steps(tag)
+    implement(rate, tag)(_falling_rate)
+    return tag
+
+
+def _falling_rate(solver, iteration, epoch):
+    left = max(0.0, 1.0 - (iteration - 1) / solver.n_steps)
+    return solver.learning_rate * solver.decay**epoch * left
+
+
+@double_sum_steps
 class VanillaTag(NamedTuple):
     learning_rate: float
     decay: float
+    n_steps: float
+    relative: bool
+    longest: float
+    lag: float
 
 
-@plain_steps
+@double_sum_steps
 class UMaxTag(NamedTuple):
     learning_rate: float
     decay: float
+    n_steps: float
+    relative: bool
+    longest: float
     threshold: float
     local_bound: float
 
 
 @dataclass(frozen=True, repr=False)
 class DoubleSumSolver(Solver):
-    """What the solvers of the double sum share: plain steps, one u a row."""
+    """What the solvers of the double sum share: plain steps, one u a row.
+
+    Parameters
+    ----------
+    learning_rate : float or "auto"
+        "auto" is `auto_rate` over the typical |x|^2, so that rows of any scale take the same steps.
+        The row's u then has steps of its own (`Bound.local_progress`): a row is visited once an
+        epoch, and a rate that falls with that of the weights would leave u where early weights had
+        it.
+    decay : float or None
+        Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
+    """
 
     linear: ClassVar[bool] = True
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     bounds: ClassVar[tuple[str, ...] | None] = ("augment-reduce", "raman")
     default_batch_size: ClassVar[int] = 1
+    auto_rate: ClassVar[float]
+    learning_rate: float | str = AUTO
+    decay: float | None = None
+
+    @property
+    def ends_at_zero(self) -> bool:
+        return self.decay is None
+
+    def at_constant_rate(self) -> Self:
+        return replace(self, decay=1.0) if self.decay is None else self
+
+    def intercept_scale(self, problem: Problem) -> float:
+        return INTERCEPT_SHARE * problem.typical_size if self.relative else 1.0
+
+    def tag(self, rate: float, decay: float, n_steps: float) -> Any:
+        """Tag below the seam, with everything that has to do with rates worked out."""
+        raise TypeError(f"{type(self).__name__} has no compiled form")
+
+    def lower(self) -> Any:
+        """For rows of size 1 and passes without a known end."""
+        return self._tag(self.auto_rate, math.inf)
+
+    def lower_for(self, problem: Problem, n_steps: int) -> Any:
+        size = problem.typical_size
+        if problem.fit_intercept:
+            size += self.intercept_scale(problem)
+        return self._tag(self.auto_rate / size, n_steps if self.ends_at_zero else math.inf)
+
+    def _tag(self, auto_rate: float, n_steps: float) -> Any:
+        rate = auto_rate if self.relative else self.learning_rate
+        decay = 1.0 if self.decay is None else self.decay
+        return self.tag(float(rate), float(decay), float(n_steps))
+
+    @property
+    def longest(self) -> float:
+        """The most that a step moves a score of its own row by."""
+        return LONGEST_STEP if self.relative else math.inf
+
+
+@device
+def _limit(slopes, n, pace, longest):
+    """Shorten a step that would move one of its own scores by more than `longest`."""
+    if longest == math.inf:
+        return
+    largest = 0.0
+    for c in range(n + 1):
+        largest = max(largest, abs(slopes[c]))
+    whole = pace.rate * pace.reach * largest
+    if whole > longest:
+        for c in range(n + 1):
+            slopes[c] *= longest / whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +132,8 @@ class Vanilla(DoubleSumSolver):
     """Plain gradient steps on the weights and on the row's u = log eta (equation 7).
 
     The gradient holds exp(x . (w_k - w_y) - u): where u is far too small it overflows, and the
-    fit stops with an error.  `learning_rate` is multiplied by `decay` each epoch.
+    fit stops with an error.  Not so at the rate "auto": no step moves a score of its row by more
+    than 1, and u stays within 30 of what the sampled classes alone would have.
 
     Examples
     --------
@@ -60,17 +148,26 @@ class Vanilla(DoubleSumSolver):
         "vanilla steps grow exponentially where u lags behind the scores; take "
         "method='implicit', which cannot overflow, or method='umax', or lower learning_rate"
     )
-    learning_rate: float = 0.01
-    decay: float = 0.9
+    auto_rate: ClassVar[float] = 1.0
 
-    def lower(self) -> VanillaTag:
-        return VanillaTag(float(self.learning_rate), float(self.decay))
+    @property
+    def damped(self) -> bool:
+        return self.relative
+
+    def tag(self, rate: float, decay: float, n_steps: float) -> VanillaTag:
+        lag = LARGEST_LAG if self.relative else math.inf
+        return VanillaTag(rate, decay, n_steps, self.relative, self.longest, lag)
 
 
 @implement(visit, VanillaTag)
 def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
-    value, slope = at_local(bound, local[0], label_score, others, counts, n, slopes)
-    local[0] += pace.rate * slope
+    u = local[0]
+    if solver.lag < math.inf:
+        u = max(u, local_floor(bound, label_score, others, n) - solver.lag)
+    value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
+    local_rate = progress if solver.relative else pace.rate
+    local[0] = u + min(local_rate * slope, solver.longest)
+    _limit(slopes, n, pace, solver.longest)
     return value
 
 
@@ -84,8 +181,10 @@ class UMax(DoubleSumSolver):
 
     Parameters
     ----------
-    learning_rate, decay : float
-        The rate is multiplied by `decay` each epoch.
+    learning_rate : float or "auto"
+        "auto" is in units of the rows' size; no step then moves a score of its row by more than 1.
+    decay : float or None
+        Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
     threshold : float
         The paper's delta.
     local_bound : float
@@ -107,8 +206,7 @@ class UMax(DoubleSumSolver):
         "lower learning_rate, set UMax(weight_bound=...), or take method='implicit', whose steps "
         "cannot overflow"
     )
-    learning_rate: float = 0.1
-    decay: float = 0.9
+    auto_rate: ClassVar[float] = 1.0
     threshold: float = 1.0
     local_bound: float = math.inf
     weight_bound: float = math.inf
@@ -118,6 +216,10 @@ class UMax(DoubleSumSolver):
         for name in ("threshold", "local_bound", "weight_bound"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be above 0")
+
+    @property
+    def damped(self) -> bool:
+        return self.relative
 
     @property
     def weight_radius(self) -> float:
@@ -132,13 +234,9 @@ class UMax(DoubleSumSolver):
             )
         return size
 
-    def lower(self) -> UMaxTag:
-        return UMaxTag(
-            float(self.learning_rate),
-            float(self.decay),
-            float(self.threshold),
-            float(self.local_bound),
-        )
+    def tag(self, rate: float, decay: float, n_steps: float) -> UMaxTag:
+        limits = (self.longest, float(self.threshold), float(self.local_bound))
+        return UMaxTag(rate, decay, n_steps, self.relative, *limits)
 
 
 @implement(visit, UMaxTag)
@@ -149,6 +247,12 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
         u = floor
     # The value is taken after the raise: before it could be anything.
     value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    lowest = local_floor(bound, label_score, others, 0)
-    local[0] = min(max(u + pace.rate * slope, lowest), solver.local_bound)
+    local_rate = progress if solver.relative else pace.rate
+    u += min(local_rate * slope, solver.longest)
+    if not solver.relative:
+        # As the paper has it.  With Raman's form it lets u rise at once and fall by small steps:
+        # at rates of about 1 that ends 0.5 % beside the optimum, where not to do it ends 0.04 %.
+        u = max(u, local_floor(bound, label_score, others, 0))
+    local[0] = min(u, solver.local_bound)
+    _limit(slopes, n, pace, solver.longest)
     return value

@@ -22,8 +22,7 @@ import numpy as np
 
 from bigcat.compile import device, implement
 from bigcat.numerics.special import wright_omega
-from bigcat.solvers.double_sum import DoubleSumSolver
-from bigcat.solvers.sgd import plain_steps
+from bigcat.solvers.double_sum import DoubleSumSolver, double_sum_steps
 from bigcat.verbs import couple, visit
 
 #: A reach of zero (an empty row without an intercept) moves u alone; logarithms want a number.
@@ -39,10 +38,12 @@ _MAX_SWEEPS = 200
 _SWEEP_ACCURACY = 1e-7
 
 
-@plain_steps
+@double_sum_steps
 class ImplicitTag(NamedTuple):
     learning_rate: float
     decay: float
+    n_steps: float
+    relative: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,8 +55,7 @@ class Implicit(DoubleSumSolver):
     above 1 the step of all rows of a batch is found jointly; batches then stay the same from
     epoch to epoch and need ``8 * batch_size`` bytes a row.  That step is found in at most 200
     sweeps over the rows, usually 3 to 20; with learning rates in the hundreds and rows that are
-    nearly parallel it can be inexact, but not infinite.  `learning_rate` is multiplied by `decay`
-    each epoch.
+    nearly parallel it can be inexact, but not infinite.
 
     Examples
     --------
@@ -68,11 +68,10 @@ class Implicit(DoubleSumSolver):
     promise: ClassVar[str] = "proximal steps; robust to the learning rate, cannot overflow"
     implicit: ClassVar[bool] = True
     bounds: ClassVar[tuple[str, ...] | None] = ("augment-reduce",)
-    learning_rate: float = 1.0
-    decay: float = 0.9
+    auto_rate: ClassVar[float] = 1.0
 
-    def lower(self) -> ImplicitTag:
-        return ImplicitTag(float(self.learning_rate), float(self.decay))
+    def tag(self, rate: float, decay: float, n_steps: float) -> ImplicitTag:
+        return ImplicitTag(rate, decay, n_steps, self.relative)
 
 
 @device
@@ -139,7 +138,10 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
         value -= counts[c] * math.exp(min(others[c] - label_score - u, 600.0))
     rate, reach = pace
     if rate > 0.0:
-        local[0], _ = proximal_step(u, rate, reach, label_score, others, counts, n, slopes)
+        local_rate = progress if solver.relative else rate
+        local[0], _ = proximal_step(
+            u, local_rate, reach * (rate / local_rate), label_score, others, counts, n, slopes
+        )
     _as_slopes(slopes, n, rate * max(reach, _LEAST_REACH))
     return value
 
@@ -191,10 +193,18 @@ def _(solver, batch):
             n, rate, reach = sizes[r], rates[r], kernel[r, r]
             if rate == 0.0:
                 continue
+            local_rate = batch.progress if solver.relative else rate
             for c in range(n + 1):
                 here[c] = batch.scores[r, c] + moved[r, slots[r, c]] - reach * rate * slopes[r, c]
             u, _ = proximal_step(
-                batch.u_before[r], rate, reach, here[n], here, batch.counts[r], n, found
+                batch.u_before[r],
+                local_rate,
+                reach * (rate / local_rate),
+                here[n],
+                here,
+                batch.counts[r],
+                n,
+                found,
             )
             batch.local[batch.members[r], 0] = u
             _as_slopes(found, n, rate * max(reach, _LEAST_REACH))

@@ -8,11 +8,14 @@ from typing import ClassVar, NamedTuple
 
 from bigcat.compile import implement
 from bigcat.rows import Problem
-from bigcat.solvers._base import Solver, check_schedule, steps_to_zero
-from bigcat.verbs import coordinate_rate, move, move_vector, rate
+from bigcat.solvers._base import AUTO, Solver, check_schedule
+from bigcat.verbs import coordinate_rate, damping, move, move_vector, rate
 
 # A gradient that is zero but for rounding must not become a full AdaGrad step.
 _ROUNDING = 1e-8
+#: The longest gradient of a row at a relative rate, for typical rows of length 1: AdaGrad never
+#: forgets a longer one.
+LARGEST_GRADIENT = 10.0
 
 
 class AdaptiveTag(NamedTuple):
@@ -26,6 +29,7 @@ class AdaGradTag(NamedTuple):
     decay: float
     n_steps: float  # until the rate is zero; infinity for none
     power: float
+    largest: float  # gradient of a row
 
 
 class VectorAdaGradTag(NamedTuple):
@@ -33,6 +37,7 @@ class VectorAdaGradTag(NamedTuple):
     decay: float
     n_steps: float
     power: float
+    largest: float
 
 
 class SGDTag(NamedTuple):
@@ -94,10 +99,13 @@ def _(solver, rate, state, j):
 class AdaGrad(Solver):
     """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` a coordinate.
 
+    The rate "auto" is in units of the rows: steps are relative to the root of their typical |x|^2,
+    and no row's gradient counts as more than ten typical ones.
+
     `learning_rate` is multiplied by `decay` each epoch; with ``schedule="linear"`` it also falls to
     zero over `max_epochs`, as the part of the steps that is left to the power of `power`: above 1
     it begins higher and ends longer for the same quality, so that a good part of the way is done
-    early.
+    early.  The schedule "auto" is "linear" for the rate "auto" and else "constant".
 
     With ``per="vector"`` the vector of a class or of a feature has one step size, from the mean of
     g^2 over its coordinates.  That needs no memory to speak of, up to a third less time where
@@ -115,22 +123,30 @@ class AdaGrad(Solver):
     promise: ClassVar[str] = "step sizes by coordinate; little to tune"
     has_state: ClassVar[bool] = True
     moves_posteriors: ClassVar[bool] = True
-    learning_rate: float = 0.1
+    #: The rate "auto", and that of low rank, where scores are products of what moves.
+    auto_rate: ClassVar[float] = 1.0
+    auto_rate_of_vectors: ClassVar[float] = 0.1
+    learning_rate: float | str = AUTO
     decay: float = 1.0
-    schedule: str = "constant"
+    schedule: str = AUTO
     power: float = 1.0
     per: str = "coordinate"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_schedule(self.schedule)
+        if self.schedule != AUTO:
+            check_schedule(self.schedule)
         if self.per not in ("coordinate", "vector"):
             raise ValueError(f"per={self.per!r} must be 'coordinate' or 'vector'")
         if not self.power > 0.0:
             raise ValueError(f"power={self.power!r} must be above 0")
 
     def at_constant_rate(self) -> AdaGrad:
-        return replace(self, schedule="constant")
+        return replace(self, schedule="constant") if self.ends_at_zero else self
+
+    @property
+    def ends_at_zero(self) -> bool:
+        return self.schedule == "linear" or (self.schedule == AUTO and self.relative)
 
     @property
     def needs_vectors(self) -> bool:
@@ -139,20 +155,39 @@ class AdaGrad(Solver):
     def state_width(self, width: int) -> int:
         return 1 if self.per == "vector" else width
 
+    @property
+    def damped(self) -> bool:
+        return self.relative
+
+    def intercept_scale(self, problem: Problem) -> float:
+        return math.sqrt(problem.typical_size) if self.relative else 1.0
+
     def lower(self) -> AdaGradTag | VectorAdaGradTag:
-        if self.schedule != "constant":
+        """Where neither the rows nor the number of steps are known."""
+        if self.relative:
+            raise ValueError(
+                f"learning_rate={self.learning_rate!r} needs the size of the rows, which is not "
+                "known here; take a number"
+            )
+        if self.ends_at_zero:
             raise ValueError(
                 f"schedule={self.schedule!r} needs the number of steps, which is not known here; "
                 "take schedule='constant'"
             )
-        return self._tag(math.inf)
+        return self._tag(float(self.learning_rate), math.inf, math.inf)
 
     def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag | VectorAdaGradTag:
-        return self._tag(steps_to_zero(self.schedule, n_steps))
+        steps = float(n_steps) if self.ends_at_zero else math.inf
+        if not self.relative:
+            return self._tag(float(self.learning_rate), steps, math.inf)
+        if problem.unit_rows:
+            return self._tag(self.auto_rate_of_vectors, steps, math.inf)
+        length = math.sqrt(problem.typical_size)
+        return self._tag(self.auto_rate / length, steps, LARGEST_GRADIENT * length)
 
-    def _tag(self, n_steps: float) -> AdaGradTag | VectorAdaGradTag:
+    def _tag(self, rate: float, n_steps: float, largest: float) -> AdaGradTag | VectorAdaGradTag:
         tag = VectorAdaGradTag if self.per == "vector" else AdaGradTag
-        return tag(float(self.learning_rate), float(self.decay), n_steps, float(self.power))
+        return tag(rate, float(self.decay), n_steps, float(self.power), largest)
 
 
 def _falling_rate(solver, iteration, epoch):
@@ -170,6 +205,15 @@ def _adagrad_move(solver, rate, weights, state, j, gradient):
 for _tag in (AdaGradTag, VectorAdaGradTag):
     implement(rate, _tag)(_falling_rate)
     implement(move, _tag)(_adagrad_move)
+
+
+def _clipped(solver, label_slope, reach, size):
+    length = math.sqrt(size) * min(abs(label_slope), 1.0)
+    return solver.largest / length if length > solver.largest else 1.0
+
+
+for _tag in (AdaGradTag, VectorAdaGradTag):
+    implement(damping, _tag)(_clipped)
 
 
 @implement(move_vector, VectorAdaGradTag)
@@ -233,11 +277,11 @@ def _one_rate(solver, rate, state, j):
 
 
 def plain_steps(tag: type) -> type:
-    """Give a tag with `learning_rate` and `decay` the moves of plain SGD."""
-    implement(rate, tag)(_decayed_rate)
+    """Give a tag the moves of plain SGD."""
     implement(move, tag)(_plain_move)
     implement(coordinate_rate, tag)(_one_rate)
     return tag
 
 
 plain_steps(SGDTag)
+implement(rate, SGDTag)(_decayed_rate)

@@ -127,7 +127,8 @@ class Fit:
             recipe = self.recipe = replace(recipe, max_epochs=1)
         how = (self.audience.progress, recipe.max_epochs, bound.name, bound.word)
         with progress.reporter(*how) as report:
-            self.record = Record(recipe.stop(), report, recipe.max_epochs, self.before)
+            self.stop = recipe.stop()
+            self.record = Record(self.stop, report, recipe.max_epochs, self.before)
             if self.parts.solver.stochastic:
                 return self._run_stochastic(start, resume, one_pass)
             return self._run_lbfgs(start)
@@ -150,9 +151,22 @@ class Fit:
             n_threads=recipe.n_threads,
         )
         run_epochs(passes, recipe.max_epochs, _Watched(self, state))
+        if not one_pass and len(self.record.history) == recipe.max_epochs:
+            self._warn_if_moving()
         fitted = state.fitted
         weights = kind.as_weights(fitted.weights, problem, for_good=True)
         return self._outcome(weights, fitted.intercepts, state.to_resume(problem, kind))
+
+    def _warn_if_moving(self) -> None:
+        if self.stop.moving:
+            watched = "held-out log-likelihood" if self.recipe.early_stopping else "objective"
+            warnings.warn(
+                f"the {watched} was still growing by more than tol={self.recipe.tol} an epoch when "
+                f"max_epochs={self.recipe.max_epochs} ended the fit; raise max_epochs, or set "
+                "tol=None if that is as intended",
+                ConvergenceWarning,
+                stacklevel=6,
+            )
 
     def _run_lbfgs(self, start: Start) -> Outcome:
         recipe, problem, kind = self.recipe, self.problem, self.kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -97,7 +98,8 @@ def run_lbfgs(
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; returns the matrix of weights, the intercepts and whether it converged.
 
-    `tol` is the largest gradient of the mean value per row that counts as converged.
+    `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
+    units of their typical length: the same for rows of any size.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
@@ -108,12 +110,14 @@ def run_lbfgs(
     objective.compile()
     on_compiled(time.perf_counter() - started)
 
+    length = math.sqrt(problem.typical_size)
+
     def split(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return theta[: matrix.size].reshape(shape), theta[matrix.size :]
+        return theta[: matrix.size].reshape(shape) / length, theta[matrix.size :]
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, of_intercepts = objective(*split(theta))
-        return -value / total, np.concatenate([gradient.ravel(), of_intercepts]) / -total
+        return -value / total, np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
 
     clock = [time.perf_counter()]
     stopped = False
@@ -128,7 +132,7 @@ def run_lbfgs(
         if stopped:
             raise StopIteration
 
-    start = np.concatenate([matrix.ravel(), intercepts]).astype(np.float64)
+    start = np.concatenate([matrix.ravel() * length, intercepts]).astype(np.float64)
     # Threads cost more than they give in small products, far more where others use the cores.
     small = problem.n_rows * matrix.size < SMALL_PRODUCT
     with one_blas_thread if small else contextlib.nullcontext():

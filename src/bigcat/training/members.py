@@ -31,7 +31,7 @@ class Member:
     ----------
     what : str
         What it is, for people; of members that are the same, the best alone is taken.
-    learning_rate : float or None
+    learning_rate : float, "auto" or None
     noise : Noise
     outcome : Outcome
     again : callable
@@ -41,7 +41,7 @@ class Member:
     """
 
     what: str
-    learning_rate: float | None
+    learning_rate: float | str | None
     noise: Noise
     outcome: Outcome
     again: Callable[[Before], Outcome]

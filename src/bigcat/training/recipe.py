@@ -86,10 +86,9 @@ class Recipe:
 
     def slower(self) -> Recipe:
         """The same at half the rate."""
-        solver = self.parts.solver
-        assert solver.rate is not None
-        recipe = replace(self.with_solver(solver.at_rate(solver.rate / 2.0)), slows_down=False)
-        return recipe.noting(learning_rate=solver.rate / 2.0)
+        solver = self.parts.solver.at_part_of_rate(0.5)
+        recipe = replace(self.with_solver(solver), slows_down=False)
+        return recipe.noting(learning_rate=solver.rate)
 
     def told(self, reason: str) -> Recipe:
         """With the choice written down, for people."""
@@ -107,7 +106,7 @@ class Recipe:
         }
         if parts.sampler.n_drawn is not None:
             choice["n_negatives"] = parts.sampler.n_drawn
-        if parts.solver.rate is not None:
+        if parts.solver.rate is not None and not parts.solver.relative:
             choice["learning_rate"] = parts.solver.rate
         return replace(self, choice=choice)
 

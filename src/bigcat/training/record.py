@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bigcat.training.history import History
-from bigcat.training.stopping import StoppingRule
 
 #: Seconds of training after which the rest is forecast, the first of which do not count: memory
 #: that is touched for the first time is slow.
@@ -61,7 +60,7 @@ class Record:
 
     def __init__(
         self,
-        stop: StoppingRule,
+        stop: Callable[[float], bool],
         report: Callable[[float, float], None],
         n_epochs: int,
         before: Before | None = None,

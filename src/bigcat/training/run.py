@@ -243,8 +243,8 @@ class Task:
         """A fit with the rows that were held out: once more, or with a pass over them."""
         if self.data.n_rows <= FEW_ROWS or self.recipe.early_stopping:
             return self.refit(None, first, before)
-        solver = self.recipe.parts.solver.at_constant_rate()
-        recipe = self.recipe.with_solver(solver.at_rate(LATE_RATE * (solver.rate or 1.0)))
+        solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(LATE_RATE)
+        recipe = self.recipe.with_solver(solver)
         problem = replace(self, recipe=recipe, data=held_out).problem()
         fit = Fit(recipe, problem, None, self.random_state, self.audience, before)
         outcome = fit.run((first.weights, first.intercept), resume=first.resume, one_pass=True)

@@ -11,9 +11,19 @@ class StoppingRule(Protocol):
 
     def __call__(self, value: float) -> bool: ...
 
+    @property
+    def moving(self) -> bool:
+        """By its own measure, was the fit still gaining after the last value?"""
+
 
 class Never:
-    """Stops no fit."""
+    """Stops no fit.
+
+    For rates that fall to zero at the planned end: until then values are held down by the noise of
+    the steps, so that no flat part says that a fit is done, nor a rise that it is not.
+    """
+
+    moving = False
 
     def __call__(self, value: float) -> bool:
         return False
@@ -50,11 +60,19 @@ class Plateau:
         if math.isnan(value):
             return False
         self.values.append(value)
-        if self.tol == 0.0 or len(self.values) < 2 * self.window:
+        return self._can_say and not self.moving
+
+    @property
+    def _can_say(self) -> bool:
+        return self.tol > 0.0 and len(self.values) >= 2 * self.window
+
+    @property
+    def moving(self) -> bool:
+        if not self._can_say:
             return False
         recent = sum(self.values[-self.window :])
         before = sum(self.values[-2 * self.window : -self.window])
-        return recent - before < self.tol * self.window**2
+        return recent - before >= self.tol * self.window**2
 
 
 class NoGain:
@@ -84,6 +102,10 @@ class NoGain:
         self.stale = 0 if gained else self.stale + 1
         return self.tol is not None and self.stale >= self.patience
 
+    @property
+    def moving(self) -> bool:
+        return self.tol is not None and self.stale == 0
+
 
 class GrowingPatience:
     """Stops a fit that has run half as long again as it took to the last gain that counts.
@@ -104,6 +126,9 @@ class GrowingPatience:
     >>> [stop(value) for value in (-3.0, -2.0, -1.999, -1.998)]
     [False, False, True, True]
     """
+
+    #: The most epochs that go with it are a choice of ours, not a limit to warn of.
+    moving = False
 
     def __init__(self, least: int, gain: float = 0.003, least_gain: float = 1e-3) -> None:
         self.least, self.gain, self.least_gain = least, gain, least_gain
