@@ -88,8 +88,12 @@ class Problem:
         if self.unit_rows:
             return 1.0
         norms = squared_norms(self.rows)
-        norms = norms[norms > 0.0]
-        return float(np.quantile(norms, NEARLY_ALL, method="lower")) if len(norms) else 1.0
+        order = np.argsort(norms)
+        order = order[norms[order] > 0.0]
+        so_far = np.cumsum(self.row_weights[order])
+        if not len(order) or so_far[-1] == 0.0:
+            return 1.0
+        return float(norms[order[np.searchsorted(so_far, NEARLY_ALL * so_far[-1])]])
 
     @property
     def scored_size(self) -> float:
