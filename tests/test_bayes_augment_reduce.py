@@ -10,7 +10,6 @@ import scipy.sparse
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
-from sklearn.model_selection import train_test_split
 
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior, GaussianPrior, HierarchicalPrior, likelihoods
@@ -21,6 +20,7 @@ from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
 from bigcat.solvers import DivergedError
 from bigcat.training import memory as _memory
+from bigcat.training.sample import Sample, hold_out
 from tests.bayesian import (
     augment_reduce,
     check_arviz,
@@ -147,8 +147,9 @@ def test_held_out_rows_choose_the_epoch():
     assert best + 1 < m.n_iter_ < 200
     assert m.elbo_ == pytest.approx(105 * m.history_["elbo"][best])
     # The rows that were held out are known by the seed: the kept posterior is the best epoch's.
-    _, held = train_test_split(np.arange(150), test_size=0.3, random_state=np.random.RandomState(0))
-    assert m.log_proba_of(X[held], y[held]).mean() == pytest.approx(held_out[best], abs=1e-6)
+    sample = Sample(X, y, np.ones(150))
+    _, held = hold_out(sample, 4, 0.3, np.random.RandomState(0), remedy="")
+    assert m.log_proba_of(held.X, held.labels).mean() == pytest.approx(held_out[best], abs=1e-6)
     assert np.isnan(
         augment_reduce(max_epochs=2).fit(X, y).history_["validation_log_likelihood"]
     ).all()

@@ -35,9 +35,12 @@ class Whole:
     #: L-BFGS about so many for each weight.  Then more rows are few, too.
     most_products: int = 1 << 22
     products_per_weight: int = 10
-    #: Where no row can be held out to choose it by.
+    #: Where it is not chosen: of low rank, and where no row can be held out.
     l2: float = 1.0
     max_epochs: int = 200
+    #: Weak ridges, which only a choice takes, are far from their optimum at gradients that are
+    #: small for others.
+    share_of_tol: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -211,8 +214,9 @@ def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:
         stop=lambda: NoGain(parameters.tol, parameters.n_iter_no_change),
         **(common(parameters) | {"n_threads": 1}),
     )
-    if not parameters.given("l2"):
-        recipe = replace(recipe, searches_ridge=True)
+    # Of low rank each ridge would have to be fitted from the start: from nothing no way leads up.
+    if not parameters.given("l2") and recipe.kind.linear_scores:
+        recipe = replace(recipe, searches_ridge=True, tol=WHOLE.share_of_tol * recipe.tol)
     return recipe.told(
         f"{sizes.n_rows:,} rows are few enough to maximise the penalised likelihood itself"
     )

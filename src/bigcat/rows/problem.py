@@ -71,10 +71,7 @@ class Problem:
         Rows that are many times as long as most count as that many: one of them must not decide
         how large the others' steps are.
         """
-        norms = squared_norms(self.rows)
-        some = norms[norms > 0.0]
-        if len(some):
-            norms = np.minimum(norms, FAR_OUT * np.median(some))
+        norms = np.minimum(squared_norms(self.rows), FAR_OUT * self._size_of_most(0.5))
         mean = float(norms @ self.row_weights / self.row_weights.sum())
         return mean if mean > 0.0 else 1.0
 
@@ -85,15 +82,17 @@ class Problem:
         A quantile: a step of that rate is too long for a few rows at most, and no few rows decide
         it.  1 where all are empty.
         """
-        if self.unit_rows:
-            return 1.0
+        return 1.0 if self.unit_rows else self._size_of_most(NEARLY_ALL)
+
+    def _size_of_most(self, part: float) -> float:
+        """|x|^2 that this part of the rows stays below, by weight and without empty ones."""
         norms = squared_norms(self.rows)
         order = np.argsort(norms)
         order = order[norms[order] > 0.0]
         so_far = np.cumsum(self.row_weights[order])
         if not len(order) or so_far[-1] == 0.0:
             return 1.0
-        return float(norms[order[np.searchsorted(so_far, NEARLY_ALL * so_far[-1])]])
+        return float(norms[order[np.searchsorted(so_far, part * so_far[-1])]])
 
     @property
     def scored_size(self) -> float:

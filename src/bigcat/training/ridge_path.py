@@ -30,8 +30,8 @@ HELD_OUT = 0.2
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 100, 5, 1 << 14, 3
 PATIENCE = 2
 #: A quick choice looks at every second ridge of the path, and then beside the best; its fits begin
-#: where the last one ended, and need not be exact.
-QUICK_TOL, QUICK_ITERATIONS = 1e-3, 60
+#: where the last one ended, from where a weaker ridge has a small gradient, and end soon.
+QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
 #: It begins with a ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
