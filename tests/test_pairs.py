@@ -1,5 +1,7 @@
 """Weights of single pairs beside low rank: trained, predicted with, saved, served."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -10,6 +12,7 @@ from bigcat.kernels.train_pairs import train_pairs
 from bigcat.linear import LinearModel, LowRankWeights, PairedWeights
 from bigcat.noise import Gumbel
 from bigcat.rows import as_rows
+from bigcat.training import memory
 from bigcat.training import pairs as _pairs
 from bigcat.training.pairs import Pairs, fit_pairs
 from bigcat.training.sample import Sample
@@ -76,6 +79,25 @@ def test_weights_of_any_size_stay_finite():
         )
         assert np.isfinite(value)
         assert np.isfinite(weights).all()
+
+
+def test_memory_that_pairs_take_is_forecast():
+    """Every value may be a pair of its own: one row per class."""
+    n, per_row = 20_000, 20
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.integers(0, 50_000, (n, per_row), np.int32), axis=1)
+    offsets = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    values = np.ones(n * per_row, np.float32)
+    X = scipy.sparse.csr_array((values, indices.ravel(), offsets), shape=(n, 50_000))
+    tracemalloc.start()
+    Pairs.of(X, np.arange(n) // 2, n // 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.5 * memory.PAIR_BYTES * X.nnz < peak < memory.PAIR_BYTES * X.nnz
+    sizes = {"n_rows": n, "n_features": 50_000, "n_classes": n // 2, "nnz": X.nnz}
+    low = LinearClassifier(rank=256, n_threads=1).memory_forecast(**sizes)
+    both = LinearClassifier(n_threads=1).memory_forecast(**sizes)
+    assert both - low == memory.PAIR_BYTES * X.nnz
 
 
 def test_features_that_go_with_too_many_classes_are_left_out(monkeypatch):

@@ -36,7 +36,7 @@ def data():
     return X, y, weights
 
 
-def same_weights(one, other):
+def assert_same_weights(one, other):
     np.testing.assert_array_equal(one.coef_, other.coef_)
     np.testing.assert_array_equal(one.intercept_, other.intercept_)
 
@@ -48,7 +48,7 @@ def test_fit(data, case):
     with_them = clone(FITS[case]).fit(X, y, sample_weight=weights)
     without = clone(FITS[case]).fit(X[counts], y[counts], sample_weight=weights[counts])
     assert with_them.n_iter_ == without.n_iter_
-    same_weights(with_them, without)
+    assert_same_weights(with_them, without)
 
 
 STREAMS = {
@@ -66,14 +66,14 @@ def test_partial_fit(data, name):
         classes = np.arange(N_CLASSES)
         with_them.partial_fit(X[batch], y[batch], classes, sample_weight=weights[batch])
         without.partial_fit(X[counted], y[counted], classes, sample_weight=weights[counted])
-    same_weights(with_them, without)
+    assert_same_weights(with_them, without)
 
 
 def test_a_class_of_weight_0(data):
     X, y, weights = data
     model, without = clone(FITS["passes"]), clone(FITS["passes"])
     model.set_params(class_weight={2: 0.0}).fit(X, y, sample_weight=weights)
-    same_weights(model, without.fit(X, y, sample_weight=np.where(y == 2, 0.0, weights)))
+    assert_same_weights(model, without.fit(X, y, sample_weight=np.where(y == 2, 0.0, weights)))
     with pytest.raises(
         ValueError, match=r"class_weight=\{.*\} leaves no row a positive weight; give"
     ):
@@ -99,7 +99,7 @@ def test_class_weights_count_in_partial_fit(data):
     by_row, plain = clone(STREAMS["linear"]), clone(STREAMS["linear"])
     by_class.partial_fit(X, y, classes)
     by_row.partial_fit(X, y, classes, sample_weight=factors[y])
-    same_weights(by_class, by_row)
+    assert_same_weights(by_class, by_row)
     plain.partial_fit(X, y, classes)
     assert (by_class.coef_ != plain.coef_).any()
 
@@ -112,4 +112,4 @@ def test_class_weights_of_classes_that_a_batch_has_not(data):
     model.partial_fit(X[some], y[some], np.arange(N_CLASSES))
     by_row = clone(STREAMS["linear"])
     by_row.partial_fit(X[some], y[some], np.arange(N_CLASSES), sample_weight=1.0 + (y[some] == 1))
-    same_weights(model, by_row)
+    assert_same_weights(model, by_row)

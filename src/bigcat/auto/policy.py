@@ -98,7 +98,8 @@ class LowRankDefaults:
     rates: Rates = Rates(all_classes=0.05, drawn=0.065)
     light_tailed_rates: Rates = Rates(all_classes=0.03, drawn=0.04)
     rate_power: float = 1.25
-    #: Beside full rank: up to so many rows, and from half of so many classes and features on.
+    #: Beside full rank, with half as many as classes or features: up to so many rows, and where
+    #: that is no less.
     most_rows_beside: int = 50_000
     least_rank_beside: int = 32
 

@@ -6,6 +6,7 @@ same size.  Weights are turned back afterwards, and people never see the scaled 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -62,14 +63,18 @@ class Columns(NamedTuple):
     def turned(self, X: np.ndarray) -> np.ndarray:
         """A scaled copy, cut where values are far out."""
         out = np.empty_like(X, order="C")
-        step = max(1, _BLOCK // max(X.shape[1], 1))
-        for start in range(0, len(X), step):
-            rows = slice(start, start + step)
-            part = np.clip(X[rows].astype(np.float64), self.lowest, self.highest)
+        for rows, part in self._cut(X):
             out[rows] = (part - self.centres) * self.factors
         return out
 
     def far_out(self, X: np.ndarray) -> tuple[int, int]:
         """How many rows have values that are cut, and the first such row."""
-        outside = (np.clip(X, self.lowest, self.highest) != X).any(axis=1)
+        outside = np.concatenate([(part != X[rows]).any(axis=1) for rows, part in self._cut(X)])
         return int(outside.sum()), int(outside.argmax())
+
+    def _cut(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some rows at a time, without what is far out."""
+        step = max(1, _BLOCK // max(X.shape[1], 1))
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            yield rows, np.clip(X[rows].astype(np.float64), self.lowest, self.highest)

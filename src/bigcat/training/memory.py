@@ -13,6 +13,8 @@ from bigcat.training.routes import Journey, route_for
 _GIB = 1 << 30
 #: Labels, weights, the order of visits and the last one's.
 NUMBERS_PER_ROW = 4
+#: A pair's class and weights at two rates, and what finding it takes (30 where all values differ).
+PAIR_BYTES = 48
 #: Numbers of the scores that L-BFGS holds at a time.
 LBFGS_BLOCK = 1 << 23
 
@@ -33,6 +35,9 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     per_row += solver.implicit * (1 if batch_size == 1 else batch_size)
     if recipe.scales_columns and not sizes.sparse:
         scratch += item * sizes.n_values
+    if recipe.with_pairs:  # one at most for each value, for each rate that is tried
+        scratch += PAIR_BYTES * sizes.n_values
+    scratch += sum(needed(member, sizes, dtype) for member in recipe.beside)
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
     return item * n_weights * copies + scratch + 8 * sizes.n_rows * per_row + tables
 

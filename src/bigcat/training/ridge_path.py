@@ -40,7 +40,7 @@ def check(recipe: Recipe) -> None:
     if recipe.parts.solver.stochastic:
         raise ValueError(
             "l2='path' fits all ridges of a path by L-BFGS, and here the solver is "
-            f"{recipe.parts.solver.name!r}; set solver='lbfgs' (the default up to 2,000 rows), or "
+            f"{recipe.parts.solver.name!r}; set solver='lbfgs' (the default for few rows), or "
             "give l2 a number"
         )
 
@@ -92,16 +92,18 @@ def choose(
     folds : list of Fold
         To choose by.
     """
-    started, l2 = time.perf_counter(), STRONGEST
+    started = time.perf_counter()
+    best = l2 = STRONGEST
     tried: dict[float, float] = {}
-    best = l2
-    while l2 >= 0.999 * WEAKEST and len(tried) <= PATIENCE + list(tried or [l2]).index(best):
+    worse = 0
+    while worse < PATIENCE and l2 >= 0.999 * WEAKEST:
         values = []
         for fold in folds:
             trial = replace(recipe, l2=fold.share * l2, early_stopping=False)
             values.append(_judged(_fitted(trial, fit, fold, None), recipe, fold))
         tried[l2] = _mean(values, folds)
-        best = max(tried, key=lambda l2: tried[l2])
+        worse = worse + 1 if tried[l2] < tried[best] else 0
+        best = best if worse else l2
         l2 /= FACTOR
     return replace(recipe, l2=best), _report(tried, started)
 

@@ -35,10 +35,10 @@ MANY_CLASSES = 2_048
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 2_000
 #: Up to so many rows a fit is made again on all of them; with more, held-out rows are visited once.
 FEW_ROWS = 20_000
+#: The rate of that visit, relative to that of the first passes.
+LATE_RATE = 0.1
 #: A fit with a factor below this has learned rows by heart, and is tried again at a lower rate.
 TOO_SURE = 0.7
-#: The rate of that pass, relative to that of the first ones.
-LATE_RATE = 0.1
 
 
 def train(
@@ -181,8 +181,9 @@ class Task:
                 if trust.factors[0] < TOO_SURE:
                     recipes.append(recipe.slower())
         if self.recipe.with_pairs:
-            members += [self.pairs_member(task, rate) for rate in pairs.RATES]
-            before = before.and_then(Before(seconds=sum(m.seconds for m in members[-2:])))
+            of_pairs = [self.pairs_member(task, rate) for rate in pairs.RATES]
+            before = before.and_then(Before(seconds=sum(m.seconds for m in of_pairs)))
+            members += of_pairs
         kept, report = members_chosen(members, task.base(), validation)
         choice = {**(members[0].outcome.history.choice or {}), "blend": report}
         if not given:
@@ -249,6 +250,7 @@ class Task:
         fit = Fit(recipe, problem, None, self.random_state, self.audience, before)
         outcome = fit.run((first.weights, first.intercept), resume=first.resume, one_pass=True)
         outcome.history[:0] = first.history
+        outcome.head = first.head  # of all rows, not of those few
         return outcome
 
     def fit(
