@@ -658,7 +658,10 @@ def test_memory_forecast_follows_the_parts():
     assert forecast(method="augment-reduce", early_stopping=True) > named
     chosen = forecast(rank=None)
     assert weights < chosen < 2 * weights  # and the sampler's tables
-    assert forecast() < 0.2 * weights  # of low rank
+    low_rank = forecast(rank=256)
+    assert low_rank < 0.2 * weights
+    pairs = forecast() - low_rank  # one at most for each of the rows' 100 values
+    assert _memory.PAIR_BYTES * 10**7 <= pairs < 1.1 * _memory.PAIR_BYTES * 10**7
 
 
 def test_memory_forecast_of_the_double_sum():
