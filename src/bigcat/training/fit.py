@@ -21,6 +21,7 @@ from bigcat.training.loop import run_epochs
 from bigcat.training.passes import Passes
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before, Record
+from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
@@ -60,10 +61,14 @@ class Audience:
     number_of: Callable[[Any], np.ndarray] = np.asarray
     #: What was done to the columns of rows before the fit.
     columns: Columns | None = None
+    #: In coordinates of which the fit is made, after that.
+    space: RowSpace | None = None
 
     def rows_of(self, X: Any) -> Any:
         """Rows as people have them, in the columns of the fit."""
-        return X if self.columns is None else self.columns.turned(np.asarray(X))
+        if self.columns is not None:
+            X = self.columns.turned(np.asarray(X))
+        return X if self.space is None else self.space.turned(X)
 
 
 @dataclass

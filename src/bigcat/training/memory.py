@@ -7,6 +7,7 @@ from numpy.typing import DTypeLike
 
 from bigcat.machine import available_memory
 from bigcat.rows import Sizes
+from bigcat.training import row_space
 from bigcat.training.recipe import Recipe
 from bigcat.training.routes import Journey, route_for
 
@@ -24,6 +25,9 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     parts, solver, kind = recipe.parts, recipe.parts.solver, recipe.kind
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
     if not solver.stochastic:  # in float64
+        if row_space.pays(recipe, sizes):  # rows and their basis, and weights to turn back
+            held = kind.n_weights(sizes.n_rows, sizes.n_classes) * solver.arrays_held
+            return 8 * (held + 2 * sizes.n_rows * sizes.n_features + n_weights + LBFGS_BLOCK)
         return 8 * (n_weights * solver.arrays_held + LBFGS_BLOCK)
     item = np.dtype(kind.working_dtype(dtype, sizes.n_features, sizes.n_classes)).itemsize
     batch_size = min(recipe.batch_size, sizes.n_rows)

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bigcat.linear import LinearModel
 from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
+from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out, kinds_of_rows
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
@@ -54,6 +55,9 @@ class Fold(NamedTuple):
     kept: Sample
     held_out: Sample
     share: float
+
+    def turned(self, by: RowSpace) -> Fold:
+        return self._replace(kept=self.kept.turned(by), held_out=self.held_out.turned(by))
 
 
 def folds_of(

@@ -13,8 +13,8 @@ import scipy.sparse
 
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
-from bigcat.rows import Columns, Problem, as_rows
-from bigcat.training import pairs, ridge_path
+from bigcat.rows import Columns, Problem, Sizes, as_rows
+from bigcat.training import pairs, ridge_path, row_space
 from bigcat.training.blend import find_factors
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
@@ -23,6 +23,7 @@ from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
+from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
@@ -76,10 +77,11 @@ def train(
     if recipe.scales_columns and start is None and not scipy.sparse.issparse(data.X):
         columns = Columns.of(data.X, data.row_weights, centred=recipe.fit_intercept)
         _warn_of_far_out(columns, data.X)
-        data = data._replace(X=columns.turned(data.X))
-        validation = validation and validation._replace(X=columns.turned(validation.X))
+        data = data.turned(columns)
+        validation = validation and validation.turned(columns)
     audience = Audience(tell, progress, _numbering(classes), columns)
-    task = Task(recipe, data, len(classes), audience, random_state)
+    space = None if start else _row_space(recipe, data, len(classes), validation)
+    task = Task(recipe, data, len(classes), audience, random_state, space)
     outcome = task.run(validation, start)
     if columns is not None:
         _turn_back(outcome, columns)
@@ -123,6 +125,8 @@ class Task:
     n_classes: int
     audience: Audience
     random_state: np.random.RandomState
+    #: Where the fits are made, if not in the columns of the data; rows are held out as they are.
+    space: RowSpace | None = None
 
     def problem(self) -> Problem:
         recipe, (X, labels, weights) = self.recipe, self.data
@@ -256,8 +260,16 @@ class Task:
     def fit(
         self, validation: Sample | None, start: Start | None, before: Before | None = None
     ) -> Outcome:
-        fit = Fit(self.recipe, self.problem(), validation, self.random_state, self.audience, before)
-        return fit.run(start)
+        task = self
+        if self.space is not None:
+            audience = replace(self.audience, space=self.space)
+            task = replace(self, data=self.data.turned(self.space), audience=audience)
+            validation = validation and validation.turned(self.space)
+        fit = Fit(task.recipe, task.problem(), validation, task.random_state, task.audience, before)
+        outcome = fit.run(start)
+        if self.space is not None:
+            outcome.weights = self.space.turned_back(outcome.weights)
+        return outcome
 
     def refit(self, start: Start | None, first: Outcome, before: Before) -> Outcome:
         """All rows, for as many epochs as were best on those that were held out."""
@@ -311,9 +323,13 @@ class Task:
                     raise
                 return self
 
+        if self.space is not None:  # for all trials at once; one may start where another ended
+            folds = [fold.turned(self.space) for fold in folds]
+        silent = replace(self.audience, tell=nobody, progress=False)
+        task = replace(self, audience=silent, space=None)
+
         def fit(trial: Recipe, rows: Sample, start: Start | None) -> Outcome:
-            silent = replace(self.audience, tell=nobody, progress=False)
-            return replace(self, recipe=trial, data=rows, audience=silent).fit(None, start)
+            return replace(task, recipe=trial, data=rows).fit(None, start)
 
         asked = recipe.must_hold_out and not recipe.early_stopping
         choose = ridge_path.choose if asked else ridge_path.choose_quickly
@@ -340,6 +356,17 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def _row_space(
+    recipe: Recipe, data: Sample, n_classes: int, validation: Sample | None
+) -> RowSpace | None:
+    """Where a fit of few rows from zeros is cheaper; None where it is not."""
+    if not row_space.pays(recipe, Sizes.of(data.X, n_classes)):
+        return None
+    if validation is not None and validation.n_rows * data.n_rows > row_space.MOST_NUMBERS:
+        return None
+    return RowSpace.of(data.X)
 
 
 def _turn_back(outcome: Outcome, columns: Columns) -> None:

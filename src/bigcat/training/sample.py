@@ -9,6 +9,9 @@ import numpy as np
 import scipy.sparse
 from sklearn.model_selection import train_test_split
 
+from bigcat.rows import Columns
+from bigcat.training.row_space import RowSpace
+
 
 class Sample(NamedTuple):
     """Checked rows, the numbers of their classes, and how much each counts."""
@@ -31,6 +34,10 @@ class Sample(NamedTuple):
     def renumbered(self, number: np.ndarray) -> Sample:
         """With class k called ``number[k]``."""
         return self._replace(labels=number[self.labels])
+
+    def turned(self, by: Columns | RowSpace) -> Sample:
+        """With rows as a fit sees them."""
+        return self._replace(X=by.turned(self.X))
 
 
 def kinds_of_rows(sample: Sample) -> np.ndarray:
