@@ -103,20 +103,6 @@ def no_signal(n_rows, n_classes, seed=0):
     return X, rng.choice(n_classes, n_rows, p=p / p.sum())
 
 
-def test_noise_gives_class_frequencies_and_a_warning():
-    X, y = no_signal(5_000, 200)
-    with pytest.warns(UserWarning, match="nothing was gained over class frequencies"):
-        model = LinearClassifier(rank=8, random_state=0).fit(X[:4_000], y[:4_000])
-    known = np.isin(y[4_000:], model.classes_)
-    counts = np.bincount(np.searchsorted(model.classes_, y[:4_000]))
-    log_p = np.log(counts / counts.sum())
-    found = model.predict_log_proba(X[4_000:4_010])
-    np.testing.assert_allclose(found, np.tile(log_p, (10, 1)), atol=1e-4)
-    expected = log_p[np.searchsorted(model.classes_, y[4_000:][known])].mean()
-    value = model.log_proba_of(X[4_000:][known], y[4_000:][known]).mean()
-    assert value == pytest.approx(expected, abs=1e-4)
-
-
 def test_scores_that_are_too_sure_are_taken_back():
     """Few rows and many passes: without a factor the fit is worse than class frequencies."""
     rng = np.random.default_rng(0)
