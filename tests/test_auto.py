@@ -29,6 +29,18 @@ def rows(n, n_classes, n_features=40, seed=0, sparse=True):
     return (scipy.sparse.csr_array(X) if sparse else X), y
 
 
+def words(y, n_classes, seed, n_features=400):
+    """Rows of given classes: six features of the class's eight, and three others."""
+    rng = np.random.default_rng(seed)
+    own = np.random.default_rng(1).integers(0, n_features, (n_classes, 8))
+    places = rng.random((len(y), 8)).argsort(axis=1)[:, :6]
+    features = np.take_along_axis(own[y], places, axis=1)
+    features = np.hstack([features, rng.integers(0, n_features, (len(y), 3))])
+    where = (np.repeat(np.arange(len(y)), 9), features.ravel())
+    ones = np.ones(features.size, np.float32)
+    return scipy.sparse.csr_array((ones, where), shape=(len(y), n_features))
+
+
 def sizes_of(n_rows=10**5, n_features=1000, n_classes=100, sparse=True, n_values=None):
     return Sizes(n_rows, n_features, n_classes, n_values or 10 * n_rows, sparse)
 
@@ -278,26 +290,14 @@ def test_a_fit_reports_its_search_and_ends_by_itself():
 
 def test_a_search_without_held_out_rows_to_judge_by_asks_the_rows_of_the_trials():
     """Nearly every row is the only one of its class: 4,300 classes, 20 of them twice."""
-    n_classes, n_features = 4_300, 400
+    n_classes = 4_300
     labels = np.concatenate([np.arange(n_classes), np.arange(20)])
-    own = np.random.default_rng(1).integers(0, n_features, (n_classes, 8))
-
-    def some_rows(y, seed):
-        """Six features of the class's eight, and three others."""
-        rng = np.random.default_rng(seed)
-        places = rng.random((len(y), 8)).argsort(axis=1)[:, :6]
-        features = np.take_along_axis(own[y], places, axis=1)
-        features = np.hstack([features, rng.integers(0, n_features, (len(y), 3))])
-        where = (np.repeat(np.arange(len(y)), 9), features.ravel())
-        ones = np.ones(features.size, np.float32)
-        return scipy.sparse.csr_array((ones, where), shape=(len(y), n_features))
-
-    model = LinearClassifier(rank=None, random_state=0).fit(some_rows(labels, 0), labels)
+    model = LinearClassifier(rank=None, random_state=0).fit(words(labels, n_classes, 0), labels)
     search = told_by(model)["rate_search"]
     assert search["judged_by"] == "rows of the trial"
     assert np.isfinite(list(search["trials"].values())).all()
     new = np.arange(n_classes)
-    found = model.log_proba_of(some_rows(new, 2), new).mean()
+    found = model.log_proba_of(words(new, n_classes, 2), new).mean()
     print(f"{found:.2f}, and {-np.log(n_classes):.2f} of equal probabilities")
     assert found > -5.0
 
@@ -388,9 +388,10 @@ def test_the_last_fit_is_of_all_rows(monkeypatch):
 
 def test_a_second_fit_from_the_first_ones_weights():
     X, y = rows(3000, 20)
+    new = rows(3000, 20, seed=1)
     model = LinearClassifier(random_state=0, warm_start=True).fit(X, y)
-    before = model.log_proba_of(X, y).mean()
-    assert model.fit(X, y).log_proba_of(X, y).mean() > before - 0.05
+    before = model.log_proba_of(*new).mean()
+    assert model.fit(X, y).log_proba_of(*new).mean() > before - 0.05
 
 
 @pytest.mark.parametrize("n_classes", [20, 5_000])
@@ -428,12 +429,13 @@ def test_bad_parameters_are_told_before_any_work(parameters, message):
 @pytest.mark.parametrize("rank", ["auto", None])
 @pytest.mark.parametrize("n_classes", [2_100, 4_200])
 def test_a_row_for_each_class_is_fitted_without_holding_any_out(rank, n_classes):
-    X = scipy.sparse.eye_array(n_classes, dtype=np.float32, format="csr")
-    model = LinearClassifier(rank=rank, random_state=0).fit(X, np.arange(n_classes))
+    y = np.arange(n_classes)
+    X, X_new = (words(y, n_classes, seed) for seed in (0, 2))
+    model = LinearClassifier(rank=rank, random_state=0).fit(X, y)
     assert "no row can be held out" in told_by(model)["reason"]
-    assert model.log_proba_of(X, np.arange(n_classes)).mean() > -np.log(n_classes)
+    assert model.log_proba_of(X_new, y).mean() > 1.0 - np.log(n_classes)
     with pytest.raises(ValueError, match="no validation row has a class"):
-        LinearClassifier(early_stopping=True, random_state=0).fit(X, np.arange(n_classes))
+        LinearClassifier(early_stopping=True, random_state=0).fit(X, y)
 
 
 # The ridge along a path
