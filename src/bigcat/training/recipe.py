@@ -117,12 +117,13 @@ class Recipe:
     def without_held_out_rows(self) -> Recipe:
         """Where no row can be spared, since each is the only one of its class."""
         chosen = (self.choice or {})["reason"].partition(";")[0]
-        reason = f"{chosen}; no row can be held out, so the rate is not searched"
+        reason = f"{chosen}; no row can be held out"
+        if self.searches_rate:
+            reason += ", so rows of the trials judge rates"
         recipe = replace(
             self.with_solver(self.parts.solver.unwatched()),
             max_epochs=min(self.max_epochs, MOST_PASSES_UNWATCHED),
             early_stopping=False,
-            searches_rate=False,
             refits=False,
             stop=Never,
         )

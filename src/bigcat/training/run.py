@@ -153,7 +153,6 @@ class Task:
             task, validation = task.holding_out()
         before = None
         if task.recipe.searches_rate and start is None:
-            assert validation is not None
             task, before = task.at_best_rate(validation)
         if chosen_by_us and not task.recipe.early_stopping:  # held out for the search only
             task, validation = replace(task, data=everything), None
@@ -170,7 +169,10 @@ class Task:
         if validation is None:
             task, validation = self.holding_out()
         if validation is None:
-            outcome = task.fit(None, None)
+            trials = None
+            if task.recipe.searches_rate:
+                task, trials = task.at_best_rate(None)
+            outcome = task.fit(None, None, trials)
             outcome.history.choice = task.recipe.choice
             return outcome
         members: list[Member] = []
@@ -298,10 +300,11 @@ class Task:
             return replace(self, recipe=recipe.without_held_out_rows()), None
         return replace(self, data=kept), held
 
-    def at_best_rate(self, validation: Sample) -> tuple[Task, Before]:
+    def at_best_rate(self, validation: Sample | None) -> tuple[Task, Before]:
         """The task with the rate that short trials found, and what they took."""
+        held_out = validation or self.data.take(np.arange(0))
         recipe, report = search_rate(
-            self.recipe, self.data, validation, self.problem(), self.random_state
+            self.recipe, self.data, held_out, self.problem(), self.random_state
         )
         compiled = report["compile_seconds"]
         before = Before(seconds=report["seconds"] - compiled, compile_seconds=compiled)
