@@ -3,15 +3,19 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from bigcat import LinearClassifier
+from bigcat.auto.policy import LOW
 from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, weighted_sum
 from bigcat.noise import Gaussian, Gumbel
-from bigcat.training import run
+from bigcat.training import members, run
 from bigcat.training.blend import find_factors
-from bigcat.training.fit import Fit
+from bigcat.training.fit import Fit, Outcome
+from bigcat.training.history import History
+from bigcat.training.members import averaged
 from bigcat.training.sample import Sample
 
 N_CLASSES, N_FEATURES = 6, 4
@@ -127,9 +131,9 @@ def test_scores_that_are_too_sure_are_taken_back():
     assert unblended.log_proba_of(X[test], y[test]).mean() < frequencies < found
 
 
-@pytest.mark.parametrize(("few_rows", "last"), [(20_000, 2_400), (0, 240)])
-def test_all_rows_are_in_the_final_fit(few_rows, last, monkeypatch):
-    """Few rows are fitted again; of many the held-out ones are visited."""
+@pytest.mark.parametrize(("much", "last"), [(0.05, 2_400), (0.2, 240)])
+def test_all_rows_are_in_the_final_fit(much, last, monkeypatch):
+    """The fit is made again where much was held out; else those rows are visited."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 30, 2_400)
     X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
@@ -140,7 +144,7 @@ def test_all_rows_are_in_the_final_fit(few_rows, last, monkeypatch):
             fitted.append(problem.n_rows)
             super().__init__(recipe, problem, *args)
 
-    monkeypatch.setattr(run, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(run, "MUCH_HELD_OUT", much)
     monkeypatch.setattr(run, "Fit", Spied)
     model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
     assert fitted == [2_160, last]
@@ -149,16 +153,43 @@ def test_all_rows_are_in_the_final_fit(few_rows, last, monkeypatch):
     assert (np.diff(model.history_["seconds"]) > 0).all()
 
 
-@pytest.mark.parametrize(("limit", "rates"), [(0.0, [0.05]), (9.0, [0.05, 0.025])])
-def test_a_fit_that_is_too_sure_is_tried_again_at_half_the_rate(limit, rates, monkeypatch):
+@pytest.mark.parametrize(
+    ("limit", "parts"),
+    [(0.0, [("2 x rank 17", 1.0)]), (9.0, [("rank 17", 1.0), ("rank 17, slower", 0.5)])],
+)
+def test_what_is_too_sure_is_followed_by_slower_fits(limit, parts, monkeypatch):
     rng = np.random.default_rng(0)
-    y = rng.integers(0, 30, 2_400)
-    X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
-    monkeypatch.setattr(run, "TOO_SURE", limit)
-    model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
+    y = rng.integers(0, 70, 2_400)
+    X = np.eye(70)[y] + 0.3 * rng.standard_normal((2_400, 70))
+    monkeypatch.setattr(members, "TOO_SURE", limit)
+    model = LinearClassifier(random_state=0, max_epochs=3).fit(X, y)
     choice = model.history_.choice
     assert choice is not None
-    members = choice["blend"]["members"]
-    assert [m["learning_rate"] for m in members] == rates
-    best = max(members, key=lambda m: m["gain_alone"])
-    assert [m["factor"] > 0.0 for m in members] == [m is best for m in members]
+    tried = [(m["what"], m["learning_rate"]) for m in choice["blend"]["members"]]
+    full = [rate / tried[0][1] for what, rate in tried if what == "full rank"]
+    low = [(what, rate / LOW.rates.all_classes) for what, rate in tried if what != "full rank"]
+    assert full == ([1.0] if limit == 0.0 else [1.0, 0.25, 0.0625])
+    assert low == parts
+    epochs = model.history_["epoch"].tolist()
+    assert epochs == sorted(epochs)
+
+
+def test_fits_that_are_averaged_have_the_mean_of_their_scores():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 6))
+    fits = [
+        Outcome(
+            LowRankWeights(
+                rng.standard_normal((4, 2)).astype(np.float32),
+                rng.standard_normal((6, 2)).astype(np.float32),
+            ),
+            rng.standard_normal(4),
+            History(),
+            np.empty(0, np.int64),
+        )
+        for _ in range(3)
+    ]
+    means = np.mean([f.weights.dense() @ X.T + f.intercept[:, None] for f in fits], axis=0)
+    mean = averaged(fits)
+    assert mean.weights.kind.rank == 6
+    assert_allclose(mean.weights.dense() @ X.T + mean.intercept[:, None], means, rtol=1e-5)

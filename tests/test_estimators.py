@@ -676,8 +676,9 @@ def test_memory_forecast_follows_the_parts():
     assert weights < chosen < 2 * weights  # and the sampler's tables
     low_rank = forecast(rank=256)
     assert low_rank < 0.2 * weights
-    pairs = forecast() - low_rank  # one at most for each of the rows' 100 values
-    assert _memory.PAIR_BYTES * 10**7 <= pairs < 1.1 * _memory.PAIR_BYTES * 10**7
+    # Parts and their sum, and a pair at most for each of the rows' 100 values.
+    pairs = _memory.PAIR_BYTES * 10**7
+    assert pairs + low_rank < forecast() < pairs + 3 * low_rank
 
 
 def test_memory_forecast_of_the_double_sum():

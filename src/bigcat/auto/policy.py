@@ -76,6 +76,8 @@ class LowRankDefaults:
     """AdaGrad on batches that share their classes (decisions 17 to 19)."""
 
     rank: int = 256
+    #: In so many parts, trained apart and averaged: each errs in other places (decision 26).
+    n_apart: int = 2
     #: How many times the weights of full rank it may need.
     most_growth: float = 1.0
     #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
@@ -110,20 +112,24 @@ WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
 def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
     """The recipe for data of these sizes."""
     why, asked_rank, whole = "", parameters.rank, _is_whole(parameters, sizes)
+    ours = _is_regularised_by_us(parameters)
+    n_apart = 1
     if parameters.rank == "auto":
         rank, why = _rank_for(parameters, sizes, whole)
+        if rank is not None and ours:
+            n_apart = LOW.n_apart
+            rank //= n_apart
         parameters = replace(parameters, rank=rank)
     if whole:
         recipe = _all_at_once(parameters, sizes)
     elif parameters.rank is None:
         recipe = _of_full_rank(parameters, sizes)
     else:
-        recipe = _of_low_rank(parameters, sizes, int(parameters.rank))
+        recipe = _of_low_rank(parameters, sizes, n_apart)
     if why:
         assert recipe.choice is not None
         recipe = recipe.noting(reason=f"{why}; {recipe.choice['reason']}")
     asked = parameters.given("early_stopping") and bool(parameters.early_stopping)
-    ours = not (parameters.given("l2") or parameters.given("solver"))
     blends = ours and recipe.parts.solver.stochastic
     several = blends and asked_rank == "auto" and parameters.noise.softmax
     return replace(
@@ -132,7 +138,7 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
         must_hold_out=asked or parameters.l2 == "path",
         blends=blends,
         beside=_beside(parameters, sizes) if several else (),
-        with_pairs=several and sizes.sparse and parameters.rank is not None,
+        with_pairs=several and sizes.sparse and (n_apart > 1 or _is_quick(parameters, sizes)),
         scales_columns=not parameters.given("solver") and parameters.l2 in ("auto", 0.0),
     )
 
@@ -179,12 +185,18 @@ def _rank_for(parameters: Parameters, sizes: Sizes, whole: bool) -> tuple[int | 
 def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
     """Low rank beside full rank, where both are quick and low rank may know something else."""
     rank = min(sizes.n_features, sizes.n_classes) // 2
-    quick = sizes.n_rows <= LOW.most_rows_beside and not _wants_passes(parameters)
-    if parameters.rank is not None or rank < LOW.least_rank_beside or not quick:
+    if parameters.rank is not None or rank < LOW.least_rank_beside:
         return ()
-    low = replace(parameters, rank=min(rank, LOW.rank))
-    recipe = _of_low_rank(low, sizes, min(rank, LOW.rank))
+    if not _is_quick(parameters, sizes):
+        return ()
+    low = replace(parameters, rank=min(rank, LOW.rank) // LOW.n_apart)
+    recipe = _of_low_rank(low, sizes, LOW.n_apart)
     return (replace(recipe, validation_fraction=None),)
+
+
+def _is_quick(parameters: Parameters, sizes: Sizes) -> bool:
+    """May full rank have others beside it?"""
+    return sizes.n_rows <= LOW.most_rows_beside and not _wants_passes(parameters)
 
 
 # All rows and classes at once.
@@ -226,14 +238,17 @@ def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:
 # Low rank.
 
 
-def _of_low_rank(parameters: Parameters, sizes: Sizes, rank: int) -> Recipe:
+def _of_low_rank(parameters: Parameters, sizes: Sizes, n_apart: int) -> Recipe:
     """Classes and features get vectors; batches by products of matrices, with AdaGrad."""
     method, sampler = _low_rank_method(parameters, sizes)
     n_negatives = setting(parameters, "n_negatives", auto=LOW.n_negatives)
+    assert parameters.kind.rank is not None
     reason = (
-        f"vectors of length {rank} for {sizes.n_classes:,} classes and {sizes.n_features:,} "
-        "features"
+        f"vectors of length {n_apart * parameters.kind.rank} for {sizes.n_classes:,} classes and "
+        f"{sizes.n_features:,} features"
     )
+    if n_apart > 1:
+        reason += f", in {n_apart} parts that are trained apart"
     instead: dict[str, Any] = {"sampler": sampler, "n_negatives": n_negatives}
     if parameters.given("solver"):
         recipe = named_recipe(parameters, method, **instead)
@@ -251,10 +266,11 @@ def _of_low_rank(parameters: Parameters, sizes: Sizes, rank: int) -> Recipe:
         _for_passes(recipe),
         batch_size=batch_size,
         max_epochs=int(setting(parameters, "max_epochs", auto=passes)),
+        n_apart=n_apart,
+        slows_down=not parameters.given("learning_rate"),
     )
     if not recipe.early_stopping:
         recipe = replace(recipe, stop=Never)
-    recipe = replace(recipe, slows_down=not parameters.given("learning_rate"))
     return recipe.told(f"{reason}; the rate falls to zero over {recipe.max_epochs} epochs")
 
 
@@ -301,7 +317,8 @@ def _full_rank_method(parameters: Parameters, sizes: Sizes) -> tuple[str, str | 
         return "augment-reduce", parameters.sampler, "the bound that the solver is made for"
     # Not all classes where an average of all weights, which that way takes, is more work than the
     # steps.
-    average_is_cheap = sizes.n_values >= AVERAGES * sizes.n_features
+    no_average = _is_regularised_by_us(parameters)
+    average_is_cheap = no_average or sizes.n_values >= AVERAGES * sizes.n_features
     few = sizes.n_classes <= _few_classes(parameters.noise) and average_is_cheap
     if few and not _wants_samples(parameters):
         reason = f"{sizes.n_classes:,} classes are few enough to visit all of them in every step"
@@ -318,9 +335,14 @@ def _full_rank_method(parameters: Parameters, sizes: Sizes) -> tuple[str, str | 
 def _damped(
     parameters: Parameters, sizes: Sizes, method: str, sampler: str | Sampler, reason: str
 ) -> Recipe:
-    """Damped steps: to a stop on held-out rows with an average, or a rate that falls to zero."""
+    """Damped steps: a rate that falls to zero, or to a stop on held-out rows with an average.
+
+    A planned end is a regulariser as good as the other, at a fifth of the price, where held-out
+    rows say at the end how far to trust it.  A ridge that was given says that itself.
+    """
     searches = not parameters.given("learning_rate")
-    stops = bool(setting(parameters, "early_stopping", auto=method == "exact"))
+    stops = method == "exact" and not _is_regularised_by_us(parameters)
+    stops = bool(setting(parameters, "early_stopping", auto=stops))
     solver = Damped(
         learning_rate=_rate(parameters, FULL.learning_rate),
         schedule="constant" if stops else "linear",
@@ -346,6 +368,7 @@ def _damped(
         l2=ridge(parameters),
         early_stopping=stops,
         searches_rate=searches,
+        slows_down=searches,
         refits=stops and not parameters.given("early_stopping"),
         stop=(lambda: GrowingPatience(least)) if stops else Never,
         **common(parameters),
@@ -374,6 +397,11 @@ def _for_passes(recipe: Recipe) -> Recipe:
 
 def _rate(parameters: Parameters, auto: float) -> float:
     return auto if parameters.learning_rate == "auto" else float(parameters.learning_rate)
+
+
+def _is_regularised_by_us(parameters: Parameters) -> bool:
+    """Do held-out rows say how far to trust a fit, or does a ridge or solver of the user's?"""
+    return not (parameters.given("l2") or parameters.given("solver"))
 
 
 def _kind_of_solver(solver: str | Solver) -> type[Solver] | Solver | None:

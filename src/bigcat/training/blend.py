@@ -23,9 +23,11 @@ from bigcat.probabilities import log_probabilities_of
 from bigcat.training.sample import Sample
 
 #: Scores that the factors are found from: so many rows by all classes, but not too few rows.
-MOST_SCORES, LEAST_ROWS = 1 << 23, 200
+MOST_SCORES, LEAST_ROWS = 1 << 22, 200
 #: The same for noises whose probabilities are integrals.
 MOST_SCORES_BY_NODES = 1 << 20
+#: Scores that are looked at together: as many as stay in a core's own cache.
+SCORES_AT_A_TIME = 1 << 16
 #: Nobody is trusted more than this.
 LARGEST_FACTOR = 4.0
 _ITERATIONS, _TOLERANCE = 30, 1e-5
@@ -44,6 +46,11 @@ class Blend(NamedTuple):
         return bool(self.gain * self.n_rows > np.count_nonzero(self.factors) > 0)
 
 
+def most_rows_scored(n_classes: int, softmax: bool = True) -> int:
+    """How many rows the factors are found from, if there are so many."""
+    return max((MOST_SCORES if softmax else MOST_SCORES_BY_NODES) // n_classes, LEAST_ROWS)
+
+
 def find_factors(models: Sequence[LinearModel], base: np.ndarray, held_out: Sample) -> Blend:
     """The factors of the models that predict held-out rows best.
 
@@ -56,8 +63,8 @@ def find_factors(models: Sequence[LinearModel], base: np.ndarray, held_out: Samp
     held_out : Sample
     """
     softmax = models[0].noise.softmax
-    most = (MOST_SCORES if softmax else MOST_SCORES_BY_NODES) // len(base)
-    sample = held_out.take(np.arange(min(held_out.n_rows, max(most, LEAST_ROWS))))
+    most = most_rows_scored(len(base), softmax)
+    sample = held_out.take(np.arange(min(held_out.n_rows, most)))
     if softmax:
         factors, gain = _by_newton(models, base, sample)
     else:
@@ -70,15 +77,21 @@ def _blocks(
     models: Sequence[LinearModel], base: np.ndarray, sample: Sample
 ) -> Iterator[tuple[slice, list[np.ndarray]]]:
     """Some rows at a time, and how far each model departs from the base there."""
+    at_a_time = max(SCORES_AT_A_TIME // len(base), 1)
     for blocks in zip(*(model.score_blocks(sample.X) for model in models)):
-        yield blocks[0][0], [scores - base.astype(scores.dtype) for _, scores in blocks]
+        rows = blocks[0][0]
+        departures = [scores - base.astype(scores.dtype) for _, scores in blocks]
+        for start in range(0, rows.stop - rows.start, at_a_time):
+            stop = min(start + at_a_time, rows.stop - rows.start)
+            few = slice(rows.start + start, rows.start + stop)
+            yield few, [departure[start:stop] for departure in departures]
 
 
 def _by_newton(
     models: Sequence[LinearModel], base: np.ndarray, sample: Sample
 ) -> tuple[np.ndarray, float]:
     """Newton's steps within factors of at least 0; the log-likelihood is concave in them."""
-    few = sample.n_rows * len(base) <= 2 * MOST_SCORES
+    few = sample.n_rows * len(base) <= 4 * MOST_SCORES
     kept = list(_blocks(models, base, sample)) if few else None  # else scored again for each step
 
     def look(factors: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

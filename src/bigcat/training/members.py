@@ -12,7 +12,7 @@ import numpy as np
 
 from bigcat.linear import LinearModel, weighted_sum
 from bigcat.noise import Noise
-from bigcat.training.blend import find_factors
+from bigcat.training.blend import Blend, find_factors
 from bigcat.training.fit import Outcome
 from bigcat.training.history import History
 from bigcat.training.record import Before
@@ -21,11 +21,13 @@ from bigcat.training.sample import Sample
 #: Several members that add less than this part of the gain to the best are left out: they cost
 #: time and memory.
 LEAST_SHARE = 0.01
+#: A member with a factor below this has learned rows by heart; the next one learns more slowly.
+TOO_SURE = 0.8
 
 
 @dataclass
 class Member:
-    """A fit to the rows that were not held out.
+    """A fit to the rows that were not held out, or several whose scores are averaged.
 
     Parameters
     ----------
@@ -33,23 +35,59 @@ class Member:
         What it is, for people; of members that are the same, the best alone is taken.
     learning_rate : float, "auto" or None
     noise : Noise
-    outcome : Outcome
-    again : callable
-        Told what went on before, gives the outcome with all rows.
+    fits : list of Outcome
+    complete : callable
+        Given one of the fits, and what went on before, gives the fit with all rows.
     seconds : float
     factor : float
+        Its part in the sum.
+    alone : Blend or None
+        How far it is trusted where there is no other (`judge`).
     """
 
     what: str
     learning_rate: float | str | None
     noise: Noise
-    outcome: Outcome
-    again: Callable[[Before], Outcome]
+    fits: list[Outcome]
+    complete: Callable[[Outcome, Before], Outcome]
     seconds: float = 0.0
     factor: float = 0.0
+    alone: Blend | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        return averaged(self.fits)
 
     def model(self) -> LinearModel:
-        return LinearModel(self.outcome.weights, self.outcome.intercept, self.noise)
+        outcome = self.outcome
+        return LinearModel(outcome.weights, outcome.intercept, self.noise)
+
+    def judge(self, base: np.ndarray, held_out: Sample) -> Blend:
+        if self.alone is None:
+            self.alone = find_factors([self.model()], base, held_out)
+        return self.alone
+
+    def is_too_sure(self, base: np.ndarray, held_out: Sample) -> bool:
+        return bool(self.judge(base, held_out).factors[0] < TOO_SURE)
+
+    def after(self, before: Before) -> Before:
+        """What went on when it was done."""
+        history = self.fits[-1].history
+        return Before.after(history) if history else before.and_then(Before(seconds=self.seconds))
+
+    def with_more(self, other: Member) -> Member:
+        """The average of its own fits and those of another one."""
+        seconds = self.seconds + other.seconds
+        fits = [*self.fits, *other.fits]
+        what = f"{len(fits)} x {self.what}"
+        return replace(self, what=what, fits=fits, seconds=seconds, alone=None)
+
+    def on_all_rows(self, before: Before) -> Before:
+        """Complete the fits; gives what went on until then."""
+        for i, fit in enumerate(self.fits):
+            self.fits[i] = self.complete(fit, before)
+            before = self.after(before)
+        return before
 
 
 def choose(
@@ -60,7 +98,7 @@ def choose(
     No member is left where none of them predicts held-out rows better than class frequencies do.
     """
     started = time.perf_counter()
-    alone = [find_factors([member.model()], base, held_out) for member in members]
+    alone = [member.judge(base, held_out) for member in members]
     best_of: dict[str, int] = {}
     for i in sorted(range(len(members)), key=lambda i: -alone[i].gain):
         if alone[i].pays:
@@ -94,20 +132,37 @@ def choose(
     return [members[i] for i in sorted(chosen) if members[i].factor > 0.0], report
 
 
+def averaged(outcomes: list[Outcome]) -> Outcome:
+    """One outcome whose scores are the mean of those of some fits."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    share = 1.0 / len(outcomes)
+    first = outcomes[0]
+    rows = [row for outcome in outcomes for row in outcome.history]
+    return replace(
+        first,
+        weights=weighted_sum([share] * len(outcomes), [outcome.weights for outcome in outcomes]),
+        intercept=np.mean([outcome.intercept for outcome in outcomes], axis=0),
+        history=History(rows, first.history.choice, first.history.forecast_seconds),
+        resume=None,  # of one fit
+    )
+
+
 def add_up(members: list[Member], base: np.ndarray) -> Outcome:
     """One outcome whose scores are ``base + sum of factor (scores - base)``."""
-    first = members[0].outcome
-    factors = [member.factor for member in members]
-    intercept = base + sum(f * (m.outcome.intercept - base) for f, m in zip(factors, members))
-    weights = weighted_sum(factors, [member.outcome.weights for member in members])
-    rows = sorted((row for m in members for row in m.outcome.history), key=lambda r: r["epoch"])
+    fits = [fit for member in members for fit in member.fits]
+    factors = [member.factor / len(member.fits) for member in members for _ in member.fits]
+    first = fits[0]
+    intercept = base + sum(f * (fit.intercept - base) for f, fit in zip(factors, fits))
+    weights = weighted_sum(factors, [fit.weights for fit in fits])
+    rows = sorted((row for fit in fits for row in fit.history), key=lambda r: r["epoch"])
     history = History(rows, None, first.history.forecast_seconds)
     return replace(
         first,
         weights=weights,
         intercept=np.asarray(intercept, np.float32),
         history=history,
-        resume=first.resume if len(members) == 1 and factors[0] == 1.0 else None,
+        resume=first.resume if len(fits) == 1 and factors[0] == 1.0 else None,
     )
 
 

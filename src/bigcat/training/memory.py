@@ -14,7 +14,8 @@ from bigcat.training.routes import Journey, route_for
 _GIB = 1 << 30
 #: Labels, weights, the order of visits and the last one's.
 NUMBERS_PER_ROW = 4
-#: A pair's class and weights at two rates, and what finding it takes (30 where all values differ).
+#: A pair's class and weights, with and without held-out rows, and what finding it takes (30 where
+#: all values differ).
 PAIR_BYTES = 48
 #: Numbers of the scores that L-BFGS holds at a time.
 LBFGS_BLOCK = 1 << 23
@@ -35,11 +36,13 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     scratch = item * route_for(journey).scratch_numbers(journey) * recipe.n_threads
     remembers = solver.has_state and not solver.needs_vectors
     copies = 1 + remembers + recipe.early_stopping + solver.averages
+    if recipe.n_apart > 1:  # put side by side in the end
+        copies += recipe.n_apart
     per_row = NUMBERS_PER_ROW + parts.bound.n_local + solver.damped
     per_row += solver.implicit * (1 if batch_size == 1 else batch_size)
     if recipe.scales_columns and not sizes.sparse:
         scratch += item * sizes.n_values
-    if recipe.with_pairs:  # one at most for each value, for each rate that is tried
+    if recipe.with_pairs:  # one at most for each value
         scratch += PAIR_BYTES * sizes.n_values
     scratch += sum(needed(member, sizes, dtype) for member in recipe.beside)
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)

@@ -20,9 +20,10 @@ from bigcat.training.start import log_frequencies
 
 #: Classes that a row may visit in the mean.
 MOST_VISITS = 1_000
-#: Passes, over which the rate falls to zero, and the rates, by the rows' squared length.
+#: Passes, over which the rate falls to zero, and the rates, by the rows' squared length: the
+#: second where the first learns rows by heart.
 PASSES = 4
-RATES = (3.0, 9.0)
+RATES = (9.0, 3.0)
 #: A row with a large weight is visited no more often than this in a pass.
 MOST_REPEATS = 10
 

@@ -13,6 +13,8 @@ from bigcat.training.stopping import Never, StoppingRule
 
 #: Passes at most where no row can be held out to say when to stop.
 MOST_PASSES_UNWATCHED = 8
+#: How many times the rate of low rank is taken there: each class has one row to be learned from.
+RATE_UNWATCHED = 2.0
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class Recipe:
         Find by held-out rows how far to trust the fit, and those of `beside` (`blend`).
     beside : tuple of Recipe
         What else to fit to the same rows; the scores are added.
+    n_apart : int
+        So many fits of this kind, trained apart, whose scores are averaged; their ranks add up.
     slows_down : bool
-        Try again at half the rate where held-out rows do not trust the fit.
+        Go on at a lower rate where held-out rows do not trust the first fit.
     with_pairs : bool
         Fit weights of single pairs of class and feature beside it (`pairs`).
     scales_columns : bool
@@ -74,6 +78,7 @@ class Recipe:
     searches_ridge: bool = False
     blends: bool = False
     beside: tuple[Recipe, ...] = ()
+    n_apart: int = 1
     slows_down: bool = False
     with_pairs: bool = False
     scales_columns: bool = False
@@ -84,11 +89,8 @@ class Recipe:
     def with_solver(self, solver: Solver) -> Recipe:
         return replace(self, parts=replace(self.parts, solver=solver))
 
-    def slower(self) -> Recipe:
-        """The same at half the rate."""
-        solver = self.parts.solver.at_part_of_rate(0.5)
-        recipe = replace(self.with_solver(solver), slows_down=False)
-        return recipe.noting(learning_rate=solver.rate)
+    def at_part_of_rate(self, part: float) -> Recipe:
+        return self.with_solver(self.parts.solver.at_part_of_rate(part))
 
     def told(self, reason: str) -> Recipe:
         """With the choice written down, for people."""
@@ -97,7 +99,7 @@ class Recipe:
             "bound": parts.bound.name,
             "sampler": parts.sampler.name,
             "solver": parts.solver.name,
-            "rank": self.kind.rank,
+            "rank": None if self.kind.rank is None else self.kind.rank * self.n_apart,
             "batch_size": self.batch_size,
             "max_epochs": self.max_epochs,
             "l2": self.l2,
@@ -120,8 +122,11 @@ class Recipe:
         reason = f"{chosen}; no row can be held out"
         if self.searches_rate:
             reason += ", so rows of the trials judge rates"
+        solver = self.parts.solver.unwatched()
+        if self.slows_down and self.kind.rank is not None:
+            solver = solver.at_part_of_rate(RATE_UNWATCHED)
         recipe = replace(
-            self.with_solver(self.parts.solver.unwatched()),
+            self.with_solver(solver),
             max_epochs=min(self.max_epochs, MOST_PASSES_UNWATCHED),
             early_stopping=False,
             refits=False,

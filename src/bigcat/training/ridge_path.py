@@ -28,7 +28,7 @@ STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 HELD_OUT = 0.2
 #: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
 #: with many weights, where each fit takes long, so many.
-ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 100, 5, 1 << 14, 3
+ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
 PATIENCE = 2
 #: A quick choice looks at every second ridge of the path, and then beside the best; its fits begin
 #: where the last one ended, from where a weaker ridge has a small gradient, and end soon.

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, Sizes, as_rows
 from bigcat.training import pairs, ridge_path, row_space
-from bigcat.training.blend import find_factors
+from bigcat.training.blend import most_rows_scored
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
-from bigcat.training.members import Member, add_up, as_frequencies
+from bigcat.training.members import Member, add_up, as_frequencies, averaged
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
@@ -32,14 +33,15 @@ from bigcat.training.stopping import Never
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
 MANY_CLASSES = 2_048
-#: Rows held out for a choice that we make ourselves.
-HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 2_000
-#: Up to so many rows a fit is made again on all of them; with more, held-out rows are visited once.
-FEW_ROWS = 20_000
+#: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
+HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
+#: Where they are more than this part, the fit is made again on all rows; else they are visited.
+MUCH_HELD_OUT = 0.05
 #: The rate of that visit, relative to that of the first passes.
 LATE_RATE = 0.1
-#: A fit with a factor below this has learned rows by heart, and is tried again at a lower rate.
-TOO_SURE = 0.7
+#: How much slower a second part of low rank is, and a second and third fit of full rank, where the
+#: one before was too sure.
+SLOWER, MUCH_SLOWER, MOST_SLOWER = 0.5, 0.25, 2
 
 
 def train(
@@ -169,34 +171,31 @@ class Task:
         if validation is None:
             task, validation = self.holding_out()
         if validation is None:
-            trials = None
+            trials = Before()
             if task.recipe.searches_rate:
                 task, trials = task.at_best_rate(None)
-            outcome = task.fit(None, None, trials)
+            fits = [task.fit(None, None, trials)]
+            for _ in range(task.recipe.n_apart - 1):
+                fits.append(task.fit(None, None, Before.after(fits[-1].history)))
+            outcome = averaged(fits)
             outcome.history.choice = task.recipe.choice
             return outcome
         members: list[Member] = []
         before = Before()
-        recipes = [self.recipe, *self.recipe.beside]
-        for recipe in recipes:
-            member = self.member(replace(task, recipe=recipe), validation, before, given)
-            members.append(member)
-            before = Before.after(member.outcome.history)
-            if recipe.slows_down:
-                trust = find_factors([member.model()], task.base(), validation)
-                if trust.factors[0] < TOO_SURE:
-                    recipes.append(recipe.slower())
+        for recipe in (self.recipe, *self.recipe.beside):
+            members += self.members(replace(task, recipe=recipe), validation, before, given)
+            before = members[-1].after(before)
         if self.recipe.with_pairs:
-            of_pairs = [self.pairs_member(task, rate) for rate in pairs.RATES]
-            before = before.and_then(Before(seconds=sum(m.seconds for m in of_pairs)))
-            members += of_pairs
+            for rate in pairs.RATES:
+                members.append(self.pairs_member(task, rate))
+                before = members[-1].after(before)
+                if not members[-1].is_too_sure(task.base(), validation):
+                    break
         kept, report = members_chosen(members, task.base(), validation)
-        choice = {**(members[0].outcome.history.choice or {}), "blend": report}
+        choice = {**(members[0].fits[0].history.choice or {}), "blend": report}
         if not given:
             for member in kept:
-                member.outcome = member.again(before)
-                if member.outcome.history:
-                    before = Before.after(member.outcome.history)
+                before = member.on_all_rows(before)
         if kept:
             outcome = add_up(kept, self.base())
         else:
@@ -211,24 +210,49 @@ class Task:
         counts = np.bincount(self.data.labels, self.data.row_weights, self.n_classes)
         return scores_of_frequencies(counts, self.recipe.parts.noise)
 
-    def member(self, task: Task, held_out: Sample, before: Before, watched: bool) -> Member:
-        """The fit of a task without the held-out rows; they are looked at where that is wanted."""
-        started = time.perf_counter()
+    def members(self, task: Task, held_out: Sample, before: Before, watched: bool) -> list[Member]:
+        """What comes of a task: one fit or several, slower ones where they are too sure."""
         if task.recipe.searches_rate:
             task, trials = task.at_best_rate(held_out)
             before = before.and_then(trials)
         recipe = task.recipe
+        members = [self.member(task, held_out, before, watched)]
+
+        def go_on(part_of_rate: float) -> Member:
+            slower = replace(task, recipe=recipe.at_part_of_rate(part_of_rate))
+            return self.member(slower, held_out, members[-1].after(before), watched)
+
+        def too_sure() -> bool:
+            return recipe.slows_down and members[-1].is_too_sure(task.base(), held_out)
+
+        if recipe.n_apart > 1 and too_sure():
+            members.append(go_on(SLOWER))
+            members[-1].what += ", slower"
+        elif recipe.n_apart > 1:
+            for _ in range(recipe.n_apart - 1):
+                members.append(go_on(1.0))
+            members = [reduce(Member.with_more, members)]
+        else:
+            for power in range(1, MOST_SLOWER + 1):
+                if not too_sure():
+                    break
+                members.append(go_on(MUCH_SLOWER**power))
+        return members
+
+    def member(self, task: Task, held_out: Sample, before: Before, watched: bool) -> Member:
+        """A fit of a task without the held-out rows; they are looked at where that is wanted."""
+        started = time.perf_counter()
+        recipe = task.recipe
         watched = watched or recipe.early_stopping
         outcome = task.fit(held_out if watched else None, None, before)
         outcome.history.choice = recipe.choice
-        what = "full rank" if recipe.kind.rank is None else f"rank {recipe.kind.rank}"
         of_all = replace(self, recipe=recipe)
         return Member(
-            what,
+            "full rank" if recipe.kind.rank is None else f"rank {recipe.kind.rank}",
             recipe.parts.solver.rate,
             recipe.parts.noise,
-            outcome,
-            lambda before: of_all.on_all_rows(outcome, held_out, before),
+            [outcome],
+            lambda fit, before: of_all.on_all_rows(fit, held_out, before),
             time.perf_counter() - started,
         )
 
@@ -244,11 +268,12 @@ class Task:
         outcome = fit(task)
         seconds = time.perf_counter() - started
         noise = task.recipe.parts.noise
-        return Member("pairs", rate, noise, outcome, lambda before: fit(self), seconds)
+        return Member("pairs", rate, noise, [outcome], lambda *_: fit(self), seconds)
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
         """A fit with the rows that were held out: once more, or with a pass over them."""
-        if self.data.n_rows <= FEW_ROWS or self.recipe.early_stopping:
+        much = held_out.n_rows > MUCH_HELD_OUT * self.data.n_rows
+        if much or self.recipe.early_stopping:
             return self.refit(None, first, before)
         solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(LATE_RATE)
         recipe = self.recipe.with_solver(solver)
@@ -289,7 +314,8 @@ class Task:
         fraction = recipe.validation_fraction
         if fraction is None:
             n = self.data.n_rows
-            wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), MOST_HELD_OUT)
+            most = min(MOST_HELD_OUT, most_rows_scored(self.n_classes))
+            wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), most)
             fraction = max(wanted, 1) / n
         remedy = "give X_val and y_val or set early_stopping=False"
         try:
