@@ -13,6 +13,7 @@ from benchmarks import (
     fasttext_speed,
     field,
     first_fit,
+    members,
     million_classes,
     noises,
     one_row,
@@ -46,6 +47,10 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("step-cost", help="cost of a row against the number of classes")
     commands.add_parser("all-classes", help="exact training and prediction per 1,000 rows")
     commands.add_parser("one-row", help="milliseconds of a prediction for one row alone")
+    parts = commands.add_parser("members", help="the defaults beside low, full and added ranks")
+    parts.add_argument("problems", nargs="*", help="of the campaign; default: all")
+    parts.add_argument("--threads", type=int, default=2)
+    parts.add_argument("--json", action="store_true", help="print the table as JSON")
     commands.add_parser("roofline", help="bytes a second of training, beside a plain copy")
     unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
     unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
@@ -103,6 +108,8 @@ def main() -> None:
         all_classes.all_classes()
     elif args.command == "one-row":
         one_row.one_row()
+    elif args.command == "members":
+        members.members(args.problems, args.threads, args.json)
     elif args.command == "roofline":
         roofline.roofline()
     elif args.command == "unbiased-table3":

@@ -421,6 +421,7 @@ BUILDERS = {
     "cost_against_classes.py": {"classifiers"},
     "million_classes.py": {"classifier"},
     "noises.py": {"classifier"},
+    "members.py": {"compare"},
     "one_row.py": {"fitted"},  # its weights are given: nothing is fitted
     "against/child.py": {"first_fit"},
     "against/spell.py": {"categorical", "linear"},

@@ -100,10 +100,9 @@ class LowRankDefaults:
     rates: Rates = Rates(all_classes=0.05, drawn=0.065)
     light_tailed_rates: Rates = Rates(all_classes=0.03, drawn=0.04)
     rate_power: float = 1.25
-    #: Beside full rank, with half as many as classes or features: up to so many rows, and where
-    #: that is no less.
+    #: Beside full rank: up to so many rows, from so many features and classes on.
     most_rows_beside: int = 50_000
-    least_rank_beside: int = 32
+    least_beside: int = 64
 
 
 WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
@@ -183,13 +182,16 @@ def _rank_for(parameters: Parameters, sizes: Sizes, whole: bool) -> tuple[int | 
 
 
 def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
-    """Low rank beside full rank, where both are quick and low rank may know something else."""
-    rank = min(sizes.n_features, sizes.n_classes) // 2
-    if parameters.rank is not None or rank < LOW.least_rank_beside:
+    """Low rank beside full rank, where both are quick and low rank may know something else.
+
+    Of dense rows it never did; of sparse ones it does, of whatever rank.
+    """
+    small = min(sizes.n_features, sizes.n_classes) < LOW.least_beside
+    if parameters.rank is not None or not sizes.sparse or small:
         return ()
     if not _is_quick(parameters, sizes):
         return ()
-    low = replace(parameters, rank=min(rank, LOW.rank) // LOW.n_apart)
+    low = replace(parameters, rank=LOW.rank // LOW.n_apart)
     recipe = _of_low_rank(low, sizes, LOW.n_apart)
     return (replace(recipe, validation_fraction=None),)
 

@@ -30,10 +30,10 @@ HELD_OUT = 0.2
 #: with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
 PATIENCE = 2
-#: A quick choice looks at every second ridge of the path, and then beside the best; its fits begin
-#: where the last one ended, from where a weaker ridge has a small gradient, and end soon.
+#: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
+#: its fits begin where the last one ended, and end soon.
 QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
-#: It begins with a ridge that leaves class frequencies, for data that know no more.
+#: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
 
@@ -136,13 +136,13 @@ def choose_quickly(
         tried[l2] = _mean(values, folds)
         return tried[l2]
 
-    best = l2 = QUICK_STRONGEST
+    best = 1.0
     value(best)
-    worse = 0
-    while worse < PATIENCE and l2 / FACTOR**2 >= 0.999 * WEAKEST:
-        l2 /= FACTOR**2
-        worse = worse + 1 if value(l2) <= tried[best] else 0
-        best = best if worse else l2
+    for step in (0.1, 10.0):
+        while 0.999 * WEAKEST <= best * step <= QUICK_STRONGEST and best * step not in tried:
+            if value(best * step) <= tried[best]:
+                break
+            best *= step
     for beside in (best / FACTOR, best * FACTOR):
         if beside not in tried and value(beside) > tried[best]:
             best = beside

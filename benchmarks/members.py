@@ -1,0 +1,102 @@
+"""The defaults beside what they are made of: low rank, full rank, and two kinds of added scores.
+
+On every problem of the peers' campaign: one fit of low rank and one of full rank, the mean of two
+fits of low rank, and low and full rank with weights that one half of the test rows chooses for the
+other.  Differences to the default are per row, with their paired standard errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from benchmarks import _report
+from benchmarks.peers import configuration
+from benchmarks.peers.problems import Problem, folder_of
+from bigcat import LinearClassifier
+
+MOST_TEST_ROWS, MOST_SCORES = 3_000, 60_000_000
+RANK = 256
+
+
+def members(names: list[str] | None = None, n_threads: int = 2, as_json: bool = False) -> None:
+    """Print a line per problem and contender, and keep them."""
+    campaign = configuration.read()
+    rows: list[dict[str, Any]] = []
+    for name in names or campaign.default_problems:
+        rows += compare(campaign.problems[name], n_threads)
+        _report.save("members", rows)
+    _report.show(rows, as_json)
+
+
+def compare(problem: Problem, n_threads: int = 2) -> list[dict[str, Any]]:
+    """All contenders on one problem."""
+    folder = folder_of(problem)
+    X, X_test = (sp.load_npz(folder / f"X_{part}.npz").tocsr() for part in ("train", "test"))
+    labels = np.load(folder / "labels.npz")
+    y, y_test = labels["y_train"], labels["y_test"]
+    n = min(MOST_TEST_ROWS, MOST_SCORES // (int(y.max()) + 1), len(y_test))
+    chosen = np.random.default_rng(0).permutation(len(y_test))[:n]
+    X_test, y_test = X_test[chosen], y_test[chosen]
+    scores: dict[str, np.ndarray] = {}
+    seconds: dict[str, float | None] = {}
+    contenders: dict[str, tuple[Any, int]] = {
+        "default": ("auto", 0),
+        "low rank": (RANK, 0),
+        "low rank, again": (RANK, 1),
+        "full rank": (None, 0),
+    }
+    for contender, (rank, seed) in contenders.items():
+        model = LinearClassifier(rank=rank, n_threads=n_threads, random_state=seed)
+        try:
+            with _report.clock() as times:
+                model.fit(X, y)
+        except MemoryError:
+            continue
+        scores[contender] = model.predict_log_proba(X_test)
+        seconds[contender] = times["cpu"]
+    scores["two of low rank"] = (scores["low rank"] + scores.pop("low rank, again")) / 2
+    if "full rank" in scores:
+        scores["low and full rank"] = weighted(scores["low rank"], scores["full rank"], y_test)
+    found = {contender: measures(s, y_test) for contender, s in scores.items()}
+    rows = []
+    for contender, values in found.items():
+        row: dict[str, Any] = {"problem": problem.name, "test rows": n, "contender": contender}
+        row["cpu seconds"] = seconds.get(contender)
+        for measure, value in values.items():
+            difference = found["default"][measure] - value
+            row[measure] = float(value.mean())
+            row[f"default - {measure}"] = float(difference.mean())
+            row[f"error of {measure}"] = float(difference.std() / np.sqrt(n))
+        rows.append(row)
+    return rows
+
+
+def measures(scores: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """Of each row: the log-likelihood, and whether its class is the first or among five."""
+    own = scores[np.arange(len(y)), y]
+    better = (scores > own[:, None]).sum(axis=1)
+    return {
+        "log-likelihood": own - logsumexp(scores, axis=1),
+        "accuracy": (better == 0).astype(float),
+        "hit@5": (better < 5).astype(float),
+    }
+
+
+def weighted(first: np.ndarray, second: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Sums whose two weights the other half of the rows has chosen."""
+    total = np.empty_like(first)
+    halves = np.arange(len(y)) % 2 == 0
+    for judged, judges in ((halves, ~halves), (~halves, halves)):
+
+        def loss(w: np.ndarray, rows: np.ndarray = judges) -> float:
+            sums = w[0] * first[rows] + w[1] * second[rows]
+            return -float(measures(sums, y[rows])["log-likelihood"].mean())
+
+        w = minimize(loss, [0.5, 0.5], method="Nelder-Mead", options={"xatol": 0.01}).x
+        total[judged] = w[0] * first[judged] + w[1] * second[judged]
+    return total
