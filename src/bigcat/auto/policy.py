@@ -76,8 +76,14 @@ class LowRankDefaults:
     """AdaGrad on batches that share their classes (decisions 17 to 19)."""
 
     rank: int = 256
-    #: In so many parts, trained apart and averaged: each errs in other places (decision 26).
+    #: So many models, trained apart and averaged, since each errs in other places: of half the rank
+    #: up to so many rows, while a model has no more numbers than this (decision 26).
     n_apart: int = 2
+    few_rows: int = 20_000
+    most_weights_apart: int = 1 << 28
+    #: Those of the whole rank have fewer passes where classes are drawn, at so many times the rate.
+    most_passes_apart: int = 5
+    short_rate: float = 1.3
     #: How many times the weights of full rank it may need.
     most_growth: float = 1.0
     #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
@@ -116,8 +122,7 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
     if parameters.rank == "auto":
         rank, why = _rank_for(parameters, sizes, whole)
         if rank is not None and ours:
-            n_apart = LOW.n_apart
-            rank //= n_apart
+            rank, n_apart = _apart(sizes)
         parameters = replace(parameters, rank=rank)
     if whole:
         recipe = _all_at_once(parameters, sizes)
@@ -181,6 +186,14 @@ def _rank_for(parameters: Parameters, sizes: Sizes, whole: bool) -> tuple[int | 
     return LOW.rank, "low rank, from which rare classes gain"
 
 
+def _apart(sizes: Sizes) -> tuple[int, int]:
+    """The rank of models that are trained apart, and how many."""
+    if LowRank(LOW.rank).n_weights(sizes.n_features, sizes.n_classes) > LOW.most_weights_apart:
+        return LOW.rank, 1
+    few = sizes.n_rows <= LOW.few_rows
+    return (LOW.rank // 2 if few else LOW.rank), LOW.n_apart
+
+
 def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
     """Low rank beside full rank, where both are quick and low rank may know something else.
 
@@ -191,8 +204,8 @@ def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
         return ()
     if not _is_quick(parameters, sizes):
         return ()
-    low = replace(parameters, rank=LOW.rank // LOW.n_apart)
-    recipe = _of_low_rank(low, sizes, LOW.n_apart)
+    rank, n_apart = _apart(sizes)
+    recipe = _of_low_rank(replace(parameters, rank=rank), sizes, n_apart)
     return (replace(recipe, validation_fraction=None),)
 
 
@@ -246,23 +259,29 @@ def _of_low_rank(parameters: Parameters, sizes: Sizes, n_apart: int) -> Recipe:
     n_negatives = setting(parameters, "n_negatives", auto=LOW.n_negatives)
     assert parameters.kind.rank is not None
     reason = (
-        f"vectors of length {n_apart * parameters.kind.rank} for {sizes.n_classes:,} classes and "
+        f"vectors of length {parameters.kind.rank} for {sizes.n_classes:,} classes and "
         f"{sizes.n_features:,} features"
     )
     if n_apart > 1:
-        reason += f", in {n_apart} parts that are trained apart"
+        reason += f", {n_apart} models that are trained apart"
     instead: dict[str, Any] = {"sampler": sampler, "n_negatives": n_negatives}
     if parameters.given("solver"):
         recipe = named_recipe(parameters, method, **instead)
         return recipe.told(f"{reason}; the solver was given")
     drawn = method != "exact"
     rates = LOW.light_tailed_rates if parameters.noise.light_tails else LOW.rates
-    rate = _rate(parameters, rates.drawn if drawn else rates.all_classes)
-    solver = AdaGrad(
-        rate, schedule="linear", power=LOW.rate_power, per="vector" if drawn else "coordinate"
-    )
+    rate = rates.drawn if drawn else rates.all_classes
     batch_size = _low_rank_batch(parameters, sizes)
     passes = _low_rank_passes(sizes, batch_size)
+    short = n_apart > 1 and drawn and sizes.n_rows > LOW.few_rows
+    if short and passes > LOW.most_passes_apart:
+        passes, rate = LOW.most_passes_apart, LOW.short_rate * rate
+    solver = AdaGrad(
+        _rate(parameters, rate),
+        schedule="linear",
+        power=LOW.rate_power,
+        per="vector" if drawn else "coordinate",
+    )
     recipe = named_recipe(parameters, method, **instead, solver=solver, learning_rate="auto")
     recipe = replace(
         _for_passes(recipe),

@@ -22,7 +22,7 @@ from bigcat.training.sample import Sample
 #: time and memory.
 LEAST_SHARE = 0.01
 #: A member with a factor below this has learned rows by heart; the next one learns more slowly.
-TOO_SURE = 0.8
+TOO_SURE = 0.75
 
 
 @dataclass

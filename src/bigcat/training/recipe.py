@@ -99,7 +99,7 @@ class Recipe:
             "bound": parts.bound.name,
             "sampler": parts.sampler.name,
             "solver": parts.solver.name,
-            "rank": None if self.kind.rank is None else self.kind.rank * self.n_apart,
+            "rank": self.kind.rank,
             "batch_size": self.batch_size,
             "max_epochs": self.max_epochs,
             "l2": self.l2,
