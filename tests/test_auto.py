@@ -96,8 +96,7 @@ def test_what_is_chosen(sizes, bound, sampler, solver, rank):
     recipe = choice(**sizes)
     told = recipe.choice
     assert (told["bound"], told["sampler"], told["solver"]) == (bound, sampler, solver)
-    assert told["rank"] == rank
-    assert recipe.kind.rank == (None if rank is None else rank // recipe.n_apart)
+    assert told["rank"] == recipe.kind.rank == rank
     assert f"{sizes.get('n_classes', 100):,} classes" in told["reason"] or "rows" in told["reason"]
 
 
@@ -169,9 +168,27 @@ def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
 )
 def test_rank_and_why(parameters, sizes, rank, reason):
     recipe = choice(LinearClassifier(**parameters), **sizes)
-    assert recipe.choice["rank"] == rank
-    assert recipe.kind.rank == (None if rank is None else rank // recipe.n_apart)
+    assert recipe.choice["rank"] == recipe.kind.rank == rank
     assert recipe.choice["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sizes", "rank", "n_apart", "passes"),
+    [
+        ({}, {}, 256, 2, 5),
+        ({}, {"n_rows": 20_000}, 128, 2, 7),
+        ({}, {"n_rows": 10**6}, 256, 2, 3),
+        ({}, {"n_classes": 2_000_000, "n_rows": 10**8}, 256, 1, 3),
+        ({"rank": 256}, {}, 256, 1, 7),
+        ({"noise": "gaussian"}, {}, 256, 1, 7),
+        ({"l2": 0.1}, {}, 256, 1, 7),
+    ],
+)
+def test_models_that_are_trained_apart(parameters, sizes, rank, n_apart, passes):
+    sizes = {"n_classes": 20_000, "n_rows": 50_000} | sizes
+    recipe = choice(LinearClassifier(**parameters), **sizes)
+    assert (recipe.kind.rank, recipe.n_apart, recipe.max_epochs) == (rank, n_apart, passes)
+    assert ("trained apart" in recipe.choice["reason"]) == (n_apart > 1)
 
 
 def test_of_low_rank_what_the_user_sets_is_kept():

@@ -121,7 +121,7 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
     n_apart = 1
     if parameters.rank == "auto":
         rank, why = _rank_for(parameters, sizes, whole)
-        if rank is not None and ours:
+        if rank is not None and ours and parameters.noise.softmax:
             rank, n_apart = _apart(sizes)
         parameters = replace(parameters, rank=rank)
     if whole:
