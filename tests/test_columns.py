@@ -120,3 +120,18 @@ def test_one_huge_row_does_not_decide_how_large_rows_are():
         sizes.append(Problem(rows, np.zeros(40, int), np.ones(40), 40, 2).mean_size)
     assert sizes[0] == 1.0
     assert sizes[1] < 2.0
+
+
+@pytest.mark.parametrize(("shift", "scale", "what"), [(100, 1, "means"), (0, 1_000, "column is")])
+def test_columns_that_a_named_method_cannot_learn_from_are_told(shift, scale, what):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = X[:, 0] + X[:, 1] > 0
+    X[:, 3] *= scale
+    model = LinearClassifier(method="augment-reduce", max_epochs=2, tol=None, random_state=0)
+    with pytest.warns(UserWarning, match=what):
+        model.fit(X + shift, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model.fit((X + 1) / np.array([1, 1, 1, scale]), y)
+        LinearClassifier(random_state=0).fit(X + shift, y)  # scales by itself

@@ -43,6 +43,9 @@ LATE_RATE = 0.1
 #: one before was too sure.
 SLOWER, MUCH_SLOWER, MOST_SLOWER = 0.5, 0.25, 2
 
+#: Rows that say how large columns are, and from which factor on one is told of it.
+LOOKED_AT_FOR_SCALES, UNSCALED = 1_000, 30.0
+
 
 def train(
     recipe: Recipe,
@@ -81,6 +84,8 @@ def train(
         _warn_of_far_out(columns, data.X)
         data = data.turned(columns)
         validation = validation and validation.turned(columns)
+    elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
+        _warn_of_unscaled(data)
     audience = Audience(tell, progress, _numbering(classes), columns)
     space = None if start else _row_space(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space)
@@ -396,6 +401,27 @@ def _row_space(
     if validation is not None and validation.n_rows * data.n_rows > row_space.MOST_NUMBERS:
         return None
     return RowSpace.of(data.X)
+
+
+def _warn_of_unscaled(data: Sample) -> None:
+    """One rate for all columns: where a few decide how long rows are, the others learn nothing."""
+    some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
+    columns = Columns.of(some.X, some.row_weights, centred=True)
+    varies = columns.factors > 0.0
+    sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
+    if not len(sizes):
+        return
+    largest = sizes.max() / np.median(sizes)
+    off = np.sqrt((centres @ centres) / (sizes @ sizes))
+    if max(largest, off) > UNSCALED:
+        what = "one column is" if largest > off else "the columns' means are"
+        warnings.warn(
+            f"{what} {max(largest, off):,.0f} times as large as the columns' usual deviations, and "
+            "what differs in the others is hardly learned; scale the columns, for example by "
+            "scikit-learn's StandardScaler, or leave method, solver and l2 to 'auto'",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _turn_back(outcome: Outcome, columns: Columns) -> None:
