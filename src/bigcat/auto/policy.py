@@ -108,7 +108,7 @@ class LowRankDefaults:
     rate_power: float = 1.25
     #: Beside full rank: up to so many rows, from so many features and classes on.
     most_rows_beside: int = 50_000
-    least_beside: int = 64
+    least_beside: int = 32
 
 
 WHOLE, FULL, LOW = Whole(), FullRankDefaults(), LowRankDefaults()
@@ -195,14 +195,9 @@ def _apart(sizes: Sizes) -> tuple[int, int]:
 
 
 def _beside(parameters: Parameters, sizes: Sizes) -> tuple[Recipe, ...]:
-    """Low rank beside full rank, where both are quick and low rank may know something else.
-
-    Of dense rows it never did; of sparse ones it does, of whatever rank.
-    """
+    """Low rank beside full rank, where both are quick and low rank may know something else."""
     small = min(sizes.n_features, sizes.n_classes) < LOW.least_beside
-    if parameters.rank is not None or not sizes.sparse or small:
-        return ()
-    if not _is_quick(parameters, sizes):
+    if parameters.rank is not None or small or not _is_quick(parameters, sizes):
         return ()
     rank, n_apart = _apart(sizes)
     recipe = _of_low_rank(replace(parameters, rank=rank), sizes, n_apart)
