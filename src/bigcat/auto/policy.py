@@ -81,9 +81,6 @@ class LowRankDefaults:
     n_apart: int = 2
     few_rows: int = 20_000
     most_weights_apart: int = 1 << 28
-    #: Those of the whole rank have fewer passes where classes are drawn, at so many times the rate.
-    most_passes_apart: int = 5
-    short_rate: float = 1.3
     #: How many times the weights of full rank it may need.
     most_growth: float = 1.0
     #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
@@ -268,9 +265,6 @@ def _of_low_rank(parameters: Parameters, sizes: Sizes, n_apart: int) -> Recipe:
     rate = rates.drawn if drawn else rates.all_classes
     batch_size = _low_rank_batch(parameters, sizes)
     passes = _low_rank_passes(sizes, batch_size)
-    short = n_apart > 1 and drawn and sizes.n_rows > LOW.few_rows
-    if short and passes > LOW.most_passes_apart:
-        passes, rate = LOW.most_passes_apart, LOW.short_rate * rate
     solver = AdaGrad(
         _rate(parameters, rate),
         schedule="linear",
