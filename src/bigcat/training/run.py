@@ -25,7 +25,7 @@ from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.sample import Sample, hold_out, kinds_of_rows
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
@@ -395,12 +395,18 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
 def _row_space(
     recipe: Recipe, data: Sample, n_classes: int, validation: Sample | None
 ) -> RowSpace | None:
-    """Where a fit of few rows from zeros is cheaper; None where it is not."""
-    if not row_space.pays(recipe, Sizes.of(data.X, n_classes)):
+    """Where a fit of few rows from zeros is cheaper; None where it is not.
+
+    Copies of a row count once, so that a row twice is a row of weight 2 here, too.
+    """
+    if recipe.parts.solver.stochastic:
+        return None
+    distinct = data.X[np.unique(kinds_of_rows(data), return_index=True)[1]]
+    if not row_space.pays(recipe, Sizes.of(distinct, n_classes)):
         return None
     if validation is not None and validation.n_rows * data.n_rows > row_space.MOST_NUMBERS:
         return None
-    return RowSpace.of(data.X)
+    return RowSpace.of(distinct)
 
 
 def _warn_of_unscaled(data: Sample) -> None:
