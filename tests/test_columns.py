@@ -135,3 +135,12 @@ def test_columns_that_a_named_method_cannot_learn_from_are_told(shift, scale, wh
         warnings.simplefilter("error", UserWarning)
         model.fit((X + 1) / np.array([1, 1, 1, scale]), y)
         LinearClassifier(random_state=0).fit(X + shift, y)  # scales by itself
+
+
+def test_columns_of_huge_values():
+    """Their squares are not finite."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3)) + 0.5
+    usual, huge = (Columns.of(X * size, np.ones(200), centred=True) for size in (1.0, 2.0**700))
+    np.testing.assert_array_equal(huge.turned(X * 2.0**700), usual.turned(X))
+    np.testing.assert_array_equal(huge.highest, usual.highest * 2.0**700)

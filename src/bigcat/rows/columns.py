@@ -35,6 +35,11 @@ class Columns(NamedTuple):
         """From some of the rows; `centred` where there are intercepts to make up for it."""
         step = max(1, -(-len(X) // LOOKED_AT))
         some = np.asarray(X[::step], np.float64)
+        # In units that are powers of two, so that squares of huge values stay finite, and no bit is
+        # lost.
+        largest = np.abs(some).max(axis=0, initial=0.0)
+        unit = np.exp2(np.floor(np.log2(np.where(largest > 0.0, largest, 1.0))))
+        some = some / unit
         weights = row_weights[::step] / row_weights[::step].sum()
         counted = some[weights > 0.0], weights[weights > 0.0]
         low, high = (
@@ -57,8 +62,9 @@ class Columns(NamedTuple):
         sizes[rare] = np.sqrt((weights @ some**2)[rare] / share[rare])
         # Where all values are the same there is nothing to learn, and rounding must not be scaled.
         varies = sizes > 1e-7 * np.abs(means) + np.finfo(np.float64).tiny
-        factors = np.where(varies, 1.0 / np.where(varies, sizes, 1.0), 0.0 if centred else 1.0)
-        return cls(centres, factors, lowest, highest)
+        sizes = np.where(varies, sizes * unit, 1.0)
+        factors = np.where(varies, 1.0 / sizes, 0.0 if centred else 1.0)
+        return cls(centres * unit, factors, lowest * unit, highest * unit)
 
     def turned(self, X: np.ndarray) -> np.ndarray:
         """A scaled copy, cut where values are far out."""

@@ -418,7 +418,7 @@ def _warn_of_unscaled(data: Sample) -> None:
     if not len(sizes):
         return
     largest = sizes.max() / np.median(sizes)
-    off = np.sqrt((centres @ centres) / (sizes @ sizes))
+    off = np.linalg.norm(centres / sizes.max()) / np.linalg.norm(sizes / sizes.max())
     if max(largest, off) > UNSCALED:
         what = "one column is" if largest > off else "the columns' means are"
         warnings.warn(
