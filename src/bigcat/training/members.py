@@ -75,10 +75,10 @@ class Member:
         history = self.fits[-1].history
         return Before.after(history) if history else before.and_then(Before(seconds=self.seconds))
 
-    def with_more(self, other: Member) -> Member:
-        """The average of its own fits and those of another one."""
-        seconds = self.seconds + other.seconds
-        fits = [*self.fits, *other.fits]
+    def with_more(self, others: list[Member]) -> Member:
+        """The average of its own fit and those of others."""
+        seconds = self.seconds + sum(other.seconds for other in others)
+        fits = [*self.fits, *(fit for other in others for fit in other.fits)]
         what = f"{len(fits)} x {self.what}"
         return replace(self, what=what, fits=fits, seconds=seconds, alone=None)
 

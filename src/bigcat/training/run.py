@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -236,7 +235,7 @@ class Task:
         elif recipe.n_apart > 1:
             for _ in range(recipe.n_apart - 1):
                 members.append(go_on(1.0))
-            members = [reduce(Member.with_more, members)]
+            members = [members[0].with_more(members[1:])]
         else:
             for power in range(1, MOST_SLOWER + 1):
                 if not too_sure():
