@@ -5,6 +5,7 @@ the noises also include one given by plain Python functions, the Student-t with 
 freedom: heavy tails, not log-concave, and so the awkward case.
 """
 
+import gc
 import math
 import os
 from dataclasses import replace
@@ -45,6 +46,11 @@ FIRST = (
 def pytest_collection_modifyitems(items):
     place = {name: i for i, name in enumerate(FIRST)}
     items.sort(key=lambda item: place.get(item.path.name, len(FIRST)))
+
+
+def pytest_collection_finish():
+    gc.collect()
+    compile_once.keep_what_there_is()
 
 
 def pytest_runtest_teardown():
