@@ -9,6 +9,7 @@ LONG = {
     ("augment-reduce", "logistic"),
     ("augment-reduce", "custom"),
     ("complementary", "gaussian"),
+    ("complementary", "logistic"),
     ("complementary", "custom"),
 }
 

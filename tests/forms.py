@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 
 
+def slow(*values: Any, **options: Any) -> Any:
+    """One set of parameters that is left to `make test-slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow, **options)
+
+
 def forms(values: Iterable[Any], is_quick: Callable[[Any], bool]) -> list[Any]:
     """Parameters for a test: the quick ones always, the others marked slow.
 
     Each kernel takes seconds to compile, for every combination of types that a test uses.
     """
-    slow = pytest.mark.slow
-    return [v if is_quick(v) else pytest.param(v, marks=slow) for v in values]
+    return [v if is_quick(v) else slow(v) for v in values]

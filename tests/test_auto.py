@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from sklearn.linear_model import LogisticRegression
 
 from bigcat import LinearClassifier
@@ -249,7 +250,7 @@ def test_a_fit_of_low_rank_tells_what_it_does():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"rank": 4}, {"rank": None, "method": "one-vs-each"}], ids=str
+    "parameters", [{"rank": 4}, slow({"rank": None, "method": "one-vs-each"})], ids=str
 )
 def test_the_first_part_of_training_forecasts_the_rest(parameters):
     X, y = rows(4_000, 30)
@@ -306,6 +307,7 @@ def test_a_fit_reports_its_search_and_ends_by_itself():
     assert (np.diff(model.history_["seconds"]) > 0).all()
 
 
+@pytest.mark.slow
 def test_a_search_without_held_out_rows_to_judge_by_asks_the_rows_of_the_trials():
     """Nearly every row is the only one of its class: 4,300 classes, 20 of them twice."""
     n_classes = 4_300
@@ -341,12 +343,13 @@ def test_nearly_as_good_as_the_optimum_with_a_tuned_ridge():
     assert tuned - ours < 0.01 * (tuned - frequencies)
 
 
-def test_many_classes_come_back_in_the_order_of_their_labels():
+@pytest.mark.parametrize("sampler", ["frequency", slow("co-occurrence")])
+def test_many_classes_come_back_in_the_order_of_their_labels(sampler):
     X, y = rows(12_000, 2_500, n_features=60)
     names = np.array([f"class {k:05d}" for k in range(2_500)])
     model = LinearClassifier(
         method="complementary",
-        sampler="co-occurrence",
+        sampler=sampler,
         solver="damped",
         max_epochs=6,
         random_state=0,
@@ -377,6 +380,7 @@ def test_callbacks_can_evaluate_the_weights_of_now():
     assert seen[-1] == pytest.approx(model.log_proba_of(X[:300], y[:300]).mean(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_exact_classes_keep_their_labels_when_classes_are_reordered():
     X, y = rows(12_000, 2_500, n_features=60)
     model = LinearClassifier(

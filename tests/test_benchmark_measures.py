@@ -136,6 +136,7 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_epoch_is_held_against_its_forecasts(elsewhere, capsys):
     million_classes.million_classes(2_500, 10_000, 8, as_json=True)
     (row,) = json.loads(capsys.readouterr().out)

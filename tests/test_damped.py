@@ -47,6 +47,7 @@ def test_kernel_does_what_its_twin_does(form):
     np.testing.assert_allclose(model.intercept_, b, rtol=5e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_sampled_kernel_with_all_classes_does_the_same():
     X, y = data()
     X = scipy.sparse.csr_array(X)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forms import slow
 
 import bigcat
 from bigcat import LinearClassifier, bounds, combinations, noise, samplers, solvers
@@ -87,9 +88,13 @@ def test_readme_starts_with_the_two_commands_and_fits_two_screens():
     assert max(map(len, lines)) <= 160
 
 
-def test_readme_python_runs(capsys):
-    for block in blocks(ROOT / "README.md", "python"):
-        exec(compile(block, "README.md", "exec"), {})
+@pytest.mark.parametrize("max_rows", ["14_000", slow("50_000")])
+def test_readme_python_runs(capsys, max_rows):
+    """As it stands, which takes a minute; and otherwise with fewer rows."""
+    (block,) = blocks(ROOT / "README.md", "python")
+    assert block.count("max_rows=50_000") == 1
+    block = block.replace("max_rows=50_000", f"max_rows={max_rows}")
+    exec(compile(block, "README.md", "exec"), {})
     assert capsys.readouterr().out
 
 
@@ -289,7 +294,7 @@ def check_noise(member, points):
     np.testing.assert_allclose(member.log_cdf_grad(points), hazard, rtol=1e-11)
 
 
-def test_noise_skeleton(parts, digits):
+def test_noise_skeleton(parts):
     import mpmath
 
     student = parts["noise"].noise
@@ -299,6 +304,11 @@ def test_noise_skeleton(parts, digits):
             x = mpmath.mpf(t) / mpmath.sqrt(3)
             exact = mpmath.log(0.5 + (mpmath.atan(x) + x / (1 + x * x)) / mpmath.pi)
             assert float(student.log_cdf(t)) == pytest.approx(float(exact), rel=1e-13)
+
+
+@pytest.mark.slow
+def test_noise_skeleton_is_fitted(parts, digits):
+    student = parts["noise"].noise
     model = learns(digits, noise=student, method="augment-reduce", solver="lbfgs")
     X, y = digits[1], digits[3]
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
@@ -318,7 +328,7 @@ def test_noise_of_the_package(tmp_path, digits, monkeypatch):
     learns(digits, noise="hyperbolic-secant", method="exact", n_negatives="auto")
 
 
-def test_bound_skeleton(parts, digits, monkeypatch):
+def test_bound_skeleton(parts):
     from bigcat.bounds._base import full_rows
     from bigcat.probabilities import log_probabilities_of
     from bigcat.verbs import step
@@ -355,20 +365,51 @@ def test_bound_skeleton(parts, digits, monkeypatch):
     assert np.mean(sampled) == pytest.approx(values[0], rel=1e-12)
     assert np.mean(label_slopes) == pytest.approx(slopes[0, labels[0]], rel=1e-12)
 
-    method = module.method(eta=10.0)
+
+@pytest.fixture
+def registered(parts, monkeypatch):
+    """The skeletons' parts under their names."""
+    sampler, solver = parts["sampler"].MySampler, parts["solver"].MySolver
+    monkeypatch.setitem(samplers.REGISTRY, sampler.name, sampler)
+    monkeypatch.setitem(solvers.REGISTRY, solver.name, solver)
     monkeypatch.setattr(combinations, "_METHODS", dict(combinations._METHODS))
-    combinations.register(method)
+    combinations.register(parts["bound"].method(eta=10.0))
+
+
+def test_bound_sampler_and_solver_skeletons_are_fitted_together(digits, registered):
+    """One kernel of all three, where each by itself takes as long."""
+    from bigcat.kernels.train_rows import train_rows
+
+    X, y = digits[1], digits[3]
+    mine: dict[str, Any] = {"sampler": "systematic", "solver": "rmsprop"}
+    model = learns(digits, method="fixed-eta", learning_rate=0.1, **mine)
+    assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
+
+    # A part from outside the package must not reach the cache on disk (docs/decisions, 2).
+    cache = getattr(getattr(train_rows, "_cache", None), "_cache_file", None)
+    if cache is not None:  # not without a compiler, nor where no folder is writable
+        outside = re.compile(r"\bTag\(")
+        dispatcher: Any = train_rows
+        assert [s for s in dispatcher.signatures if outside.search(str(s))]
+        assert [key for key in cache._load_index() if outside.search(str(key))] == []
+
+
+def test_the_method_of_a_bound_skeleton_is_listed(parts, digits, registered):
     (found,) = [m for m in bigcat.methods() if m["name"] == "fixed-eta"]
     assert found["is_bound"]
     assert found["noises"] == ["gumbel"]
+    with pytest.raises(ValueError, match="fixed-eta bound holds for noise 'gumbel'"):
+        LinearClassifier(noise="gaussian", method="fixed-eta").fit(digits[1], digits[3])
+
+
+@pytest.mark.slow
+def test_bound_skeleton_is_fitted(digits, registered):
     model = learns(digits, method="fixed-eta")
     X, y = digits[1], digits[3]
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
-    with pytest.raises(ValueError, match="fixed-eta bound holds for noise 'gumbel'"):
-        LinearClassifier(noise="gaussian", method=method).fit(X, y)
 
 
-def test_sampler_skeleton(parts, digits, monkeypatch):
+def test_sampler_skeleton(parts):
     from bigcat.rows import Problem, as_rows
     from bigcat.samplers._base import sample_many
 
@@ -389,14 +430,18 @@ def test_sampler_skeleton(parts, digits, monkeypatch):
     everyone, _ = kind(n_negatives=99).sample(n_classes, label)
     assert sorted(everyone) == [k for k in range(n_classes) if k != label]
 
-    monkeypatch.setitem(samplers.REGISTRY, kind.name, kind)
-    learns(digits, sampler="systematic")
+
+def test_sampler_skeleton_keeps_no_class_exact(parts, digits):
     with pytest.raises(ValueError, match="cannot keep 3 classes exact"):
-        learns(digits, sampler=kind(4, exact_classes=3), method="one-vs-each")
+        learns(digits, sampler=parts["sampler"].MySampler(4, exact_classes=3), method="one-vs-each")
 
 
-def test_solver_skeleton(parts, digits, monkeypatch):
-    from bigcat.kernels.train_rows import train_rows
+@pytest.mark.slow
+def test_sampler_skeleton_is_fitted(digits, registered):
+    learns(digits, sampler="systematic")
+
+
+def test_solver_skeleton(parts):
     from bigcat.verbs import coordinate_rate, move
 
     kind = parts["solver"].MySolver
@@ -412,17 +457,11 @@ def test_solver_skeleton(parts, digits, monkeypatch):
         assert weights[1] - before[1] == pytest.approx(step)
     assert weights[0] == 0.0
 
-    monkeypatch.setitem(solvers.REGISTRY, kind.name, kind)
+
+@pytest.mark.slow
+def test_solver_skeleton_is_fitted(digits, registered):
     X_train, X_test, y_train, y_test = digits
     model = learns(digits, solver="rmsprop", learning_rate=0.1, l2=1.0, max_epochs=30)
     best = LinearClassifier(method="exact", l2=1.0, max_epochs=500).fit(X_train, y_train)
     gap = best.log_proba_of(X_test, y_test).mean() - model.log_proba_of(X_test, y_test).mean()
     assert abs(gap) < 0.04
-
-    # A part from outside the package must not reach the cache on disk (docs/decisions, 2).
-    cache = getattr(getattr(train_rows, "_cache", None), "_cache_file", None)
-    if cache is not None:  # not without a compiler, nor where no folder is writable
-        outside = re.compile(r"\bTag\(")
-        dispatcher: Any = train_rows
-        assert [s for s in dispatcher.signatures if outside.search(str(s))]
-        assert [key for key in cache._load_index() if outside.search(str(key))] == []

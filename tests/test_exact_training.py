@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 
 from bigcat import LinearClassifier
 from bigcat.bounds import AugmentReduce, Exact
@@ -59,10 +60,10 @@ def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **opt
 @pytest.mark.parametrize(
     ("sparse", "dtype"),
     [
-        (True, np.float32),
         (False, np.float64),
-        pytest.param(True, np.float64, marks=pytest.mark.slow),
-        pytest.param(False, np.float32, marks=pytest.mark.slow),
+        slow(True, np.float64),
+        slow(False, np.float32),
+        slow(True, np.float32),
     ],
 )
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from sklearn.datasets import load_digits
 
 import bigcat
@@ -61,7 +62,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*list(CASES)[:-1], slow("shared classes")])
 def test_grouped_weights_fit_as_full_rank_does_on_grouped_rows(case, weights, digits):
     X, y = digits
     train, test = slice(None, None, 2), slice(1, None, 2)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -163,18 +164,18 @@ def test_threads_do_not_change_the_bits_of_predictions(monkeypatch, sparse):
         np.testing.assert_array_equal(other, results[0])
 
 
-def test_dense_and_sparse_rows_are_fitted_alike(data):
+@pytest.mark.parametrize("options", [{}, slow({"method": "complementary", "sampler": Shared(4)})])
+def test_dense_and_sparse_rows_are_fitted_alike(data, options):
     X, y = data
     dense, sparse = (
-        low_rank(method="complementary", sampler=Shared(4)).fit(form(X), y)
-        for form in (np.asarray, scipy.sparse.csr_array)
+        low_rank(**options).fit(form(X), y) for form in (np.asarray, scipy.sparse.csr_array)
     )
     np.testing.assert_allclose(
         sparse.predict_log_proba(X), dense.predict_log_proba(X), rtol=1e-5, atol=1e-5
     )
 
 
-@pytest.mark.parametrize("solver", ["adagrad", "damped"])
+@pytest.mark.parametrize("solver", ["adagrad", slow("damped")])
 def test_the_size_of_the_rows_makes_no_difference(data, solver):
     X, y = data
     model, scaled = (low_rank(solver=solver).fit(size * X, y) for size in (1.0, 1e6))
@@ -434,7 +435,7 @@ def test_steps_by_vector_need_little_memory():
     assert needed[0] - needed[1] == 4 * 64 * 60_000
 
 
-@pytest.mark.parametrize("solver", [Damped(0.5), AdaGrad(0.1, schedule="linear")])
+@pytest.mark.parametrize("solver", [slow(Damped(0.5)), AdaGrad(0.1, schedule="linear")])
 def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)).astype(np.float32)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forms import forms
 
 from bigcat import LinearClassifier, Method, load_model, save_model
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach
@@ -71,7 +72,7 @@ FITS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", FITS)
+@pytest.mark.parametrize("case", forms(FITS, lambda case: case != "chosen estimator"))
 @pytest.mark.parametrize("age", ["of today", "older"])
 def test_a_file_keeps_it(tmp_path, case, age):
     options, expected = FITS[case]

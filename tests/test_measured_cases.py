@@ -130,6 +130,7 @@ def test_few_rows_of_binary_features_and_hundreds_of_classes():
     assert case.ours() > case.scikit_learns(C=10.0, scaled=False)
 
 
+@pytest.mark.slow
 def test_a_rank_of_256_is_not_low_for_200_columns():
     """-4.99 of -4.38."""
     case = Case.drawn(dense.clouds(200, 400, distance=0.25), 3_000)

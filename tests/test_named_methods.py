@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import forms
 from sklearn.exceptions import ConvergenceWarning
 
 import bigcat
@@ -27,11 +28,9 @@ UNBIASED = ("augment-reduce", "implicit", "umax", "vanilla", "raman", "exact")
 WITH_ALL_CLASSES = ("complementary", "importance")
 STOCHASTIC = [m["name"] for m in bigcat.methods() if m["solver"] != "lbfgs"]
 
-QUICK = {
+PROBLEMS = {
     "short dense rows": RidgeProblem(400, 4, 3, length=0.01, ridge=0.3, seed=101),
     "long sparse rows": RidgeProblem(800, 60, 40, 100.0, 2.0, seed=102, density=0.15),
-}
-SLOW = {
     "tiny": RidgeProblem(150, 3, 3, length=1.0, ridge=1.0, seed=103),
     "short sparse rows": RidgeProblem(3_000, 120, 12, 0.03, 1.0, seed=104, density=0.05),
     "rows of unequal length": RidgeProblem(2_000, 10, 15, 5.0, 0.5, seed=105, spread=1.0),
@@ -68,23 +67,16 @@ def check_reached(problem):
         assert -1e-6 < gap < (LIMIT_OF_UNEQUAL_ROWS if unequal else LIMIT), found
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", forms(PROBLEMS, lambda name: name == "short dense rows"))
 def test_the_optimum_is_reached(name):
-    check_reached(QUICK[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_the_optimum_of_other_problems_is_reached(name):
-    check_reached(SLOW[name])
+    check_reached(PROBLEMS[name])
 
 
 @pytest.mark.parametrize(
-    "problem",
-    [QUICK["short dense rows"], pytest.param(SLOW["rare classes"], marks=pytest.mark.slow)],
-    ids=["short dense rows", "rare classes"],
+    "name", forms(["short dense rows", "rare classes"], lambda name: name != "rare classes")
 )
-def test_one_vs_each_reaches_its_own_optimum(problem):
+def test_one_vs_each_reaches_its_own_optimum(name):
+    problem = PROBLEMS[name]
     best = problem.best_of(one_vs_each)
     model = fitted(problem, "one-vs-each")
     gap = (best - problem.value(model.coef_, model.intercept_, one_vs_each)) / abs(best)

@@ -71,6 +71,7 @@ FIT_SLOWLY = (
     "bayesian-augment-reduce-logistic",
     "bayesian-augment-reduce-custom",
     "low-rank",
+    "low-rank-int8",
     "solver-and-sampler-objects",
     "logistic-nodes",
     "probit-sampled",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from scipy import stats
 
 import bigcat.samplers
@@ -419,18 +420,14 @@ def test_bounds_cope_with_no_class_at_all(bound):
 
 
 def by_name():
-    """Each sampler with a method and a solver, and each of those twice; the others take long, since
-    each is a kernel of its own."""
+    """Each sampler with each method and solver; but each tag of a sampler once, with each of the
+    methods, is what does not take long, since all are kernels of their own."""
     quick = {
-        "frequency": ("complementary", "adagrad"),
-        "stratified": ("augment-reduce", "sgd"),
-        "co-occurrence": ("augment-reduce", "adagrad"),
-        "shared": ("complementary", "sgd"),
+        ("frequency", "complementary", "adagrad"),
+        ("co-occurrence", "augment-reduce", "adagrad"),
     }
-    for name in WITH_REPLACEMENT:
-        for pair in product(("complementary", "augment-reduce"), ("adagrad", "sgd")):
-            marks = () if quick[name] == pair else pytest.mark.slow
-            yield pytest.param(name, *pair, marks=marks)
+    for each in product(WITH_REPLACEMENT, ("complementary", "augment-reduce"), ("adagrad", "sgd")):
+        yield each if each in quick else slow(*each)
 
 
 def rows_of_classes(n, seed):
@@ -511,6 +508,7 @@ def test_a_bad_draw_is_found_before_the_fit(sampler, message):
     assert not hasattr(model, "classes_")
 
 
+@pytest.mark.slow
 def test_a_look_at_draws_is_for_samplers_from_outside_and_leaves_the_fit_alone(monkeypatch):
     looked_at: list[Any] = []
 

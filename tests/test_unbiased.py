@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from scipy.special import wrightomega
 
 import reference.bounds
@@ -305,7 +306,11 @@ by_name: dict[str, Any] = {"ids": lambda value: getattr(value, "name", None)}
 
 @pytest.mark.parametrize(
     ("solver", "sparse"),
-    [*itertools.product([*EXPLICIT, IMPLICIT], [False]), (EXPLICIT[1], True), (IMPLICIT, True)],
+    [
+        *itertools.product([*EXPLICIT, IMPLICIT], [False]),
+        slow(EXPLICIT[1], True),
+        slow(IMPLICIT, True),
+    ],
     **by_name,
 )
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -337,7 +342,7 @@ def test_umax_steps_in_ramans_form(l2, batch_size):
         assert 0 < np.sum(found[0].u == 2.5) < len(start.u)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", [False, slow(True)])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 2.0])
 @pytest.mark.parametrize("batch_size", [3, 5])  # of 11 rows: the last batch is smaller
@@ -686,8 +691,8 @@ def warm(model, X, y, W):
     ("dtype", "sparse"),
     [
         (np.float64, False),
-        (np.float64, True),
-        pytest.param(np.float32, True, marks=pytest.mark.slow),
+        slow(np.float64, True),
+        slow(np.float32, True),
     ],
 )
 def test_implicit_fits_stay_finite_whatever_the_scores_and_the_rate(dtype, sparse):
