@@ -139,13 +139,19 @@ class BoundCase(NamedTuple):
 
 
 def _bound_cases():
+    """Each bound with each noise; of the bounds that most noises have in common, the likelihood
+    itself goes through all noises, the others through two, and through all where time does not
+    matter: each is a handful of kernels of its own."""
     for name, kind in bounds.REGISTRY.items():
         for noise_name in kind.noises or NOISES:
             both = name == "augment-reduce" and noise_name != "gumbel"
             for expectation in ("quadrature", "sample") if both else ("",):
                 bound = bounds.AugmentReduce(expectation=expectation) if both else kind()
                 case = BoundCase(bound, NoisePair(NOISES[noise_name], TWINS[noise_name]))
-                yield pytest.param(case, id=f"{name}-{noise_name}-{expectation}".rstrip("-"))
+                quick = name == "exact" or noise_name in ("gumbel", "gaussian")
+                marks = () if quick else pytest.mark.slow
+                name_of_case = f"{name}-{noise_name}-{expectation}".rstrip("-")
+                yield pytest.param(case, id=name_of_case, marks=marks)
 
 
 BOUND_CASES = list(_bound_cases())

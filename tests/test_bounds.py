@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from forms import slow
 from scipy import stats
 from scipy.special import log_expit, logsumexp
 
@@ -765,7 +766,7 @@ def test_full_rows_is_the_step_at_the_best_local_parameters(deterministic_case):
         np.testing.assert_allclose(slopes[i], expected, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("noise", [Gaussian(), Logistic()], ids=lambda noise: noise.name)
+@pytest.mark.parametrize("noise", [Gaussian(), slow(Logistic())], ids=lambda noise: noise.name)
 @pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
 @pytest.mark.parametrize("n_classes", [2, 200])
 def test_the_few_nodes_of_fits_are_nearly_exact(noise, spread, n_classes):

@@ -70,6 +70,7 @@ FIT_SLOWLY = (
     "sampler-object-and-exact-classes",
     "bayesian-augment-reduce-logistic",
     "bayesian-augment-reduce-custom",
+    "custom-noise",
     "low-rank",
     "low-rank-int8",
     "solver-and-sampler-objects",
