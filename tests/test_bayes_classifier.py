@@ -33,14 +33,14 @@ from tests.bayesian import (
     four_classes,
 )
 
-CONFIGURATIONS = [
+CONFIGURATIONS = [  # one of each method goes through all checks wherever tests run
     BayesianClassifier(n_threads=1),
+    BayesianClassifier("augment-reduce"),
     BayesianClassifier(
         IndependentBinary("logit", "conditioned", "diagonal", tol=1e-5),
         HorseshoePrior(),
         n_threads=1,
     ),
-    BayesianClassifier("augment-reduce"),
 ]
 N_CHECKS = {"1.9.1": 63}  # in the version of constraints.txt
 # Augment-reduce moves a row's local parameters once, whatever the row's weight.
@@ -54,8 +54,14 @@ def expected_to_fail(estimator):
     return ON_THE_WAY if estimator.method == "augment-reduce" else {}
 
 
-@parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_to_fail)
+@parametrize_with_checks(CONFIGURATIONS[:2], expected_failed_checks=expected_to_fail)
 def test_check(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(CONFIGURATIONS[2:], expected_failed_checks=expected_to_fail)
+def test_check_of_the_others(estimator, check):
     check(estimator)
 
 

@@ -51,6 +51,7 @@ def test_the_fastest_epoch_does_not_count_what_came_before():
     assert curve.epoch_seconds == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_a_watched_fit_stops_at_its_target():
     data = coded_classes(20, 2_500, 50)
     options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 5, "random_state": 0}
@@ -148,6 +149,7 @@ def test_an_epoch_is_held_against_its_forecasts(elsewhere, capsys):
     assert _report.saved("million_classes") == [row]
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_row_of_low_rank(elsewhere, capsys):
     million_classes.low_rank_step_cost([2_000, 3_000], rank=8, n_rows=2_000)
     table = capsys.readouterr().out

@@ -91,7 +91,7 @@ def test_same_numbers_as_the_general_kernel(
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_one_thread_gives_the_same_bits(sparse):
-    first, second = (train(sparse, np.float32, 300, 8) for _ in range(2))
+    first, second = (train(sparse, np.float64, 300, 8) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second))
 
 

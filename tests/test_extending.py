@@ -40,7 +40,7 @@ def weights(monkeypatch):
 @pytest.fixture(scope="module")
 def digits():
     X, y = load_digits(return_X_y=True)
-    return (X / 16.0).astype(np.float32), y
+    return X / 16.0, y
 
 
 CASES: dict[str, dict[str, Any]] = {

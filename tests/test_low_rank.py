@@ -289,8 +289,9 @@ def plain_steps(data, model, batch_size, epochs, rate, l2):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l2", [0.0, 0.7, 40_000.0])  # with the last the scale is multiplied out
-@pytest.mark.parametrize("batch_size", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("batch_size", [4, 1])
 def test_plain_steps_and_the_lazily_scaled_ridge(data, batch_size, l2):
     problem, solver = problem_of(data, sparse=False, l2=l2), SGD(0.1, decay=1.0)
     parts = Parts(Gumbel(), Exact(), Everything(), solver)

@@ -438,7 +438,7 @@ def test_steps_by_vector_need_little_memory():
 @pytest.mark.parametrize("solver", [slow(Damped(0.5)), AdaGrad(0.1, schedule="linear")])
 def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 5)).astype(np.float32)
+    X = rng.normal(size=(300, 5))
     y = (X @ rng.normal(size=(5, 4))).argmax(axis=1)
     model = LinearClassifier(method="augment-reduce", solver=solver, random_state=0)
     model.partial_fit(X, y, classes=np.unique(y))

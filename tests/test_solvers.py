@@ -383,7 +383,7 @@ def test_one_seed_gives_the_same_bits(train, solver):
     "options",
     [
         slow({"noise_name": "gaussian", "expectation": "quadrature", "solver": SGD(0.01)}),
-        {"noise_name": "gaussian", "expectation": "sample", "solver": SGD(0.01)},
+        slow({"noise_name": "gaussian", "expectation": "sample", "solver": SGD(0.01)}),
         {"solver": SGD(0.1), "l2": 300.0},  # the scale of the weights goes from chunk to chunk
         {"solver": UMax(0.1, weight_bound=1.5), "l2": 1.0},  # and so does their norm
         {"solver": Implicit(1.0), "l2": 1.0},

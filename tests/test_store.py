@@ -10,6 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 import safetensors.numpy
+from forms import slow
 from sklearn.feature_extraction.text import (
     CountVectorizer,
     HashingVectorizer,
@@ -151,7 +152,7 @@ def test_parts_come_back_by_name(tmp_path):
     assert set(read_header(path)["parameters_left_out"]) == {"method"}
 
 
-@pytest.mark.parametrize("exact_classes", [0, 2])
+@pytest.mark.parametrize("exact_classes", [0, slow(2)])
 @pytest.mark.parametrize("labels", ["numbers", "strings"])
 def test_a_fitted_model_goes_on_where_it_was(tmp_path, exact_classes, labels):
     """Bounds need the classes that were kept exact; partial_fit needs weights it can write to."""

@@ -484,7 +484,7 @@ def test_raising_u_raises_the_full_bound(form, threshold):
     assert 50 < raised < 350
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", [False, slow(True)])
 @pytest.mark.parametrize("l2", [0.0, 2.0])
 def test_umax_projects_as_numpy_does(sparse, l2):
     start = some_start(n_rows=40, weighted=True)

@@ -194,7 +194,8 @@ def test_no_intercept(train, solver):
         assert found.coef.any()
 
 
-@pytest.mark.parametrize("index", [np.int32, pytest.param(np.int64, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_always_drawn_classes(train, index):
     """A head of classes: the same trajectory from both layouts, whatever the label."""
     X, y = sparse_problem(45, 30, 12, nonzeros=5, index=index)
