@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -26,13 +26,16 @@ from bigcat.training.sample import Sample, hold_out, kinds_of_rows
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 #: Of the rows, where none are given to choose by.
 HELD_OUT = 0.2
+#: A stronger ridge is taken that is worse by no more than this part of the difference's standard
+#: error.  On nine kinds of small made-up data, twelve draws each, it lost least, or as little.
+CAUTION = 0.25
 #: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
 #: with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
 PATIENCE = 2
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
-QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
+QUICK_TOL, QUICK_ITERATIONS = 1e-4, 60
 #: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
@@ -112,42 +115,101 @@ def choose(
     return replace(recipe, l2=best), _report(tried, started)
 
 
-def choose_quickly(
-    recipe: Recipe, fit: Callable[[Recipe, Sample, Start | None], Outcome], folds: list[Fold]
-) -> tuple[Recipe, dict[str, Any]]:
-    """As `choose`, but with fewer and rougher trials."""
+class Judge(Protocol):
+    """Says of any ridge how well it predicts rows that its fits have not seen."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of these rows, (n,)."""
+        ...
+
+    def log_likelihoods(self, l2: float) -> np.ndarray:
+        """Of these rows, (n,)."""
+        ...
+
+
+class Folds:
+    """Fits without each fold, of few iterations, which begin where those of the last ridge ended.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    fit : callable
+        Called with a recipe, the rows to fit, and where to start.
+    folds : list of Fold
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        fit: Callable[[Recipe, Sample, Start | None], Outcome],
+        folds: list[Fold],
+    ) -> None:
+        few = min(QUICK_ITERATIONS, recipe.max_epochs)
+        self.recipe = replace(recipe, early_stopping=False, tol=QUICK_TOL, max_epochs=few)
+        self.fit, self.folds = fit, folds
+        self.ends: list[Start | None] = [None for _ in folds]
+        self.ends_at: dict[float, list[Start | None]] = {}
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.concatenate([fold.held_out.row_weights for fold in self.folds])
+
+    def start_for(self, l2: float) -> Start | None:
+        """Where a fit to all rows may begin: where that of one fold ended, which had most of them.
+
+        Of several folds none had.
+        """
+        return self.ends_at[l2][0] if len(self.folds) == 1 else None
+
+    def log_likelihoods(self, l2: float) -> np.ndarray:
+        values = []
+        for i, fold in enumerate(self.folds):
+            trial = replace(self.recipe, l2=fold.share * l2)
+            outcome = _fitted(trial, self.fit, fold, self.ends[i])
+            self.ends[i] = outcome.weights, outcome.intercept
+            model = LinearModel(outcome.weights, outcome.intercept, self.recipe.parts.noise)
+            values.append(model.log_proba_of(fold.held_out.X, fold.held_out.labels))
+        self.ends_at[l2] = list(self.ends)
+        return np.concatenate(values)
+
+
+def choose_quickly(recipe: Recipe, judge: Judge) -> tuple[Recipe, dict[str, Any]]:
+    """As `choose`, but with fewer and rougher trials, and with caution."""
     started = time.perf_counter()
-    ends: list[Start | None] = [None for _ in folds]
+    weights = judge.weights / judge.weights.sum()
+    rows: dict[float, np.ndarray] = {}
     tried: dict[float, float] = {}
 
+    def l2_of(half_decades: int) -> float:
+        return float(10.0 ** (half_decades / 2))
+
     def value(l2: float) -> float:
-        values = []
-        for i, fold in enumerate(folds):
-            trial = replace(
-                recipe,
-                l2=fold.share * l2,
-                early_stopping=False,
-                tol=QUICK_TOL,
-                max_epochs=min(QUICK_ITERATIONS, recipe.max_epochs),
-            )
-            outcome = _fitted(trial, fit, fold, ends[i])
-            ends[i] = outcome.weights, outcome.intercept
-            values.append(_judged(outcome, recipe, fold))
-        tried[l2] = _mean(values, folds)
+        rows[l2] = judge.log_likelihoods(l2)
+        tried[l2] = float(weights @ rows[l2])
         return tried[l2]
 
-    best = 1.0
-    value(best)
-    for step in (0.1, 10.0):
-        while 0.999 * WEAKEST <= best * step <= QUICK_STRONGEST and best * step not in tried:
-            if value(best * step) <= tried[best]:
+    at = 0
+    value(l2_of(at))
+    for step in (-2, 2):
+        while WEAKEST <= l2_of(at + step) <= QUICK_STRONGEST and l2_of(at + step) not in tried:
+            if value(l2_of(at + step)) <= tried[l2_of(at)]:
                 break
-            best *= step
-    for beside in (best / FACTOR, best * FACTOR):
-        if beside not in tried and value(beside) > tried[best]:
-            best = beside
+            at += step
+    for beside in (at - 1, at + 1):
+        if l2_of(beside) not in tried and value(l2_of(beside)) > tried[l2_of(at)]:
+            at = beside
             break
-    return replace(recipe, l2=best), _report(tried, started)
+    best = l2_of(at)
+
+    def is_as_good(l2: float) -> bool:
+        lost = rows[best] - rows[l2]
+        mean = weights @ lost
+        error = np.sqrt(weights**2 @ (lost - mean) ** 2)
+        return bool(mean <= CAUTION * error)
+
+    chosen = max(l2 for l2 in tried if is_as_good(l2))
+    return replace(recipe, l2=chosen), _report(tried, started)
 
 
 def _fitted(

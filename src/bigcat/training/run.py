@@ -14,10 +14,11 @@ import scipy.sparse
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, Sizes, as_rows
-from bigcat.training import pairs, ridge_path, row_space
+from bigcat.training import leave_one_out, pairs, ridge_path, row_space
 from bigcat.training.blend import most_rows_scored
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
+from bigcat.training.leave_one_out import LeaveOneOut
 from bigcat.training.members import Member, add_up, as_frequencies, averaged
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
@@ -150,7 +151,10 @@ class Task:
         )
 
     def run(self, validation: Sample | None, start: Start | None) -> Outcome:
-        task = self.with_best_ridge(validation) if self.recipe.searches_ridge else self
+        task = self
+        if self.recipe.searches_ridge:
+            task, found = self.with_best_ridge(validation)
+            start = start or found
         if task.recipe.blends and start is None:
             return task.run_members(validation)
         chosen_by_us = validation is None and task.recipe.choice is not None
@@ -341,8 +345,11 @@ class Task:
         noted = recipe.noting(learning_rate=recipe.parts.solver.rate, rate_search=report)
         return replace(self, recipe=noted), before
 
-    def with_best_ridge(self, validation: Sample | None) -> Task:
-        """The task with the ridge that predicts held-out rows best."""
+    def with_best_ridge(self, validation: Sample | None) -> tuple[Task, Start | None]:
+        """The task with the ridge that predicts rows best that its fits have not seen.
+
+        Where a trial has most of the way to its fit behind it, also the weights to start from.
+        """
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
         if validation is not None:
@@ -352,10 +359,15 @@ class Task:
             try:
                 folds = ridge_path.folds_of(data, self.n_classes, self.random_state, remedy)
             except ValueError:
-                if recipe.must_hold_out and not recipe.early_stopping:
+                if asked:
                     raise
-                return self
+                return self, None
 
+        asked = recipe.must_hold_out and not recipe.early_stopping
+        if validation is None and not asked:
+            one_out = self.leave_one_out()
+            if one_out is not None:
+                return self.noting_ridge(*ridge_path.choose_quickly(recipe, one_out)), None
         if self.space is not None:  # for all trials at once; one may start where another ended
             folds = [fold.turned(self.space) for fold in folds]
         silent = replace(self.audience, tell=nobody, progress=False)
@@ -364,9 +376,19 @@ class Task:
         def fit(trial: Recipe, rows: Sample, start: Start | None) -> Outcome:
             return replace(task, recipe=trial, data=rows).fit(None, start)
 
-        asked = recipe.must_hold_out and not recipe.early_stopping
-        choose = ridge_path.choose if asked else ridge_path.choose_quickly
-        recipe, report = choose(recipe, fit, folds)
+        if asked:
+            return self.noting_ridge(*ridge_path.choose(recipe, fit, folds)), None
+        judge = ridge_path.Folds(recipe, fit, folds)
+        chosen, report = ridge_path.choose_quickly(recipe, judge)
+        return self.noting_ridge(chosen, report), judge.start_for(chosen.l2)
+
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """Every row as a judge of ridges, where that is quick and a row can be spared."""
+        data = self.data if self.space is None else self.data.turned(self.space)
+        return leave_one_out.judge(self.recipe, data, self.n_classes)
+
+    def noting_ridge(self, recipe: Recipe, report: dict[str, Any]) -> Task:
+        """The task with a recipe whose ridge was chosen."""
         if recipe.choice is None:
             recipe = recipe.told("as given")
         return replace(self, recipe=recipe.noting(l2=recipe.l2, ridge_path=report))
