@@ -83,8 +83,11 @@ class LowRankDefaults:
     most_weights_apart: int = 1 << 28
     #: How many times the weights of full rank it may need.
     most_growth: float = 1.0
-    #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
+    #: Up to how many classes a batch's products take all of them, and else how many drawn ones;
+    #: fewer where rows have few values, so that products with all classes are nearly all the work.
     few_classes: int = 2_048
+    few_classes_of_short_rows: int = 1_024
+    short_row: int = 32
     n_negatives: int = 512
     #: Drawn ones in the first third of the passes: with up to so many classes, and with more.
     first_negatives: int = 128
@@ -290,7 +293,10 @@ def _low_rank_method(parameters: Parameters, sizes: Sizes) -> tuple[str, str | S
         return "augment-reduce", parameters.sampler
     if _wants_samples(parameters):
         return "complementary", parameters.sampler if parameters.given("sampler") else "shared"
-    if sizes.n_classes <= LOW.few_classes:
+    # Of other noises each class costs some nodes in any case.
+    short_rows = sizes.n_values <= LOW.short_row * sizes.n_rows and parameters.noise.softmax
+    few = LOW.few_classes_of_short_rows if short_rows else LOW.few_classes
+    if sizes.n_classes <= few:
         return "exact", "everything"
     many = sizes.n_classes > LOW.many_to_draw_from
     n_first = LOW.first_negatives_of_many if many else LOW.first_negatives

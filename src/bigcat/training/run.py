@@ -35,10 +35,11 @@ from bigcat.training.stopping import Never
 MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
-#: Where they are more than this part, the fit is made again on all rows; else they are visited.
-MUCH_HELD_OUT = 0.05
-#: The rate of that visit, relative to that of the first passes.
-LATE_RATE = 0.1
+#: Up to so many rows, or rows times classes, the fit is made again on all of them; of more, the
+#: held-out ones are visited.
+FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
+#: The rate of that visit, relative to that of the first passes, of full rank and of low rank.
+LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 #: How much slower a second part of low rank is, and a second and third fit of full rank, where the
 #: one before was too sure.
 SLOWER, MUCH_SLOWER, MOST_SLOWER = 0.5, 0.25, 2
@@ -191,7 +192,8 @@ class Task:
         members: list[Member] = []
         before = Before()
         for recipe in (self.recipe, *self.recipe.beside):
-            members += self.members(replace(task, recipe=recipe), validation, before, given)
+            of_recipe = replace(task, recipe=recipe)
+            members += self.members(of_recipe, validation, before, given, beside=members)
             before = members[-1].after(before)
         if self.recipe.with_pairs:
             for rate in pairs.RATES:
@@ -218,14 +220,21 @@ class Task:
         counts = np.bincount(self.data.labels, self.data.row_weights, self.n_classes)
         return scores_of_frequencies(counts, self.recipe.parts.noise)
 
-    def members(self, task: Task, held_out: Sample, before: Before, watched: bool) -> list[Member]:
-        """What comes of a task: one fit or several, slower ones where they are too sure."""
+    def members(
+        self, task: Task, held_out: Sample, before: Before, watched: bool, beside: list[Member]
+    ) -> list[Member]:
+        """What comes of a task: one fit or several, slower ones where they are too sure.
+
+        One only, where that adds nothing to those that are there.
+        """
         if task.recipe.searches_rate:
             task, trials = task.at_best_rate(held_out)
             before = before.and_then(trials)
         recipe = task.recipe
         members = [self.member(task, held_out, before, watched)]
 
+        if beside and not members[0].adds_to(beside, task.base(), held_out):
+            return members
         def go_on(part_of_rate: float) -> Member:
             slower = replace(task, recipe=recipe.at_part_of_rate(part_of_rate))
             return self.member(slower, held_out, members[-1].after(before), watched)
@@ -280,10 +289,11 @@ class Task:
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
         """A fit with the rows that were held out: once more, or with a pass over them."""
-        much = held_out.n_rows > MUCH_HELD_OUT * self.data.n_rows
-        if much or self.recipe.early_stopping:
+        n = self.data.n_rows
+        if n <= FEW_ROWS or n * self.n_classes <= FEW_SCORES or self.recipe.early_stopping:
             return self.refit(None, first, before)
-        solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(LATE_RATE)
+        part = LATE_RATE if self.recipe.kind.rank is None else LATE_RATE_OF_LOW_RANK
+        solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(part)
         recipe = self.recipe.with_solver(solver)
         problem = replace(self, recipe=recipe, data=held_out).problem()
         fit = Fit(recipe, problem, None, self.random_state, self.audience, before)
@@ -353,6 +363,11 @@ class Task:
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
         if validation is not None:
+        asked = recipe.must_hold_out and not recipe.early_stopping
+        if validation is None and not asked:
+            one_out = self.leave_one_out()
+            if one_out is not None:
+                return self.noting_ridge(*ridge_path.choose_quickly(recipe, one_out)), None
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
             remedy = "give X_val and y_val, or l2 a number"
@@ -363,11 +378,6 @@ class Task:
                     raise
                 return self, None
 
-        asked = recipe.must_hold_out and not recipe.early_stopping
-        if validation is None and not asked:
-            one_out = self.leave_one_out()
-            if one_out is not None:
-                return self.noting_ridge(*ridge_path.choose_quickly(recipe, one_out)), None
         if self.space is not None:  # for all trials at once; one may start where another ended
             folds = [fold.turned(self.space) for fold in folds]
         silent = replace(self.audience, tell=nobody, progress=False)
