@@ -26,6 +26,7 @@ from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out, kinds_of_rows
+from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
@@ -79,12 +80,12 @@ def train(
         validation = validation and validation.renumbered(number)
         start = start and (start[0].take(order), start[1][order])
         classes = classes[order]
-    columns = None
-    if recipe.scales_columns and start is None and not scipy.sparse.issparse(data.X):
-        columns = Columns.of(data.X, data.row_weights, centred=recipe.fit_intercept)
-        _warn_of_far_out(columns, data.X)
-        data = data.turned(columns)
-        validation = validation and validation.turned(columns)
+    columns: Columns | SparseColumns | None = None
+    if recipe.scales_columns and start is None:
+        columns = _columns(data, recipe.fit_intercept)
+        if columns is not None:
+            data = data.turned(columns)
+            validation = validation and validation.turned(columns)
     elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
         _warn_of_unscaled(data)
     audience = Audience(tell, progress, _numbering(classes), columns)
@@ -232,9 +233,9 @@ class Task:
             before = before.and_then(trials)
         recipe = task.recipe
         members = [self.member(task, held_out, before, watched)]
-
         if beside and not members[0].adds_to(beside, task.base(), held_out):
             return members
+
         def go_on(part_of_rate: float) -> Member:
             slower = replace(task, recipe=recipe.at_part_of_rate(part_of_rate))
             return self.member(slower, held_out, members[-1].after(before), watched)
@@ -362,12 +363,12 @@ class Task:
         """
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
-        if validation is not None:
         asked = recipe.must_hold_out and not recipe.early_stopping
         if validation is None and not asked:
             one_out = self.leave_one_out()
             if one_out is not None:
                 return self.noting_ridge(*ridge_path.choose_quickly(recipe, one_out)), None
+        if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
             remedy = "give X_val and y_val, or l2 a number"
@@ -411,6 +412,15 @@ def _by_frequency(data: Sample, n_classes: int) -> np.ndarray | None:
     return np.argsort(-np.bincount(data.labels, data.row_weights, n_classes), kind="stable")
 
 
+def _columns(data: Sample, centred: bool) -> Columns | SparseColumns | None:
+    """How columns are scaled, if they are."""
+    if scipy.sparse.issparse(data.X):
+        return SparseColumns.of(data.X, data.row_weights)
+    columns = Columns.of(data.X, data.row_weights, centred=centred)
+    _warn_of_far_out(columns, data.X)
+    return columns
+
+
 def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
     n, first = columns.far_out(X)
     if n:
@@ -419,7 +429,7 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
             f"column, the first of them row {first}; in training they count as the farthest usual "
             "ones",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -461,13 +471,15 @@ def _warn_of_unscaled(data: Sample) -> None:
         )
 
 
-def _turn_back(outcome: Outcome, columns: Columns) -> None:
+def _turn_back(outcome: Outcome, columns: Columns | SparseColumns) -> None:
     """From weights for scaled columns to weights for those of the user."""
     outcome.weights = outcome.weights.of_features(columns.factors)
+    outcome.resume = None  # a solver's memory is of scaled columns
+    if isinstance(columns, SparseColumns):
+        return
     centres = columns.centres[None].astype(np.float64)
     taken_off = outcome.weights.astype(np.float64).products(False, np.float64)(centres)[0]
     outcome.intercept = (outcome.intercept - taken_off).astype(np.float32)
-    outcome.resume = None  # a solver's memory is of scaled columns
 
 
 def _numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:

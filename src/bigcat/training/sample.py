@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from bigcat.rows import Columns
 from bigcat.training.row_space import RowSpace
+from bigcat.training.sparse_columns import SparseColumns
 
 
 class Sample(NamedTuple):
@@ -35,7 +36,7 @@ class Sample(NamedTuple):
         """With class k called ``number[k]``."""
         return self._replace(labels=number[self.labels])
 
-    def turned(self, by: Columns | RowSpace) -> Sample:
+    def turned(self, by: Columns | SparseColumns | RowSpace) -> Sample:
         """With rows as a fit sees them."""
         return self._replace(X=by.turned(self.X))
 
