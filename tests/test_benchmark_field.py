@@ -220,7 +220,7 @@ def test_log_probabilities_of_peers(n_classes):
 def few_recipes(monkeypatch):
     """Only what compiles nothing of its own."""
 
-    def affordable(shape: Shape) -> tuple[list[grid.Recipe], list[str]]:
+    def affordable(shape: Shape, _: float) -> tuple[list[grid.Recipe], list[str]]:
         kept = ("frequencies", "lbfgs l2=1", "LogisticRegression C=1, scaled")
         return [recipe for recipe in grid.grid(shape) if recipe.name in kept], []
 

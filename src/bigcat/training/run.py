@@ -37,7 +37,7 @@ MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
 #: Up to so many rows, or rows times classes, the fit is made again on all of them; of more, the
-#: held-out ones are visited.
+#: held-out ones are visited, and weights of pairs do without them.
 FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
 #: The rate of that visit, relative to that of the first passes, of full rank and of low rank.
 LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
@@ -286,12 +286,20 @@ class Task:
         outcome = fit(task)
         seconds = time.perf_counter() - started
         noise = task.recipe.parts.noise
-        return Member("pairs", rate, noise, [outcome], lambda *_: fit(self), seconds)
+
+        def complete(first: Outcome, before: Before) -> Outcome:
+            return fit(self) if self.is_soon_made_again else first
+
+        return Member("pairs", rate, noise, [outcome], complete, seconds)
+
+    @property
+    def is_soon_made_again(self) -> bool:
+        n = self.data.n_rows
+        return n <= FEW_ROWS or n * self.n_classes <= FEW_SCORES
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
         """A fit with the rows that were held out: once more, or with a pass over them."""
-        n = self.data.n_rows
-        if n <= FEW_ROWS or n * self.n_classes <= FEW_SCORES or self.recipe.early_stopping:
+        if self.is_soon_made_again or self.recipe.early_stopping:
             return self.refit(None, first, before)
         part = LATE_RATE if self.recipe.kind.rank is None else LATE_RATE_OF_LOW_RANK
         solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(part)
