@@ -24,7 +24,7 @@ def clouds(n, n_features=4, n_classes=3, distance=0.7, seed=0):
 def judge_of(X, y, weights=None, **parameters):
     weights = np.ones(len(y)) if weights is None else weights
     how = {"fit_intercept": True} | parameters
-    return LeaveOneOut(Sample(X, y, weights), int(y.max()) + 1, **how)
+    return LeaveOneOut(Sample(X, y, weights).distinct(), int(y.max()) + 1, **how)
 
 
 def by_refitting(X, y, l2, weights=None, fit_intercept=True):
@@ -140,10 +140,13 @@ def test_a_ridge_that_is_stronger_and_as_good_is_taken(recipe_of_few_rows):
         """The best is 0.1; each decade away costs 0.01, and rows differ in what it costs them."""
         return -0.01 * abs(log_l2 + 1.0) + spread * noise * log_l2
 
-    certain, _ = ridge_path.choose_quickly(recipe_of_few_rows, Told(lambda x: lost(x, 0.0)))
-    vague, _ = ridge_path.choose_quickly(recipe_of_few_rows, Told(lambda x: lost(x, 5.0)))
-    assert certain.l2 == pytest.approx(0.1)
-    assert vague.l2 == 1.0
+    def chosen(spread, caution=0.25):
+        judge = Told(lambda log_l2: lost(log_l2, spread))
+        return ridge_path.choose_quickly(recipe_of_few_rows, judge, caution)[0].l2
+
+    assert chosen(0.0) == pytest.approx(0.1)
+    assert chosen(5.0) == 1.0
+    assert chosen(5.0, caution=0.0) == pytest.approx(0.1)
 
 
 @pytest.fixture

@@ -17,11 +17,15 @@ from scipy.special import log_softmax
 
 from bigcat.machine import one_blas_thread
 from bigcat.training.recipe import Recipe
-from bigcat.training.sample import Sample, kinds_of_rows
+from bigcat.training.sample import Sample
 
 #: Weights and intercepts, at most: a step takes their cube, and their square for each row.
 MOST_WEIGHTS = 512
 MOST_PRODUCTS = 1 << 26
+#: A stronger ridge is taken that is worse by no more than this part of the difference's standard
+#: error.  On nine kinds of small made-up data, twelve draws each, it lost least, or as little.
+#: Folds need none: their fits have fewer rows, and so want a stronger ridge anyway.
+CAUTION = 0.25
 #: A fit ends where a step gains less than this, in nats per row, or after so many steps.
 ENOUGH, MOST_STEPS = 1e-6, 50
 #: Intercepts have next to no ridge: only their differences mean anything.
@@ -30,7 +34,13 @@ ROUNDING, SMALLEST_UNIT = 1e-11, 1e-100
 
 
 def judge(recipe: Recipe, data: Sample, n_classes: int) -> LeaveOneOut | None:
-    """Every row as a judge; None where that takes long, or where no row can be spared."""
+    """Every row as a judge; None where that takes long, or where no row can be spared.
+
+    Parameters
+    ----------
+    data : Sample
+        Without copies of rows (`Sample.distinct`).
+    """
     n_weights = (data.X.shape[1] + recipe.fit_intercept) * n_classes
     if not recipe.parts.noise.softmax or n_weights > MOST_WEIGHTS:
         return None
@@ -43,28 +53,23 @@ def judge(recipe: Recipe, data: Sample, n_classes: int) -> LeaveOneOut | None:
 class LeaveOneOut:
     """Log-likelihoods of rows by fits without them, one ridge after another.
 
-    Copies of a row are left out together.  A row that is the only one of its class is in every fit,
-    and says nothing of any.
+    A row that is the only one of its class is in every fit, and says nothing of any.
 
     Parameters
     ----------
     data : Sample
+        Without copies of rows, which would not be left out together.
     n_classes : int
     fit_intercept : bool
     """
 
     def __init__(self, data: Sample, n_classes: int, fit_intercept: bool) -> None:
-        kind = kinds_of_rows(data)
-        first = np.unique(kind, return_index=True)[1]
-        order = np.argsort(first)  # as they came
-        first = first[order]
-        X = data.X[first]
+        X, labels, self.row_weights = data
         X = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
-        ones = np.ones((len(first), int(fit_intercept)))
+        ones = np.ones((len(labels), int(fit_intercept)))
         # In units in which no square is too large, and the curvature of no column vanishes.
         self.unit = float(np.abs(X).max(initial=SMALLEST_UNIT))
-        self.X, self.labels = np.hstack([X / self.unit, ones]), data.labels[first]
-        self.row_weights = np.bincount(kind, data.row_weights)[order]
+        self.X, self.labels = np.hstack([X / self.unit, ones]), labels
         self.has_ridge = np.arange(self.X.shape[1]) < X.shape[1]
         self.n_classes = n_classes
         self.judges = np.bincount(self.labels, minlength=n_classes)[self.labels] > 1

@@ -26,16 +26,13 @@ from bigcat.training.sample import Sample, hold_out, kinds_of_rows
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 #: Of the rows, where none are given to choose by.
 HELD_OUT = 0.2
-#: A stronger ridge is taken that is worse by no more than this part of the difference's standard
-#: error.  On nine kinds of small made-up data, twelve draws each, it lost least, or as little.
-CAUTION = 0.25
 #: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
 #: with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
 PATIENCE = 2
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
-QUICK_TOL, QUICK_ITERATIONS = 1e-4, 60
+QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
 #: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
@@ -50,7 +47,7 @@ def check(recipe: Recipe) -> None:
 
 
 class Fold(NamedTuple):
-    """Rows to fit to, rows to judge by, and which share of all rows the former are.
+    """Rows to fit to, different rows to judge by, and which share of all rows the former are.
 
     A ridge on a sum is the stronger the shorter the sum is.
     """
@@ -71,7 +68,7 @@ def folds_of(
     n = int(kind.max()) + 1
     if n * HELD_OUT >= ENOUGH_HELD_OUT:
         kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy)
-        return [Fold(kept, held_out, kept.row_weights.sum() / data.row_weights.sum())]
+        return [Fold(kept, held_out.distinct(), kept.row_weights.sum() / data.row_weights.sum())]
     folds = []
     n_folds = FOLDS if data.X.shape[1] * n_classes <= MANY_WEIGHTS else FOLDS_OF_MANY
     fold_of = (random_state.permutation(n) % n_folds)[kind]
@@ -81,7 +78,7 @@ def folds_of(
         held = held[np.isin(data.labels[held], kept.labels)]
         if len(held) and len(np.unique(kept.labels)) > 1:
             share = kept.row_weights.sum() / data.row_weights.sum()
-            folds.append(Fold(kept, data.take(held), share))
+            folds.append(Fold(kept, data.take(held).distinct(), share))
     if not folds:
         raise ValueError(f"no row can be held out to choose the ridge by; {remedy}")
     return folds
@@ -174,8 +171,17 @@ class Folds:
         return np.concatenate(values)
 
 
-def choose_quickly(recipe: Recipe, judge: Judge) -> tuple[Recipe, dict[str, Any]]:
-    """As `choose`, but with fewer and rougher trials, and with caution."""
+def choose_quickly(
+    recipe: Recipe, judge: Judge, caution: float = 0.0
+) -> tuple[Recipe, dict[str, Any]]:
+    """As `choose`, but with fewer and rougher trials.
+
+    Parameters
+    ----------
+    caution : float
+        A stronger ridge than the best is taken that is worse by no more than this part of the
+        difference's standard error.
+    """
     started = time.perf_counter()
     weights = judge.weights / judge.weights.sum()
     rows: dict[float, np.ndarray] = {}
@@ -206,7 +212,7 @@ def choose_quickly(recipe: Recipe, judge: Judge) -> tuple[Recipe, dict[str, Any]
         lost = rows[best] - rows[l2]
         mean = weights @ lost
         error = np.sqrt(weights**2 @ (lost - mean) ** 2)
-        return bool(mean <= CAUTION * error)
+        return bool(mean <= caution * error)
 
     chosen = max(l2 for l2 in tried if is_as_good(l2))
     return replace(recipe, l2=chosen), _report(tried, started)

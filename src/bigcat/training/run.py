@@ -25,7 +25,7 @@ from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Sample, hold_out, kinds_of_rows
+from bigcat.training.sample import Sample, hold_out
 from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
@@ -375,7 +375,8 @@ class Task:
         if validation is None and not asked:
             one_out = self.leave_one_out()
             if one_out is not None:
-                return self.noting_ridge(*ridge_path.choose_quickly(recipe, one_out)), None
+                found = ridge_path.choose_quickly(recipe, one_out, leave_one_out.CAUTION)
+                return self.noting_ridge(*found), None
         if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
@@ -403,7 +404,9 @@ class Task:
 
     def leave_one_out(self) -> LeaveOneOut | None:
         """Every row as a judge of ridges, where that is quick and a row can be spared."""
-        data = self.data if self.space is None else self.data.turned(self.space)
+        data = self.data.distinct()
+        if self.space is not None:
+            data = data.turned(self.space)
         return leave_one_out.judge(self.recipe, data, self.n_classes)
 
     def noting_ridge(self, recipe: Recipe, report: dict[str, Any]) -> Task:
@@ -450,7 +453,7 @@ def _row_space(
     """
     if recipe.parts.solver.stochastic:
         return None
-    distinct = data.X[np.unique(kinds_of_rows(data), return_index=True)[1]]
+    distinct = data.distinct().X
     if not row_space.pays(recipe, Sizes.of(distinct, n_classes)):
         return None
     if validation is not None and validation.n_rows * data.n_rows > row_space.MOST_NUMBERS:
