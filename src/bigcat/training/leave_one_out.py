@@ -34,19 +34,13 @@ ROUNDING, SMALLEST_UNIT = 1e-11, 1e-100
 
 
 def judge(recipe: Recipe, data: Sample, n_classes: int) -> LeaveOneOut | None:
-    """Every row as a judge; None where that takes long, or where no row can be spared.
-
-    Parameters
-    ----------
-    data : Sample
-        Without copies of rows (`Sample.distinct`).
-    """
+    """Every row as a judge; None where that takes long, or where no row can be spared."""
     n_weights = (data.X.shape[1] + recipe.fit_intercept) * n_classes
     if not recipe.parts.noise.softmax or n_weights > MOST_WEIGHTS:
         return None
     if data.n_rows * n_weights**2 > MOST_PRODUCTS:
         return None
-    found = LeaveOneOut(data, n_classes, recipe.fit_intercept)
+    found = LeaveOneOut(data.distinct(), n_classes, recipe.fit_intercept)
     return found if found.judges.any() and len(np.unique(found.labels)) > 1 else None
 
 
