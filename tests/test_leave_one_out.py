@@ -131,6 +131,9 @@ class Told:
     def log_likelihoods(self, l2):
         return self.values(np.log10(l2))
 
+    def of_frequencies(self):
+        return np.full(100, -1e-3)
+
 
 def test_a_ridge_that_is_stronger_and_as_good_is_taken(recipe_of_few_rows):
     noise = np.random.default_rng(0).standard_normal(100)
@@ -142,11 +145,54 @@ def test_a_ridge_that_is_stronger_and_as_good_is_taken(recipe_of_few_rows):
 
     def chosen(spread, caution=0.25):
         judge = Told(lambda log_l2: lost(log_l2, spread))
-        return ridge_path.choose_quickly(recipe_of_few_rows, judge, caution)[0].l2
+        return ridge_path.choose_quickly(recipe_of_few_rows, judge, caution=caution)[0].l2
 
     assert chosen(0.0) == pytest.approx(0.1)
     assert chosen(5.0) == 1.0
     assert chosen(5.0, caution=0.0) == pytest.approx(0.1)
+
+
+def payments(n, sigma, seed=0, n_payees=60, n_classes=5):
+    """What was paid to whom, five payees a row; labels by who was paid, not by how much."""
+    rng = np.random.default_rng(seed)
+    effects = np.random.default_rng(1).standard_normal((n_payees, n_classes))
+    payees = rng.integers(0, n_payees, (n, 5))
+    paid = np.exp(rng.normal(3.0, sigma, (n, 5)))
+    where = (np.repeat(np.arange(n), 5), payees.ravel())
+    X = scipy.sparse.csr_array((paid.ravel(), where), shape=(n, n_payees))
+    return X, (effects[payees].sum(axis=1) + rng.gumbel(size=(n, n_classes))).argmax(axis=1)
+
+
+def test_ridges_of_sparse_values_are_in_their_units():
+    """A ridge of 1 is none for values around 20: trials of it end anywhere."""
+    X, y = payments(1_500, 0.5)
+    X_new, y_new = payments(2_000, 0.5, seed=2)
+    model = LinearClassifier(random_state=0).fit(X, y)
+    frequencies = np.log(np.bincount(y) / len(y))[y_new].mean()
+    assert model.log_proba_of(X_new, y_new).mean() > frequencies + 0.2
+    assert model.history_.choice is not None
+    assert model.history_.choice["l2"] > 100.0
+    assert model.history_.choice["ridge_path"]["gain"] > 0.2
+
+
+def test_where_no_ridge_gains_class_frequencies_are_left():
+    X, y = payments(1_000, 2.5)
+    X_new, y_new = payments(2_000, 2.5, seed=2)
+    with pytest.warns(UserWarning, match="nothing was gained over class frequencies"):
+        model = LinearClassifier(random_state=0).fit(X, np.random.default_rng(0).permutation(y))
+    frequencies = np.log(np.bincount(y) / len(y))[y_new].mean()
+    assert model.log_proba_of(X_new, y_new).mean() == pytest.approx(frequencies, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"), [(1.0, 1.0), (0.3, 1.0), (30.0, 1e3), (1e-4, 1e-7), (0.0, 1.0)]
+)
+def test_the_unit_of_ridges(values, unit):
+    X = scipy.sparse.csr_array(np.full((20, 10), values))
+    sample = Sample(X, np.arange(20) % 3, np.ones(20))
+    assert ridge_path.unit_of(sample) == pytest.approx(unit)
+    dense = Sample(X.toarray(), np.arange(20) % 3, np.ones(20))
+    assert ridge_path.unit_of(dense) == 1.0
 
 
 @pytest.fixture

@@ -177,16 +177,6 @@ def _sparse() -> list[Problem]:
         ),
         *(
             drawn(
-                "amounts",
-                f"{s} sigma={w}",
-                sparse.amounts(s.features, s.classes, 0.8, w),
-                s.rows,
-            )
-            for s in (Size(1_200, 150, 5), Size(8_000, 1_000, 40))
-            for w in (0.5, 1.5)
-        ),
-        *(
-            drawn(
                 "latent baskets",
                 f"n={n} items={k} sharpness={w}",
                 sparse.latent_baskets(k, 8, w),

@@ -74,6 +74,12 @@ class LeaveOneOut:
         of_judges: np.ndarray = self.row_weights[self.judges]
         return of_judges
 
+    def of_frequencies(self) -> np.ndarray:
+        counts = np.bincount(self.labels, self.row_weights, self.n_classes)
+        others = counts[self.labels] - self.row_weights
+        logs = np.log(others[self.judges] / (counts.sum() - self.weights))
+        return np.asarray(logs)
+
     def log_likelihoods(self, l2: float) -> np.ndarray:
         """Of each row that judges, by the fit of this ridge to all others."""
         with one_blas_thread:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
@@ -21,11 +22,14 @@ from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out, kinds_of_rows
+from bigcat.training.start import log_frequencies
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 #: Of the rows, where none are given to choose by.
 HELD_OUT = 0.2
+#: Sparse rows whose squared length this part of them stays below, if that is shorter than this.
+TYPICAL, SHORT = 0.95, 0.1
 #: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
 #: with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
@@ -112,8 +116,30 @@ def choose(
     return replace(recipe, l2=best), _report(tried, started)
 
 
+def unit_of(data: Sample) -> float:
+    """A power of ten to count ridges in: sparse values are as people have them.
+
+    1 for dense columns, which are scaled, and for values up to 1, such as words and categories; for
+    larger values their usual square, and for rows that are all short, that of their length.
+    """
+    if not scipy.sparse.issparse(data.X) or not data.X.nnz:
+        return 1.0
+    X = data.distinct().X
+    square = float(np.median(np.abs(X.data[X.data != 0.0]).astype(np.float64)) ** 2)
+    if square <= 1.0:
+        lengths = np.asarray(X.multiply(X).sum(axis=1), np.float64)
+        square = float(np.quantile(lengths, TYPICAL))
+        if square >= SHORT or square == 0.0:
+            return 1.0
+    return float(10.0 ** np.clip(np.round(np.log10(square)), -30, 30))
+
+
 class Judge(Protocol):
     """Says of any ridge how well it predicts rows that its fits have not seen."""
+
+    def of_frequencies(self) -> np.ndarray:
+        """Log-likelihoods of these rows by class frequencies, (n,)."""
+        ...
 
     @property
     def weights(self) -> np.ndarray:
@@ -159,6 +185,13 @@ class Folds:
         """
         return self.ends_at[l2][0] if len(self.folds) == 1 else None
 
+    def of_frequencies(self) -> np.ndarray:
+        values = []
+        for kept, held_out, _ in self.folds:
+            counts = np.bincount(kept.labels, kept.row_weights)
+            values.append(log_frequencies(counts)[held_out.labels])
+        return np.concatenate(values)
+
     def log_likelihoods(self, l2: float) -> np.ndarray:
         values = []
         for i, fold in enumerate(self.folds):
@@ -172,12 +205,14 @@ class Folds:
 
 
 def choose_quickly(
-    recipe: Recipe, judge: Judge, caution: float = 0.0
+    recipe: Recipe, judge: Judge, unit: float = 1.0, caution: float = 0.0
 ) -> tuple[Recipe, dict[str, Any]]:
     """As `choose`, but with fewer and rougher trials.
 
     Parameters
     ----------
+    unit : float
+        Of ridges (`unit_of`).
     caution : float
         A stronger ridge than the best is taken that is worse by no more than this part of the
         difference's standard error.
@@ -188,7 +223,7 @@ def choose_quickly(
     tried: dict[float, float] = {}
 
     def l2_of(half_decades: int) -> float:
-        return float(10.0 ** (half_decades / 2))
+        return float(unit * 10.0 ** (half_decades / 2))
 
     def value(l2: float) -> float:
         rows[l2] = judge.log_likelihoods(l2)
@@ -198,7 +233,9 @@ def choose_quickly(
     at = 0
     value(l2_of(at))
     for step in (-2, 2):
-        while WEAKEST <= l2_of(at + step) <= QUICK_STRONGEST and l2_of(at + step) not in tried:
+        while (
+            WEAKEST <= l2_of(at + step) / unit <= QUICK_STRONGEST and l2_of(at + step) not in tried
+        ):
             if value(l2_of(at + step)) <= tried[l2_of(at)]:
                 break
             at += step
@@ -215,7 +252,12 @@ def choose_quickly(
         return bool(mean <= caution * error)
 
     chosen = max(l2 for l2 in tried if is_as_good(l2))
-    return replace(recipe, l2=chosen), _report(tried, started)
+    lost = judge.of_frequencies() - rows[chosen]
+    mean = float(weights @ lost)
+    report = _report(tried, started)
+    report["gain"] = -mean
+    report["gains"] = bool(mean <= np.sqrt(weights**2 @ (lost - mean) ** 2))
+    return replace(recipe, l2=chosen), report
 
 
 def _fitted(

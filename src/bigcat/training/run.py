@@ -172,6 +172,9 @@ class Task:
         if task.recipe.refits and chosen_by_us and outcome.best_epoch:
             before = Before.after(outcome.history)
             outcome = replace(task, data=everything).refit(start, outcome, before)
+        path = (task.recipe.choice or {}).get("ridge_path", {})
+        if not path.get("gains", True):
+            outcome = as_frequencies(outcome, task.base(), task.data.n_rows)
         outcome.history.choice = task.recipe.choice
         return outcome
 
@@ -372,10 +375,12 @@ class Task:
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
         asked = recipe.must_hold_out and not recipe.early_stopping
+        unit = ridge_path.unit_of(data)
         if validation is None and not asked:
             one_out = self.leave_one_out()
             if one_out is not None:
-                found = ridge_path.choose_quickly(recipe, one_out, leave_one_out.CAUTION)
+                caution = leave_one_out.CAUTION
+                found = ridge_path.choose_quickly(recipe, one_out, unit, caution)
                 return self.noting_ridge(*found), None
         if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
@@ -399,7 +404,7 @@ class Task:
         if asked:
             return self.noting_ridge(*ridge_path.choose(recipe, fit, folds)), None
         judge = ridge_path.Folds(recipe, fit, folds)
-        chosen, report = ridge_path.choose_quickly(recipe, judge)
+        chosen, report = ridge_path.choose_quickly(recipe, judge, unit)
         return self.noting_ridge(chosen, report), judge.start_for(chosen.l2)
 
     def leave_one_out(self) -> LeaveOneOut | None:
