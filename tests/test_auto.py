@@ -85,9 +85,16 @@ def test_the_ridge_of_few_rows_is_found_by_held_out_ones():
 @pytest.mark.parametrize(
     ("sizes", "bound", "sampler", "solver", "rank"),
     [
-        ({"n_rows": 500}, "exact", "everything", "lbfgs", None),
-        ({"n_rows": 20_000}, "exact", "everything", "damped", None),
-        ({"n_rows": 20_000, "n_classes": 9}, "exact", "everything", "lbfgs", None),
+        ({"n_rows": 100, "n_features": 20}, "exact", "everything", "lbfgs", None),
+        ({"n_rows": 500}, "exact", "everything", "damped", None),
+        ({"n_rows": 20_000, "n_classes": 9}, "exact", "everything", "damped", None),
+        (
+            {"n_rows": 20_000, "n_classes": 9, "n_features": 50},
+            "exact",
+            "everything",
+            "lbfgs",
+            None,
+        ),
         ({"n_classes": 900}, "exact", "everything", "adagrad", 256),
         ({"n_classes": 20_000}, "complementary", "shared", "adagrad", 256),
         ({"n_classes": 20_000, "sparse": False}, "complementary", "shared", "adagrad", 256),
@@ -124,7 +131,7 @@ def test_what_is_chosen_of_full_rank(sizes, bound, sampler):
             256,
             "low rank, from which rare classes gain; vectors of length",
         ),
-        ({}, {"n_rows": 500, "n_classes": 200}, None, "few rows; 500 rows are few enough"),
+        ({}, {"n_rows": 500, "n_classes": 9, "n_features": 50}, None, "few rows; 500 rows are few"),
         (
             {},
             {"n_rows": 20_000},
@@ -409,8 +416,8 @@ def test_the_last_fit_is_of_all_rows(monkeypatch):
 
 
 def test_a_second_fit_from_the_first_ones_weights():
-    X, y = rows(3000, 20)
-    new = rows(3000, 20, seed=1)
+    X, y = rows(3000, 20, n_features=20)
+    new = rows(3000, 20, n_features=20, seed=1)
     model = LinearClassifier(random_state=0, warm_start=True).fit(X, y)
     before = model.log_proba_of(*new).mean()
     assert model.fit(X, y).log_proba_of(*new).mean() > before - 0.05

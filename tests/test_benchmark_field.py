@@ -220,7 +220,7 @@ def test_log_probabilities_of_peers(n_classes):
 def few_recipes(monkeypatch):
     """Only what compiles nothing of its own."""
 
-    def affordable(shape: Shape) -> tuple[list[grid.Recipe], list[str]]:
+    def affordable(shape: Shape, _: float) -> tuple[list[grid.Recipe], list[str]]:
         kept = ("frequencies", "lbfgs l2=1", "LogisticRegression C=1, scaled")
         return [recipe for recipe in grid.grid(shape) if recipe.name in kept], []
 
@@ -354,7 +354,8 @@ def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
 
 def test_cases_are_listed(capsys):
     run(arguments("--list", "--half", "reporting", "--only", "wine"))
-    assert capsys.readouterr().out.split("\n") == [f"wine/split {k}" for k in range(3)] + [""]
+    names = ["wine/split 3", "wine/split 4", "wine/part 0.4"]
+    assert capsys.readouterr().out.split("\n") == [*names, ""]
 
 
 # The summary

@@ -131,9 +131,9 @@ def test_scores_that_are_too_sure_are_taken_back():
     assert unblended.log_proba_of(X[test], y[test]).mean() < frequencies < found
 
 
-@pytest.mark.parametrize(("much", "last"), [(0.05, 2_400), (0.2, 240)])
-def test_all_rows_are_in_the_final_fit(much, last, monkeypatch):
-    """The fit is made again where much was held out; else those rows are visited."""
+@pytest.mark.parametrize(("few", "last"), [(2_400, 2_400), (2_399, 240)])
+def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
+    """The fit is made again where rows are few; else those that were held out are visited."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 30, 2_400)
     X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
@@ -144,7 +144,8 @@ def test_all_rows_are_in_the_final_fit(much, last, monkeypatch):
             fitted.append(problem.n_rows)
             super().__init__(recipe, problem, *args)
 
-    monkeypatch.setattr(run, "MUCH_HELD_OUT", much)
+    monkeypatch.setattr(run, "FEW_ROWS", few)
+    monkeypatch.setattr(run, "FEW_SCORES", 0)
     monkeypatch.setattr(run, "Fit", Spied)
     model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
     assert fitted == [2_160, last]
@@ -162,6 +163,7 @@ def test_what_is_too_sure_is_followed_by_slower_fits(limit, parts, monkeypatch):
     y = rng.integers(0, 70, 2_400)
     X = np.eye(70)[y] + 0.3 * rng.standard_normal((2_400, 70))
     monkeypatch.setattr(members, "TOO_SURE", limit)
+    monkeypatch.setattr(members, "LEAST_SHARE", -1.0)
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
     choice = model.history_.choice
@@ -173,6 +175,20 @@ def test_what_is_too_sure_is_followed_by_slower_fits(limit, parts, monkeypatch):
     assert low == parts
     epochs = model.history_["epoch"].tolist()
     assert epochs == sorted(epochs)
+
+
+@pytest.mark.parametrize(("share", "what"), [(-1.0, "2 x rank 128"), (0.01, "rank 128")])
+def test_a_model_that_adds_nothing_has_no_second_one(share, what, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 70, 2_400)
+    X = np.eye(70)[y] + 0.5 * rng.standard_normal((2_400, 70))
+    monkeypatch.setattr(members, "LEAST_SHARE", share)
+    monkeypatch.setattr(members, "TOO_SURE", 0.0)
+    rows = scipy.sparse.csr_array(X.astype(np.float32))
+    model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
+    assert model.history_.choice is not None
+    tried = [member["what"] for member in model.history_.choice["blend"]["members"]]
+    assert tried[:2] == ["full rank", what]
 
 
 def test_fits_that_are_averaged_have_the_mean_of_their_scores():

@@ -1,4 +1,4 @@
-"""Dense columns of any mean and scale, and single rows that are far out."""
+"""Columns of any mean and scale, dense and sparse, and single rows that are far out."""
 
 import warnings
 
@@ -9,6 +9,7 @@ import scipy.sparse
 from bigcat import LinearClassifier
 from bigcat.rows import Columns, as_rows
 from bigcat.rows.problem import Problem
+from bigcat.training.sparse_columns import SparseColumns
 
 
 def labelled(n=3_000, n_features=6, n_classes=5, seed=0):
@@ -144,3 +145,53 @@ def test_columns_of_huge_values():
     usual, huge = (Columns.of(X * size, np.ones(200), centred=True) for size in (1.0, 2.0**700))
     np.testing.assert_array_equal(huge.turned(X * 2.0**700), usual.turned(X))
     np.testing.assert_array_equal(huge.highest, usual.highest * 2.0**700)
+
+
+def categories_and_numbers(n, n_classes=40, seed=0):
+    """One-hot categories and four numbers, in one sparse matrix; and the numbers' units."""
+    rng = np.random.default_rng(seed)
+    effects = np.random.default_rng(1).standard_normal((124, n_classes))
+    codes = [rng.integers(0, size, n) for size in (20, 100)]
+    numbers = rng.standard_normal((n, 4))
+    rows = np.hstack([np.eye(20)[codes[0]], np.eye(100)[codes[1]], numbers])
+    y = (rows @ effects + rng.gumbel(size=(n, n_classes))).argmax(axis=1)
+    return scipy.sparse.csr_array(rows.astype(np.float32)), y
+
+
+def test_large_numbers_among_sparse_columns_make_no_difference():
+    X, y = categories_and_numbers(6_000)
+    X_test, y_test = categories_and_numbers(2_000, seed=2)
+    units = np.ones(124)
+    units[120:] = (1.0, 50.0, 300.0, 2_000.0)
+    plain = held_out(X, y, X_test, y_test)
+    frequencies = np.log(np.bincount(y, minlength=40) / len(y))[y_test].mean()
+    assert plain > frequencies + 0.5
+    in_units = [x.multiply(units).tocsr().astype(np.float32) for x in (X, X_test)]
+    found = held_out(in_units[0], y, in_units[1], y_test)
+    assert found > plain - 0.05 * (plain - frequencies)
+
+
+class TestSparseColumns:
+    def test_large_columns_that_many_rows_have_are_scaled_down(self):
+        X, _ = categories_and_numbers(1_000)
+        units = np.ones(124)
+        units[121], units[5], units[122] = 500.0, 3.0, 0.001
+        columns = SparseColumns.of(X.multiply(units).tocsr(), np.ones(1_000))
+        assert columns is not None
+        assert np.flatnonzero(columns.factors != 1.0).tolist() == [121]
+        sizes = np.exp(np.log(np.abs(columns.turned(X.multiply(units).tocsr())[:, [121]].data)))
+        assert 0.1 < np.median(sizes) < 10.0
+
+    def test_rare_columns_stay_as_they_are(self):
+        X = scipy.sparse.random_array((500, 40), density=0.2, rng=0).tocsr()
+        X.data += 1.0
+        rare = scipy.sparse.csr_array(([400.0], ([3], [7])), shape=X.shape)
+        assert SparseColumns.of((X + rare).tocsr(), np.ones(500)) is None
+
+    def test_rows_without_any_value(self):
+        assert SparseColumns.of(scipy.sparse.csr_array((5, 3)), np.ones(5)) is None
+
+    def test_dense_rows_of_a_callback_are_scaled_alike(self):
+        X = scipy.sparse.csr_array(np.array([[1.0, 900.0], [2.0, 0.0]]))
+        columns = SparseColumns(np.array([1.0, 0.01]))
+        np.testing.assert_allclose(columns.turned(X).toarray(), columns.turned(X.toarray()))

@@ -31,6 +31,12 @@ def add_to(commands) -> None:
     command.add_argument(
         "--grid", type=Path, metavar="FILE", help="take the best recipes from an earlier run"
     )
+    command.add_argument(
+        "--most-seconds",
+        type=float,
+        metavar="S",
+        help="of a problem's grid, estimated (default 16); less leaves dear recipes out",
+    )
     command.add_argument("--threads", type=int, default=1, help="of all fits (default 1)")
     command.add_argument(
         "--summary", type=Path, metavar="FILE", help="run none, tell what FILE has"
@@ -70,7 +76,8 @@ def field(args: argparse.Namespace) -> list[dict]:
         if problem.name in done:
             continue
         try:
-            record = measure.run(problem, args.threads, chosen.get(problem.name))
+            known = chosen.get(problem.name)
+            record = measure.run(problem, args.threads, known, args.most_seconds)
         except DataError as error:
             print(f"{problem.name} is skipped: {error}", file=sys.stderr)
             continue

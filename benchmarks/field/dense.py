@@ -100,6 +100,30 @@ def utilities(n_features: int, n_classes: int, scale: float, exponent: float = 0
     return draw
 
 
+def several_clouds(n_features: int, n_classes: int, distance: float, each: int = 3) -> Draw:
+    """A class is several clouds, so that no line around it is straight."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.5)
+        centres = rng.standard_normal((n_classes, each, n_features))
+        which = rng.integers(each, size=n)
+        return distance * centres[y, which] + rng.standard_normal((n, n_features)), y
+
+    return draw
+
+
+def rare_class(n_features: int, share: float, scale: float) -> Draw:
+    """Two classes, one of them rare."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        X = rng.standard_normal((n, n_features))
+        score = X @ rng.standard_normal(n_features) * scale / np.sqrt(n_features)
+        noisy = score + rng.logistic(size=n)
+        return X, (noisy > np.quantile(noisy, 1.0 - share)).astype(np.int64)
+
+    return draw
+
+
 def unit_embeddings(n_features: int, n_classes: int, spread: float, exponent: float = 0.5) -> Draw:
     """Directions around one per class, with one that all rows share, as sentence vectors have."""
 
@@ -161,6 +185,52 @@ def scaled(draw: Draw, decades: float) -> Draw:
         X, y = draw(rng, n)
         factors = 10.0 ** rng.uniform(-decades, decades, X.shape[1])
         return (X.multiply(factors).tocsr() if hasattr(X, "tocsr") else X * factors), y
+
+    return change
+
+
+def correlated(draw: Draw, correlation: float) -> Draw:
+    """Each column mixed with the one before, so that neighbours are alike."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        for j in range(1, X.shape[1]):
+            X[:, j] = correlation * X[:, j - 1] + np.sqrt(1.0 - correlation**2) * X[:, j]
+        return X, y
+
+    return change
+
+
+def rounded(draw: Draw, levels: int) -> Draw:
+    """Marks from 1 to `levels`, as in a questionnaire."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        edges = np.quantile(X, np.arange(1, levels) / levels, axis=0)
+        marks = [np.searchsorted(edges[:, j], X[:, j]) for j in range(X.shape[1])]
+        return np.stack(marks, axis=1) + 1.0, y
+
+    return change
+
+
+def with_gaps(draw: Draw, share: float) -> Draw:
+    """Some values are missing, and stand there as zeros."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        return np.where(rng.random(X.shape) < share, 0.0, X), y
+
+    return change
+
+
+def with_wrong_labels(draw: Draw, share: float) -> Draw:
+    """Some rows have the label of another row."""
+
+    def change(rng: np.random.Generator, n: int) -> tuple[Any, np.ndarray]:
+        X, y = draw(rng, n)
+        wrong = np.flatnonzero(rng.random(n) < share)
+        y[wrong] = y[rng.permutation(wrong)]
+        return X, y
 
     return change
 

@@ -111,6 +111,15 @@ def _dense() -> list[Problem]:
             for s in (Size(200, 2, 2), Size(300, 500, 2), Size(5_000, 30, 2))
             for w in (0.5, 4.0)
         ),
+        *(
+            drawn(
+                "centres of low rank",
+                str(s),
+                clouds(s.features, s.classes, 0.7, 0.7, rank=6),
+                s.rows,
+            )
+            for s in (Size(1_500, 50, 100), Size(6_000, 100, 1_000), Size(12_000, 300, 400))
+        ),
         *(_made_by_scikit_learn(*how) for how in ((500, 5), (4_000, 5), (4_000, 40))),
     ]
 
@@ -183,6 +192,25 @@ def _sparse() -> list[Problem]:
                 (Size(10_000, 1_560, 30), (10, 50, 500, 1_000)),
             )
             for w in (0.3, 1.0)
+        ),
+        *(
+            drawn(
+                "categories and numbers",
+                f"n={n} K={k}",
+                sparse.categories((5, 50, 2_000), k, 0.7, n_numeric=4),
+                n,
+            )
+            for n, k in ((1_000, 4), (10_000, 4), (10_000, 100))
+        ),
+        *(
+            drawn(
+                "amounts",
+                f"{s} sigma={w}",
+                sparse.amounts(s.features, s.classes, 0.8, w),
+                s.rows,
+            )
+            for s in (Size(1_200, 150, 5), Size(8_000, 1_000, 40))
+            for w in (0.5, 1.5)
         ),
         *(
             drawn(

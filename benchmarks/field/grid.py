@@ -200,13 +200,13 @@ def _lbfgs(l2: float | str, n_threads: int) -> Any:
 # Which are tried
 
 
-def affordable(shape: Shape) -> tuple[list[Recipe], list[str]]:
+def affordable(shape: Shape, most_seconds: float = MOST_SECONDS) -> tuple[list[Recipe], list[str]]:
     """Recipes to try, and the names of those that would take too long."""
     tried: list[Recipe] = []
     skipped: list[str] = []
     spent = 0.0
     for recipe in grid(shape):
-        if recipe.seconds <= MOST_SECONDS_OF_ONE and spent + recipe.seconds <= MOST_SECONDS:
+        if recipe.seconds <= MOST_SECONDS_OF_ONE and spent + recipe.seconds <= most_seconds:
             tried.append(recipe)
             spent += recipe.seconds
         else:

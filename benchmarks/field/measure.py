@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._report import clock
-from benchmarks.field.grid import Frequencies, Recipe, Shape, affordable, grid
+from benchmarks.field.grid import MOST_SECONDS, Frequencies, Recipe, Shape, affordable, grid
 from benchmarks.field.problem import Data, Problem
 from bigcat import LinearClassifier
 
@@ -61,19 +61,26 @@ def default(n_threads: int) -> LinearClassifier:
     return LinearClassifier(n_threads=n_threads, random_state=0, progress=False)
 
 
-def run(problem: Problem, n_threads: int = 1, chosen: str | None = None) -> Record:
+def run(
+    problem: Problem,
+    n_threads: int = 1,
+    chosen: str | None = None,
+    most_seconds: float | None = None,
+) -> Record:
     """Measure a problem.
 
     Parameters
     ----------
     chosen : str, optional
         Name of the recipe that an earlier run has chosen; the grid is then not tried again.
+    most_seconds : float, optional
+        What the grid may take, as estimated.
     """
     started = time.perf_counter()
     data = problem.data()
     with threadpool_limits(limits=n_threads, user_api="blas"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tried, skipped = _tried(data, n_threads) if chosen is None else ({}, [])
+        tried, skipped = _tried(data, n_threads, most_seconds) if chosen is None else ({}, [])
         record = {
             "case": problem.name,
             "family": problem.family,
@@ -100,10 +107,10 @@ def _facts(data: Data) -> Record:
     }
 
 
-def _tried(data: Data, n_threads: int) -> tuple[Record, list[str]]:
+def _tried(data: Data, n_threads: int, most_seconds: float | None) -> tuple[Record, list[str]]:
     """What recipes that are fitted to training rows make of validation rows; and those left out."""
     (X, y), validation = data.train, data.validation
-    recipes, skipped = affordable(Shape.of(X, y))
+    recipes, skipped = affordable(Shape.of(X, y), most_seconds or MOST_SECONDS)
     frequencies = Frequencies().fit(X, y).log_proba_of(*validation)
     tried: Record = {}
     for recipe in recipes:

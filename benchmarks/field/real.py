@@ -54,8 +54,11 @@ def _load(name: str) -> tuple[data.Split, int]:
     return data.load(name, unseen="keep", **first), n_all
 
 
-def splits(name: str, n_splits: int, *parts: float) -> list[Problem]:
-    """A set of scikit-learn's: some random splits of all rows, and parts of the training rows."""
+def splits(name: str, n_splits: int, *parts: float, first: int = 0) -> list[Problem]:
+    """A set of scikit-learn's: some random splits of all rows, and parts of the training rows.
+
+    Splits are numbered from `first` on; other numbers are other splits.
+    """
 
     def make(part: float, rng: np.random.Generator) -> Data:
         X, y = _from_scikit_learn(name)
@@ -65,7 +68,8 @@ def splits(name: str, n_splits: int, *parts: float) -> list[Problem]:
         rest = rest[: round(part * len(rest))]
         return from_two_pools(X[rest], y[rest], X[order[:n_test]], y[order[:n_test]], rng)
 
-    whole = [Problem(name, f"split {k}", functools.partial(make, 1.0)) for k in range(n_splits)]
+    numbers = range(first, first + n_splits)
+    whole = [Problem(name, f"split {k}", functools.partial(make, 1.0)) for k in numbers]
     return whole + [Problem(name, f"part {p:g}", functools.partial(make, p)) for p in parts]
 
 

@@ -1,4 +1,9 @@
-"""The reporting half: families that no choice of defaults may look at."""
+"""The reporting half: families that no choice of defaults may look at.
+
+Drawn up anew each time that the half has been looked at and something was changed because of it:
+other shapes and seeds of every family, and kinds of rows that nobody had measured.  A family whose
+cause of regret was removed goes to the development half.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,11 @@ import numpy as np
 import sklearn.datasets
 
 from benchmarks.field import dense, real, sparse
-from benchmarks.field.dense import SHAPES, Draw, Size, clouds, drawn
+from benchmarks.field.dense import Draw, Size, clouds, drawn
 from benchmarks.field.problem import Problem
+
+#: Shapes that families share in which something else is varied.
+SHAPES = (Size(700, 12, 4), Size(2_000, 40, 40), Size(5_000, 25, 120), Size(15_000, 20, 8))
 
 
 def problems() -> list[Problem]:
@@ -19,97 +27,100 @@ def problems() -> list[Problem]:
 
 
 def _real() -> list[Problem]:
-    halves = ("1/32", "1/16", "1/8", "1/4", "1/2", "1")
     return [
-        *real.cuts("delicious", *halves),
-        *real.cuts("mnist", *halves[:4]),
-        *real.cuts("wordnet", *halves[:5]),
-        *real.cuts("yelp", "1/128", "1/32", "1/16", "1/8"),
-        *real.cuts("stdlib", "1/256", "1/128", "1/64", "1/32"),
-        *real.cuts("geonames", "1/256", "1/64", "1/32"),
-        *real.cuts("frogs", "1/16", "1/4", "1"),
-        *real.cuts("detergent", "1/8", "1/2", "1"),
-        *real.splits("wine", 3),
-        *real.splits("breast_cancer", 2, 0.15),
-        *real.splits("diabetes", 3),
+        *real.cuts("delicious", "1/24", "1/12", "1/6", "2/3"),
+        *real.cuts("mnist", "1/48", "1/24", "1/6"),
+        *real.cuts("wordnet", "1/24", "1/12", "1/6", "1/3"),
+        *real.cuts("yelp", "1/96", "1/48", "1/12"),
+        *real.cuts("stdlib", "1/192", "1/96", "1/48"),
+        *real.cuts("geonames", "1/192", "1/96", "1/48"),
+        *real.cuts("frogs", "1/12", "1/3"),
+        *real.cuts("detergent", "1/4", "3/4"),
+        *real.splits("wine", 2, 0.4, first=3),
+        *real.splits("breast_cancer", 1, 0.3, first=2),
+        *real.splits("diabetes", 2, 0.5, first=3),
     ]
 
 
-def _over_shapes(family: str, change: Callable[[Draw], Draw], distance: float) -> list[Problem]:
+def _over_shapes(
+    family: str, change: Callable[[Draw], Draw], distance: float, shapes: tuple[Size, ...] = SHAPES
+) -> list[Problem]:
     return [
         drawn(family, str(s), change(clouds(s.features, s.classes, distance)), s.rows)
-        for s in SHAPES
+        for s in shapes
     ]
 
 
 def _dense() -> list[Problem]:
     return [
         *(
+            drawn("frequencies", f"{s} exponent={z}", clouds(s.features, s.classes, 0.4, z), s.rows)
+            for s in (Size(1_000, 15, 30), Size(8_000, 60, 300))
+            for z in (0.3, 1.2)
+        ),
+        *_over_shapes("wide scales", lambda draw: dense.scaled(draw, 4.0), 0.5),
+        *_over_shapes("correlated", lambda draw: dense.correlated(draw, 0.9), 0.6),
+        *_over_shapes("marks", lambda draw: dense.rounded(draw, 5), 0.5),
+        *_over_shapes("gaps", lambda draw: dense.with_gaps(dense.shifted(draw, 3.0), 0.3), 0.6),
+        *_over_shapes("wrong labels", lambda draw: dense.with_wrong_labels(draw, 0.25), 0.8),
+        *(
             drawn(
-                "frequencies",
-                f"{s} exponent={z}",
-                clouds(s.features, s.classes, 0.5, z),
+                "several clouds",
+                f"{s} distance={d}",
+                dense.several_clouds(s.features, s.classes, d),
                 s.rows,
             )
-            for s in (Size(2_000, 20, 50), Size(12_000, 40, 500))
-            for z in (0.5, 1.0, 2.0)
+            for s in (Size(900, 8, 4), Size(6_000, 30, 25))
+            for d in (0.4, 1.0)
         ),
-        *_over_shapes("wide scales", lambda draw: dense.scaled(draw, 3.0), 0.6),
-        *_over_shapes("large column", dense.with_large_column, 0.6),
-        *_over_shapes(
-            "shift and scales",
-            lambda draw: dense.scaled(dense.shifted(draw, 20, signs=True), 1.0),
-            0.6,
+        *(
+            drawn("rare class", f"n={n} share={p}", dense.rare_class(d, p, 2.0), n)
+            for n, d, p in ((600, 6, 0.1), (3_000, 40, 0.02), (12_000, 15, 0.01))
         ),
-        *_over_shapes("copies of columns", lambda draw: dense.with_copies_of_columns(draw, 5), 0.4),
         *(
             drawn(
                 "heavy tails",
                 f"{s} sigma={w}",
-                dense.heavy_tailed(clouds(s.features, s.classes, 0.6), w),
+                dense.heavy_tailed(clouds(s.features, s.classes, 0.5), w),
                 s.rows,
             )
-            for s in (Size(600, 20, 5), Size(5_000, 30, 20))
-            for w in (0.7, 2.0)
+            for s in (Size(350, 8, 3), Size(7_000, 20, 40))
+            for w in (1.0, 1.7)
         ),
         *(
-            drawn("mixed columns", f"n={n} K={k}", dense.mixed_columns(6, (3, 8, 20, 50), k), n)
-            for n, k in ((400, 2), (1_500, 6), (8_000, 6), (8_000, 40))
+            drawn("mixed columns", f"n={n} K={k}", dense.mixed_columns(4, (4, 12, 30), k), n)
+            for n, k in ((250, 3), (2_500, 12), (12_000, 25))
         ),
         *(
-            drawn("D=200 K=400", f"n={n} distance={d}", clouds(200, 400, d), n)
-            for n in (1_500, 6_000)
-            for d in (0.15, 0.35)
+            drawn("D=150 K=250", f"n={n} distance={d}", clouds(150, 250, d), n)
+            for n in (1_000, 4_000)
+            for d in (0.2, 0.4)
         ),
         *(
-            drawn("one column", f"n={n} K={k}", clouds(1, k, 3.0), n)
-            for n, k in ((200, 2), (1_000, 5), (4_000, 5), (5_000, 50))
-        ),
-        *(
-            drawn(
-                "centres of low rank",
-                str(s),
-                clouds(s.features, s.classes, 0.7, 0.7, rank=6),
-                s.rows,
-            )
-            for s in (Size(1_500, 50, 100), Size(6_000, 100, 1_000), Size(12_000, 300, 400))
+            drawn("one column", f"n={n} K={k}", clouds(1, k, 2.0), n)
+            for n, k in ((120, 3), (2_000, 20))
         ),
         *(
             drawn("utilities", f"{s} scale={w}", dense.utilities(s.features, s.classes, w), s.rows)
-            for s in (Size(800, 15, 8), Size(6_000, 80, 60))
-            for w in (0.5, 2.0, 8.0)
+            for s in (Size(400, 30, 4), Size(4_000, 40, 150))
+            for w in (1.0, 4.0)
         ),
         *(
             drawn(
                 "shifted noise",
                 str(s),
-                dense.noise(dense.shifted(clouds(s.features, s.classes, 0.5, 1.0), 5.0)),
+                dense.noise(dense.shifted(clouds(s.features, s.classes, 0.5, 0.5), 10.0)),
                 s.rows,
             )
-            for s in (Size(250, 30, 3), Size(2_500, 100, 10), Size(4_000, 30, 1_000))
+            for s in (Size(150, 10, 2), Size(800, 60, 6), Size(6_000, 50, 400))
         ),
-        *(_rings(n, k) for n, k in ((500, 3), (4_000, 6))),
-        *(_blobs(n, spread) for n, spread in ((400, 4.0), (5_000, 8.0))),
+        *(
+            drawn("unit vectors", f"n={n} spread={w}", dense.unit_embeddings(200, 120, w), n)
+            for n in (1_000, 5_000)
+            for w in (1.0, 3.0)
+        ),
+        *(_rings(n, k) for n, k in ((300, 4), (6_000, 3))),
+        *(_blobs(n, spread) for n, spread in ((250, 3.0), (8_000, 6.0))),
     ]
 
 
@@ -119,7 +130,7 @@ def _rings(n: int, n_classes: int) -> Problem:
     def draw(rng: np.random.Generator, n_rows: int) -> tuple[Any, np.ndarray]:
         seed = int(rng.integers(2**31))
         return sklearn.datasets.make_gaussian_quantiles(
-            n_samples=n_rows, n_features=10, n_classes=n_classes, random_state=seed
+            n_samples=n_rows, n_features=7, n_classes=n_classes, random_state=seed
         )
 
     return drawn("rings", f"n={n} K={n_classes}", draw, n)
@@ -131,7 +142,7 @@ def _blobs(n: int, spread: float) -> Problem:
     def draw(rng: np.random.Generator, n_rows: int) -> tuple[Any, np.ndarray]:
         seed = int(rng.integers(2**31))
         return sklearn.datasets.make_blobs(
-            n_rows, n_features=8, centers=30, cluster_std=spread, random_state=seed
+            n_rows, n_features=12, centers=18, cluster_std=spread, random_state=seed
         )
 
     return drawn("blobs", f"n={n} spread={spread}", draw, n)
@@ -143,48 +154,59 @@ def _sparse() -> list[Problem]:
             drawn(
                 "word frequencies",
                 f"{s} exponent={z}",
-                sparse.topics(s.features, s.classes, 0.3, z, words=10),
+                sparse.topics(s.features, s.classes, 0.25, z, words=15),
                 s.rows,
             )
-            for s in (Size(2_500, 1_000, 300), Size(15_000, 6_000, 5_000))
-            for z in (0.0, 0.7, 1.5)
+            for s in (Size(1_500, 2_000, 100), Size(10_000, 5_000, 2_500))
+            for z in (0.4, 1.1)
         ),
         *(
-            drawn("chains", f"{s} loyalty={w}", sparse.chains(s.features, 3, w), s.rows)
-            for s in (Size(2_000, 300, 300), Size(15_000, 2_000, 2_000), Size(30_000, 8_000, 8_000))
-            for w in (0.3, 0.8)
+            drawn(
+                "weighted texts",
+                f"{s} main={w}",
+                sparse.weighted_texts(s.features, s.classes, w),
+                s.rows,
+            )
+            for s in (Size(800, 3_000, 8), Size(4_000, 8_000, 60), Size(15_000, 10_000, 1_500))
+            for w in (0.6, 0.9)
+        ),
+        *(
+            drawn("tags", f"{s} strength={w}", sparse.tags(s.features, s.classes, w), s.rows)
+            for s in (Size(600, 200, 6), Size(5_000, 800, 80))
+            for w in (0.3, 1.0)
+        ),
+        *(
+            drawn(
+                "latent baskets",
+                f"n={n} items={k} sharpness={w}",
+                sparse.latent_baskets(k, 8, w),
+                n,
+            )
+            for n, k in ((2_000, 300), (10_000, 2_000))
+            for w in (1.5, 4.0)
+        ),
+        *(
+            drawn("crossed", f"n={n} K={k}", sparse.crossed(c, k, 0.8), n)
+            for n, k, c in ((1_000, 3, 8), (6_000, 12, 20), (12_000, 100, 30))
+        ),
+        *(
+            drawn("chains", f"{s} loyalty={w}", sparse.chains(s.features, 4, w), s.rows)
+            for s in (Size(1_500, 200, 200), Size(12_000, 3_000, 3_000))
+            for w in (0.5, 0.9)
         ),
         *(
             drawn(
                 "word counts",
                 f"{s} words={w}",
-                sparse.topics(s.features, s.classes, 0.15, 0.5, words=w, unit=False),
+                sparse.topics(s.features, s.classes, 0.2, 0.8, words=w, unit=False),
                 s.rows,
             )
-            for s in (Size(800, 1_000, 10), Size(5_000, 4_000, 100))
-            for w in (15, 150)
+            for s in (Size(600, 2_000, 5), Size(4_000, 3_000, 60))
+            for w in (10, 80)
         ),
         *(
-            drawn(
-                "scales of sparse columns",
-                str(s),
-                dense.scaled(sparse.topics(s.features, s.classes, 0.3), 1.0),
-                s.rows,
-            )
-            for s in (Size(1_500, 800, 20), Size(8_000, 3_000, 500))
-        ),
-        *(
-            drawn(
-                "categories and numbers",
-                f"n={n} K={k}",
-                sparse.categories((5, 50, 2_000), k, 0.7, n_numeric=4),
-                n,
-            )
-            for n, k in ((1_000, 4), (10_000, 4), (10_000, 100))
-        ),
-        *(
-            drawn("many values", f"n={n} K={k}", sparse.categories((1_000, 99_000), k, 1.0), n)
-            for n, k in ((3_000, 2), (20_000, 10))
+            drawn("many values", f"n={n} K={k}", sparse.categories((500, 49_000), k, 1.0), n)
+            for n, k in ((2_000, 3), (12_000, 20))
         ),
         *(
             drawn(
@@ -193,7 +215,7 @@ def _sparse() -> list[Problem]:
                 dense.noise(sparse.topics(s.features, s.classes, 0.5, unit=False)),
                 s.rows,
             )
-            for s in (Size(400, 1_000, 3), Size(5_000, 5_000, 100), Size(20_000, 3_000, 3_000))
+            for s in (Size(300, 500, 4), Size(3_000, 2_000, 40), Size(10_000, 4_000, 1_500))
         ),
         *(
             drawn(
@@ -201,19 +223,16 @@ def _sparse() -> list[Problem]:
                 str(s),
                 sparse.topics(s.features, s.classes, 0.3),
                 s.rows,
-                dense.copies_of_rows(3),
+                dense.copies_of_rows(2),
             )
-            for s in (Size(1_500, 1_000, 50), Size(12_000, 5_000, 1_000))
+            for s in (Size(1_200, 1_500, 30), Size(8_000, 4_000, 600))
         ),
         *(
             drawn(
-                "texts per class",
-                f"{rows} of K={k}",
-                sparse.topics(4_000, k, 0.4, 0.0),
-                rows * k,
+                "texts per class", f"{rows} of K={k}", sparse.topics(3_000, k, 0.4, 0.0), rows * k
             )
-            for k in (100, 1_500)
-            for rows in (3, 15)
+            for k in (60, 1_000)
+            for rows in (4, 12)
         ),
-        drawn("most classes", "K=100000", sparse.topics(20_000, 100_000, 0.5, 0.8), 40_000),
+        drawn("most classes", "K=60000", sparse.topics(15_000, 60_000, 0.5, 0.8), 30_000),
     ]

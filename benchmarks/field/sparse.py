@@ -138,3 +138,86 @@ def codes(n_classes: int) -> Draw:
         return made.X[rows], made.y[rows]
 
     return draw
+
+
+def weighted_texts(n_features: int, n_classes: int, main: float, words: int = 30) -> Draw:
+    """Texts of two classes each, whose label is the one with the share `main` of the words.
+
+    Every class has a Zipf law over an order of its own; counts are weighted by the logarithm of
+    how rare words are, and rows are of unit length.
+    """
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y, other = (labels(rng, n, n_classes, 0.7) for _ in range(2))
+        own = rng.integers(n_features, size=(n_classes, 200))
+        which = np.where(rng.random((n, words)) < main, y[:, None], other[:, None])
+        places = rng.choice(200, size=(n, words), p=zipf(200, 0.8))
+        X = csr(own[which, places], n_features)
+        rarity = np.log(n / (1.0 + np.bincount(X.indices, minlength=n_features))).clip(0.1)
+        return unit_rows(X.multiply(rarity).tocsr().astype(np.float32)).tocsr(), y
+
+    return draw
+
+
+def tags(n_features: int, n_classes: int, strength: float) -> Draw:
+    """Yes or no: every class has each tag with a probability of its own, most of them small."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.5)
+        logits = rng.normal(-4.0, 1.0, n_features)
+        logits = logits + strength * rng.standard_normal((n_classes, n_features))
+        has = rng.random((n, n_features)) < 1.0 / (1.0 + np.exp(-logits[y]))
+        return sp.csr_matrix(has.astype(np.float32)), y
+
+    return draw
+
+
+def amounts(n_payees: int, n_classes: int, effect: float, sigma: float) -> Draw:
+    """What was paid to whom: few payees a row, lognormal amounts; labels by who was paid."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        payees = rng.choice(n_payees, size=(n, 5), p=zipf(n_payees, 0.8))
+        paid = np.exp(rng.normal(3.0, sigma, (n, 5)))
+        coef = effect * rng.standard_normal((n_payees, n_classes))
+        scores = coef[payees].sum(axis=1) + rng.gumbel(size=(n, n_classes))
+        return csr(payees, n_payees, paid), np.argmax(scores, axis=1)
+
+    return draw
+
+
+def latent_baskets(n_items: int, rank: int, sharpness: float, items: int = 8) -> Draw:
+    """Items and people have vectors; people buy what is near, popular items more often."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        popularity = np.log(rng.permutation(zipf(n_items, 0.8)))
+        vectors = rng.standard_normal((n_items, rank)) / np.sqrt(rank)
+        bought = np.empty((n, items + 1), np.int64)
+        for start in range(0, n, 1_000):
+            people = rng.standard_normal((min(1_000, n - start), rank))
+            scores = sharpness * people @ vectors.T + popularity
+            for item in range(items + 1):
+                noise = rng.gumbel(size=scores.shape)
+                bought[start : start + len(people), item] = np.argmax(scores + noise, axis=1)
+        X = csr(bought[:, 1:], n_items)
+        X.data[:] = 1.0
+        return X, bought[:, 0]
+
+    return draw
+
+
+def crossed(cardinality: int, n_classes: int, effect: float) -> Draw:
+    """Three categories and all pairs of their values, as one-hot columns; pairs matter, too."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        size = cardinality
+        codes = rng.choice(size, size=(n, 3), p=zipf(size, 0.7))
+        columns = [codes[:, j] + j * size for j in range(3)]
+        for number, (a, b) in enumerate(((0, 1), (0, 2), (1, 2))):
+            columns.append(3 * size + number * size**2 + codes[:, a] * size + codes[:, b])
+        n_features = 3 * size + 3 * size**2
+        coef = effect * rng.standard_normal((n_features, n_classes))
+        coef[3 * size :] *= 0.5
+        scores = sum(coef[column] for column in columns) + rng.gumbel(size=(n, n_classes))
+        return csr(np.stack(columns, axis=1), n_features), np.argmax(scores, axis=1)
+
+    return draw

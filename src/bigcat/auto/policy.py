@@ -32,9 +32,13 @@ class Whole:
     most_rows: int = 2_000
     most_weights: int = 1 << 20
     #: Where the ridge is to be found: one look at all rows takes so few products, and a step of
-    #: L-BFGS about so many for each weight.  Then more rows are few, too.
+    #: L-BFGS about so many for each weight.  Then more rows are few, too.  With more weights than
+    #: this, which includes intercepts, only far fewer are: there passes that held-out rows judge
+    #: are as good at a tenth of the time (decision 29).
     most_products: int = 1 << 22
     products_per_weight: int = 10
+    few_weights: int = 512
+    most_products_of_many_weights: int = 1 << 17
     #: Where it is not chosen: of low rank, and where no row can be held out.
     l2: float = 1.0
     max_epochs: int = 200
@@ -83,8 +87,11 @@ class LowRankDefaults:
     most_weights_apart: int = 1 << 28
     #: How many times the weights of full rank it may need.
     most_growth: float = 1.0
-    #: Up to how many classes a batch's products take all of them, and else how many drawn ones.
+    #: Up to how many classes a batch's products take all of them, and else how many drawn ones;
+    #: fewer where rows have few values, so that products with all classes are nearly all the work.
     few_classes: int = 2_048
+    few_classes_of_short_rows: int = 1_024
+    short_row: int = 32
     n_negatives: int = 512
     #: Drawn ones in the first third of the passes: with up to so many classes, and with more.
     first_negatives: int = 128
@@ -216,10 +223,13 @@ def _is_whole(parameters: Parameters, sizes: Sizes) -> bool:
     if not parameters.given("l2") and parameters.noise.softmax and full_rank:
         n_weights = sizes.n_features * sizes.n_classes
         products = sizes.n_values * sizes.n_classes + WHOLE.products_per_weight * n_weights
-        few_rows = products <= WHOLE.most_products
-    few = few_weights and few_rows
+        few = n_weights + sizes.n_classes <= WHOLE.few_weights
+        few_rows = products <= (WHOLE.most_products if few else WHOLE.most_products_of_many_weights)
     solver = _kind_of_solver(parameters.solver)
-    return (solver is not None and not solver.stochastic) or (few and not _wants_passes(parameters))
+    is_few = few_weights and few_rows
+    return (solver is not None and not solver.stochastic) or (
+        is_few and not _wants_passes(parameters)
+    )
 
 
 def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:
@@ -290,7 +300,10 @@ def _low_rank_method(parameters: Parameters, sizes: Sizes) -> tuple[str, str | S
         return "augment-reduce", parameters.sampler
     if _wants_samples(parameters):
         return "complementary", parameters.sampler if parameters.given("sampler") else "shared"
-    if sizes.n_classes <= LOW.few_classes:
+    # Of other noises each class costs some nodes in any case.
+    short_rows = sizes.n_values <= LOW.short_row * sizes.n_rows and parameters.noise.softmax
+    few = LOW.few_classes_of_short_rows if short_rows else LOW.few_classes
+    if sizes.n_classes <= few:
         return "exact", "everything"
     many = sizes.n_classes > LOW.many_to_draw_from
     n_first = LOW.first_negatives_of_many if many else LOW.first_negatives

@@ -23,6 +23,7 @@ from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before, Record
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample
+from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
 
@@ -60,14 +61,14 @@ class Audience:
     #: Turns labels as people have them into the problem's numbers.
     number_of: Callable[[Any], np.ndarray] = np.asarray
     #: What was done to the columns of rows before the fit.
-    columns: Columns | None = None
+    columns: Columns | SparseColumns | None = None
     #: In coordinates of which the fit is made, after that.
     space: RowSpace | None = None
 
     def rows_of(self, X: Any) -> Any:
         """Rows as people have them, in the columns of the fit."""
         if self.columns is not None:
-            X = self.columns.turned(np.asarray(X))
+            X = self.columns.turned(X if scipy.sparse.issparse(X) else np.asarray(X))
         return X if self.space is None else self.space.turned(X)
 
 

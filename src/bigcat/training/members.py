@@ -70,6 +70,13 @@ class Member:
     def is_too_sure(self, base: np.ndarray, held_out: Sample) -> bool:
         return bool(self.judge(base, held_out).factors[0] < TOO_SURE)
 
+    def adds_to(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
+        """Is it worth while beside the best of others?"""
+        best = max(others, key=lambda other: other.judge(base, held_out).gain)
+        gain = best.judge(base, held_out).gain
+        together = find_factors([best.model(), self.model()], base, held_out).gain
+        return together - gain > LEAST_SHARE * together
+
     def after(self, before: Before) -> Before:
         """What went on when it was done."""
         history = self.fits[-1].history

@@ -40,7 +40,7 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
         copies += recipe.n_apart
     per_row = NUMBERS_PER_ROW + parts.bound.n_local + solver.damped
     per_row += solver.implicit * (1 if batch_size == 1 else batch_size)
-    if recipe.scales_columns and not sizes.sparse:
+    if recipe.scales_columns:
         scratch += item * sizes.n_values
     if recipe.with_pairs:  # one at most for each value
         scratch += PAIR_BYTES * sizes.n_values

@@ -52,7 +52,8 @@ class Recipe:
     with_pairs : bool
         Fit weights of single pairs of class and feature beside it (`pairs`).
     scales_columns : bool
-        Centre and scale the columns of dense rows before, and turn the weights back after.
+        Centre and scale the columns of dense rows before, and scale sparse ones that are far from
+        the usual size; turn the weights back after.
     refits : bool
         Fit once more on all rows, the held-out ones too, for as many epochs as were best.
     stop : callable

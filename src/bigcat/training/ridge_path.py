@@ -11,9 +11,10 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
@@ -21,11 +22,14 @@ from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out, kinds_of_rows
+from bigcat.training.start import log_frequencies
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 #: Of the rows, where none are given to choose by.
 HELD_OUT = 0.2
+#: Sparse rows whose squared length this part of them stays below, if that is shorter than this.
+TYPICAL, SHORT = 0.95, 0.1
 #: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
 #: with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
@@ -47,7 +51,7 @@ def check(recipe: Recipe) -> None:
 
 
 class Fold(NamedTuple):
-    """Rows to fit to, rows to judge by, and which share of all rows the former are.
+    """Rows to fit to, different rows to judge by, and which share of all rows the former are.
 
     A ridge on a sum is the stronger the shorter the sum is.
     """
@@ -68,7 +72,7 @@ def folds_of(
     n = int(kind.max()) + 1
     if n * HELD_OUT >= ENOUGH_HELD_OUT:
         kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy)
-        return [Fold(kept, held_out, kept.row_weights.sum() / data.row_weights.sum())]
+        return [Fold(kept, held_out.distinct(), kept.row_weights.sum() / data.row_weights.sum())]
     folds = []
     n_folds = FOLDS if data.X.shape[1] * n_classes <= MANY_WEIGHTS else FOLDS_OF_MANY
     fold_of = (random_state.permutation(n) % n_folds)[kind]
@@ -78,7 +82,7 @@ def folds_of(
         held = held[np.isin(data.labels[held], kept.labels)]
         if len(held) and len(np.unique(kept.labels)) > 1:
             share = kept.row_weights.sum() / data.row_weights.sum()
-            folds.append(Fold(kept, data.take(held), share))
+            folds.append(Fold(kept, data.take(held).distinct(), share))
     if not folds:
         raise ValueError(f"no row can be held out to choose the ridge by; {remedy}")
     return folds
@@ -112,42 +116,148 @@ def choose(
     return replace(recipe, l2=best), _report(tried, started)
 
 
+def unit_of(data: Sample) -> float:
+    """A power of ten to count ridges in: sparse values are as people have them.
+
+    1 for dense columns, which are scaled, and for values up to 1, such as words and categories; for
+    larger values their usual square, and for rows that are all short, that of their length.
+    """
+    if not scipy.sparse.issparse(data.X) or not data.X.nnz:
+        return 1.0
+    X = data.distinct().X
+    square = float(np.median(np.abs(X.data[X.data != 0.0]).astype(np.float64)) ** 2)
+    if square <= 1.0:
+        lengths = np.asarray(X.multiply(X).sum(axis=1), np.float64)
+        square = float(np.quantile(lengths, TYPICAL))
+        if square >= SHORT or square == 0.0:
+            return 1.0
+    return float(10.0 ** np.clip(np.round(np.log10(square)), -30, 30))
+
+
+class Judge(Protocol):
+    """Says of any ridge how well it predicts rows that its fits have not seen."""
+
+    def of_frequencies(self) -> np.ndarray:
+        """Log-likelihoods of these rows by class frequencies, (n,)."""
+        ...
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of these rows, (n,)."""
+        ...
+
+    def log_likelihoods(self, l2: float) -> np.ndarray:
+        """Of these rows, (n,)."""
+        ...
+
+
+class Folds:
+    """Fits without each fold, of few iterations, which begin where those of the last ridge ended.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    fit : callable
+        Called with a recipe, the rows to fit, and where to start.
+    folds : list of Fold
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        fit: Callable[[Recipe, Sample, Start | None], Outcome],
+        folds: list[Fold],
+    ) -> None:
+        few = min(QUICK_ITERATIONS, recipe.max_epochs)
+        self.recipe = replace(recipe, early_stopping=False, tol=QUICK_TOL, max_epochs=few)
+        self.fit, self.folds = fit, folds
+        self.ends: list[Start | None] = [None for _ in folds]
+        self.ends_at: dict[float, list[Start | None]] = {}
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.concatenate([fold.held_out.row_weights for fold in self.folds])
+
+    def start_for(self, l2: float) -> Start | None:
+        """Where a fit to all rows may begin: where that of one fold ended, which had most of them.
+
+        Of several folds none had.
+        """
+        return self.ends_at[l2][0] if len(self.folds) == 1 else None
+
+    def of_frequencies(self) -> np.ndarray:
+        values = []
+        for kept, held_out, _ in self.folds:
+            counts = np.bincount(kept.labels, kept.row_weights)
+            values.append(log_frequencies(counts)[held_out.labels])
+        return np.concatenate(values)
+
+    def log_likelihoods(self, l2: float) -> np.ndarray:
+        values = []
+        for i, fold in enumerate(self.folds):
+            trial = replace(self.recipe, l2=fold.share * l2)
+            outcome = _fitted(trial, self.fit, fold, self.ends[i])
+            self.ends[i] = outcome.weights, outcome.intercept
+            model = LinearModel(outcome.weights, outcome.intercept, self.recipe.parts.noise)
+            values.append(model.log_proba_of(fold.held_out.X, fold.held_out.labels))
+        self.ends_at[l2] = list(self.ends)
+        return np.concatenate(values)
+
+
 def choose_quickly(
-    recipe: Recipe, fit: Callable[[Recipe, Sample, Start | None], Outcome], folds: list[Fold]
+    recipe: Recipe, judge: Judge, unit: float = 1.0, caution: float = 0.0
 ) -> tuple[Recipe, dict[str, Any]]:
-    """As `choose`, but with fewer and rougher trials."""
+    """As `choose`, but with fewer and rougher trials.
+
+    Parameters
+    ----------
+    unit : float
+        Of ridges (`unit_of`).
+    caution : float
+        A stronger ridge than the best is taken that is worse by no more than this part of the
+        difference's standard error.
+    """
     started = time.perf_counter()
-    ends: list[Start | None] = [None for _ in folds]
+    weights = judge.weights / judge.weights.sum()
+    rows: dict[float, np.ndarray] = {}
     tried: dict[float, float] = {}
 
+    def l2_of(half_decades: int) -> float:
+        return float(unit * 10.0 ** (half_decades / 2))
+
     def value(l2: float) -> float:
-        values = []
-        for i, fold in enumerate(folds):
-            trial = replace(
-                recipe,
-                l2=fold.share * l2,
-                early_stopping=False,
-                tol=QUICK_TOL,
-                max_epochs=min(QUICK_ITERATIONS, recipe.max_epochs),
-            )
-            outcome = _fitted(trial, fit, fold, ends[i])
-            ends[i] = outcome.weights, outcome.intercept
-            values.append(_judged(outcome, recipe, fold))
-        tried[l2] = _mean(values, folds)
+        rows[l2] = judge.log_likelihoods(l2)
+        tried[l2] = float(weights @ rows[l2])
         return tried[l2]
 
-    best = 1.0
-    value(best)
-    for step in (0.1, 10.0):
-        while 0.999 * WEAKEST <= best * step <= QUICK_STRONGEST and best * step not in tried:
-            if value(best * step) <= tried[best]:
+    at = 0
+    value(l2_of(at))
+    for step in (-2, 2):
+        while (
+            WEAKEST <= l2_of(at + step) / unit <= QUICK_STRONGEST and l2_of(at + step) not in tried
+        ):
+            if value(l2_of(at + step)) <= tried[l2_of(at)]:
                 break
-            best *= step
-    for beside in (best / FACTOR, best * FACTOR):
-        if beside not in tried and value(beside) > tried[best]:
-            best = beside
+            at += step
+    for beside in (at - 1, at + 1):
+        if l2_of(beside) not in tried and value(l2_of(beside)) > tried[l2_of(at)]:
+            at = beside
             break
-    return replace(recipe, l2=best), _report(tried, started)
+    best = l2_of(at)
+
+    def is_as_good(l2: float) -> bool:
+        lost = rows[best] - rows[l2]
+        mean = weights @ lost
+        error = np.sqrt(weights**2 @ (lost - mean) ** 2)
+        return bool(mean <= caution * error)
+
+    chosen = max(l2 for l2 in tried if is_as_good(l2))
+    lost = judge.of_frequencies() - rows[chosen]
+    mean = float(weights @ lost)
+    report = _report(tried, started)
+    report["gain"] = -mean
+    report["gains"] = bool(mean <= np.sqrt(weights**2 @ (lost - mean) ** 2))
+    return replace(recipe, l2=chosen), report
 
 
 def _fitted(

@@ -14,17 +14,19 @@ import scipy.sparse
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, Sizes, as_rows
-from bigcat.training import pairs, ridge_path, row_space
+from bigcat.training import leave_one_out, pairs, ridge_path, row_space
 from bigcat.training.blend import most_rows_scored
 from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
+from bigcat.training.leave_one_out import LeaveOneOut
 from bigcat.training.members import Member, add_up, as_frequencies, averaged
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Sample, hold_out, kinds_of_rows
+from bigcat.training.sample import Sample, hold_out
+from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
@@ -34,10 +36,11 @@ from bigcat.training.stopping import Never
 MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
-#: Where they are more than this part, the fit is made again on all rows; else they are visited.
-MUCH_HELD_OUT = 0.05
-#: The rate of that visit, relative to that of the first passes.
-LATE_RATE = 0.1
+#: Up to so many rows, or rows times classes, the fit is made again on all of them; of more, the
+#: held-out ones are visited, and weights of pairs do without them.
+FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
+#: The rate of that visit, relative to that of the first passes, of full rank and of low rank.
+LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 #: How much slower a second part of low rank is, and a second and third fit of full rank, where the
 #: one before was too sure.
 SLOWER, MUCH_SLOWER, MOST_SLOWER = 0.5, 0.25, 2
@@ -77,12 +80,12 @@ def train(
         validation = validation and validation.renumbered(number)
         start = start and (start[0].take(order), start[1][order])
         classes = classes[order]
-    columns = None
-    if recipe.scales_columns and start is None and not scipy.sparse.issparse(data.X):
-        columns = Columns.of(data.X, data.row_weights, centred=recipe.fit_intercept)
-        _warn_of_far_out(columns, data.X)
-        data = data.turned(columns)
-        validation = validation and validation.turned(columns)
+    columns: Columns | SparseColumns | None = None
+    if recipe.scales_columns and start is None:
+        columns = _columns(data, recipe.fit_intercept)
+        if columns is not None:
+            data = data.turned(columns)
+            validation = validation and validation.turned(columns)
     elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
         _warn_of_unscaled(data)
     audience = Audience(tell, progress, _numbering(classes), columns)
@@ -150,7 +153,10 @@ class Task:
         )
 
     def run(self, validation: Sample | None, start: Start | None) -> Outcome:
-        task = self.with_best_ridge(validation) if self.recipe.searches_ridge else self
+        task = self
+        if self.recipe.searches_ridge:
+            task, found = self.with_best_ridge(validation)
+            start = start or found
         if task.recipe.blends and start is None:
             return task.run_members(validation)
         chosen_by_us = validation is None and task.recipe.choice is not None
@@ -166,6 +172,9 @@ class Task:
         if task.recipe.refits and chosen_by_us and outcome.best_epoch:
             before = Before.after(outcome.history)
             outcome = replace(task, data=everything).refit(start, outcome, before)
+        path = (task.recipe.choice or {}).get("ridge_path", {})
+        if not path.get("gains", True):
+            outcome = as_frequencies(outcome, task.base(), task.data.n_rows)
         outcome.history.choice = task.recipe.choice
         return outcome
 
@@ -187,7 +196,8 @@ class Task:
         members: list[Member] = []
         before = Before()
         for recipe in (self.recipe, *self.recipe.beside):
-            members += self.members(replace(task, recipe=recipe), validation, before, given)
+            of_recipe = replace(task, recipe=recipe)
+            members += self.members(of_recipe, validation, before, given, beside=members)
             before = members[-1].after(before)
         if self.recipe.with_pairs:
             for rate in pairs.RATES:
@@ -214,13 +224,20 @@ class Task:
         counts = np.bincount(self.data.labels, self.data.row_weights, self.n_classes)
         return scores_of_frequencies(counts, self.recipe.parts.noise)
 
-    def members(self, task: Task, held_out: Sample, before: Before, watched: bool) -> list[Member]:
-        """What comes of a task: one fit or several, slower ones where they are too sure."""
+    def members(
+        self, task: Task, held_out: Sample, before: Before, watched: bool, beside: list[Member]
+    ) -> list[Member]:
+        """What comes of a task: one fit or several, slower ones where they are too sure.
+
+        One only, where that adds nothing to those that are there.
+        """
         if task.recipe.searches_rate:
             task, trials = task.at_best_rate(held_out)
             before = before.and_then(trials)
         recipe = task.recipe
         members = [self.member(task, held_out, before, watched)]
+        if beside and not members[0].adds_to(beside, task.base(), held_out):
+            return members
 
         def go_on(part_of_rate: float) -> Member:
             slower = replace(task, recipe=recipe.at_part_of_rate(part_of_rate))
@@ -272,14 +289,23 @@ class Task:
         outcome = fit(task)
         seconds = time.perf_counter() - started
         noise = task.recipe.parts.noise
-        return Member("pairs", rate, noise, [outcome], lambda *_: fit(self), seconds)
+
+        def complete(first: Outcome, before: Before) -> Outcome:
+            return fit(self) if self.is_soon_made_again else first
+
+        return Member("pairs", rate, noise, [outcome], complete, seconds)
+
+    @property
+    def is_soon_made_again(self) -> bool:
+        n = self.data.n_rows
+        return n <= FEW_ROWS or n * self.n_classes <= FEW_SCORES
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
         """A fit with the rows that were held out: once more, or with a pass over them."""
-        much = held_out.n_rows > MUCH_HELD_OUT * self.data.n_rows
-        if much or self.recipe.early_stopping:
+        if self.is_soon_made_again or self.recipe.early_stopping:
             return self.refit(None, first, before)
-        solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(LATE_RATE)
+        part = LATE_RATE if self.recipe.kind.rank is None else LATE_RATE_OF_LOW_RANK
+        solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(part)
         recipe = self.recipe.with_solver(solver)
         problem = replace(self, recipe=recipe, data=held_out).problem()
         fit = Fit(recipe, problem, None, self.random_state, self.audience, before)
@@ -341,10 +367,21 @@ class Task:
         noted = recipe.noting(learning_rate=recipe.parts.solver.rate, rate_search=report)
         return replace(self, recipe=noted), before
 
-    def with_best_ridge(self, validation: Sample | None) -> Task:
-        """The task with the ridge that predicts held-out rows best."""
+    def with_best_ridge(self, validation: Sample | None) -> tuple[Task, Start | None]:
+        """The task with the ridge that predicts rows best that its fits have not seen.
+
+        Where a trial has most of the way to its fit behind it, also the weights to start from.
+        """
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
+        asked = recipe.must_hold_out and not recipe.early_stopping
+        unit = ridge_path.unit_of(data)
+        if validation is None and not asked:
+            one_out = self.leave_one_out()
+            if one_out is not None:
+                caution = leave_one_out.CAUTION
+                found = ridge_path.choose_quickly(recipe, one_out, unit, caution)
+                return self.noting_ridge(*found), None
         if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
@@ -352,9 +389,9 @@ class Task:
             try:
                 folds = ridge_path.folds_of(data, self.n_classes, self.random_state, remedy)
             except ValueError:
-                if recipe.must_hold_out and not recipe.early_stopping:
+                if asked:
                     raise
-                return self
+                return self, None
 
         if self.space is not None:  # for all trials at once; one may start where another ended
             folds = [fold.turned(self.space) for fold in folds]
@@ -364,9 +401,20 @@ class Task:
         def fit(trial: Recipe, rows: Sample, start: Start | None) -> Outcome:
             return replace(task, recipe=trial, data=rows).fit(None, start)
 
-        asked = recipe.must_hold_out and not recipe.early_stopping
-        choose = ridge_path.choose if asked else ridge_path.choose_quickly
-        recipe, report = choose(recipe, fit, folds)
+        if asked:
+            return self.noting_ridge(*ridge_path.choose(recipe, fit, folds)), None
+        judge = ridge_path.Folds(recipe, fit, folds)
+        chosen, report = ridge_path.choose_quickly(recipe, judge, unit)
+        return self.noting_ridge(chosen, report), judge.start_for(chosen.l2)
+
+    def leave_one_out(self) -> LeaveOneOut | None:
+        """Every row as a judge of ridges, where that is quick and a row can be spared."""
+        if self.space is not None:  # a way to the same fit: it must not change how it is judged
+            return None
+        return leave_one_out.judge(self.recipe, self.data, self.n_classes)
+
+    def noting_ridge(self, recipe: Recipe, report: dict[str, Any]) -> Task:
+        """The task with a recipe whose ridge was chosen."""
         if recipe.choice is None:
             recipe = recipe.told("as given")
         return replace(self, recipe=recipe.noting(l2=recipe.l2, ridge_path=report))
@@ -379,6 +427,15 @@ def _by_frequency(data: Sample, n_classes: int) -> np.ndarray | None:
     return np.argsort(-np.bincount(data.labels, data.row_weights, n_classes), kind="stable")
 
 
+def _columns(data: Sample, centred: bool) -> Columns | SparseColumns | None:
+    """How columns are scaled, if they are."""
+    if scipy.sparse.issparse(data.X):
+        return SparseColumns.of(data.X, data.row_weights)
+    columns = Columns.of(data.X, data.row_weights, centred=centred)
+    _warn_of_far_out(columns, data.X)
+    return columns
+
+
 def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
     n, first = columns.far_out(X)
     if n:
@@ -387,7 +444,7 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
             f"column, the first of them row {first}; in training they count as the farthest usual "
             "ones",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -400,7 +457,7 @@ def _row_space(
     """
     if recipe.parts.solver.stochastic:
         return None
-    distinct = data.X[np.unique(kinds_of_rows(data), return_index=True)[1]]
+    distinct = data.distinct().X
     if not row_space.pays(recipe, Sizes.of(distinct, n_classes)):
         return None
     if validation is not None and validation.n_rows * data.n_rows > row_space.MOST_NUMBERS:
@@ -429,13 +486,15 @@ def _warn_of_unscaled(data: Sample) -> None:
         )
 
 
-def _turn_back(outcome: Outcome, columns: Columns) -> None:
+def _turn_back(outcome: Outcome, columns: Columns | SparseColumns) -> None:
     """From weights for scaled columns to weights for those of the user."""
     outcome.weights = outcome.weights.of_features(columns.factors)
+    outcome.resume = None  # a solver's memory is of scaled columns
+    if isinstance(columns, SparseColumns):
+        return
     centres = columns.centres[None].astype(np.float64)
     taken_off = outcome.weights.astype(np.float64).products(False, np.float64)(centres)[0]
     outcome.intercept = (outcome.intercept - taken_off).astype(np.float32)
-    outcome.resume = None  # a solver's memory is of scaled columns
 
 
 def _numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:

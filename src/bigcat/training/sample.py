@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from bigcat.rows import Columns
 from bigcat.training.row_space import RowSpace
+from bigcat.training.sparse_columns import SparseColumns
 
 
 class Sample(NamedTuple):
@@ -31,11 +32,21 @@ class Sample(NamedTuple):
         """Without rows of weight 0, which are as if they were not there; no copy if all count."""
         return self if self.row_weights.all() else self.take(self.row_weights > 0.0)
 
+    def distinct(self) -> Sample:
+        """Copies of a row as one row that counts for all of them, in the order they came."""
+        kind = kinds_of_rows(self)
+        first = np.unique(kind, return_index=True)[1]
+        if len(first) == self.n_rows:
+            return self
+        order = np.argsort(first)
+        total = np.bincount(kind, self.row_weights)
+        return self.take(first[order])._replace(row_weights=total[order])
+
     def renumbered(self, number: np.ndarray) -> Sample:
         """With class k called ``number[k]``."""
         return self._replace(labels=number[self.labels])
 
-    def turned(self, by: Columns | RowSpace) -> Sample:
+    def turned(self, by: Columns | SparseColumns | RowSpace) -> Sample:
         """With rows as a fit sees them."""
         return self._replace(X=by.turned(self.X))
 
