@@ -20,6 +20,7 @@ class Covariance(ABC):
 
     shared: bool = False  # one for all classes
     diagonal: bool = False
+    independent_classes: bool = True
 
     @abstractmethod
     def variances(self, block: Block) -> Floats:
@@ -128,6 +129,90 @@ class ClassFull(Covariance):
     def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
         traces: Floats = np.einsum("bij,ij->b", self.matrices[block], matrix)
         return traces
+
+
+class JointFull(Covariance):
+    """One matrix for the weights of all classes together, (K M, K M): the Laplace approximation."""
+
+    independent_classes = False
+
+    def __init__(self, matrix: Floats, n_classes: int) -> None:
+        self.matrix = matrix
+        self.n_classes = int(n_classes)
+
+    def _blocks(self) -> Floats:
+        """Of each class with itself, (K, M, M)."""
+        m = len(self.matrix) // self.n_classes
+        everything = self.matrix.reshape(self.n_classes, m, self.n_classes, m)
+        return np.einsum("kikj->kij", everything)
+
+    def variances(self, block: Block) -> Floats:
+        values: Floats = np.diag(self.matrix).reshape(self.n_classes, -1)[block]
+        return values
+
+    def log_determinants(self, block: Block) -> Floats:
+        return np.linalg.slogdet(self._blocks()[block])[1]
+
+    def row_variances(self, design: Design, block: Block) -> Floats:
+        return ClassFull(self._blocks()[block], np.empty(0)).row_variances(design, slice(None))
+
+    def colour(self, noise: Floats, block: Block) -> Floats:
+        flat = noise.reshape(len(noise), -1) @ np.linalg.cholesky(self.matrix).T
+        return flat.reshape(noise.shape)[:, block]
+
+    def array(self) -> Floats:
+        return self.matrix
+
+    def matrix_of(self, k: int) -> Floats:
+        return self._blocks()[k]
+
+    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
+        traces: Floats = np.einsum("bij,ij->b", self._blocks()[block], matrix)
+        return traces
+
+
+class Drawn(Covariance):
+    """Deviations of draws from their mean, (S, K, M): a posterior of any form."""
+
+    independent_classes = False
+
+    def __init__(self, deviations: Floats) -> None:
+        self.deviations = deviations
+
+    def variances(self, block: Block) -> Floats:
+        spread: Floats = self.deviations[:, block].var(axis=0, ddof=1, dtype=np.float64)
+        return spread
+
+    def log_determinants(self, block: Block) -> Floats:
+        matrices = np.array([self.matrix_of(k) for k in range(self.deviations.shape[1])[block]])
+        return np.linalg.slogdet(matrices)[1]
+
+    def row_variances(self, design: Design, block: Block) -> Floats:
+        some = self.deviations[:, block]
+        out = np.empty((design.n, some.shape[1]))
+        for k in range(some.shape[1]):
+            for rows in design.chunks(len(some)):
+                scores = np.asarray(design.rows[rows] @ some[:, k].T.astype(np.float64))
+                out[rows, k] = scores.var(axis=1, ddof=1)
+        return out
+
+    def colour(self, noise: Floats, block: Block) -> Floats:
+        """Draws chosen by the noise; as many as there are, without repetition."""
+        if len(noise) == len(self.deviations):
+            order = np.arange(len(noise))
+        else:
+            n = len(self.deviations)
+            first = noise.reshape(len(noise), -1)[:, 0]
+            ranks = first.argsort().argsort()
+            order = ranks * n // len(ranks) if len(ranks) < n else ranks % n
+        chosen: Floats = self.deviations[order][:, block]
+        return chosen
+
+    def array(self) -> Floats:
+        return np.array([self.matrix_of(k) for k in range(self.deviations.shape[1])])
+
+    def matrix_of(self, k: int) -> Floats:
+        return np.atleast_2d(np.cov(self.deviations[:, k].astype(np.float64), rowvar=False))
 
 
 class SharedDiagonal(Covariance):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.bayes.priors import Prior
+from bigcat.bayes.priors import GaussianPrior, Prior
 from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training.history import History
@@ -87,6 +87,8 @@ class PosteriorMethod(Part, ABC):
     name: ClassVar[str]
     #: What it finds.
     posterior: ClassVar[type[GaussianPosterior]]
+    #: The prior that ``prior="auto"`` stands for.
+    usual_prior: ClassVar[Prior] = GaussianPrior()
 
     @abstractmethod
     def fit(self, task: Task) -> FittedPosterior:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bigcat import probabilities
 from bigcat.bayes.covariance import Covariance
@@ -78,6 +79,11 @@ class NoisePosterior(GaussianPosterior):
         answer depends neither on the other rows nor on the blocks.
         """
         averaged = how == "averaged"
+        if averaged and not self.covariance_form.independent_classes:
+            for rows, scores in self.score_draws(X, self.n_draws, self.seed):
+                logs = self.log_probabilities(np.ascontiguousarray(scores))
+                yield rows, np.minimum(logsumexp(logs, axis=0) - np.log(self.n_draws), 0.0)
+            return
         for rows, eta, variance in self.score_blocks(X, variances=averaged):
             yield rows, self._averaged(eta, np.sqrt(variance)) if averaged else eta
 

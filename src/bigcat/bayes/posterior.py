@@ -111,8 +111,8 @@ class GaussianPosterior(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Equal-tailed credible intervals of the class probabilities, each (n, n_classes).
 
-        A probability depends on a row's scores only, which q makes independent Gaussians, so scores
-        are drawn and not weights.
+        A probability depends on a row's scores only: where classes are independent, scores are
+        drawn and not weights.
 
         Parameters
         ----------
@@ -123,15 +123,31 @@ class GaussianPosterior(ABC):
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level={level!r} must lie between 0 and 1")
-        rng = _rng(random_state)
         low = np.empty((X.shape[0], self.n_classes))
         high = np.empty_like(low)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-        for rows, eta, variance in self.score_blocks(X, variances=True, width=n_draws):
-            noise = rng.standard_normal((n_draws, *eta.shape))
-            draws = np.exp(self.log_probabilities(eta + np.sqrt(variance) * noise))
+        for rows, scores in self.score_draws(X, n_draws, random_state):
+            draws = np.exp(self.log_probabilities(scores))
             low[rows], high[rows] = np.quantile(draws, tails, axis=0)
         return low, high
+
+    def score_draws(
+        self, X: Any, n_draws: int, random_state: int | np.random.RandomState | None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, draws of their scores (n_draws, n, n_classes)) in blocks of rows."""
+        rng = _rng(random_state)
+        if self.covariance_form.independent_classes:
+            for rows, eta, variance in self.score_blocks(X, variances=True, width=n_draws):
+                noise = rng.standard_normal((n_draws, *eta.shape))
+                yield rows, eta + np.sqrt(variance) * noise
+            return
+        weights = self.sample(n_draws, rng)
+        flat = np.ascontiguousarray(weights.reshape(-1, weights.shape[2]).T)
+        step = max(1, BLOCK // flat.shape[1])
+        for start in range(0, X.shape[0], step):
+            design = Design(X[start : start + step], self.intercept)
+            scores = design.product(flat).reshape(design.n, n_draws, self.n_classes)
+            yield slice(start, start + design.n), scores.transpose(1, 0, 2)
 
     def to_arviz(
         self, n_draws: int = 1000, random_state: int | np.random.RandomState | None = 0

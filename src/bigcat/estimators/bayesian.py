@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.method import FittedPosterior, Seen, Task
-from bigcat.bayes.priors import resolve_prior
+from bigcat.bayes.known_priors import resolve_prior
 from bigcat.estimators import inputs
 from bigcat.estimators.options import WithParts, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
@@ -31,7 +31,7 @@ from bigcat.training.sample import Sample
 def _takes_batches(estimator: BayesianClassifier) -> bool:
     """Is there a `partial_fit`?  The method knows."""
     try:
-        method, prior = resolve_method(estimator.method), resolve_prior(estimator.prior)
+        method, prior = estimator.method_and_prior()
     except ValueError:
         return True  # the call itself says what is wrong
     reason = method.why_no_batches(prior)
@@ -47,15 +47,18 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
 
     Parameters
     ----------
-    method : {"independent-binary", "augment-reduce"} or PosteriorMethod, \
-            default="independent-binary"
-        Binary regressions "is it this class?", which are quick, or the model of `LinearClassifier`
-        with a few classes per row and step.  Options are those of an object,
-        `bigcat.bayes.IndependentBinary` or `bigcat.bayes.AugmentReducePosterior`:
-        ``BayesianClassifier(IndependentBinary(link="logit"))``, or
-        ``set_params(method__link="logit")``.
-    prior : {"gaussian", "hierarchical", "horseshoe"} or Prior, default="gaussian"
-        "gaussian" is N(0, 1) for every weight and the intercept.  Options are those of an object,
+    method : {"laplace", "independent-binary", "augment-reduce"} or PosteriorMethod, \
+            default="laplace"
+        "laplace" is the posterior of the softmax (or of another noise) around its mode, corrected
+        by draws where that is affordable: its intervals hold what they say.  The others are the
+        papers': binary regressions "is it this class?", and a few classes per row and step.
+        Options are those of an object, `bigcat.bayes.Laplace`, `bigcat.bayes.IndependentBinary` or
+        `bigcat.bayes.AugmentReducePosterior`: ``BayesianClassifier(Laplace(noise="gaussian"))``, or
+        ``set_params(method__noise="gaussian")``.
+    prior : {"auto", "learned", "gaussian", "hierarchical", "horseshoe"} or Prior, default="auto"
+        "learned" is normal with a scale that is learnt from the data, in units of the columns;
+        "gaussian" is N(0, 1) for every weight and the intercept.  "auto" is "learned" for
+        "laplace" and the papers' "gaussian" for their methods.  Options are those of an object,
         such as `bigcat.bayes.GaussianPrior`.
     fit_intercept : bool, default=True
     n_threads : int or None, default=None
@@ -107,8 +110,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
 
     def __init__(
         self,
-        method: str | PosteriorMethod = "independent-binary",
-        prior: str | Prior = "gaussian",
+        method: str | PosteriorMethod = "laplace",
+        prior: str | Prior = "auto",
         *,
         fit_intercept: bool = True,
         n_threads: int | None = None,
@@ -151,7 +154,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
             All classes, where some have no row in `y`: all that is known of those is that they are
             rare.
         """
-        method, prior = self._method_and_prior()
+        method, prior = self.method_and_prior()
         given_X = X
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
@@ -182,7 +185,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
             All classes that will ever come; needed in the first call only.
         sample_weight : array of shape (n,), optional
         """
-        method, prior = self._method_and_prior()
+        method, prior = self.method_and_prior()
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError(
@@ -231,7 +234,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         """
         n_values = round(n_rows * (row_nonzeros if sparse else n_features))
         sizes = Sizes(n_rows, n_features, n_classes, n_values, sparse)
-        return self._memory(*self._method_and_prior(), sizes, dtype)
+        return self._memory(*self.method_and_prior(), sizes, dtype)
 
     # What model files hold
 
@@ -255,9 +258,10 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
         return {"method": resolve_method, "prior": resolve_prior}
 
-    def _method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
+    def method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
         """Both as objects, checked as far as they can be without data."""
-        method, prior = resolve_method(self.method), resolve_prior(self.prior)
+        method = resolve_method(self.method)
+        prior = method.usual_prior if self.prior == "auto" else resolve_prior(self.prior)
         method.check_prior(prior)
         if self.n_threads is not None:
             check_whole("n_threads", self.n_threads)

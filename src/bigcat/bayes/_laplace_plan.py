@@ -1,0 +1,191 @@
+"""What a Laplace fit keeps of the posterior, and what that costs.
+
+Times are rough, in processor seconds of one core: they decide between ways that differ by factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bigcat.bayes._design import Design
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.priors import Prior
+from bigcat.noise import Noise
+from bigcat.rows import Sizes
+
+#: What may be kept, the best first.
+FORMS = ("draws", "full", "class", "diagonal")
+#: Seconds for a score and its slope, and more for each value of a row behind it; quadrature.
+A_SCORE, A_PRODUCT, BY_QUADRATURE = 6e-9, 6e-11, 2e-6
+A_SPARSE_PRODUCT = 1.5e-9
+#: Multiplications and additions per second of a product of matrices.
+PRODUCTS_PER_SECOND = 2e10
+#: Gradients of an iteration of a chain, draws of scales included, and iterations before any draw
+#: is kept: usual, and at the most.
+GRADIENTS_OF_ITERATION = 5.5
+FIRST_ITERATIONS, MOST_FIRST = 40, 128
+#: The most that chains may take, and the blocks of classes.
+MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
+#: Small problems take several iterations for each draw that is kept, for so long.
+SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
+#: Numbers that may be kept: draws, and matrices of classes.
+MOST_KEPT = 1 << 28
+#: All weights together: up to so many, as coordinates of chains.
+MOST_JOINT = 1_024
+#: Classes and rows that a learnt prior of many classes is learnt from.
+SOME_CLASSES, SOME_ROWS = 48, 8_192
+
+
+class Work(NamedTuple):
+    """Sizes that decide what a fit costs."""
+
+    n_rows: int
+    n_columns: int
+    n_classes: int
+    row_values: float
+    sparse: bool
+    softmax: bool
+
+    @classmethod
+    def of(cls, sizes: Sizes, intercept: bool, noise: Noise) -> Work:
+        return cls(
+            sizes.n_rows,
+            sizes.n_features + intercept,
+            sizes.n_classes,
+            sizes.n_values / max(sizes.n_rows, 1) + intercept,
+            sizes.sparse,
+            noise.softmax,
+        )
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_classes * self.n_columns
+
+    def gradient_seconds(self) -> float:
+        if not self.softmax:
+            return self.n_rows * self.n_classes * BY_QUADRATURE
+        product = A_SPARSE_PRODUCT if self.sparse else A_PRODUCT
+        return self.n_rows * self.n_classes * (A_SCORE + product * self.row_values)
+
+    def block_seconds(self) -> float:
+        return self.n_rows * self.n_classes * self.n_columns**2 / PRODUCTS_PER_SECOND
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is kept, how chains run, and why.
+
+    Parameters
+    ----------
+    form : str
+        One of `FORMS`.
+    frame : str
+        The coordinates of chains: one of `_frames.FRAMES`.
+    n_chains, n_kept : int
+        Chains, and draws of each that are kept.
+    reason : str
+    every : int
+        Iterations from one such draw to the next.
+    """
+
+    form: str
+    frame: str
+    n_chains: int
+    n_kept: int
+    reason: str
+    every: int = 1
+
+    @property
+    def most_iterations(self) -> int:
+        return MOST_FIRST + self.n_kept * self.every
+
+    def told(self) -> dict[str, Any]:
+        """For ``history_.choice``."""
+        return {"covariance": self.form, "reason": self.reason}
+
+    def subset(self, likelihood: Likelihood, random_state: np.random.RandomState) -> Likelihood:
+        """Rows and classes that say enough about the prior.
+
+        Given that the label is one of some classes, a softmax is the softmax of these classes, with
+        the same weights: the rows of some classes are a smaller problem with the same prior.
+        """
+        rows = np.arange(likelihood.design.n)
+        labels, n_classes = likelihood.labels, likelihood.n_classes
+        if likelihood.noise.softmax and n_classes > SOME_CLASSES:
+            seen = np.unique(labels)
+            n_classes = min(SOME_CLASSES, len(seen))
+            chosen = np.sort(random_state.choice(seen, n_classes, replace=False))
+            rows = rows[np.isin(labels, chosen)]
+            labels = np.searchsorted(chosen, labels[rows])
+        if len(rows) > SOME_ROWS:
+            taken = np.sort(random_state.choice(len(rows), SOME_ROWS, replace=False))
+            rows, labels = rows[taken], labels[taken]
+        design = likelihood.design
+        features = design.n_columns - design.intercept
+        some = Design(design.rows[rows][:, :features], design.intercept, design.row_weights[rows])
+        return Likelihood(some, labels, likelihood.noise, n_classes, likelihood.n_threads)
+
+    def of_subset(self, some: Likelihood) -> Plan:
+        n_weights = some.n_classes * some.design.n_columns
+        return replace(self, frame=_frame(n_weights, some.n_classes, some.design.n_columns))
+
+
+def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
+    """The best form that can be had; the one that is named, if one is."""
+    frame = _frame(work.n_weights, work.n_classes, work.n_columns)
+    n_chains = 8 if work.n_weights < 2_000 else 4
+    n_kept = -(-n_draws // n_chains)
+    whole = Plan("draws", frame, n_chains, n_kept, "named")
+    if covariance != "auto":
+        return replace(whole, form=covariance, **_for_prior_alone(covariance))
+    iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
+    seconds = iterations * work.gradient_seconds()
+    numbers = n_draws * work.n_weights
+    if seconds <= MOST_SECONDS_OF_CHAINS and numbers <= MOST_KEPT:
+        every = int(np.clip(SECONDS_OF_SMALL / seconds, 1, MOST_EVERY))
+        reason = "draws of the posterior itself, in seconds"
+        return replace(whole, reason=reason, every=every)
+    blocks = work.n_classes * work.n_columns**2
+    some = _for_prior_alone("class")
+    if blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS:
+        reason = (
+            f"chains would take some {seconds:,.0f} seconds; a matrix for each class takes "
+            f"{work.block_seconds():.0f}"
+        )
+        return replace(whole, form="class", reason=reason, **some)
+    reason = f"matrices of all classes would hold {blocks:,} numbers"
+    return replace(whole, form="diagonal", reason=reason, **some)
+
+
+def _for_prior_alone(form: str) -> dict[str, Any]:
+    """Chains from which only the prior is learnt."""
+    return {} if form == "draws" else {"n_chains": 4, "n_kept": 24}
+
+
+def _frame(n_weights: int, n_classes: int, n_columns: int) -> str:
+    if n_weights <= MOST_JOINT:
+        return "full"
+    return "class" if n_classes * n_columns**2 <= MOST_KEPT else "diagonal"
+
+
+def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
+    """Bytes beside the data."""
+    numbers = {
+        "draws": 3 * n_draws * work.n_weights,
+        "full": 4 * work.n_weights**2,
+        "class": 4 * work.n_classes * work.n_columns**2,
+        "diagonal": 4 * work.n_weights,
+    }[plan.form]
+    of_frame = 0
+    if plan.form == "draws":
+        of_frame = {
+            "full": 4 * work.n_weights**2,
+            "class": 3 * work.n_classes * work.n_columns**2,
+            "diagonal": 2 * work.n_weights,
+        }[plan.frame]
+    rows = work.n_rows * (work.row_values * (2 if work.sparse else 2) + 4)
+    optimiser = 30 * work.n_weights
+    return int(8 * (numbers + of_frame + rows + optimiser))

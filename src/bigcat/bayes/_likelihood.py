@@ -1,0 +1,167 @@
+"""Log-likelihoods of many weight matrices at once, with their gradients and curvature.
+
+A *stack* of weights has shape (C, K, M): C chains, K classes, M columns with the intercept last.
+The scores of all chains are one product of matrices, and no more of them exist at a time than fit a
+core's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._design import CACHED, Design
+from bigcat.bounds import Exact
+from bigcat.bounds._base import full_rows
+from bigcat.machine import map_on_threads, one_blas_thread
+from bigcat.noise import Noise
+from bigcat.numerics.random import new_state
+from bigcat.probabilities import log_probabilities
+
+#: Nodes for noises without a closed form: errors of 1e-8, at a quarter of the price of rounding.
+LIKELIHOOD = Exact(spacing=0.5, tail=20.0)
+#: From so many products n K M on, scores are computed in single precision; sums never are.
+MANY_PRODUCTS = 1 << 22
+
+
+class Likelihood:
+    """The rows, their labels and a noise, as a function of the weights.
+
+    Parameters
+    ----------
+    design : Design
+    labels : array of shape (n,)
+    noise : Noise
+    n_classes : int
+    n_threads : int
+    """
+
+    def __init__(
+        self, design: Design, labels: np.ndarray, noise: Noise, n_classes: int, n_threads: int = 1
+    ) -> None:
+        self.design, self.labels, self.noise = design, labels, noise
+        self.n_classes, self.n_threads = n_classes, n_threads
+        many = design.n * n_classes * design.n_columns >= MANY_PRODUCTS
+        self.dtype: Any = np.float32 if many and noise.softmax else np.float64
+        self.rows = design.rows.astype(self.dtype, copy=False)
+        self.n_gradients = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the weights: classes, columns."""
+        return self.n_classes, self.design.n_columns
+
+    def values(self, stack: Floats) -> Floats:
+        """Log-likelihoods, (C,)."""
+        return self._sums(stack, slopes=False)[0]
+
+    def gradients(self, stack: Floats) -> tuple[Floats, Floats]:
+        """Log-likelihoods (C,) and their gradients (C, K, M)."""
+        self.n_gradients += len(stack)
+        values, gradients = self._sums(stack, slopes=True)
+        assert gradients is not None
+        return values, gradients
+
+    def _sums(self, stack: Floats, slopes: bool) -> tuple[Floats, Floats | None]:
+        n_chains, n_classes, n_columns = stack.shape
+        weights = np.ascontiguousarray(
+            stack.reshape(n_chains * n_classes, n_columns).T, dtype=self.dtype
+        )
+        parts = self._threads_parts(n_chains * n_classes)
+
+        def of_rows(part: slice) -> tuple[Floats, Floats | None]:
+            values = np.zeros(n_chains)
+            gradient = np.zeros(weights.shape) if slopes else None
+            step = max(1, CACHED // (n_chains * n_classes))
+            for start in range(part.start, part.stop, step):
+                rows = slice(start, min(start + step, part.stop))
+                x = self.rows[rows]
+                scores = (x @ weights).reshape(-1, n_chains, n_classes)
+                values += self._row_values(scores, rows, slopes)
+                if gradient is not None:
+                    gradient += x.T @ scores.reshape(len(scores), -1)
+            return values, gradient
+
+        with one_blas_thread:
+            found = map_on_threads(of_rows, parts, self.n_threads)
+        total = np.sum([values for values, _ in found], axis=0)
+        if not slopes:
+            return total, None
+        gradient = np.sum([gradient for _, gradient in found], axis=0)
+        return total, np.ascontiguousarray(gradient.T).reshape(stack.shape)
+
+    def _threads_parts(self, width: int) -> list[slice]:
+        """Rows for each thread: one part where there is little to do."""
+        n = self.design.n
+        n_parts = min(self.n_threads, max(1, n * width // CACHED))
+        ends = np.linspace(0, n, n_parts + 1).astype(int)
+        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:])]
+
+    def _row_values(self, scores: Floats, rows: slice, slopes: bool) -> Floats:
+        """Sums over the rows for each chain; scores (n, C, K) become slopes if asked."""
+        row_weights = self.design.row_weights[rows]
+        labels = self.labels[rows]
+        if not self.noise.softmax:
+            return self._by_quadrature(scores, labels, row_weights, slopes)
+        one = np.arange(len(scores))
+        top = scores.max(axis=2)
+        own = scores[one, :, labels] - top
+        scores -= top[:, :, None]
+        np.exp(scores, out=scores)
+        sums = scores.sum(axis=2)
+        values = row_weights @ (own - np.log(sums)).astype(np.float64)
+        if slopes:
+            scores *= (-row_weights[:, None] / sums).astype(scores.dtype)[:, :, None]
+            scores[one, :, labels] += row_weights[:, None]
+        return values
+
+    def _by_quadrature(
+        self, scores: Floats, labels: np.ndarray, row_weights: Floats, slopes: bool
+    ) -> Floats:
+        n, n_chains, n_classes = scores.shape
+        flat = scores.reshape(n * n_chains, n_classes)
+        values, local = np.empty(len(flat)), np.empty((len(flat), 1))
+        order = np.arange(n_classes)
+        rng = new_state(np.random.RandomState(0))
+        tag = LIKELIHOOD.lower(self.noise)
+        full_rows(tag, rng, flat, np.repeat(labels, n_chains), 0, order, local, values, flat, slopes)
+        if slopes:
+            scores *= row_weights[:, None, None]
+        return row_weights @ values.reshape(n, n_chains)
+
+    # Curvature
+
+    def probabilities(self, weights: Floats, rows: slice) -> Floats:
+        """Of all classes for some rows, (n, K)."""
+        scores = np.asarray(self.design.rows[rows] @ weights.T)
+        return np.exp(log_probabilities(self.noise, scores))
+
+    def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
+        """d log p(label) / d scores for some rows, (n, K)."""
+        scores = np.asarray(self.design.rows[rows] @ weights.T)[:, None, :]
+        labels = np.full(len(scores), label)
+        self._by_quadrature(scores, labels, np.ones(len(scores)), True)
+        return scores[:, 0]
+
+    def fisher_weights(self, weights: Floats, rows: slice) -> Floats:
+        """E_y[(d log p(y) / d psi_k)^2] of each row and class, (n, K): p (1 - p) for the softmax.
+
+        The Hessian of the log-likelihood in the scores, in expectation over the label; that of the
+        softmax does not depend on the label.
+        """
+        p = self.probabilities(weights, rows)
+        if self.noise.softmax:
+            return p * (1.0 - p)
+        total = np.zeros_like(p)
+        for label in range(self.n_classes):
+            total += p[:, label : label + 1] * self.score_slopes(weights, rows, label) ** 2
+        return total
+
+    def fisher_blocks(self, weights: Floats, add: Callable[[Floats, Floats], None]) -> None:
+        """Call ``add(weights of the rows (n, K), rows (n, M))`` for all rows, some at a time."""
+        for rows in self.design.chunks(self.n_classes + self.design.n_columns):
+            found = self.fisher_weights(weights, rows) * self.design.row_weights[rows, None]
+            add(found, self.design.rows[rows])
