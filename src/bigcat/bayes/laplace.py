@@ -71,6 +71,7 @@ class Laplace(PosteriorMethod):
 
     name: ClassVar[str] = "laplace"
     posterior: ClassVar[type[GaussianPosterior]] = NoisePosterior
+    bounds_evidence: ClassVar[bool] = False
     usual_prior: ClassVar[Prior] = LearnedScale()
 
     noise: str | Noise = "gumbel"

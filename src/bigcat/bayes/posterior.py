@@ -15,8 +15,8 @@ from bigcat.noise import Noise
 
 #: Scores held at a time.
 BLOCK = 1 << 21
-#: How a posterior makes probabilities: at its mean, or averaged over it.
-HOW = ("plug-in", "averaged")
+#: How a posterior makes probabilities: averaged over it, or at its mean.
+HOW = ("averaged", "plug-in")
 
 
 class GaussianPosterior(ABC):
