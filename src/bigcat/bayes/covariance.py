@@ -15,6 +15,7 @@ from scipy.special import ndtri
 
 from bigcat.bayes._arrays import Block, Floats
 from bigcat.bayes._design import Design
+from bigcat.bayes._quantiles import quantiles_of
 
 
 class Covariance(ABC):
@@ -64,7 +65,8 @@ class Covariance(ABC):
     def row_difference_variances(self, design: Design, first: int, second: int) -> Floats:
         """Variances of x_i . (w_first - w_second), (n,)."""
         both = self.row_variances(design, np.array([first, second]))
-        return np.broadcast_to(both, (design.n, 2)).sum(axis=1)
+        spread: Floats = np.broadcast_to(both, (design.n, 2)).sum(axis=1)
+        return spread
 
     def quantiles(self, tails: Floats, block: Block, base: int | None = None) -> Floats:
         """Of the deviations of w_k - w_base from their mean, (T, B, M), or (T, 1, M)."""
@@ -186,14 +188,16 @@ class JointFull(Covariance):
 
     def _blocks(self) -> Floats:
         """Of each class with itself, (K, M, M)."""
-        return np.einsum("kikj->kij", self._four())
+        blocks: Floats = np.einsum("kikj->kij", self._four())
+        return blocks
 
     def variances(self, block: Block) -> Floats:
         values: Floats = np.diag(self.matrix).reshape(self.n_classes, -1)[block]
         return values
 
     def log_determinants(self, block: Block) -> Floats:
-        return np.linalg.slogdet(self._blocks()[block])[1]
+        logs: Floats = np.linalg.slogdet(self._blocks()[block])[1]
+        return logs
 
     def row_variances(self, design: Design, block: Block) -> Floats:
         return ClassFull(self._blocks()[block], np.empty(0)).row_variances(design, slice(None))
@@ -206,14 +210,16 @@ class JointFull(Covariance):
         return self.matrix
 
     def matrix_of(self, k: int) -> Floats:
-        return self._blocks()[k]
+        matrix: Floats = self._four()[k, :, k]
+        return matrix
 
     def difference_variances(self, block: Block, base: int | None) -> Floats:
         if base is None:
             return self.variances(block)
         k, m = np.arange(self.n_classes)[block][:, None], np.arange(self._four().shape[1])
         with_base = self._four()[k, m, base, m]
-        return super().difference_variances(block, base) - 2.0 * with_base
+        spread: Floats = super().difference_variances(block, base) - 2.0 * with_base
+        return np.maximum(spread, 0.0)  # rounding
 
     def row_difference_variances(self, design: Design, first: int, second: int) -> Floats:
         four = self._four()
@@ -246,7 +252,8 @@ class Drawn(Covariance):
         if n == kept:
             return self.deviations
         order = rng.permutation(n)
-        chosen: Floats = self.deviations[order * kept // n if n < kept else order % kept]
+        places = order * kept // n + rng.randint(kept) if n < kept else order
+        chosen: Floats = self.deviations[places % kept]
         return chosen
 
     def difference_variances(self, block: Block, base: int | None) -> Floats:
@@ -259,14 +266,13 @@ class Drawn(Covariance):
 
     def quantiles(self, tails: Floats, block: Block, base: int | None = None) -> Floats:
         differences = self._differences(block, base).astype(np.float64)
-        found: Floats = np.quantile(differences, tails, axis=0, overwrite_input=True)
-        return found
+        return quantiles_of(differences, tails)
 
     def row_quantiles(self, tails: Floats, design: Design, first: int, second: int) -> Floats:
         out = np.empty((len(tails), design.n))
         for rows in design.chunks(len(self.deviations)):
             some = self._row_differences(design, first, second, rows)
-            out[:, rows] = np.quantile(some, tails, axis=1, overwrite_input=True)
+            out[:, rows] = quantiles_of(some, tails, axis=1)
         return out
 
     def _differences(self, block: Block, base: int | None) -> Floats:
@@ -285,8 +291,9 @@ class Drawn(Covariance):
         return spread
 
     def log_determinants(self, block: Block) -> Floats:
-        matrices = np.array([self.matrix_of(k) for k in range(self.deviations.shape[1])[block]])
-        return np.linalg.slogdet(matrices)[1]
+        numbers = np.arange(self.deviations.shape[1])[block]
+        logs: Floats = np.linalg.slogdet([self.matrix_of(k) for k in numbers])[1]
+        return logs
 
     def row_variances(self, design: Design, block: Block) -> Floats:
         some = self.deviations[:, block]
@@ -298,16 +305,7 @@ class Drawn(Covariance):
         return out
 
     def colour(self, noise: Floats, block: Block) -> Floats:
-        """Draws chosen by the noise; as many as there are, without repetition."""
-        if len(noise) == len(self.deviations):
-            order = np.arange(len(noise))
-        else:
-            n = len(self.deviations)
-            first = noise.reshape(len(noise), -1)[:, 0]
-            ranks = first.argsort().argsort()
-            order = ranks * n // len(ranks) if len(ranks) < n else ranks % n
-        chosen: Floats = self.deviations[order][:, block]
-        return chosen
+        raise TypeError("draws are kept and not made from noise; see `draws`")
 
     def array(self) -> Floats:
         return np.array([self.matrix_of(k) for k in range(self.deviations.shape[1])])

@@ -9,13 +9,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from bigcat.bayes._design import Design
+from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 
 #: Scores held at a time.
 BLOCK = 1 << 21
-#: Draws for intervals, where none are kept.
+#: Draws for intervals where none are kept, at the least.
 USUAL_DRAWS = 200
 #: How a posterior makes probabilities: averaged over it, or at its mean.
 HOW = ("averaged", "plug-in")
@@ -37,12 +39,16 @@ class GaussianPosterior(ABC):
         Of the scores, where the model has one.
     averaging_weight : float or None
         Weight of the conditioned likelihood, where there are two.
+    prior : WeightPrior or None
+        With the scales that were learnt, where the fit tells them.
     """
 
     #: What model files call it.
     kind: ClassVar[str]
     noise: Noise | None = None
     averaging_weight: float | None = None
+    prior: WeightPrior | None = None
+    n_draws: int = 0  # for averaged probabilities, where these are means over draws
 
     def __init__(
         self, mean: np.ndarray, covariance: Covariance, *, intercept: bool, classes: np.ndarray
@@ -137,7 +143,8 @@ class GaussianPosterior(ABC):
         level : float, default=0.9
             Posterior probability inside the interval.
         n_draws : int or None, default=None
-            None is all draws that are kept, or 200 where there are none.
+            None is all draws that are kept; where there are none, 200 or as many as probabilities
+            are averaged over, whichever is more.
         """
         low = np.empty((X.shape[0], self.n_classes))
         high = np.empty_like(low)
@@ -156,7 +163,7 @@ class GaussianPosterior(ABC):
         """(rows, quantiles of their class probabilities (T, n, n_classes)) in blocks of rows."""
         for rows, scores in self.score_draws(X, n_draws, random_state):
             draws = np.exp(self.log_probabilities(np.ascontiguousarray(scores)))
-            yield rows, np.quantile(draws, tails, axis=0, overwrite_input=True)
+            yield rows, quantiles_of(draws, tails)
 
     def log_odds_interval(
         self,
@@ -190,7 +197,7 @@ class GaussianPosterior(ABC):
             for rows, scores in self.score_draws(X, n_draws, random_state):
                 logs = self.log_probabilities(np.ascontiguousarray(scores))
                 odds = logs[:, :, first] - logs[:, :, second]
-                out[:, rows] = np.quantile(odds, tails, axis=0)
+                out[:, rows] = quantiles_of(odds, tails)
         return out[0], out[1]
 
     def weight_interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -212,7 +219,7 @@ class GaussianPosterior(ABC):
     ) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, draws of their scores (n_draws, n, n_classes)) in blocks of rows."""
         rng = _rng(random_state)
-        n_draws = n_draws or self.covariance_form.n_kept or USUAL_DRAWS
+        n_draws = n_draws or self.covariance_form.n_kept or max(USUAL_DRAWS, self.n_draws)
         if self.covariance_form.independent_classes:
             for rows, eta, variance in self.score_blocks(X, variances=True, width=n_draws):
                 noise = rng.standard_normal((n_draws, *eta.shape))

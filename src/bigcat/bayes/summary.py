@@ -27,9 +27,9 @@ class Table(list[dict[str, Any]]):
     --------
     >>> from bigcat.bayes.summary import Table
     >>> Table([{"class": "cat", "mean": 0.5}, {"class": "dog", "mean": -12.25}])
-    class     mean
-    cat     0.5000
-    dog   -12.2500
+    class      mean
+    cat      0.5000
+    dog    -12.2500
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
 from bigcat.estimators import inputs
+from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.options import WithParts, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
@@ -40,8 +41,8 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
     return True
 
 
-class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
-    """Bayesian linear classifier: a Gaussian posterior over the weights.
+class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks, WithParts):
+    """Bayesian linear classifier: a posterior over the weights, and intervals that follow from it.
 
     How to choose is in ``docs/bayesian.md``, conventions are in ``docs/conventions.md``.
 
@@ -73,7 +74,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     ----------
     posterior_ : GaussianPosterior
         ``mean`` (n_classes, n_features + 1, the intercept last), ``scale``, ``covariance``,
-        ``sample``, ``predict_interval``, ``to_arviz``.
+        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``, ``to_arviz``.
     coef_ : array of shape (n_classes, n_features)
     intercept_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
@@ -99,11 +100,13 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     >>> model = BayesianClassifier(random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
-    >>> model.posterior_.mean.shape, model.posterior_.covariance.shape
-    ((3, 5), (5, 5))
-    >>> low, high = model.posterior_.predict_interval(X[:1], level=0.9)
+    >>> model.posterior_
+    <NoisePosterior: 3 classes, 5 weights each, noise gumbel, 400 draws>
+    >>> low, high = model.predict_interval(X[:1], level=0.9)
     >>> bool((low <= model.predict_proba(X[:1])).all())
     True
+    >>> model.summary(classes=[0], top=2).shape
+    (2, 6)
 
     The softmax, with classes sampled:
 

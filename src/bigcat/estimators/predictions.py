@@ -86,8 +86,8 @@ class PosteriorPredictions:
         level : float, default=0.9
             Posterior probability inside each interval, with as much above as below.
         n_draws : int or None, default=None
-            Draws that quantiles are taken of; None is all that the posterior keeps, or 200 where
-            it is a formula.
+            Draws that quantiles are taken of; None is all that the posterior keeps, or as many as
+            the method's ``n_draws``, 200 at the least.
         random_state : int, RandomState or None, default=0
 
         Examples
@@ -182,9 +182,11 @@ class PosteriorPredictions:
         >>> from bigcat import BayesianClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> model = BayesianClassifier("independent-binary", random_state=0).fit(X, y)
-        >>> table = model.summary(classes=[0, 2], top=2)
-        >>> list(table["feature"])
-        ['x3', 'x2', 'x2', 'x3']
+        >>> table = model.summary(classes=[0, 2], top=1)
+        >>> list(table["class"]), list(table["feature"])
+        ([2, 0], ['x2', 'x2'])
+        >>> table.shape
+        (2, 6)
         """
         check_is_fitted(self)
         names = feature_names(self, self.posterior_.intercept)
