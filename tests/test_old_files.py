@@ -53,6 +53,7 @@ def test_an_old_posterior_is_as_wide_as_it_was(name):
     model, expected = loaded(name), EXPECTED["models"][name]
     close(model.predict_proba(X, posterior="averaged"), expected["averaged"])
     close(model.posterior_.scale, expected["scale"])
+    assert model.evidence_ == model.elbo_ < 0.0
 
 
 @pytest.mark.parametrize("name", [n for n, e in EXPECTED["models"].items() if "lower_bound" in e])

@@ -116,7 +116,8 @@ class CoverageCheck:
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         ax.set_xlabel("level of the intervals")
         ax.set_ylabel("share of true probabilities inside")
-        ax.legend(frameon=False, loc="upper left")
+        ax.legend(frameon=False, loc="lower right")
+        ax.spines[["top", "right"]].set_visible(False)
         return ax
 
 
