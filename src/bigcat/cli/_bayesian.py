@@ -128,7 +128,7 @@ def report(model: Any) -> dict[str, Any]:
         "iterations": model.n_iter_,
         "seconds": last["seconds"],
         "compile_seconds": last.get("compile_seconds", 0.0),
-        "elbo": model.elbo_,
+        "elbo": model.evidence_,
         "averaging_weight": getattr(model, "averaging_weight_", None),
         "validation_log_likelihood": last.get("validation_log_likelihood"),
     }
@@ -138,7 +138,7 @@ def fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows = [
         ("iterations", f"{report['iterations']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", ""),
-        ("ELBO", f"{report['elbo']:.2f}", "nats, all rows together"),
+        ("evidence", f"{report['elbo']:.2f}", "nats, all rows together"),
     ]
     weight, validation = report["averaging_weight"], report["validation_log_likelihood"]
     if weight is not None:

@@ -53,7 +53,7 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
         "covariance": kind,
         "transposed": transposed,
         "intercept": bool(q.intercept),
-        "elbo": float(fitted.elbo),
+        "elbo": float(fitted.evidence),
         "rows_seen": float(fitted.seen.rows),
         "steps_made": int(fitted.seen.steps),
         **q.facts(),
