@@ -62,23 +62,21 @@ class JointFrame(Frame):
         )
 
     def to_weights(self, u: Floats) -> Floats:
-        return self.mode + (u.reshape(len(u), -1) @ self.inverse_root).reshape(u.shape)
+        away: Floats = (u.reshape(len(u), -1) @ self.inverse_root).reshape(u.shape)
+        return self.mode + away
 
     def of_weights(self, stack: Floats) -> Floats:
         away = (stack - self.mode).reshape(len(stack), -1)
-        return (away @ self.root).reshape(stack.shape)
+        turned: Floats = (away @ self.root).reshape(stack.shape)
+        return turned
 
     def pulled(self, gradients: Floats) -> Floats:
         flat = gradients.reshape(len(gradients), -1)
-        return (flat @ self.inverse_root.T).reshape(gradients.shape)
+        turned: Floats = (flat @ self.inverse_root.T).reshape(gradients.shape)
+        return turned
 
     def log_determinant(self) -> float:
         return 2.0 * float(np.log(np.diag(self.root)).sum())
-
-    def covariance(self) -> Floats:
-        """Of all weights, (K M, K M)."""
-        product: Floats = self.inverse_root.T @ self.inverse_root
-        return product
 
 
 class ClassFrame(Frame):
@@ -104,10 +102,6 @@ class ClassFrame(Frame):
 
     def log_determinant(self) -> float:
         return 2.0 * float(np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum())
-
-    def covariances(self) -> Floats:
-        """Of the weights of each class, (K, M, M)."""
-        return np.matmul(self.inverse_roots.transpose(0, 2, 1), self.inverse_roots)
 
 
 class DiagonalFrame(Frame):

@@ -33,8 +33,9 @@ MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
 SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
 #: Numbers that may be kept: draws, and matrices of classes.
 MOST_KEPT = 1 << 28
-#: All weights together: up to so many, as coordinates of chains.
-MOST_JOINT = 1_024
+#: Coordinates of chains, which are made several times: of all weights together up to so many, of
+#: each class up to so many seconds.
+MOST_JOINT, SECONDS_OF_FRAME = 1_024, 1.0
 #: What a prior is learnt from where chains over all rows and classes would take too long: so many
 #: classes at the least, and as many as can be had in these seconds.
 LEAST_CLASSES, SECONDS_OF_PRIOR = 32, 4.0
@@ -75,7 +76,9 @@ class Work(NamedTuple):
         return self.n_rows * self.n_classes * self.score_seconds()
 
     def block_seconds(self) -> float:
-        return self.n_rows * self.n_classes * self.n_columns**2 / PRODUCTS_PER_SECOND
+        """Of a matrix for each class, and its root."""
+        a_class = (self.n_rows + self.n_columns) * self.n_columns**2
+        return self.n_classes * a_class / PRODUCTS_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -140,13 +143,17 @@ class Plan:
         return Likelihood(some, labels, likelihood.noise, n_classes, likelihood.n_threads)
 
     def of_subset(self, some: Likelihood) -> Plan:
-        n_weights = some.n_classes * some.design.n_columns
-        return replace(self, frame=_frame(n_weights, some.n_classes, some.design.n_columns))
+        """The same with coordinates for these rows and classes."""
+        design = some.design
+        work = Work(design.n, design.n_columns, some.n_classes, 0.0, design.sparse, True)
+        return replace(self, frame=_frame(work))
 
 
 def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
     """The best form that can be had; the one that is named, if one is."""
-    frame = _frame(work.n_weights, work.n_classes, work.n_columns)
+    if covariance not in ("auto", "draws"):
+        _check_learnable(prior, f"covariance={covariance!r}")
+    frame = _frame(work)
     n_chains = 8 if work.n_weights < 2_000 else 4
     n_kept = -(-n_draws // n_chains)
     whole = Plan("draws", frame, n_chains, n_kept, "named", work.score_seconds())
@@ -159,6 +166,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
         every = int(np.clip(SECONDS_OF_SMALL / seconds, 1, MOST_EVERY))
         reason = "draws of the posterior itself, in seconds"
         return replace(whole, reason=reason, every=every)
+    _check_learnable(prior, f"a fit whose draws would take {seconds:,.0f} seconds")
     blocks = work.n_classes * work.n_columns**2
     some = _for_prior_alone("class")
     if blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS:
@@ -171,15 +179,27 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
     return replace(whole, form="diagonal", reason=reason, **some)
 
 
+def _check_learnable(prior: Prior, what: str) -> None:
+    """Some of the classes tell scales that all share, and not those of the others."""
+    if prior.learnt and prior.sharing != "shared":
+        raise ValueError(
+            f"prior={prior!r} has a scale for each class, and {what} learns scales from some of "
+            "the classes; name covariance='draws', or take a prior that classes share, such as "
+            "LearnedScale('feature')"
+        )
+
+
 def _for_prior_alone(form: str) -> dict[str, Any]:
     """Chains from which only the prior is learnt."""
     return {} if form == "draws" else {"n_chains": 4, "n_kept": 16}
 
 
-def _frame(n_weights: int, n_classes: int, n_columns: int) -> str:
-    if n_weights <= MOST_JOINT:
+def _frame(work: Work) -> str:
+    """Coordinates of chains: the finest that are made in no time."""
+    if work.n_weights <= MOST_JOINT:
         return "full"
-    return "class" if n_classes * n_columns**2 <= MOST_KEPT else "diagonal"
+    small = work.n_classes * work.n_columns**2 <= MOST_KEPT
+    return "class" if small and work.block_seconds() <= SECONDS_OF_FRAME else "diagonal"
 
 
 def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
@@ -197,6 +217,6 @@ def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
             "class": 3 * work.n_classes * work.n_columns**2,
             "diagonal": 2 * work.n_weights,
         }[plan.frame]
-    rows = work.n_rows * (work.row_values * (2 if work.sparse else 2) + 4)
+    rows = work.n_rows * (2 * work.row_values + 4)
     optimiser = 30 * work.n_weights
     return int(8 * (numbers + of_frame + rows + optimiser))

@@ -67,84 +67,97 @@ class Likelihood:
 
     def _sums(self, stack: Floats, slopes: bool) -> tuple[Floats, Floats | None]:
         n_chains, n_classes, n_columns = stack.shape
-        weights = np.ascontiguousarray(
-            stack.reshape(n_chains * n_classes, n_columns).T, dtype=self.dtype
-        )
-        parts = self._threads_parts(n_chains * n_classes)
+        weights = np.ascontiguousarray(stack.reshape(-1, n_columns), dtype=self.dtype)
 
         def of_rows(part: slice) -> tuple[Floats, Floats | None]:
             values = np.zeros(n_chains)
             gradient = np.zeros(weights.shape) if slopes else None
-            step = max(1, CACHED // (n_chains * n_classes))
+            step = max(1, CACHED // len(weights))
             for start in range(part.start, part.stop, step):
                 rows = slice(start, min(start + step, part.stop))
                 x = self.rows[rows]
-                scores = (x @ weights).reshape(-1, n_chains, n_classes)
+                scores = self._scores(x, weights).reshape(n_chains, n_classes, -1)
                 values += self._row_values(scores, rows, slopes)
                 if gradient is not None:
-                    gradient += x.T @ scores.reshape(len(scores), -1)
+                    gradient += self._products(scores.reshape(len(weights), -1), x)
             return values, gradient
 
         with one_blas_thread:
-            found = map_on_threads(of_rows, parts, self.n_threads)
+            found = map_on_threads(of_rows, self._parts(len(weights)), self.n_threads)
         total = np.sum([values for values, _ in found], axis=0)
         if not slopes:
             return total, None
-        gradient = np.sum([gradient for _, gradient in found], axis=0)
-        return total, np.ascontiguousarray(gradient.T).reshape(stack.shape)
+        gradients = np.sum([g for _, g in found if g is not None], axis=0)
+        return total, gradients.reshape(stack.shape)
 
-    def _threads_parts(self, width: int) -> list[slice]:
+    def _scores(self, x: Any, weights: Floats) -> Floats:
+        """(C K, n): a class's scores of all rows side by side, so that few classes are as quick."""
+        scores: Floats = (x @ weights.T).T if self.design.sparse else weights @ x.T
+        return np.ascontiguousarray(scores)
+
+    def _products(self, slopes: Floats, x: Any) -> Floats:
+        """Sums over rows of slopes (C K, n) times rows."""
+        product: Floats = (x.T @ slopes.T).T if self.design.sparse else slopes @ x
+        return product
+
+    def _parts(self, width: int) -> list[slice]:
         """Rows for each thread: one part where there is little to do."""
         n = self.design.n
         n_parts = min(self.n_threads, max(1, n * width // CACHED))
-        ends = np.linspace(0, n, n_parts + 1).astype(int)
-        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:])]
+        size = -(-n // n_parts)
+        return [slice(a, min(a + size, n)) for a in range(0, n, size)]
 
     def _row_values(self, scores: Floats, rows: slice, slopes: bool) -> Floats:
-        """Sums over the rows for each chain; scores (n, C, K) become slopes if asked."""
+        """Sums over the rows for each chain; scores (C, K, n) become slopes if asked."""
         row_weights = self.design.row_weights[rows]
         labels = self.labels[rows]
         if not self.noise.softmax:
             return self._by_quadrature(scores, labels, row_weights, slopes)
-        one = np.arange(len(scores))
-        top = scores.max(axis=2)
-        own = scores[one, :, labels] - top
-        scores -= top[:, :, None]
+        one = np.arange(scores.shape[2])
+        top = scores.max(axis=1)
+        own = scores[:, labels, one] - top
+        scores -= top[:, None]
         np.exp(scores, out=scores)
-        sums = scores.sum(axis=2)
-        values = row_weights @ (own - np.log(sums)).astype(np.float64)
+        sums = scores.sum(axis=1)
+        values: Floats = (own - np.log(sums)).astype(np.float64) @ row_weights
         if slopes:
-            scores *= (-row_weights[:, None] / sums).astype(scores.dtype)[:, :, None]
-            scores[one, :, labels] += row_weights[:, None]
+            scores *= (-row_weights / sums).astype(scores.dtype)[:, None]
+            scores[:, labels, one] += row_weights.astype(scores.dtype)
         return values
 
     def _by_quadrature(
         self, scores: Floats, labels: np.ndarray, row_weights: Floats, slopes: bool
     ) -> Floats:
-        n, n_chains, n_classes = scores.shape
-        flat = scores.reshape(n * n_chains, n_classes)
-        values, local = np.empty(len(flat)), np.empty((len(flat), 1))
-        order = np.arange(n_classes)
+        n_chains, n_classes, n = scores.shape
+        flat = np.ascontiguousarray(scores.transpose(0, 2, 1)).reshape(-1, n_classes)
+        values = self._rows_by_quadrature(flat, np.tile(labels, n_chains), slopes)
+        if slopes:
+            found = flat.reshape(n_chains, n, n_classes) * row_weights[:, None]
+            scores[:] = found.transpose(0, 2, 1)
+        return values.reshape(n_chains, n) @ row_weights
+
+    def _rows_by_quadrature(self, scores: Floats, labels: np.ndarray, slopes: bool) -> Floats:
+        """Values of rows (n, K), whose scores become slopes if asked."""
+        values, local = np.empty(len(scores)), np.empty((len(scores), 1))
+        order = np.arange(scores.shape[1])
         rng = new_state(np.random.RandomState(0))
         tag = LIKELIHOOD.lower(self.noise)
-        full_rows(tag, rng, flat, np.repeat(labels, n_chains), 0, order, local, values, flat, slopes)
-        if slopes:
-            scores *= row_weights[:, None, None]
-        return row_weights @ values.reshape(n, n_chains)
+        full_rows(tag, rng, scores, labels, 0, order, local, values, scores, slopes)
+        return values
 
     # Curvature
 
     def probabilities(self, weights: Floats, rows: slice) -> Floats:
         """Of all classes for some rows, (n, K)."""
         scores = np.asarray(self.design.rows[rows] @ weights.T)
-        return np.exp(log_probabilities(self.noise, scores))
+        found: Floats = np.exp(log_probabilities(self.noise, scores))
+        return found
 
     def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
         """d log p(label) / d scores for some rows, (n, K)."""
-        scores = np.asarray(self.design.rows[rows] @ weights.T)[:, None, :]
-        labels = np.full(len(scores), label)
-        self._by_quadrature(scores, labels, np.ones(len(scores)), True)
-        return scores[:, 0]
+        scores = np.ascontiguousarray(self.design.rows[rows] @ weights.T)
+        self._rows_by_quadrature(scores, np.full(len(scores), label), True)
+        return scores
 
     def fisher_weights(self, weights: Floats, rows: slice) -> Floats:
         """E_y[(d log p(y) / d psi_k)^2] of each row and class, (n, K): p (1 - p) for the softmax.

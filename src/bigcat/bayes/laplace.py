@@ -116,7 +116,11 @@ class _Fit:
         self.method, self.task = method, task
         X, labels, row_weights = task.sample
         self.noise = noises.resolve(method.noise)
+        sizes = Sizes.of(X, task.n_classes)
+        self.plan = method.plan(Work.of(sizes, task.fit_intercept, self.noise), task.prior)
+        # Independent weights of centred columns would not be independent of the intercept.
         centres = task.prior.in_units_of_columns and task.fit_intercept
+        centres = centres and self.plan.form != "diagonal"
         self.means = column_means(X, row_weights) if centres else None
         centred = X if self.means is None else np.asarray(X, np.float64) - self.means
         self.design = Design(centred, task.fit_intercept, row_weights)
@@ -124,8 +128,6 @@ class _Fit:
             self.design, labels, self.noise, task.n_classes, task.n_threads
         )
         self.columns = ColumnSizes.of(self.design)
-        sizes = Sizes.of(X, task.n_classes)
-        self.plan = method.plan(Work.of(sizes, task.fit_intercept, self.noise), task.prior)
         self.history = History(choice=self.plan.told())
         self.evidence = np.nan
         self.began = time.perf_counter()
