@@ -13,6 +13,7 @@ from benchmarks import (
     fasttext_speed,
     field,
     first_fit,
+    intervals,
     members,
     million_classes,
     noises,
@@ -86,6 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     _add_measures(commands)
     field.add_to(commands)
+    intervals.add_to(commands)
     peers.add_to(commands)
     return parser
 
@@ -128,6 +130,8 @@ def main() -> None:
         categorical_from_binary.holdout_over_time(args.data, args.scale)
     elif args.command == "coverage":
         categorical_from_binary.coverage()
+    elif args.command == "interval-coverage":
+        intervals.interval_coverage(args.words, args.seconds, args.json)
     elif args.command == "posterior-coverage":
         posteriors.coverage()
     elif args.command == "posterior-cost":
