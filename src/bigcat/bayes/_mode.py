@@ -7,6 +7,7 @@ import scipy.optimize
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
+from bigcat.machine import one_blas_thread
 
 #: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
 MOST_COLUMNS = 1_500
@@ -55,14 +56,19 @@ def find_mode(
         return energy, (turned * scales).ravel()
 
     turned = start if basis is None else start @ basis
-    found = scipy.optimize.minimize(
-        negative,
-        (turned / scales).ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        # The precision of single floats ends the search where that of slopes does not.
-        options={"maxiter": MOST_ITERATIONS, "gtol": _tolerance(likelihood, tol), "ftol": 1e-11},
-    )
+    with one_blas_thread:  # the optimiser's own products are too short for several
+        found = scipy.optimize.minimize(
+            negative,
+            (turned / scales).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            # The precision of single floats ends the search where that of slopes does not.
+            options={
+                "maxiter": MOST_ITERATIONS,
+                "gtol": _tolerance(likelihood, tol),
+                "ftol": 1e-11,
+            },
+        )
     return weights_of(found.x), found.nit < MOST_ITERATIONS
 
 
