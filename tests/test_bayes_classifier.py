@@ -111,16 +111,17 @@ def test_likelihoods_are_the_twins(data):
         ):
             m = binary(link, likelihood=name).fit(X, y)
             eta = rows @ m.posterior_.mean.T
-            np.testing.assert_allclose(m.predict_log_proba(X), function(link, eta), atol=1e-11)
+            found = m.predict_log_proba(X, "plug-in")
+            np.testing.assert_allclose(found, function(link, eta), atol=1e-11)
             assert m.averaging_weight_ == (name == "conditioned")
         average = binary(link, random_state=0).fit(X, y)
         w = average.averaging_weight_
         parts = [np.exp(f(link, eta)) for f in (twin.log_conditioned, twin.log_marginalised)]
         np.testing.assert_allclose(
-            average.predict_proba(X), w * parts[0] + (1 - w) * parts[1], atol=1e-11
+            average.predict_proba(X, "plug-in"), w * parts[0] + (1 - w) * parts[1], atol=1e-11
         )
     np.testing.assert_allclose(  # CBC-logit is the softmax
-        binary("logit", likelihood="conditioned").fit(X, y).predict_proba(X),
+        binary("logit", likelihood="conditioned").fit(X, y).predict_proba(X, "plug-in"),
         softmax(eta, axis=1), atol=1e-8,
     )  # fmt: skip
 

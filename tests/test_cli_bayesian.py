@@ -41,7 +41,7 @@ def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F
     words = ["fit", train, "--bayesian", "--model", model, "--test", test, *options]
     report = run_json(capsys, words)
     assert report["memory_bytes"] > 0
-    assert report["elbo"] < 0.0
+    assert report["evidence"] < 0.0
     assert ("independent-binary" in options) == (report["averaging_weight"] is not None)
     assert ("--method" in options) == (report["choice"] is None)
     assert report["test"]["log_likelihood"] > report["test"]["class_frequency_baseline"]
@@ -144,7 +144,14 @@ def test_what_a_person_sees(files, capsys):  # noqa: F811
     words = ["fit", train, "--bayesian", "--model", model, "--test", test]
     assert main([*words, *BINARY]) == 0
     out = capsys.readouterr().out
-    for text in ("rows", "memory", "iterations", "ELBO", "of the conditioned likelihood", "hit@5"):
+    for text in (
+        "rows",
+        "memory",
+        "iterations",
+        "evidence",
+        "of the conditioned likelihood",
+        "hit@5",
+    ):
         assert text in out
     assert main([*words, *LAPLACE]) == 0
     out = capsys.readouterr().out

@@ -90,13 +90,19 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
         assert read_header(tmp_path / "m.safetensors")["posterior"]["covariance"] == name
     for found, expected in zip(p.predict_interval(LINES), q.predict_interval(LINES)):
         same(found, expected)
+    for found, expected in zip(p.weight_interval(0.8), q.weight_interval(0.8)):
+        same(found, expected)
     same(p.sample(3, random_state=1), q.sample(3, random_state=1))
     for attribute in ("mean", "scale", "covariance", "classes"):
         same(getattr(p, attribute), getattr(q, attribute))
     for attribute in ("coef_", "intercept_", "classes_"):
         same(getattr(loaded, attribute), getattr(model, attribute))
-    for attribute in ("elbo_", "n_iter_", "n_features_in_"):
+    for attribute in ("evidence_", "n_iter_", "n_features_in_"):
         assert getattr(loaded, attribute) == getattr(model, attribute)
+    assert hasattr(loaded, "elbo_") == hasattr(model, "elbo_")
+    assert (p.prior is None) == (q.prior is None)
+    if q.prior is not None:
+        same(*(prior.draw(4, np.random.RandomState(0)) for prior in (p.prior, q.prior)))
     assert hasattr(loaded, "averaging_weight_") == hasattr(model, "averaging_weight_")
     if hasattr(model, "averaging_weight_"):
         assert loaded.averaging_weight_ == model.averaging_weight_
@@ -200,7 +206,7 @@ def rewrite(path, change, drop=(), **replaced):
             "covariance.matrices",
         ),
         (lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="x")), "'x'"),
-        (lambda p: rewrite(p, lambda h: h["posterior"].pop("elbo")), "'elbo'"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")), "'evidence'"),
         (lambda p: rewrite(p, lambda h: h.update(estimator="Oracle")), "which has no Oracle"),
         (lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)), "argument 'flux'"),
     ],

@@ -29,6 +29,7 @@ from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.prior_chains import PriorChain
 from bigcat.bayes.priors import Prior
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.training import progress
@@ -71,6 +72,7 @@ class Laplace(PosteriorMethod):
 
     name: ClassVar[str] = "laplace"
     posterior: ClassVar[type[GaussianPosterior]] = NoisePosterior
+    bounds_evidence: ClassVar[bool] = False
     usual_prior: ClassVar[Prior] = LearnedScale()
 
     noise: str | Noise = "gumbel"
@@ -195,6 +197,7 @@ class _Fit:
 
         The 2 pi of prior and volume cancel.
         """
+        self.precisions = precision
         prior = np.broadcast_to(precision, frame.mode.shape)
         away = frame.mode - self._prior(1).mean
         value = float(self.likelihood.values(frame.mode[None])[0])
@@ -213,7 +216,7 @@ class _Fit:
                     "log_intercept_precision": np.nan,
                 }
             )
-        return NoisePosterior(
+        found = NoisePosterior(
             mean,
             covariance,
             intercept=task.fit_intercept,
@@ -222,3 +225,5 @@ class _Fit:
             n_draws=int(self.method.n_draws),
             seed=task.random_state.randint(np.iinfo(np.int32).max),
         )
+        found.prior = WeightPrior(self._prior(1).mean, self.precisions, self.means)
+        return found

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma
 
 from bigcat.bayes._arrays import Block, Floats
+from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes._prior_arrays import (
     check_positive,
@@ -38,9 +39,9 @@ from bigcat.bayes._prior_arrays import (
     full_precision,
     precision_of,
 )
-from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.prior_chains import PriorChain, Scales
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.part import Part
 from bigcat.training.checks import check_choice
 
@@ -97,6 +98,10 @@ class Prior(Part, ABC):
 
     def one_scale(self) -> tuple[float, float] | None:
         """Standard deviations of weights and of intercepts, if these and means of 0 are all."""
+        return None
+
+    def known(self, n_classes: int, n_columns: int, intercept: bool) -> WeightPrior | None:
+        """What weights are drawn from; None where scales are learnt."""
         return None
 
     @abstractmethod
@@ -169,6 +174,12 @@ class GaussianPrior(Prior):
         free = 0.0 if self.intercept_scale is None else precision_of(self.intercept_scale)
         matrix = full_precision(precision, n_columns, intercept, free)
         return GaussianState(full_mean(self.mean, n_columns, intercept), matrix)
+
+    def known(self, n_classes: int, n_columns: int, intercept: bool) -> WeightPrior | None:
+        state = self.bind(n_classes, n_columns, intercept)
+        if state.is_matrix:
+            return WeightPrior.of_matrix(state.mean, state.matrix)
+        return WeightPrior(state.mean, state.matrix[None])
 
     def chain(
         self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool

@@ -156,7 +156,7 @@ def report(model: Any) -> dict[str, Any]:
         "iterations": model.n_iter_,
         "seconds": last["seconds"],
         "compile_seconds": last.get("compile_seconds", 0.0),
-        "elbo": model.elbo_,
+        "evidence": model.evidence_,
         "choice": model.history_.choice,
         "averaging_weight": getattr(model, "averaging_weight_", None),
         "validation_log_likelihood": last.get("validation_log_likelihood"),
@@ -171,7 +171,7 @@ def fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows += [
         ("iterations", f"{report['iterations']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", ""),
-        ("evidence" if choice else "ELBO", f"{report['elbo']:.2f}", "nats, all rows together"),
+        ("evidence", f"{report['evidence']:.2f}", "its logarithm, nats, all rows together"),
     ]
     weight, validation = report["averaging_weight"], report["validation_log_likelihood"]
     if weight is not None:

@@ -12,9 +12,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
-from bigcat.bayes.method import FittedPosterior, Seen, Task
 from bigcat.bayes.known_priors import resolve_prior
+from bigcat.bayes.method import FittedPosterior, Seen, Task
 from bigcat.estimators import inputs
+from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.options import WithParts, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
@@ -40,8 +41,8 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
     return True
 
 
-class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
-    """Bayesian linear classifier: a Gaussian posterior over the weights.
+class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks, WithParts):
+    """Bayesian linear classifier: a posterior over the weights, and intervals that follow from it.
 
     How to choose is in ``docs/bayesian.md``, conventions are in ``docs/conventions.md``.
 
@@ -73,13 +74,17 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     ----------
     posterior_ : GaussianPosterior
         ``mean`` (n_classes, n_features + 1, the intercept last), ``scale``, ``covariance``,
-        ``sample``, ``predict_interval``, ``to_arviz``.
+        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``, ``to_arviz``.
     coef_ : array of shape (n_classes, n_features)
     intercept_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
+    evidence_ : float
+        What the method makes of log p(y | X), in nats, of all rows together, for comparing models
+        of one method.  Of "laplace" it is the Laplace approximation at the prior's learnt scale;
+        of the others a lower bound: of the binary regressions, or of the classes with
+        augment-reduce.  Those of two methods are not comparable.
     elbo_ : float
-        The evidence lower bound in nats, of all rows together: of the binary regressions, or of
-        the classes with augment-reduce.  The two are not comparable.
+        The same where it is a lower bound; "laplace" has none.
     averaging_weight_ : float
         Posterior probability of the conditioned likelihood; augment-reduce has none.
     history_ : History
@@ -95,11 +100,13 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     >>> model = BayesianClassifier(random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
-    >>> model.posterior_.mean.shape, model.posterior_.covariance.shape
-    ((3, 5), (5, 5))
-    >>> low, high = model.posterior_.predict_interval(X[:1], level=0.9)
+    >>> model.posterior_
+    <NoisePosterior: 3 classes, 5 weights each, noise gumbel, 400 draws>
+    >>> low, high = model.predict_interval(X[:1], level=0.9)
     >>> bool((low <= model.predict_proba(X[:1])).all())
     True
+    >>> model.summary(classes=[0], top=2).shape
+    (2, 6)
 
     The softmax, with classes sampled:
 
@@ -176,7 +183,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         """One natural-gradient step on a batch of rows; for the Gaussian prior.
 
         After `fit` it goes on from there.  Most useful with many calls: step t moves t^-step_power
-        of the way to the batch's own optimum.  `elbo_` is then an estimate from the last batch.
+        of the way to the batch's own optimum.  `evidence_` is then an estimate from the last batch.
 
         Parameters
         ----------
@@ -242,7 +249,9 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     def fitted(self) -> FittedPosterior:
         """The posterior and how it came about, with the rows and steps that it was learnt from."""
         check_is_fitted(self)
-        return FittedPosterior(self.posterior_, self.elbo_, self.history_, self._seen, self._stream)
+        return FittedPosterior(
+            self.posterior_, self.evidence_, self.history_, self._seen, self._stream
+        )
 
     @property
     def fitted_noise(self) -> Noise | None:
@@ -305,7 +314,10 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         self.classes_ = q.classes
         self.coef_ = q.mean[:, : q.mean.shape[1] - q.intercept]
         self.intercept_ = q.mean[:, -1] if q.intercept else np.zeros(len(q.mean))
-        self.elbo_: float = fitted.elbo
+        self.evidence_: float = fitted.evidence
+        self.__dict__.pop("elbo_", None)
+        if resolve_method(self.method).bounds_evidence:
+            self.elbo_: float = fitted.evidence
         self.history_: History = fitted.history
         self.n_iter_: int = len(fitted.history)
         self._seen: Seen = fitted.seen

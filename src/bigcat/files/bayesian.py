@@ -18,6 +18,7 @@ from bigcat.bayes.covariance import (
     Spectral,
 )
 from bigcat.bayes.method import FittedPosterior, Seen
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.files.values import Tensors, from_json, to_json
 from bigcat.noise import Noise, resolve
 
@@ -62,11 +63,21 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
         "covariance": kind,
         "transposed": transposed,
         "intercept": bool(q.intercept),
-        "elbo": to_json(float(fitted.elbo)),
+        "weight_prior": _pack_prior(tensors, q.prior),
+        "evidence": to_json(float(fitted.evidence)),
         "rows_seen": float(fitted.seen.rows),
         "steps_made": int(fitted.seen.steps),
         **q.facts(),
     }
+
+
+def _pack_prior(tensors: dict[str, np.ndarray], prior: WeightPrior | None) -> list[str] | None:
+    """Put the arrays of a prior with learnt scales into `tensors`; their names."""
+    if prior is None:
+        return None
+    arrays = {name: array for name, array in prior._asdict().items() if array is not None}
+    tensors.update({f"weight_prior.{name}": np.asarray(a) for name, a in arrays.items()})
+    return list(arrays)
 
 
 def unpack_posterior(
@@ -112,5 +123,10 @@ def unpack_posterior(
         noise=None if noise is None else resolve(noise),
         facts=stored,
     )
+    stored_prior = stored.get("weight_prior")  # missing in older files
+    if stored_prior is not None:
+        posterior.prior = WeightPrior(
+            **{name: read(f"weight_prior.{name}") for name in stored_prior}
+        )
     seen = Seen(stored["rows_seen"], stored["steps_made"])
-    model.restore(FittedPosterior(posterior, from_json(stored["elbo"]), history, seen))
+    model.restore(FittedPosterior(posterior, from_json(stored["evidence"]), history, seen))

@@ -108,12 +108,15 @@ def _from_2(header: Header) -> Header:
     """Version 2: there was no Laplace method, and defaults of a `BayesianClassifier` were others.
 
     A parameter that is not in the file comes back as its default: that of the version that wrote
-    it.
+    it.  The evidence was always a lower bound, and had that name.
     """
     header = {**header, "format_version": 3}
     if header["estimator"] == "BayesianClassifier":
         defaults = {"method": "independent-binary", "prior": "gaussian"}
         header["parameters"] = {**defaults, **header["parameters"]}
+        posterior = dict(header["posterior"])
+        posterior["evidence"] = posterior.pop("elbo")
+        header["posterior"] = posterior
     return header
 
 
