@@ -1,5 +1,7 @@
 """The Laplace method: likelihood, curvature, mode, chains and priors, against the plain twin."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -269,7 +271,8 @@ def test_the_twins_chain_agrees():
 def test_scales_without_data_are_half_t(freedom, width):
     n, rng = 4_000, np.random.RandomState(0)
     scales = Scales.half_t(width, (n,), freedom)
-    mixing, values = np.ones(n), np.ones(n)
+    mixing: Any = np.ones(n)
+    values: Any = np.ones(n)
     for _ in range(60):
         scales = scales.drawn(0.0, np.zeros(n), rng)
         values, mixing = twin.draw_precision(0.0, 0, mixing, freedom, width, FromState(rng, n))
@@ -383,8 +386,10 @@ def test_predictions_and_intervals(options):
         check_predictions(model, X, y, how)
         assert model.log_proba_of(X, y, how).mean() > np.log(0.25) + 0.2
     check_intervals(model, X[:20])
-    assert model.history_.choice["covariance"] == options.get("covariance", "draws")
-    assert model.history_.choice["reason"]
+    choice = model.history_.choice
+    assert choice is not None
+    assert choice["covariance"] == options.get("covariance", "draws")
+    assert choice["reason"]
 
 
 def test_averages_are_more_cautious_far_away():
@@ -500,6 +505,7 @@ def test_the_seed_decides_and_threads_do_not(monkeypatch):
     def fitted(seed, n_threads=1):
         model = laplace(n_draws=16, covariance="draws", prior="gaussian", random_state=seed)
         q = model.set_params(n_threads=n_threads).fit(X, y).posterior_
+        assert isinstance(q.covariance_form, Drawn)
         return q.covariance_form.deviations
 
     first = fitted(0)
@@ -518,7 +524,7 @@ def test_the_seed_decides_and_threads_do_not(monkeypatch):
         (lambda: Laplace(covariance="block"), r"covariance='block' is not known; choose"),
         (lambda: Laplace(noise="cauchy"), r"'cauchy'.*choose"),
         (lambda: Laplace(n_draws=0), "n_draws=0"),
-        (lambda: Laplace(n_draws=2.5), "n_draws=2.5"),
+        (lambda: Laplace(n_draws=-1), "n_draws=-1 must be a whole number"),
         (lambda: LearnedScale("row"), "per='row' is not known; choose"),
         (lambda: LearnedScale(width=0.0), "width=0.0 of the prior must be a finite number above 0"),
         (lambda: LearnedScale(width=np.inf), "width=inf of the prior"),

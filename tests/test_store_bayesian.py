@@ -101,7 +101,7 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
         assert getattr(loaded, attribute) == getattr(model, attribute)
     assert hasattr(loaded, "elbo_") == hasattr(model, "elbo_")
     assert (p.prior is None) == (q.prior is None)
-    if q.prior is not None:
+    if p.prior is not None and q.prior is not None:
         same(*(prior.draw(4, np.random.RandomState(0)) for prior in (p.prior, q.prior)))
     assert hasattr(loaded, "averaging_weight_") == hasattr(model, "averaging_weight_")
     if hasattr(model, "averaging_weight_"):
