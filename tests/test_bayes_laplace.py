@@ -149,7 +149,7 @@ def test_the_mode_with_a_prior_mean():
 
 def test_the_mode_is_that_of_the_linear_classifier():
     X, y = four_classes(80)
-    own = laplace(covariance="full", prior="gaussian", fit_intercept=False).fit(X, y)
+    own = laplace(covariance="full", prior="gaussian", fit_intercept=False, shift=False).fit(X, y)
     linear = LinearClassifier(
         method="exact", solver="lbfgs", l2=1.0, fit_intercept=False, rank=None, random_state=0
     ).fit(X, y)
@@ -160,14 +160,15 @@ def test_the_mode_is_that_of_the_linear_classifier():
 
 def test_the_evidence_and_the_covariance_are_the_twins():
     rows, X, y, _ = problem()
-    model = laplace(covariance="full", prior=GaussianPrior(scale=2.0)).fit(rows, y)
+    options = {"prior": GaussianPrior(scale=2.0), "shift": False}
+    model = laplace(covariance="full", **options).fit(rows, y)
     P, s = np.full((1, 3), 0.25), np.ones(len(y))
     expected = twin.log_evidence(REFERENCE["gumbel"], X, y, s, P, 3)
     assert model.evidence_ == pytest.approx(expected, abs=1e-5)
     H = twin.precision(REFERENCE["gumbel"], model.posterior_.mean, X, s, P)
     np.testing.assert_allclose(model.posterior_.covariance, np.linalg.inv(H), atol=1e-5)
     for covariance in ("class", "diagonal"):
-        q = laplace(covariance=covariance, prior=GaussianPrior(scale=2.0)).fit(rows, y).posterior_
+        q = laplace(covariance=covariance, **options).fit(rows, y).posterior_
         blocks = twin.class_blocks(H, 3)
         for k in range(3):
             own = np.linalg.inv(blocks[k] if covariance == "class" else np.diag(np.diag(blocks[k])))

@@ -34,11 +34,13 @@ from bigcat.machine import one_blas_thread
 QUARTER = 0.5 * math.pi
 #: Angles of a step, and how often steps should be accepted.
 FIRST_ANGLE, LEAST_ANGLE, LARGEST_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
-#: Deviations of the logarithm of a factor that all weights and their scale are multiplied by.
-FACTORS = (1.0, 0.3)
-#: Iterations before the frame is moved to where the chains are, how often at most, and from which
-#: ratio of variances (Gelman and Rubin, 1992) on chains count as mixed.
-WINDOW, MOST_WINDOWS, MIXED = 16, 8, 1.1
+#: Factors that weights and their scale are multiplied by: the first deviation of their logarithm,
+#: how often they should be accepted, and how many are tried in an iteration.
+FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 2
+#: Iterations before the frame is moved to where the chains are, and how often at most; chains have
+#: arrived when the mean of such a window differs from that of the one before by no more than this
+#: part of their standard deviation, or by so little that no prediction would notice.
+WINDOW, MOST_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
 
 #: Makes a frame at given precisions of the prior, from weights to start at.
 Reframe = Callable[[Floats, Floats], Frame]
@@ -98,6 +100,7 @@ class Chains:
         shape = (prior.n_chains, *likelihood.shape)
         self.stack = self.frame.to_weights(self.rng.standard_normal(shape))
         self.angle = FIRST_ANGLE
+        self.deviations = {kind.name: FIRST_DEVIATION for kind in prior.scalable()}
 
     def _set_frame(self, near: Floats) -> None:
         """Where the prior's precisions are now."""
@@ -116,18 +119,19 @@ class Chains:
         self, n_kept: int, every: int = 1, on_iteration: Callable[[], None] = lambda: None
     ) -> Drawn:
         """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations."""
-        mixing = math.inf
-        for window in range(MOST_WINDOWS):
-            seen = []
+        last = None
+        for _ in range(MOST_WINDOWS):
+            window = []
             for _ in range(WINDOW):
                 self._move(adapt=True)
-                seen.append(self._where_it_is())
+                window.append(self._where_it_is())
                 on_iteration()
-            mixing = ratio_of_variances(np.array(seen))
             if self.prior.learns:
                 self._set_frame(self.frame.mode)
-            if window and mixing < MIXED:
+            now = np.array(window)
+            if last is not None and _is_settled(last, now):
                 break
+            last = now
         stacks, logs, scales, accepted, seen = [], [], [], [], []
         for i in range(n_kept * every):
             accepted.append(self._move(adapt=False))
@@ -175,7 +179,7 @@ class Chains:
             accepted = self._rotate(adapt)
             if self.prior.learns:
                 self.prior = self.prior.drawn(self.stack, self.rng)
-                self._rescale()
+                self._rescale(adapt)
         return accepted
 
     def _rotate(self, adapt: bool) -> float:
@@ -203,11 +207,12 @@ class Chains:
             self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, LARGEST_ANGLE))
         return accepted
 
-    def _rescale(self) -> None:
+    def _rescale(self, adapt: bool) -> None:
         """Weights and their scale times one factor; then intercepts and theirs."""
         values = self.likelihood.values(self.stack)
         for kind in self.prior.scalable():
-            for deviation in FACTORS:
+            for _ in range(N_FACTORS):
+                deviation = self.deviations[kind.name]
                 factors = np.exp(deviation * self.rng.standard_normal(len(self.stack)))
                 stack = self.stack.copy()
                 stack[:, :, kind.columns] *= factors[:, None, None]
@@ -218,6 +223,15 @@ class Chains:
                 self.stack = np.where(taken[:, None, None], stack, self.stack)
                 self.prior = self.prior.where(taken, prior)
                 values = np.where(taken, new, values)
+                if adapt:
+                    self.deviations[kind.name] *= math.exp(0.5 * (taken.mean() - FACTORS_ACCEPTED))
+
+
+def _is_settled(last: Floats, now: Floats) -> bool:
+    """Are two windows, (iterations, C, numbers), from one distribution, as far as can be seen?"""
+    moved = np.abs(now.mean(axis=(0, 1)) - last.mean(axis=(0, 1)))
+    spread = now.reshape(-1, now.shape[2]).std(axis=0)
+    return bool((moved <= np.maximum(SETTLED * spread, NEGLIGIBLE)).all())
 
 
 def ratio_of_variances(seen: Floats) -> float:

@@ -35,8 +35,9 @@ SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
 MOST_KEPT = 1 << 28
 #: All weights together: up to so many, as coordinates of chains.
 MOST_JOINT = 1_024
-#: Classes and rows that a learnt prior of many classes is learnt from.
-SOME_CLASSES, SOME_ROWS = 48, 8_192
+#: What a prior is learnt from where chains over all rows and classes would take too long: so many
+#: classes at the least, and as many as can be had in these seconds.
+LEAST_CLASSES, SECONDS_OF_PRIOR = 32, 4.0
 
 
 class Work(NamedTuple):
@@ -64,11 +65,14 @@ class Work(NamedTuple):
     def n_weights(self) -> int:
         return self.n_classes * self.n_columns
 
-    def gradient_seconds(self) -> float:
+    def score_seconds(self) -> float:
+        """Of one score and its slope."""
         if not self.softmax:
-            return self.n_rows * self.n_classes * BY_QUADRATURE
-        product = A_SPARSE_PRODUCT if self.sparse else A_PRODUCT
-        return self.n_rows * self.n_classes * (A_SCORE + product * self.row_values)
+            return BY_QUADRATURE
+        return A_SCORE + (A_SPARSE_PRODUCT if self.sparse else A_PRODUCT) * self.row_values
+
+    def gradient_seconds(self) -> float:
+        return self.n_rows * self.n_classes * self.score_seconds()
 
     def block_seconds(self) -> float:
         return self.n_rows * self.n_classes * self.n_columns**2 / PRODUCTS_PER_SECOND
@@ -87,6 +91,8 @@ class Plan:
     n_chains, n_kept : int
         Chains, and draws of each that are kept.
     reason : str
+    score_seconds : float
+        Of one score of a row and class, and its slope.
     every : int
         Iterations from one such draw to the next.
     """
@@ -96,6 +102,7 @@ class Plan:
     n_chains: int
     n_kept: int
     reason: str
+    score_seconds: float
     every: int = 1
 
     @property
@@ -112,18 +119,22 @@ class Plan:
         Given that the label is one of some classes, a softmax is the softmax of these classes, with
         the same weights: the rows of some classes are a smaller problem with the same prior.
         """
-        rows = np.arange(likelihood.design.n)
-        labels, n_classes = likelihood.labels, likelihood.n_classes
-        if likelihood.noise.softmax and n_classes > SOME_CLASSES:
-            seen = np.unique(labels)
-            n_classes = min(SOME_CLASSES, len(seen))
+        design, labels, n_classes = likelihood.design, likelihood.labels, likelihood.n_classes
+        rows = np.arange(design.n)
+        iterations = (FIRST_ITERATIONS + self.n_kept) * self.n_chains * GRADIENTS_OF_ITERATION
+        # Scores that the seconds allow, of which a class adds its rows times all classes.
+        most_scores = SECONDS_OF_PRIOR / iterations / self.score_seconds
+        if likelihood.noise.softmax and design.n * n_classes > most_scores:
+            seen, counts = np.unique(labels, return_counts=True)
+            fitting = int(np.sqrt(most_scores / max(counts.mean(), 1.0)))
+            n_classes = min(max(LEAST_CLASSES, fitting), len(seen))
             chosen = np.sort(random_state.choice(seen, n_classes, replace=False))
             rows = rows[np.isin(labels, chosen)]
             labels = np.searchsorted(chosen, labels[rows])
-        if len(rows) > SOME_ROWS:
-            taken = np.sort(random_state.choice(len(rows), SOME_ROWS, replace=False))
+        most_rows = max(int(most_scores / n_classes), LEAST_CLASSES)
+        if len(rows) > most_rows:
+            taken = np.sort(random_state.choice(len(rows), most_rows, replace=False))
             rows, labels = rows[taken], labels[taken]
-        design = likelihood.design
         features = design.n_columns - design.intercept
         some = Design(design.rows[rows][:, :features], design.intercept, design.row_weights[rows])
         return Likelihood(some, labels, likelihood.noise, n_classes, likelihood.n_threads)
@@ -138,7 +149,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
     frame = _frame(work.n_weights, work.n_classes, work.n_columns)
     n_chains = 8 if work.n_weights < 2_000 else 4
     n_kept = -(-n_draws // n_chains)
-    whole = Plan("draws", frame, n_chains, n_kept, "named")
+    whole = Plan("draws", frame, n_chains, n_kept, "named", work.score_seconds())
     if covariance != "auto":
         return replace(whole, form=covariance, **_for_prior_alone(covariance))
     iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
@@ -162,7 +173,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
 
 def _for_prior_alone(form: str) -> dict[str, Any]:
     """Chains from which only the prior is learnt."""
-    return {} if form == "draws" else {"n_chains": 4, "n_kept": 24}
+    return {} if form == "draws" else {"n_chains": 4, "n_kept": 16}
 
 
 def _frame(n_weights: int, n_classes: int, n_columns: int) -> str:

@@ -20,7 +20,7 @@ from bigcat.bayes._design import Design
 from bigcat.bayes._frames import Frame, make_frame
 from bigcat.bayes._laplace_plan import Plan, Work
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import find_mode
+from bigcat.bayes._mode import find_mode, mean_of_gaussian
 from bigcat.bayes._uncentred import uncentred, uncentred_covariance
 from bigcat.bayes.covariance import Covariance, Drawn
 from bigcat.bayes.learned_scale import LearnedScale
@@ -78,6 +78,7 @@ class Laplace(PosteriorMethod):
     noise: str | Noise = "gumbel"
     covariance: str = "auto"
     n_draws: int = 400
+    shift: bool = True
 
     def __post_init__(self) -> None:
         noises.resolve(self.noise)
@@ -141,11 +142,20 @@ class _Fit:
         mode = self._mode(prior, start)
         frame = make_frame(self.plan.form, self.likelihood, mode, prior)
         self._weigh(frame, prior)
+        mean = self._mean(prior, frame)
         covariance = uncentred_covariance(frame, self.means)
-        return self._posterior(uncentred(mode[None], self.means)[0], covariance)
+        return self._posterior(uncentred(mean[None], self.means)[0], covariance)
 
     def _mode(self, precision: Floats, start: Floats) -> Floats:
         return find_mode(self.likelihood, precision, self._prior(1).mean[None], start)[0]
+
+    def _mean(self, precision: Floats, frame: Frame) -> Floats:
+        if not self.method.shift:
+            return frame.mode
+        prior_mean = self._prior(1).mean[None]
+        return mean_of_gaussian(
+            self.likelihood, precision, prior_mean, frame, self.task.random_state
+        )
 
     def _prior(self, n_chains: int, n_classes: int | None = None) -> PriorChain:
         task = self.task
