@@ -110,9 +110,7 @@ class Chains:
 
     def _stretch(self) -> Floats:
         """Of the coordinates of each chain, (C, K, M)."""
-        stretch: Floats = np.sqrt(
-            self.frame.diagonal / (self.information + self.prior.precision())
-        )
+        stretch: Floats = np.sqrt(self.frame.diagonal / (self.information + self.prior.precision()))
         return stretch
 
     def run(
@@ -164,7 +162,8 @@ class Chains:
 
     def _prior_energies(self, stack: Floats) -> Floats:
         away = stack - self.prior.mean
-        return 0.5 * (self.prior.precision() * away * away).sum(axis=(1, 2))
+        sums: Floats = (self.prior.precision() * away * away).sum(axis=(1, 2))
+        return 0.5 * sums
 
     def _energies_and_rest(self, u: Floats, stretch: Floats) -> tuple[Floats, Floats]:
         """Energies, and their gradients with respect to u less u itself."""

@@ -62,15 +62,18 @@ class JointFrame(Frame):
         )
 
     def to_weights(self, u: Floats) -> Floats:
-        return self.mode + (u.reshape(len(u), -1) @ self.inverse_root).reshape(u.shape)
+        away: Floats = (u.reshape(len(u), -1) @ self.inverse_root).reshape(u.shape)
+        return self.mode + away
 
     def of_weights(self, stack: Floats) -> Floats:
         away = (stack - self.mode).reshape(len(stack), -1)
-        return (away @ self.root).reshape(stack.shape)
+        u: Floats = (away @ self.root).reshape(stack.shape)
+        return u
 
     def pulled(self, gradients: Floats) -> Floats:
         flat = gradients.reshape(len(gradients), -1)
-        return (flat @ self.inverse_root.T).reshape(gradients.shape)
+        pulled: Floats = (flat @ self.inverse_root.T).reshape(gradients.shape)
+        return pulled
 
     def log_determinant(self) -> float:
         return 2.0 * float(np.log(np.diag(self.root)).sum())
@@ -107,7 +110,8 @@ class ClassFrame(Frame):
 
     def covariances(self) -> Floats:
         """Of the weights of each class, (K, M, M)."""
-        return np.matmul(self.inverse_roots.transpose(0, 2, 1), self.inverse_roots)
+        product: Floats = np.matmul(self.inverse_roots.transpose(0, 2, 1), self.inverse_roots)
+        return product
 
 
 class DiagonalFrame(Frame):

@@ -197,6 +197,6 @@ def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
             "class": 3 * work.n_classes * work.n_columns**2,
             "diagonal": 2 * work.n_weights,
         }[plan.frame]
-    rows = work.n_rows * (work.row_values * (2 if work.sparse else 2) + 4)
+    rows = work.n_rows * (work.row_values * 2 + 4)
     optimiser = 30 * work.n_weights
     return int(8 * (numbers + of_frame + rows + optimiser))

@@ -7,6 +7,7 @@ core's cache.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +91,7 @@ class Likelihood:
         total = np.sum([values for values, _ in found], axis=0)
         if not slopes:
             return total, None
-        gradient = np.sum([gradient for _, gradient in found], axis=0)
+        gradient: Floats = np.sum([part for _, part in found if part is not None], axis=0)
         return total, np.ascontiguousarray(gradient.T).reshape(stack.shape)
 
     def _threads_parts(self, width: int) -> list[slice]:
@@ -98,7 +99,7 @@ class Likelihood:
         n = self.design.n
         n_parts = min(self.n_threads, max(1, n * width // CACHED))
         ends = np.linspace(0, n, n_parts + 1).astype(int)
-        return [slice(a, b) for a, b in zip(ends[:-1], ends[1:])]
+        return [slice(a, b) for a, b in itertools.pairwise(ends)]
 
     def _row_values(self, scores: Floats, rows: slice, slopes: bool) -> Floats:
         """Sums over the rows for each chain; scores (n, C, K) become slopes if asked."""
@@ -112,7 +113,7 @@ class Likelihood:
         scores -= top[:, :, None]
         np.exp(scores, out=scores)
         sums = scores.sum(axis=2)
-        values = row_weights @ (own - np.log(sums)).astype(np.float64)
+        values: Floats = row_weights @ (own - np.log(sums)).astype(np.float64)
         if slopes:
             scores *= (-row_weights[:, None] / sums).astype(scores.dtype)[:, :, None]
             scores[one, :, labels] += row_weights[:, None]
@@ -127,17 +128,20 @@ class Likelihood:
         order = np.arange(n_classes)
         rng = new_state(np.random.RandomState(0))
         tag = LIKELIHOOD.lower(self.noise)
-        full_rows(tag, rng, flat, np.repeat(labels, n_chains), 0, order, local, values, flat, slopes)
+        own = np.repeat(labels, n_chains)
+        full_rows(tag, rng, flat, own, 0, order, local, values, flat, slopes)
         if slopes:
             scores *= row_weights[:, None, None]
-        return row_weights @ values.reshape(n, n_chains)
+        sums: Floats = row_weights @ values.reshape(n, n_chains)
+        return sums
 
     # Curvature
 
     def probabilities(self, weights: Floats, rows: slice) -> Floats:
         """Of all classes for some rows, (n, K)."""
         scores = np.asarray(self.design.rows[rows] @ weights.T)
-        return np.exp(log_probabilities(self.noise, scores))
+        p: Floats = np.exp(log_probabilities(self.noise, scores))
+        return p
 
     def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
         """d log p(label) / d scores for some rows, (n, K)."""

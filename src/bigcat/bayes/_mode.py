@@ -45,7 +45,7 @@ def find_mode(
     scales = 1.0 / np.sqrt(curvature + precision.mean(axis=1, keepdims=True))
 
     def weights_of(theta: Floats) -> Floats:
-        turned = theta.reshape(start.shape) * scales
+        turned: Floats = theta.reshape(start.shape) * scales
         return turned if basis is None else turned @ basis.T
 
     def negative(theta: Floats) -> tuple[float, Floats]:
@@ -102,7 +102,8 @@ def mean_of_gaussian(
         shift = shift + np.clip(move, -LONGEST_STEP, LONGEST_STEP)
         if step >= MEAN_STEPS // 2:
             found += shift / (MEAN_STEPS - MEAN_STEPS // 2)
-    return frame.to_weights(found)[0]
+    mean: Floats = frame.to_weights(found)[0]
+    return mean
 
 
 def _tolerance(likelihood: Likelihood, tol: float) -> float:

@@ -67,7 +67,8 @@ class Scales:
     def log_density(self) -> Floats:
         """Of the logarithms of the values, up to a constant, (C,)."""
         terms = self.shape * np.log(self.values) - self.rate * self.values
-        return terms.reshape(len(terms), -1).sum(axis=1)
+        sums: Floats = terms.reshape(len(terms), -1).sum(axis=1)
+        return sums
 
     def rescaled(self, factors: Floats) -> Scales:
         by = factors.reshape(-1, *[1] * (self.values.ndim - 1))
