@@ -35,8 +35,9 @@ from tests.bayesian import (
     four_classes,
 )
 
+DEFAULT = BayesianClassifier(n_threads=1)
 CONFIGURATIONS = [
-    BayesianClassifier(n_threads=1),
+    BayesianClassifier(Laplace(covariance="draws", n_draws=16), n_threads=1),
     BayesianClassifier("independent-binary", n_threads=1),
     BayesianClassifier(
         IndependentBinary("logit", "conditioned", "diagonal", tol=1e-5),
@@ -46,15 +47,18 @@ CONFIGURATIONS = [
     BayesianClassifier("augment-reduce"),
 ]
 N_CHECKS = {"1.9.1": 63}  # in the version of constraints.txt
+# A row of weight 2 is a row twice, but not to the last bits, which scikit-learn compares.
 # Augment-reduce moves a row's local parameters once, whatever the row's weight.
-ON_THE_WAY = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "weight 2 is a row twice at the optimum only"
-    for kind in ("dense", "sparse")
+NOT_TO_THE_LAST_BIT = {
+    "augment-reduce": "weight 2 is a row twice at the optimum only",
+    "laplace": "chains start at a mode that is found to 1e-5",
 }
 
 
 def expected_to_fail(estimator):
-    return ON_THE_WAY if estimator.method == "augment-reduce" else {}
+    reason = NOT_TO_THE_LAST_BIT.get(resolve_method(estimator.method).name)
+    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return {} if reason is None else dict.fromkeys(names, reason)
 
 
 @parametrize_with_checks(CONFIGURATIONS, expected_failed_checks=expected_to_fail)
@@ -62,7 +66,13 @@ def test_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", CONFIGURATIONS, ids=str)
+@pytest.mark.slow  # the same as the first one, with more draws
+@parametrize_with_checks([DEFAULT], expected_failed_checks=expected_to_fail)
+def test_check_of_the_default(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("estimator", [DEFAULT, *CONFIGURATIONS], ids=str)
 def test_how_many_checks_there_are(estimator):
     n = len(list(estimator_checks_generator(estimator, mark="skip")))
     if sklearn.__version__ in N_CHECKS:
