@@ -60,7 +60,7 @@ def draw(case: Case, seed: int) -> Data:
         np.exp(rng.uniform(*np.log(bounds))) for bounds in (SCORE_SCALES, INTERCEPT_SCALES)
     )
     X = rng.standard_normal((n + TEST_ROWS, d))
-    length = d
+    length = float(d)
     if case.rows == "sparse":
         share = min(0.2, 10.0 / d)
         X *= rng.random(X.shape) < share
@@ -79,7 +79,9 @@ def draw(case: Case, seed: int) -> Data:
 
 def measure(case: Case, seconds: float = SECONDS, least: int = LEAST_SETS) -> dict[str, Any]:
     """Coverage with its standard error over data sets, width, and seconds of a fit."""
-    covered, widths, spent = [], [], []
+    covered: list[float] = []
+    widths: list[float] = []
+    spent: list[float] = []
     chosen = ""
     while len(covered) < MOST_SETS and (len(covered) < least or sum(spent) < seconds):
         data = draw(case, len(covered))
@@ -90,6 +92,7 @@ def measure(case: Case, seconds: float = SECONDS, least: int = LEAST_SETS) -> di
         covered.append(float(((low <= data.truth) & (data.truth <= high)).mean()))
         widths.append(float((high - low).mean()))
         spent.append(times["cpu"])
+        assert model.history_.choice is not None
         chosen = model.history_.choice["covariance"]
         if sum(spent) > 5.0 * seconds:  # so long that fewer data sets have to do
             break

@@ -290,7 +290,7 @@ def test_seeds_pickle_and_clone(data):
 
 def test_one_method_after_the_other(data):
     X, y = data
-    m = BayesianClassifier(random_state=0).fit(X, y)
+    m = BayesianClassifier("independent-binary", random_state=0).fit(X, y)
     assert hasattr(m, "averaging_weight_")
     m.set_params(method="augment-reduce").fit(X, y)
     assert not hasattr(m, "averaging_weight_")

@@ -28,6 +28,7 @@ from bigcat.bayes._arrays import Floats
 from bigcat.bayes._frames import Frame
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.prior_chains import PriorChain
+from bigcat.machine import one_blas_thread
 
 #: A rotation by a quarter of a turn forgets where it began.
 QUARTER = 0.5 * math.pi
@@ -173,10 +174,11 @@ class Chains:
 
     def _move(self, adapt: bool) -> float:
         """Weights given scales, then scales; the mean probability of being accepted."""
-        accepted = self._rotate(adapt)
-        if self.prior.learns:
-            self.prior = self.prior.drawn(self.stack, self.rng)
-            self._rescale(adapt)
+        with one_blas_thread:  # asked for once, and not for each of its gradients
+            accepted = self._rotate(adapt)
+            if self.prior.learns:
+                self.prior = self.prior.drawn(self.stack, self.rng)
+                self._rescale(adapt)
         return accepted
 
     def _rotate(self, adapt: bool) -> float:
@@ -232,7 +234,12 @@ def _is_settled(last: Floats, now: Floats) -> bool:
 
 
 def ratio_of_variances(seen: Floats) -> float:
-    """Of the chains together and within each, the largest; `seen` is (iterations, C, numbers)."""
+    """Of the chains together and within each, the largest; `seen` is (iterations, C, numbers).
+
+    NaN where there is one iteration or one chain.
+    """
+    if min(seen.shape[:2]) < 2:
+        return math.nan
     within = seen.var(axis=0, ddof=1).mean(axis=0)
     between = seen.mean(axis=0).var(axis=0, ddof=1)
     return float(np.sqrt(1.0 + between / np.maximum(within, 1e-300)).max())

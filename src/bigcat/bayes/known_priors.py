@@ -25,7 +25,7 @@ def resolve_prior(prior: str | Prior) -> Prior:
         return prior
     if not isinstance(prior, str) or prior not in NAMED:
         raise ValueError(
-            f"prior={prior!r} is not known; choose one of {', '.join(map(repr, NAMED))}, or give "
-            "a prior of bigcat.bayes"
+            f"prior={prior!r} is not known; choose one of {', '.join(map(repr, NAMED))}, 'auto', "
+            "or give a prior of bigcat.bayes"
         )
     return NAMED[prior]()

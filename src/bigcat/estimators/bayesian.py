@@ -265,12 +265,16 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     # Inside
 
     def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
-        return {"method": resolve_method, "prior": resolve_prior}
+        return {"method": resolve_method, "prior": self._resolve_prior}
+
+    def _resolve_prior(self, prior: str | Prior) -> Prior:
+        if isinstance(prior, str) and prior == "auto":
+            return resolve_method(self.method).usual_prior
+        return resolve_prior(prior)
 
     def method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
         """Both as objects, checked as far as they can be without data."""
-        method = resolve_method(self.method)
-        prior = method.usual_prior if self.prior == "auto" else resolve_prior(self.prior)
+        method, prior = resolve_method(self.method), self._resolve_prior(self.prior)
         method.check_prior(prior)
         if self.n_threads is not None:
             check_whole("n_threads", self.n_threads)
