@@ -57,6 +57,9 @@ class Laplace(PosteriorMethod):
         took.
     n_draws : int, default=400
         Draws that are kept, or made for averaged probabilities and intervals.
+    centre : {"mean", "mode"}, default="mean"
+        Of a Gaussian: the posterior's mean, which predicts better, or its mode, which with a flat
+        prior is the maximum-likelihood estimate of other programs.  Draws have a mean of their own.
 
     Notes
     -----
@@ -78,12 +81,13 @@ class Laplace(PosteriorMethod):
     noise: str | Noise = "gumbel"
     covariance: str = "auto"
     n_draws: int = 400
-    shift: bool = True
+    centre: str = "mean"
 
     def __post_init__(self) -> None:
         noises.resolve(self.noise)
         check_choice("covariance", self.covariance, ("auto", *_laplace_plan.FORMS))
         check_whole("n_draws", self.n_draws)
+        check_choice("centre", self.centre, ("mean", "mode"))
 
     # Fitting
 
@@ -152,7 +156,7 @@ class _Fit:
         return find_mode(self.likelihood, precision, self._prior(1).mean[None], start)[0]
 
     def _mean(self, precision: Floats, frame: Frame) -> Floats:
-        if not self.method.shift:
+        if self.method.centre == "mode":
             return frame.mode
         prior_mean = self._prior(1).mean[None]
         return mean_of_gaussian(
