@@ -149,7 +149,7 @@ def test_the_mode_with_a_prior_mean():
 
 def test_the_mode_is_that_of_the_linear_classifier():
     X, y = four_classes(80)
-    own = laplace(covariance="full", prior="gaussian", fit_intercept=False, shift=False).fit(X, y)
+    own = laplace(covariance="full", prior="gaussian", fit_intercept=False, centre="mode").fit(X, y)
     linear = LinearClassifier(
         method="exact", solver="lbfgs", l2=1.0, fit_intercept=False, rank=None, random_state=0
     ).fit(X, y)
@@ -160,7 +160,7 @@ def test_the_mode_is_that_of_the_linear_classifier():
 
 def test_the_evidence_and_the_covariance_are_the_twins():
     rows, X, y, _ = problem()
-    options = {"prior": GaussianPrior(scale=2.0), "shift": False}
+    options = {"prior": GaussianPrior(scale=2.0), "centre": "mode"}
     model = laplace(covariance="full", **options).fit(rows, y)
     P, s = np.full((1, 3), 0.25), np.ones(len(y))
     expected = twin.log_evidence(REFERENCE["gumbel"], X, y, s, P, 3)
@@ -523,6 +523,7 @@ def test_the_seed_decides_and_threads_do_not(monkeypatch):
     ("make", "message"),
     [
         (lambda: Laplace(covariance="block"), r"covariance='block' is not known; choose"),
+        (lambda: Laplace(centre="median"), r"centre='median' is not known; choose"),
         (lambda: Laplace(noise="cauchy"), r"'cauchy'.*choose"),
         (lambda: Laplace(n_draws=0), "n_draws=0"),
         (lambda: Laplace(n_draws=-1), "n_draws=-1 must be a whole number"),
