@@ -110,7 +110,7 @@ class Chains:
 
     def _stretch(self) -> Floats:
         """Of the coordinates of each chain, (C, K, M)."""
-        stretch: Floats = np.sqrt(self.frame.diagonal / (self.information + self.prior.precision()))
+        stretch: Floats = np.sqrt(self.frame.diagonal / (self.information + self.prior.precision))
         return stretch
 
     def run(
@@ -138,7 +138,7 @@ class Chains:
             if (i + 1) % every:
                 continue
             stacks.append(self.stack)
-            logs.append(np.log(self.prior.precision()).mean(axis=0))
+            logs.append(np.log(self.prior.precision).mean(axis=0))
             if self.prior.learns:
                 scales.append(self.prior.summary())
         return Drawn(
@@ -162,14 +162,14 @@ class Chains:
 
     def _prior_energies(self, stack: Floats) -> Floats:
         away = stack - self.prior.mean
-        energies: Floats = 0.5 * (self.prior.precision() * away * away).sum(axis=(1, 2))
+        energies: Floats = 0.5 * (self.prior.precision * away * away).sum(axis=(1, 2))
         return energies
 
     def _energies_and_rest(self, u: Floats, stretch: Floats) -> tuple[Floats, Floats]:
         """Energies, and their gradients with respect to u less u itself."""
         stack = self.frame.to_weights(u) * stretch
         values, gradients = self.likelihood.gradients(stack)
-        slopes = self.prior.precision() * (stack - self.prior.mean) - gradients
+        slopes = self.prior.precision * (stack - self.prior.mean) - gradients
         return self._prior_energies(stack) - values, self.frame.pulled(slopes * stretch) - u
 
     def _move(self, adapt: bool) -> float:

@@ -30,7 +30,7 @@ FIRST_ITERATIONS, MOST_FIRST = 40, 128
 #: The most that chains may take, and the blocks of classes.
 MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
 #: Small problems take several iterations for each draw that is kept, for so long.
-SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
+SECONDS_OF_SMALL, MOST_EVERY = 4.0, 2
 #: Numbers that may be kept: draws, and matrices of classes.
 MOST_KEPT = 1 << 28
 #: Coordinates of chains, which are made several times: of all weights together up to so many, of

@@ -13,6 +13,7 @@ half-Cauchy (Gelman, 2006; Wand et al., 2011).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,6 +125,7 @@ class PriorChain:
     def learns(self) -> bool:
         return self.scales is not None or self.features is not None
 
+    @cached_property
     def precision(self) -> Floats:
         """(C, K or 1, M)."""
         n_features = len(self.units) - self.has_intercept
@@ -142,7 +144,7 @@ class PriorChain:
 
     def typical(self) -> Floats:
         """Geometric means over the chains, (K or 1, M)."""
-        typical: Floats = np.exp(np.log(self.precision()).mean(axis=0))
+        typical: Floats = np.exp(np.log(self.precision).mean(axis=0))
         return typical
 
     def drawn(self, stack: Floats, rng: np.random.RandomState) -> PriorChain:
