@@ -79,6 +79,10 @@ def make_parser() -> argparse.ArgumentParser:
     over_time.add_argument("--scale", type=float, default=1.0, help="multiplies the seconds spent")
     commands.add_parser("coverage", help="what intervals of class probabilities hold, with NUTS")
     commands.add_parser("posterior-coverage", help="what intervals hold, all methods, no NUTS")
+    quality = commands.add_parser(
+        "posterior-quality", help="log-likelihood of the default posterior beside others"
+    )
+    quality.add_argument("data", nargs="*", help="default: all")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
@@ -132,6 +136,8 @@ def main() -> None:
         categorical_from_binary.coverage()
     elif args.command == "interval-coverage":
         intervals.interval_coverage(args.words, args.seconds, args.json)
+    elif args.command == "posterior-quality":
+        posteriors.quality(args.data)
     elif args.command == "posterior-coverage":
         posteriors.coverage()
     elif args.command == "posterior-cost":

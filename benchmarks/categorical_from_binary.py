@@ -316,7 +316,8 @@ class Race:
     n_warmup: int
 
 
-def _race(name: str, scale: float) -> Race:
+def race(name: str, scale: float) -> Race:
+    """Of one of `RACES`."""
     if name == "simulated":
         drawn = synthetic.predictable_classes(20_000, 100, 200, 2.0, seed=0)
         n_train = 16_000
@@ -342,8 +343,8 @@ def holdout_over_time(data: list[str] | None = None, scale: float = 1.0) -> None
     """
     rows = []
     for name in data or RACES:
-        race = _race(name, scale)
-        curves = _our_curves(race) | _yardstick_curves(race)
+        this = race(name, scale)
+        curves = _our_curves(this) | _yardstick_curves(this)
         points = [
             {"method": method, "curve": curve.tolist(), "scale": scale}
             for method, curve in curves.items()
