@@ -13,6 +13,7 @@ from benchmarks import (
     fasttext_speed,
     field,
     first_fit,
+    intervals,
     members,
     million_classes,
     noises,
@@ -78,6 +79,10 @@ def make_parser() -> argparse.ArgumentParser:
     over_time.add_argument("--scale", type=float, default=1.0, help="multiplies the seconds spent")
     commands.add_parser("coverage", help="what intervals of class probabilities hold, with NUTS")
     commands.add_parser("posterior-coverage", help="what intervals hold, all methods, no NUTS")
+    quality = commands.add_parser(
+        "posterior-quality", help="log-likelihood of the default posterior beside others"
+    )
+    quality.add_argument("data", nargs="*", help="default: all")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
@@ -86,6 +91,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     _add_measures(commands)
     field.add_to(commands)
+    intervals.add_to(commands)
     peers.add_to(commands)
     return parser
 
@@ -128,6 +134,10 @@ def main() -> None:
         categorical_from_binary.holdout_over_time(args.data, args.scale)
     elif args.command == "coverage":
         categorical_from_binary.coverage()
+    elif args.command == "interval-coverage":
+        intervals.interval_coverage(args.words, args.seconds, args.json)
+    elif args.command == "posterior-quality":
+        posteriors.quality(args.data)
     elif args.command == "posterior-coverage":
         posteriors.coverage()
     elif args.command == "posterior-cost":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from bigcat import BayesianClassifier, LinearClassifier, Method
-from bigcat.bayes import AugmentReducePosterior, IndependentBinary
+from bigcat.bayes import AugmentReducePosterior, IndependentBinary, Laplace
 from bigcat.bounds import Bound
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
@@ -111,3 +111,19 @@ def weight_posterior(
         n_draws=n_draws,
     )
     return BayesianClassifier(method, prior, random_state=0, progress=False)
+
+
+def laplace(
+    noise: str = "gumbel",
+    *,
+    covariance: str = "auto",
+    prior: Any = "learned",
+    n_draws: int = 400,
+    random_state: int = 0,
+    n_threads: int = 1,
+) -> BayesianClassifier:
+    """The posterior around the mode, with the prior's scale learnt."""
+    method = Laplace(noise=noise, covariance=covariance, n_draws=n_draws)
+    return BayesianClassifier(
+        method, prior, n_threads=n_threads, random_state=random_state, progress=False
+    )

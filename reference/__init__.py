@@ -13,6 +13,7 @@ Nothing here is fast and nothing here imports the library. One idea a file, in r
     categorical.py         the same without covariates: K numbers and K counts
     independent_binary.py  K binary regressions with posteriors, and one probability from K
     weight_posterior.py    augment and reduce with a Gaussian posterior over the weights
+    laplace.py             the posterior around its mode, and a chain that corrects it
 
 The papers, as the docstrings cite them:
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from bigcat import BayesianClassifier
-from bigcat.bayes import AugmentReducePosterior, IndependentBinary
+from bigcat.bayes import AugmentReducePosterior, IndependentBinary, Laplace
 
 #: Of the estimator; all else belongs to the method.
 OF_ESTIMATOR = ("prior", "fit_intercept", "n_threads", "random_state", "progress")
@@ -20,6 +20,11 @@ def _classifier(kind: type, options: dict[str, Any]) -> BayesianClassifier:
 def binary(link: str = "probit", **options: Any) -> BayesianClassifier:
     """Independent binary regressions."""
     return _classifier(IndependentBinary, {"link": link, **options})
+
+
+def laplace(**options: Any) -> BayesianClassifier:
+    """The Laplace method, with a seed."""
+    return _classifier(Laplace, {"random_state": 0, **options})
 
 
 def augment_reduce(**options: Any) -> BayesianClassifier:

@@ -20,6 +20,8 @@ from bigcat.bayes import (
     HierarchicalPrior,
     HorseshoePrior,
     IndependentBinary,
+    Laplace,
+    LearnedScale,
     resolve_method,
 )
 from bigcat.bayes.links import LINKS
@@ -33,8 +35,10 @@ from tests.bayesian import (
     four_classes,
 )
 
-CONFIGURATIONS = [  # one of each method goes through all checks wherever tests run
-    BayesianClassifier(n_threads=1),
+DEFAULT = BayesianClassifier(n_threads=1)
+CONFIGURATIONS = [  # the first three go through all checks wherever tests run: one of each method
+    BayesianClassifier(Laplace(covariance="draws", n_draws=16), n_threads=1),
+    BayesianClassifier("independent-binary", n_threads=1),
     BayesianClassifier("augment-reduce"),
     BayesianClassifier(
         IndependentBinary("logit", "conditioned", "diagonal", tol=1e-5),
@@ -43,29 +47,32 @@ CONFIGURATIONS = [  # one of each method goes through all checks wherever tests 
     ),
 ]
 N_CHECKS = {"1.9.1": 63}  # in the version of constraints.txt
+# A row of weight 2 is a row twice, but not to the last bits, which scikit-learn compares.
 # Augment-reduce moves a row's local parameters once, whatever the row's weight.
-ON_THE_WAY = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "weight 2 is a row twice at the optimum only"
-    for kind in ("dense", "sparse")
+NOT_TO_THE_LAST_BIT = {
+    "augment-reduce": "weight 2 is a row twice at the optimum only",
+    "laplace": "chains start at a mode that is found to 1e-5",
 }
 
 
 def expected_to_fail(estimator):
-    return ON_THE_WAY if estimator.method == "augment-reduce" else {}
+    reason = NOT_TO_THE_LAST_BIT.get(resolve_method(estimator.method).name)
+    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
+    return {} if reason is None else dict.fromkeys(names, reason)
 
 
-@parametrize_with_checks(CONFIGURATIONS[:2], expected_failed_checks=expected_to_fail)
+@parametrize_with_checks(CONFIGURATIONS[:3], expected_failed_checks=expected_to_fail)
 def test_check(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
-@parametrize_with_checks(CONFIGURATIONS[2:], expected_failed_checks=expected_to_fail)
+@pytest.mark.slow  # the default is the first one, with more draws
+@parametrize_with_checks([DEFAULT, *CONFIGURATIONS[3:]], expected_failed_checks=expected_to_fail)
 def test_check_of_the_others(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", CONFIGURATIONS, ids=str)
+@pytest.mark.parametrize("estimator", [DEFAULT, *CONFIGURATIONS], ids=str)
 def test_how_many_checks_there_are(estimator):
     n = len(list(estimator_checks_generator(estimator, mark="skip")))
     if sklearn.__version__ in N_CHECKS:
@@ -114,16 +121,17 @@ def test_likelihoods_are_the_twins(data):
         ):
             m = binary(link, likelihood=name).fit(X, y)
             eta = rows @ m.posterior_.mean.T
-            np.testing.assert_allclose(m.predict_log_proba(X), function(link, eta), atol=1e-11)
+            found = m.predict_log_proba(X, "plug-in")
+            np.testing.assert_allclose(found, function(link, eta), atol=1e-11)
             assert m.averaging_weight_ == (name == "conditioned")
         average = binary(link, random_state=0).fit(X, y)
         w = average.averaging_weight_
         parts = [np.exp(f(link, eta)) for f in (twin.log_conditioned, twin.log_marginalised)]
         np.testing.assert_allclose(
-            average.predict_proba(X), w * parts[0] + (1 - w) * parts[1], atol=1e-11
+            average.predict_proba(X, "plug-in"), w * parts[0] + (1 - w) * parts[1], atol=1e-11
         )
     np.testing.assert_allclose(  # CBC-logit is the softmax
-        binary("logit", likelihood="conditioned").fit(X, y).predict_proba(X),
+        binary("logit", likelihood="conditioned").fit(X, y).predict_proba(X, "plug-in"),
         softmax(eta, axis=1), atol=1e-8,
     )  # fmt: skip
 
@@ -223,7 +231,7 @@ def test_far_out_rows_predict(model):
 
 def test_pickle_clone_and_search(data):
     X, y = data
-    m = BayesianClassifier(prior=GaussianPrior(scale=2.0), random_state=0).fit(X, y)
+    m = binary(prior=GaussianPrior(scale=2.0), random_state=0).fit(X, y)
     again = pickle.loads(pickle.dumps(m))
     assert (again.predict_proba(X) == m.predict_proba(X)).all()
     assert clone(m).get_params() == m.get_params()
@@ -232,7 +240,8 @@ def test_pickle_clone_and_search(data):
         "method__covariance": ["full", "diagonal"],
         "prior__scale": [0.1, 1.0],
     }
-    search = GridSearchCV(BayesianClassifier(random_state=0), grid, cv=2).fit(X, y)
+    named = BayesianClassifier("independent-binary", "gaussian", random_state=0)
+    search = GridSearchCV(named, grid, cv=2).fit(X, y)
     assert search.best_score_ > 0.4
     assert len(set(search.cv_results_["mean_test_score"])) > 2  # options do reach the fits
     best = search.best_estimator_
@@ -243,12 +252,14 @@ def test_pickle_clone_and_search(data):
 
 
 def test_options_of_parts():
-    m = BayesianClassifier().set_params(method__link="logit", prior__scale=2.0)
+    m = BayesianClassifier().set_params(method__n_draws=50, prior__width=1.0)
+    assert (m.method, m.prior) == (Laplace(n_draws=50), LearnedScale(width=1.0))
+    m = BayesianClassifier("independent-binary").set_params(method__link="logit", prior__scale=2.0)
     assert m.method == IndependentBinary(link="logit")
     assert m.prior == GaussianPrior(scale=2.0)
     assert m.get_params()["method__likelihood"] == "average"
     assert clone(m).get_params() == m.get_params()
-    m.set_params(method="augment-reduce", method__noise="gaussian", prior="gaussian")
+    m.set_params(method="augment-reduce", method__noise="gaussian", prior="auto")
     assert m.method == AugmentReducePosterior(noise="gaussian")
     assert "method__link" not in m.get_params()
     assert str(m) == "BayesianClassifier(method=AugmentReducePosterior(noise='gaussian'))"
@@ -258,8 +269,8 @@ def test_options_of_parts():
     with pytest.raises(ValueError, match="AugmentReducePosterior has no option 'link'; it has no"):
         m.set_params(method__link="logit")
     with pytest.raises(ValueError, match=r"link='cauchit' is not known; choose one of 'probit'"):
-        BayesianClassifier().set_params(method__link="cauchit")
-    with pytest.raises(ValueError, match="method='x' is not known; choose one of 'independent-b"):
+        BayesianClassifier("independent-binary").set_params(method__link="cauchit")
+    with pytest.raises(ValueError, match="method='x' is not known; choose one of 'laplace', 'inde"):
         BayesianClassifier("x").set_params(method__link="logit")
     with pytest.raises(ValueError, match="Invalid parameter 'link'"):
         m.set_params(link="logit")
@@ -278,7 +289,7 @@ def test_methods_by_name():
 def test_row_order_does_not_matter(data):
     X, y = data
     order = np.random.default_rng(0).permutation(len(y))
-    first, second = (BayesianClassifier().fit(X[o], y[o]) for o in (slice(None), order))
+    first, second = (binary().fit(X[o], y[o]) for o in (slice(None), order))
     np.testing.assert_allclose(first.coef_, second.coef_, atol=1e-7)
 
 
@@ -328,20 +339,20 @@ def test_a_weight_is_a_number_of_rows(counted, link, covariance, prior, sparse_r
 def test_fractions_of_rows(data):
     """Halves of two equal rows are one row, and the probit's covariance is what it should be."""
     X, y = data
-    half = BayesianClassifier().fit(np.tile(X, (2, 1)), np.tile(y, 2), np.full(2 * len(y), 0.5))
-    once = BayesianClassifier().fit(X, y)
+    half = binary().fit(np.tile(X, (2, 1)), np.tile(y, 2), np.full(2 * len(y), 0.5))
+    once = binary().fit(X, y)
     np.testing.assert_allclose(half.coef_, once.coef_, atol=1e-6)
     s = np.random.default_rng(0).random(len(y))
     rows = np.column_stack([X, np.ones(len(y))])
     precision = np.eye(4) + rows.T @ (s[:, None] * rows)
-    found = BayesianClassifier().fit(X, y, s).posterior_.covariance
+    found = binary().fit(X, y, s).posterior_.covariance
     np.testing.assert_allclose(found, np.linalg.inv(precision), atol=1e-12)
 
 
 def test_a_weight_of_zero_is_no_row(data):
     X, y = data
     keep = np.arange(len(y)) % 3 > 0
-    for m in (BayesianClassifier(), BayesianClassifier("augment-reduce")):
+    for m in (binary(), BayesianClassifier("augment-reduce")):
         m.set_params(random_state=0)
         weighted = clone(m).fit(X, y, keep.astype(float))
         absent = clone(m).fit(X[keep], y[keep])
@@ -400,7 +411,7 @@ def test_batches_come_close_to_the_fit(link, covariance):
 def test_one_whole_batch_is_one_coordinate_step(data):
     """rho = 1 in the first step: the update itself."""
     X, y = data
-    m = BayesianClassifier(fit_intercept=False).partial_fit(X, y, classes=np.unique(y))
+    m = binary(fit_intercept=False).partial_fit(X, y, classes=np.unique(y))
     cavi = binary(fit_intercept=False, solver="cavi", max_iter=1, tol=0).fit(X, y)
     np.testing.assert_allclose(m.coef_, cavi.coef_, atol=1e-12)
     np.testing.assert_allclose(m.posterior_.covariance, cavi.posterior_.covariance, atol=1e-12)
@@ -436,7 +447,7 @@ def test_a_weight_is_a_number_of_rows_of_a_batch(counted, link, covariance):
 
 def test_batches_without_some_classes(data):
     X, y = data
-    m = BayesianClassifier()
+    m = binary()
     for label in ("ant", "dog"):
         m.partial_fit(X[y == label], y[y == label], classes=np.unique(y))
     assert np.isfinite(m.predict_proba(X)).all()
@@ -452,9 +463,9 @@ def test_forecast_and_refusal(data, monkeypatch):
     assert full > 8 * 500 * 2000**2
     diagonal = binary("logit", covariance="diagonal", n_threads=1)
     assert diagonal.memory_forecast(1000, 2000, 500) < full / 50
-    probit = BayesianClassifier(n_threads=1).memory_forecast(1000, 2000, 500)
+    probit = binary(n_threads=1).memory_forecast(1000, 2000, 500)
     assert probit < full / 10
-    horseshoe = BayesianClassifier(prior="horseshoe", n_threads=1)
+    horseshoe = binary(prior="horseshoe", n_threads=1)
     assert horseshoe.memory_forecast(1000, 2000, 500) > 8 * 500 * 2000**2
     monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match="set covariance='diagonal'"):
@@ -472,7 +483,7 @@ def test_forecast_and_refusal(data, monkeypatch):
     [
         ({"method": "x"}, "method='x' is not known"),
         ({"method": IndependentBinary}, "or give a method of bigcat.bayes"),
-        ({"prior": "x"}, "prior='x' is not known; choose one of 'gaussian'"),
+        ({"prior": "x"}, "prior='x' is not known; choose one of 'learned'"),
         ({"n_threads": 0}, "n_threads=0 must be a whole number"),
         ({"progress": "x"}, "progress='x' is not known"),
         ({"prior": GaussianPrior(mean=np.ones(9))}, "mean of the prior has shape"),
@@ -537,12 +548,15 @@ def test_more_errors(model, data):
     with pytest.raises(ValueError, match="absent in training"):
         model.log_proba_of(X[:1], ["eel"])
     with pytest.raises(ValueError, match="needs all classes"):
-        BayesianClassifier().partial_fit(X, y)
+        binary().partial_fit(X, y)
     with pytest.raises(AttributeError) as caught:
-        BayesianClassifier(prior="horseshoe").partial_fit(X, y, classes=np.unique(y))
+        BayesianClassifier().partial_fit(X, y, classes=np.unique(y))
+    assert "partial_fit has no meaning for method='laplace'" in str(caught.value.__cause__)
+    with pytest.raises(AttributeError) as caught:
+        binary(prior="horseshoe").partial_fit(X, y, classes=np.unique(y))
     assert "supports the GaussianPrior and not" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="classes differ"):
-        BayesianClassifier().partial_fit(X, y, classes=np.unique(y)).partial_fit(X, y, ["a", "b"])
+        binary().partial_fit(X, y, classes=np.unique(y)).partial_fit(X, y, ["a", "b"])
 
 
 def test_scores_far_out_are_right():

@@ -9,17 +9,27 @@ import pytest
 from test_cli_commands import FORMS, K, contents, error_of, files, run_json  # noqa: F401
 
 import bigcat
-from bigcat.bayes import AugmentReducePosterior, GaussianPrior, IndependentBinary
+from bigcat.bayes import (
+    AugmentReducePosterior,
+    GaussianPrior,
+    IndependentBinary,
+    Laplace,
+    LearnedScale,
+)
 from bigcat.cli import _bayesian, fit, main
 
-LOGIT = ["--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"]
+BINARY = ["--method", "independent-binary"]
+LOGIT = [*BINARY, "--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"]
+LAPLACE = ["--draws", "40"]
 AUGMENT_REDUCE = ["--method", "augment-reduce", "--epochs", "5"]
 
 
 @pytest.mark.parametrize(
     ("which", "options"),
     [
-        ("svmlight", []),
+        ("svmlight", LAPLACE),
+        ("npz", [*LAPLACE, "--covariance", "full", "--prior-scale", "0.5"]),
+        ("svmlight", BINARY),
         ("text", LOGIT),
         ("npz", AUGMENT_REDUCE),
         pytest.param("text", [*AUGMENT_REDUCE, "--noise", "gaussian"], marks=pytest.mark.slow),
@@ -31,29 +41,70 @@ def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F
     words = ["fit", train, "--bayesian", "--model", model, "--test", test, *options]
     report = run_json(capsys, words)
     assert report["memory_bytes"] > 0
-    assert report["elbo"] < 0.0
-    assert ("augment-reduce" in options) == (report["averaging_weight"] is None)
+    assert report["evidence"] < 0.0
+    assert ("independent-binary" in options) == (report["averaging_weight"] is not None)
+    assert ("--method" in options) == (report["choice"] is None)
     assert report["test"]["log_likelihood"] > report["test"]["class_frequency_baseline"]
     loaded = bigcat.load_model(model)
     assert type(loaded) is bigcat.BayesianClassifier
     assert report["iterations"] == loaded.n_iter_
 
-    plug_in = run_json(capsys, ["evaluate", model, test])
-    assert plug_in["log_likelihood"] == report["test"]["log_likelihood"]
-    averaged = run_json(capsys, ["evaluate", model, test, "--averaged"])
+    averaged = run_json(capsys, ["evaluate", model, test])
+    assert averaged["log_likelihood"] == report["test"]["log_likelihood"]
+    plug_in = run_json(capsys, ["evaluate", model, test, "--plug-in"])
     assert averaged["log_likelihood"] != plug_in["log_likelihood"]
-    for more in ([], ["--averaged"]):
+    for more in ([], ["--plug-in"]):
         assert main(["predict", model, test, "--json", "--top-k", str(K), *more]) == 0
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert len(lines) == 40
         np.testing.assert_allclose([sum(line["probabilities"]) for line in lines], 1.0)
 
 
+@pytest.mark.parametrize("options", [[*LAPLACE, "--prior", "gaussian"], BINARY])
+def test_intervals_of_probabilities(files, capsys, monkeypatch, options):  # noqa: F811
+    train, test, model = files("npz", "npz")
+    assert main(["fit", train, "--bayesian", "--model", model, *options]) == 0
+    capsys.readouterr()
+    words = ["predict", model, test, "--top-k", "2", "--interval"]
+    assert main([*words, "0.8", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = np.array([[line["probabilities"], line["low"], line["high"]] for line in lines])
+    assert found.shape == (40, 3, 2)
+    assert ((found[:, 1] < found[:, 0]) & (found[:, 0] < found[:, 2])).mean() > 0.9
+
+    loaded = bigcat.load_model(model)
+    with np.load(test) as archive:
+        X = archive["X"]
+    low, high = loaded.posterior_.predict_interval(X, 0.8)
+    own = [[loaded.classes_.tolist().index(c) for c in line["classes"]] for line in lines]
+    np.testing.assert_allclose(np.take_along_axis(low, np.array(own), 1), found[:, 1])
+    np.testing.assert_allclose(np.take_along_axis(high, np.array(own), 1), found[:, 2])
+
+    assert main([*words, "0.5"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert {len(row) for row in rows} == {8}
+    narrow = np.array([[row[2:4], row[6:8]] for row in rows], float)
+    assert (narrow[..., 0] >= found[:, 1] * 0.9999).all()
+    assert (narrow[..., 1] <= found[:, 2] * 1.0001).all()
+    monkeypatch.setattr(_bayesian.Predictor, "MOST", 7 * K)  # a few rows at a time
+    assert main([*words, "0.5"]) == 0
+    again = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in again] == [row[:2] for row in rows]
+    ends = np.array([[row[2:4], row[6:8]] for row in again], float)
+    np.testing.assert_allclose(ends, narrow, atol=0.1)
+
+
+@pytest.mark.parametrize("level", ["90", "0", "1", "nine"])
+def test_levels_that_are_none(capsys, level):
+    message = f"argument --interval: '{level}' is no number between 0 and 1, such as 0.9"
+    assert message in error_of(capsys, ["predict", "model", "data", "--interval", level])
+
+
 def test_options_reach_the_estimator(files, capsys):  # noqa: F811
     train, _, model = files("npz", "npz")
     words = ["fit", train, "--bayesian", "--model", model, "--seed", "3"]
     more = "--link logit --likelihood marginalised --covariance diagonal --solver cavi"
-    run_json(capsys, [*words, *more.split(), "--prior-scale", "0.5", "--epochs", "7"])
+    run_json(capsys, [*words, *BINARY, *more.split(), "--prior-scale", "0.5", "--epochs", "7"])
     m = bigcat.load_model(model)
     assert m.method == IndependentBinary("logit", "marginalised", "diagonal", "cavi", max_iter=7)
     assert (m.prior, m.random_state) == (GaussianPrior(scale=0.5), 3)
@@ -66,22 +117,47 @@ def test_options_reach_the_estimator(files, capsys):  # noqa: F811
     assert report["validation_log_likelihood"] < 0.0
 
 
-def test_the_noise_reaches_the_method():
+def estimator_of(words):
     parser = argparse.ArgumentParser()
     fit.add_to(parser.add_subparsers())
-    words = "fit x --model m --bayesian --method augment-reduce --noise logistic --threads 2"
-    m = _bayesian.estimator(parser.parse_args(words.split()))
+    return _bayesian.estimator(parser.parse_args(f"fit x --model m --bayesian {words}".split()))
+
+
+def test_the_noise_reaches_the_method():
+    m = estimator_of("--method augment-reduce --noise logistic --threads 2")
     assert m.method == AugmentReducePosterior(noise="logistic")
     assert m.n_threads == 2
 
 
+def test_options_of_the_default_method():
+    m = estimator_of("")
+    assert (m.method, m.prior) == (Laplace(), "auto")
+    assert m.method_and_prior()[1] == LearnedScale()
+    m = estimator_of("--covariance class --noise logistic --draws 50 --prior learned")
+    assert (m.method, m.prior) == (Laplace("logistic", "class", 50), "learned")
+    m = estimator_of("--method laplace --prior gaussian --prior-scale 2")
+    assert (m.method, m.prior) == (Laplace(), GaussianPrior(scale=2.0))
+
+
 def test_what_a_person_sees(files, capsys):  # noqa: F811
     train, test, model = files()
-    assert main(["fit", train, "--bayesian", "--model", model, "--test", test]) == 0
+    words = ["fit", train, "--bayesian", "--model", model, "--test", test]
+    assert main([*words, *BINARY]) == 0
     out = capsys.readouterr().out
-    for text in ("rows", "memory", "iterations", "ELBO", "of the conditioned likelihood", "hit@5"):
+    for text in (
+        "rows",
+        "memory",
+        "iterations",
+        "evidence",
+        "of the conditioned likelihood",
+        "hit@5",
+    ):
         assert text in out
-    assert main(["evaluate", model, test, "--averaged"]) == 0
+    assert main([*words, *LAPLACE]) == 0
+    out = capsys.readouterr().out
+    for text in ("memory", "posterior", "draws of the posterior itself", "evidence", "hit@5"):
+        assert text in out
+    assert main(["evaluate", model, test]) == 0
     assert "log-likelihood" in capsys.readouterr().out
 
 
@@ -97,14 +173,23 @@ def test_what_a_person_sees(files, capsys):  # noqa: F811
             "--link belongs to --method independent-binary; leave it out",
         ),
         (["--bayesian", "--method", "nce"], "method='nce' is not known; choose one of"),
-        (["--bayesian", "--link", "cauchit"], "link='cauchit' is not known"),
+        (["--bayesian", "--link", "logit"], "--link belongs to --method independent-binary"),
+        (["--bayesian", *BINARY, "--link", "cauchit"], "link='cauchit' is not known"),
+        (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
+        (["--bayesian", "--covariance", "block"], "covariance='block' is not known"),
+        (["--bayesian", "--draws", "0"], "n_draws=0"),
         (["--bayesian", "--prior-scale", "-1"], "scale=-1.0 of the prior must be"),
         (
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],
             "--prior-scale belongs to --prior gaussian",
         ),
         (["--link", "probit"], "--link needs --bayesian; add it or leave this out"),
+        (
+            ["--bayesian", "--prior", "learned", "--prior-scale", "1"],
+            "--prior learned has scales of its own; leave one of them out",
+        ),
         (["--prior-scale", "1"], "--prior-scale needs --bayesian"),
+        (["--draws", "9"], "--draws needs --bayesian"),
     ],
 )
 def test_bad_options(files, capsys, tmp_path, options, message):  # noqa: F811
@@ -118,6 +203,9 @@ def test_a_linear_model_has_no_posterior(files, capsys):  # noqa: F811
     train, test, model = files()
     assert main(["fit", train, "--model", model, "--epochs", "1"]) == 0
     capsys.readouterr()
-    message = "--averaged needs a posterior, and .* holds a LinearClassifier; leave it out"
+    message = "{} needs a posterior, and .* holds a LinearClassifier; leave it out"
     for command in ("evaluate", "predict"):
-        assert re.search(message, error_of(capsys, [command, model, test, "--averaged"]))
+        found = error_of(capsys, [command, model, test, "--plug-in"])
+        assert re.search(message.format("--plug-in"), found)
+    found = error_of(capsys, ["predict", model, test, "--interval", "0.9"])
+    assert re.search(message.format("--interval"), found)

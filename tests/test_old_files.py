@@ -1,4 +1,4 @@
-"""Model files of format 1 are read for good: `tests/files/make_format_1.py` wrote them."""
+"""Model files of old formats are read for good: `make_format_*.py` in `tests/files/` wrote them."""
 
 import json
 import math
@@ -9,12 +9,16 @@ import pytest
 from forms import forms
 from sklearn.base import clone
 
-from bigcat import load_model
+from bigcat import BayesianClassifier, load_model
+from bigcat.files import formats
 from bigcat.noise import CustomNoise
 
-FOLDER = Path(__file__).parent / "files" / "format-1"
-EXPECTED = json.loads((FOLDER / "expected.json").read_text())
-X = np.array(EXPECTED["X"])
+FILES = Path(__file__).parent / "files"
+FORMATS = range(1, formats.FORMAT_VERSION)
+EXPECTED = {v: json.loads((FILES / f"format-{v}" / "expected.json").read_text()) for v in FORMATS}
+#: What each file is to answer, by its format and name.
+MODELS = {f"{v}/{name}": e for v in FORMATS for name, e in EXPECTED[v]["models"].items()}
+X = np.array(EXPECTED[1]["X"])
 CAUCHY = CustomNoise(
     "cauchy",
     lambda t: math.log(math.atan2(1.0, -t) / math.pi),
@@ -26,37 +30,43 @@ CAUCHY = CustomNoise(
 
 def loaded(name, **options):
     noise = CAUCHY if "custom" in name else None
-    return load_model(FOLDER / f"{name}.safetensors", noise=noise, **options)
+    return load_model(FILES / f"format-{name}.safetensors", noise=noise, **options)
+
+
+def at_the_mean(model):
+    """Options of predictions: what was the default of old versions."""
+    return {"posterior": "plug-in"} if isinstance(model, BayesianClassifier) else {}
 
 
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", EXPECTED["models"])
+@pytest.mark.parametrize("name", MODELS)
 def test_an_old_file_predicts_as_it_did(name):
-    model, expected = loaded(name), EXPECTED["models"][name]
-    labels = np.resize(model.classes_, len(X))
-    assert model.predict(X).tolist() == expected["predict"]
+    model, expected = loaded(name), MODELS[name]
+    labels, how = np.resize(model.classes_, len(X)), at_the_mean(model)
+    assert model.predict(X, **how).tolist() == expected["predict"]
     probabilities = np.array(expected["predict_proba"])
     probabilities /= probabilities.sum(axis=1, keepdims=True)  # of importance sampling they did not
-    close(model.predict_proba(X), probabilities)
-    close(model.log_proba_of(X, labels), expected["log_proba_of"])
-    classes, log_probabilities = model.predict_top_k(X, k=2)
+    close(model.predict_proba(X, **how), probabilities)
+    close(model.log_proba_of(X, labels, **how), expected["log_proba_of"])
+    classes, log_probabilities = model.predict_top_k(X, k=2, **how)
     assert classes[:, 0].tolist() == expected["predict"]
     close(log_probabilities[:, 0], np.log(probabilities).max(axis=1))
 
 
-@pytest.mark.parametrize("name", [n for n, e in EXPECTED["models"].items() if "averaged" in e])
+@pytest.mark.parametrize("name", [n for n, e in MODELS.items() if "averaged" in e])
 def test_an_old_posterior_is_as_wide_as_it_was(name):
-    model, expected = loaded(name), EXPECTED["models"][name]
+    model, expected = loaded(name), MODELS[name]
     close(model.predict_proba(X, posterior="averaged"), expected["averaged"])
     close(model.posterior_.scale, expected["scale"])
+    assert model.evidence_ == model.elbo_ < 0.0
 
 
-@pytest.mark.parametrize("name", [n for n, e in EXPECTED["models"].items() if "lower_bound" in e])
+@pytest.mark.parametrize("name", [n for n, e in MODELS.items() if "lower_bound" in e])
 def test_an_old_file_knows_its_bound(name):
-    model, expected = loaded(name), EXPECTED["models"][name]["lower_bound"]
+    model, expected = loaded(name), MODELS[name]["lower_bound"]
     labels = np.resize(model.classes_, len(X))
     if expected is None:
         with pytest.raises(ValueError, match="not a bound"):
@@ -67,19 +77,19 @@ def test_an_old_file_knows_its_bound(name):
 
 #: Their fits need kernels that no other test does.
 FIT_SLOWLY = (
-    "sampler-object-and-exact-classes",
-    "bayesian-augment-reduce-logistic",
-    "bayesian-augment-reduce-custom",
-    "custom-noise",
-    "low-rank",
-    "low-rank-int8",
-    "solver-and-sampler-objects",
-    "logistic-nodes",
-    "probit-sampled",
+    "1/sampler-object-and-exact-classes",
+    "1/bayesian-augment-reduce-logistic",
+    "1/bayesian-augment-reduce-custom",
+    "1/custom-noise",
+    "1/low-rank",
+    "1/low-rank-int8",
+    "1/solver-and-sampler-objects",
+    "1/logistic-nodes",
+    "1/probit-sampled",
 )
 
 
-@pytest.mark.parametrize("name", forms(EXPECTED["models"], lambda n: n not in FIT_SLOWLY))
+@pytest.mark.parametrize("name", forms(MODELS, lambda n: n not in FIT_SLOWLY))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_parameters_of_an_old_file_fit_again(name):
     model = clone(loaded(name))
@@ -90,8 +100,8 @@ def test_parameters_of_an_old_file_fit_again(name):
 
 
 def test_an_old_file_holds_its_vectoriser():
-    expected = EXPECTED["text"]
-    model, extra = loaded("text", with_extra=True)
+    expected = EXPECTED[1]["text"]
+    model, extra = loaded("1/text", with_extra=True)
     rows = extra["vectorizer"].transform(expected["texts"])
     assert extra["note"] == expected["note"]
     assert model.predict(rows).tolist() == expected["predict"]
@@ -99,5 +109,18 @@ def test_an_old_file_holds_its_vectoriser():
 
 
 def test_every_old_file_is_read():
-    files = {path.stem for path in FOLDER.glob("*.safetensors")}
-    assert files == {*EXPECTED["models"], "text"}
+    found = {f"{v}/{p.stem}" for v in FORMATS for p in FILES.glob(f"format-{v}/*.safetensors")}
+    assert found == {*MODELS, "1/text"}
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "prior"),
+    [
+        ("1/bayesian-probit", "IndependentBinary()", "gaussian"),
+        ("2/bayesian-defaults", "independent-binary", "gaussian"),
+        ("2/bayesian-own-method-and-prior", "independent-binary", "gaussian"),
+    ],
+)
+def test_defaults_are_those_of_the_version_that_wrote_it(name, method, prior):
+    model = loaded(name)
+    assert (str(model.method), model.prior) == (method, prior)

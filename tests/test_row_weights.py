@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.bayes import AugmentReducePosterior
+from bigcat.bayes import AugmentReducePosterior, Laplace
 
 N_CLASSES = 5
 DRAWN: dict[str, Any] = {"n_negatives": 2, "max_epochs": 2}
@@ -18,7 +18,8 @@ FITS: dict[str, Any] = {
         method="augment-reduce", early_stopping=True, random_state=0, **DRAWN
     ),
     "balanced": LinearClassifier(class_weight="balanced", random_state=0),
-    "independent binary": BayesianClassifier(random_state=0),
+    "independent binary": BayesianClassifier("independent-binary", random_state=0),
+    "laplace": BayesianClassifier(Laplace(n_draws=64), random_state=0),
     "augment-reduce posterior": BayesianClassifier(
         AugmentReducePosterior(max_epochs=2), random_state=0
     ),
@@ -53,7 +54,7 @@ def test_fit(data, case):
 
 STREAMS = {
     "linear": LinearClassifier(method="augment-reduce", n_negatives=2, random_state=0),
-    "bayesian": BayesianClassifier(random_state=0),
+    "bayesian": BayesianClassifier("independent-binary", random_state=0),
 }
 
 

@@ -282,7 +282,7 @@ def rewrite(path, change, drop=()):
         (lambda p: rewrite(p, lambda h: None, drop=["intercept"]), "lacks the tensors intercept"),
         (
             lambda p: rewrite(p, lambda h: h.update(format_version=99)),
-            r"version 99, this bigcat \(.*\) reads versions up to 2; load it with bigcat",
+            r"version 99, this bigcat \(.*\) reads versions up to 3; load it with bigcat",
         ),
         (
             lambda p: rewrite(p, lambda h: h["shapes"].update(coef=[6, 5])),

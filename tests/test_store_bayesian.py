@@ -11,10 +11,11 @@ import scipy.sparse
 from sklearn.base import clone
 
 from bigcat import BayesianClassifier
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
+from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior, LearnedScale
 from bigcat.files import ModelFileError, load_model, read_header, save_model
+from bigcat.files.bayesian import COVARIANCES
 from bigcat.noise import Gaussian
-from tests.bayesian import augment_reduce, binary
+from tests.bayesian import augment_reduce, binary, laplace
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 3))
@@ -26,22 +27,32 @@ LINES = rng.standard_normal((25, 3))
 
 MATRIX = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.1], [0.0, 0.1, 3.0]])
 MODELS = {
-    "shared full": BayesianClassifier(),
+    "shared full": binary(),
     "conditioned": binary(likelihood="conditioned", fit_intercept=False),
     "marginalised": binary("logit", likelihood="marginalised"),
     "class full": binary("logit"),
     "shared diagonal": binary(covariance="diagonal"),
     "class diagonal": binary("logit", covariance="diagonal"),
-    "spectral": BayesianClassifier(prior=HierarchicalPrior("class")),
-    "spectral, no intercept": BayesianClassifier(
+    "spectral": binary(prior=HierarchicalPrior("class")),
+    "spectral, no intercept": binary(
         prior=HierarchicalPrior("class", shape=0.7), fit_intercept=False
     ),
-    "horseshoe": BayesianClassifier(prior=HorseshoePrior(0.5)),
-    "named prior": BayesianClassifier(prior="hierarchical"),
-    "prior with a matrix": BayesianClassifier(prior=GaussianPrior(precision=MATRIX)),
-    "prior with vectors": BayesianClassifier(
+    "horseshoe": binary(prior=HorseshoePrior(0.5)),
+    "named method and prior": BayesianClassifier("independent-binary", "hierarchical"),
+    "prior with a matrix": binary(prior=GaussianPrior(precision=MATRIX)),
+    "prior with vectors": binary(
         prior=GaussianPrior(mean=np.array([0.1, 0.2, 0.3]), precision=[1.0, 2.0, 3.0])
     ),
+    "draws": BayesianClassifier(),
+    "draws, no intercept": laplace(
+        n_draws=24, prior=LearnedScale("both", width=1.5), fit_intercept=False
+    ),
+    "draws of the probit": laplace(
+        n_draws=16, covariance="draws", noise="gaussian", prior=GaussianPrior(scale=0.5)
+    ),
+    "joint full": laplace(covariance="full", n_draws=50, prior=GaussianPrior(scale=2.0)),
+    "class full, laplace": laplace(covariance="class", prior=GaussianPrior(0.1)),
+    "class diagonal, laplace": laplace(covariance="diagonal", prior=GaussianPrior()),
     "gumbel": augment_reduce(max_epochs=3),
     "gaussian": augment_reduce(noise="gaussian", max_epochs=3),
     "gaussian, no intercept": augment_reduce(
@@ -75,21 +86,29 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
     p, q = loaded.posterior_, model.posterior_
     assert type(p) is type(q)
     assert type(p.covariance_form) is type(q.covariance_form)
-    if name in ("shared full", "class full", "shared diagonal", "class diagonal"):
+    if name in COVARIANCES:
         assert read_header(tmp_path / "m.safetensors")["posterior"]["covariance"] == name
     for found, expected in zip(p.predict_interval(LINES), q.predict_interval(LINES)):
+        same(found, expected)
+    for found, expected in zip(p.weight_interval(0.8), q.weight_interval(0.8)):
         same(found, expected)
     same(p.sample(3, random_state=1), q.sample(3, random_state=1))
     for attribute in ("mean", "scale", "covariance", "classes"):
         same(getattr(p, attribute), getattr(q, attribute))
     for attribute in ("coef_", "intercept_", "classes_"):
         same(getattr(loaded, attribute), getattr(model, attribute))
-    for attribute in ("elbo_", "n_iter_", "n_features_in_"):
+    for attribute in ("evidence_", "n_iter_", "n_features_in_"):
         assert getattr(loaded, attribute) == getattr(model, attribute)
+    assert hasattr(loaded, "elbo_") == hasattr(model, "elbo_")
+    assert (p.prior is None) == (q.prior is None)
+    if p.prior is not None and q.prior is not None:
+        same(*(prior.draw(4, np.random.RandomState(0)) for prior in (p.prior, q.prior)))
     assert hasattr(loaded, "averaging_weight_") == hasattr(model, "averaging_weight_")
     if hasattr(model, "averaging_weight_"):
         assert loaded.averaging_weight_ == model.averaging_weight_
-    same(loaded.history_["elbo"], model.history_["elbo"])
+    for column in model.history_[-1]:
+        same(loaded.history_[column], model.history_[column])
+    assert loaded.history_.choice == model.history_.choice
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 
@@ -105,7 +124,7 @@ def test_the_parameters_come_back(fitted, tmp_path):
 
 def test_arviz_from_a_file(tmp_path):
     pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
-    model = BayesianClassifier(random_state=0).fit(X, Y)
+    model = binary(random_state=0).fit(X, Y)
     loaded = load_model(save_model(model, tmp_path / "m"))
     found, expected = (m.posterior_.to_arviz(20).posterior["weights"] for m in (loaded, model))
     assert found.identical(expected)
@@ -130,7 +149,7 @@ def test_batches_go_on_from_a_file(tmp_path, link, covariance):
 def test_column_names_and_extra(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    model = BayesianClassifier(random_state=0).fit(frame, Y)
+    model = binary(random_state=0).fit(frame, Y)
     path = save_model(model, tmp_path / "m", extra={"note": "first"})
     loaded, extra = load_model(path, with_extra=True)
     assert list(loaded.feature_names_in_) == ["a", "b", "c"]
@@ -141,11 +160,11 @@ def test_what_a_file_cannot_hold(tmp_path):
     class Own(GaussianPrior):
         pass
 
-    model = BayesianClassifier(prior=Own(), random_state=np.random.RandomState(0)).fit(X, Y)
+    model = binary(prior=Own(), random_state=np.random.RandomState(0)).fit(X, Y)
     path = save_model(model, tmp_path / "m")
     assert set(read_header(path)["parameters_left_out"]) == {"prior", "random_state"}
     loaded = load_model(path)
-    assert loaded.prior == "gaussian"
+    assert loaded.prior == "auto"
     np.testing.assert_array_equal(loaded.predict_proba(LINES), model.predict_proba(LINES))
     with pytest.raises(ValueError, match=r"the model is not fitted.*call fit first"):
         save_model(BayesianClassifier(), tmp_path / "other")
@@ -168,7 +187,8 @@ def rewrite(path, change, drop=(), **replaced):
     with safetensors.safe_open(path, "numpy") as file:
         header = json.loads(file.metadata()["bigcat"])
         tensors = {name: file.get_tensor(name) for name in file.keys() if name not in drop}  # noqa: SIM118
-    tensors |= {name.replace("__", "."): value for name, value in replaced.items()}
+    replaced = {name.replace("__", "."): value for name, value in replaced.items()}
+    tensors |= replaced
     change(header)
     header["shapes"] = {**header["shapes"], **{n: list(replaced[n].shape) for n in replaced}}
     safetensors.numpy.save_file(tensors, path, metadata={"bigcat": json.dumps(header)})
@@ -186,15 +206,40 @@ def rewrite(path, change, drop=(), **replaced):
             "covariance.matrices",
         ),
         (lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="x")), "'x'"),
-        (lambda p: rewrite(p, lambda h: h["posterior"].pop("elbo")), "'elbo'"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")), "'evidence'"),
         (lambda p: rewrite(p, lambda h: h.update(estimator="Oracle")), "which has no Oracle"),
         (lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)), "argument 'flux'"),
     ],
 )
 def test_damaged_files(tmp_path, damage, message):
-    path = save_model(BayesianClassifier(random_state=0).fit(X, Y), tmp_path / "model")
+    path = save_model(binary(random_state=0).fit(X, Y), tmp_path / "model")
     damage(path)
     with pytest.raises(ModelFileError, match=message) as caught:
         load_model(path)
     assert str(path) in str(caught.value)
     assert ";" in str(caught.value), "no remedy"
+
+
+@pytest.mark.parametrize(
+    ("covariance", "damage", "message"),
+    [
+        ("draws", lambda h: h["posterior"].update(covariance="joint full"), "covariance.matrix"),
+        ("draws", lambda h: h.update(n_features_in=7), r"mean has shape \(4, 4\)"),
+        ("full", lambda h: h["posterior"].update(covariance="draws"), "covariance.deviations"),
+        ("full", lambda h: h["posterior"].update(intercept=False), r"mean has shape \(4, 4\)"),
+    ],
+)
+def test_damaged_laplace_files(tmp_path, covariance, damage, message):
+    model = laplace(covariance=covariance, n_draws=8, prior="gaussian").fit(X, Y)
+    path = save_model(model, tmp_path / "model")
+    rewrite(path, damage)
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)
+
+
+def test_draws_of_another_number_of_classes_are_refused(tmp_path):
+    path = save_model(laplace(n_draws=8, prior="gaussian").fit(X, Y), tmp_path / "model")
+    rewrite(path, lambda h: None, covariance__deviations=np.zeros((8, 3, 4), np.float32))
+    message = r"covariance.deviations has shape \(8, 3, 4\), but \(8, 4, 4\) belongs to 4 classes"
+    with pytest.raises(ModelFileError, match=message):
+        load_model(path)

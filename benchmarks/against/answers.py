@@ -74,7 +74,7 @@ def of_bayesian(model: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
         "n_iter_": model.n_iter_,
         "elbo_": model.elbo_,
         "averaging_weight_": getattr(model, "averaging_weight_", "none"),
-        **_predictions(model, X, y),
+        **_predictions(model, X, y, posterior="plug-in"),
         "predict_proba, averaged": model.predict_proba(X, posterior="averaged"),
     }
     return _answer(found, model.history_)
@@ -86,14 +86,14 @@ def of_categorical(model: Any) -> dict[str, Any]:
     return _answer({name: getattr(model, name) for name in names}, model.history_)
 
 
-def _predictions(model: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
-    classes, values = model.predict_top_k(X, k=min(5, len(model.classes_)))
+def _predictions(model: Any, X: Any, y: np.ndarray, **how: str) -> dict[str, Any]:
+    classes, values = model.predict_top_k(X, k=min(5, len(model.classes_)), **how)
     return {
-        "predict": model.predict(X),
-        "predict_proba": model.predict_proba(X),
+        "predict": model.predict(X, **how),
+        "predict_proba": model.predict_proba(X, **how),
         "predict_top_k, classes": classes,
         "predict_top_k, values": values,
-        "log_proba_of": model.log_proba_of(X, y),
+        "log_proba_of": model.log_proba_of(X, y, **how),
     }
 
 

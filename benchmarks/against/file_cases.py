@@ -140,8 +140,9 @@ def _load(folder: Path, name: str) -> Answer:
     X, y = problem((LINEAR | BAYESIAN)[name][0])
     model = load_model(_path(folder, name), noise=custom_noise() if "custom" in name else None)
     some = X[:N_ROWS_OF_MANY]
+    how = {"posterior": "plug-in"} if name in BAYESIAN else {}
     found = {
-        "predict_proba": model.predict_proba(some),
+        "predict_proba": model.predict_proba(some, **how),
         "classes_": model.classes_,
         "coef_ of another fit": _weights(clone(model).fit(X, y)),
     }

@@ -152,10 +152,11 @@ def fitted(kind: str, options: dict[str, Any]) -> tuple[Any, str]:
 def answers(model: Any) -> dict[str, Any]:
     """What the loaded model is to predict for the first rows."""
     X = rows()[0][:8]
+    how = {"posterior": "plug-in"} if hasattr(model, "posterior_") else {}
     found = {
-        "predict": model.predict(X).tolist(),
-        "predict_proba": model.predict_proba(X).tolist(),
-        "log_proba_of": model.log_proba_of(X, np.resize(model.classes_, 8)).tolist(),
+        "predict": model.predict(X, **how).tolist(),
+        "predict_proba": model.predict_proba(X, **how).tolist(),
+        "log_proba_of": model.log_proba_of(X, np.resize(model.classes_, 8), **how).tolist(),
     }
     if hasattr(model, "posterior_"):
         found["averaged"] = model.predict_proba(X, posterior="averaged").tolist()

@@ -2,13 +2,16 @@
 
 >>> from bigcat.bayes import METHODS
 >>> list(METHODS)
-['independent-binary', 'augment-reduce']
+['laplace', 'independent-binary', 'augment-reduce']
 """
 
 from bigcat.bayes.augment_reduce import AugmentReducePosterior
 from bigcat.bayes.independent_binary import IndependentBinary
+from bigcat.bayes.known_priors import PRIORS
+from bigcat.bayes.laplace import Laplace
+from bigcat.bayes.learned_scale import LearnedScale
 from bigcat.bayes.method import PosteriorMethod
-from bigcat.bayes.priors import PRIORS, GaussianPrior, HierarchicalPrior, HorseshoePrior, Prior
+from bigcat.bayes.priors import GaussianPrior, HierarchicalPrior, HorseshoePrior, Prior
 
 __all__ = [
     "METHODS",
@@ -18,6 +21,8 @@ __all__ = [
     "HierarchicalPrior",
     "HorseshoePrior",
     "IndependentBinary",
+    "Laplace",
+    "LearnedScale",
     "PosteriorMethod",
     "Prior",
     "resolve_method",
@@ -25,7 +30,7 @@ __all__ = [
 
 #: Methods by name, the default first.
 METHODS: dict[str, type[PosteriorMethod]] = {
-    method.name: method for method in (IndependentBinary, AugmentReducePosterior)
+    method.name: method for method in (Laplace, IndependentBinary, AugmentReducePosterior)
 }
 
 

@@ -18,6 +18,12 @@ def precision_of(intercept_scale: float) -> float:
     return 1.0 / float(intercept_scale) ** 2
 
 
+def fixed_units(n_features: int, intercept: bool, intercept_scale: float) -> np.ndarray:
+    """Precisions of weights in the units of X, and of an intercept that is not learnt."""
+    units = np.ones(n_features)
+    return np.append(units, precision_of(intercept_scale)) if intercept else units
+
+
 def full_mean(mean: ArrayLike, n_columns: int, intercept: bool) -> np.ndarray:
     mean = np.asarray(mean, np.float64)
     if not np.isfinite(mean).all():

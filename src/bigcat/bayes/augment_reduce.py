@@ -38,8 +38,8 @@ class AugmentReducePosterior(PosteriorMethod):
         The softmax, the multinomial probit, the multinomial logistic model.
     n_negatives : int, default=32
         Classes beside its own that a row looks at in a step.
-    max_epochs : int, default=50
-        Most passes over the data.
+    max_epochs : int, default=200
+        Most passes over the data; `tol` ends most fits before.
     learning_rate : float, default=0.3
         Of AdaGrad, for the means; in 50 epochs 0.3 comes closest to the best ELBO.
     tol : float, default=1e-4
@@ -72,7 +72,7 @@ class AugmentReducePosterior(PosteriorMethod):
 
     noise: str | Noise = "gumbel"
     n_negatives: int = 32
-    max_epochs: int = 50
+    max_epochs: int = 200
     learning_rate: float = 0.3
     tol: float = 1e-4
     n_iter_no_change: int = 10

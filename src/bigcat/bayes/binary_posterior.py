@@ -44,6 +44,15 @@ class BinaryPosterior(GaussianPosterior):
         self.likelihood = likelihood
         self.averaging_weight = averaging_weight
 
+    def _model_in_words(self) -> list[str]:
+        return [f"{self.link} link", f"{self.likelihood} likelihood"]
+
+    @property
+    def odds_are_scores(self) -> bool:
+        conditioned = self.likelihood == "conditioned"
+        conditioned |= self.likelihood == "average" and self.averaging_weight == 1.0
+        return self.link == "logit" and conditioned
+
     def facts(self) -> dict[str, Any]:
         return {
             "link": self.link,

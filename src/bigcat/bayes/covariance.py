@@ -7,12 +7,15 @@ classes share is one row in the answer (shape (1, ...)), never a copy per class.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.special import ndtri
 
 from bigcat.bayes._arrays import Block, Floats
 from bigcat.bayes._design import Design
+from bigcat.bayes._quantiles import quantiles_of
 
 
 class Covariance(ABC):
@@ -20,6 +23,8 @@ class Covariance(ABC):
 
     shared: bool = False  # one for all classes
     diagonal: bool = False
+    independent_classes: bool = True
+    in_words: ClassVar[str]
 
     @abstractmethod
     def variances(self, block: Block) -> Floats:
@@ -41,6 +46,40 @@ class Covariance(ABC):
     def array(self) -> Floats:
         """What the user sees: (M, M), (K, M, M), (M,) or (K, M)."""
 
+    # Draws, and what intervals are made of
+
+    @property
+    def n_kept(self) -> int | None:
+        """Draws that are kept; None where there is a formula."""
+        return None
+
+    def draws(self, n: int, shape: tuple[int, int], rng: np.random.RandomState) -> Floats:
+        """Draws of the deviations of all weights from their mean, (n, K, M)."""
+        return self.colour(rng.standard_normal((n, *shape)), slice(0, shape[0]))
+
+    def difference_variances(self, block: Block, base: int | None) -> Floats:
+        """Variances of w_k - w_base, or of w_k: (B, M), or (1, M) where they are shared."""
+        own = self.variances(block)
+        return own if base is None else own + self.variances(slice(base, base + 1))
+
+    def row_difference_variances(self, design: Design, first: int, second: int) -> Floats:
+        """Variances of x_i . (w_first - w_second), (n,)."""
+        both = self.row_variances(design, np.array([first, second]))
+        spread: Floats = np.broadcast_to(both, (design.n, 2)).sum(axis=1)
+        return spread
+
+    def quantiles(self, tails: Floats, block: Block, base: int | None = None) -> Floats:
+        """Of the deviations of w_k - w_base from their mean, (T, B, M), or (T, 1, M)."""
+        spread = np.sqrt(self.difference_variances(block, base))
+        steps: Floats = ndtri(tails)[:, None, None] * spread
+        return steps
+
+    def row_quantiles(self, tails: Floats, design: Design, first: int, second: int) -> Floats:
+        """Of the deviations of x_i . (w_first - w_second) from their mean, (T, n)."""
+        spread = np.sqrt(self.row_difference_variances(design, first, second))
+        steps: Floats = ndtri(tails)[:, None] * spread
+        return steps
+
     def matrix_of(self, k: int) -> Floats:
         """The matrix of class number `k`, (M, M)."""
         array = self.array()
@@ -61,6 +100,7 @@ class SharedFull(Covariance):
     """One matrix for all classes: probit with a prior that all classes share (D.3.5b)."""
 
     shared = True
+    in_words = "one matrix for all classes"
 
     def __init__(self, matrix: Floats, log_determinant: float) -> None:
         self.matrix = matrix
@@ -92,6 +132,7 @@ class SharedFull(Covariance):
 class ClassFull(Covariance):
     """A matrix per class, (K, M, M): logit, or a prior with a scale for each class and feature."""
 
+    in_words = "a matrix per class"
     pairs_dtype: type = np.float64  # of the products in `row_variances`
 
     def __init__(self, matrices: Floats, logs: Floats) -> None:
@@ -130,9 +171,153 @@ class ClassFull(Covariance):
         return traces
 
 
+class JointFull(Covariance):
+    """One matrix for the weights of all classes together, (K M, K M): the Laplace approximation."""
+
+    independent_classes = False
+    in_words = "one matrix for the weights of all classes"
+
+    def __init__(self, matrix: Floats, n_classes: int) -> None:
+        self.matrix = matrix
+        self.n_classes = int(n_classes)
+
+    def _four(self) -> Floats:
+        """Classes and columns apart, (K, M, K, M)."""
+        m = len(self.matrix) // self.n_classes
+        return self.matrix.reshape(self.n_classes, m, self.n_classes, m)
+
+    def _blocks(self) -> Floats:
+        """Of each class with itself, (K, M, M)."""
+        blocks: Floats = np.einsum("kikj->kij", self._four())
+        return blocks
+
+    def variances(self, block: Block) -> Floats:
+        values: Floats = np.diag(self.matrix).reshape(self.n_classes, -1)[block]
+        return values
+
+    def log_determinants(self, block: Block) -> Floats:
+        logs: Floats = np.linalg.slogdet(self._blocks()[block])[1]
+        return logs
+
+    def row_variances(self, design: Design, block: Block) -> Floats:
+        return ClassFull(self._blocks()[block], np.empty(0)).row_variances(design, slice(None))
+
+    def colour(self, noise: Floats, block: Block) -> Floats:
+        flat = noise.reshape(len(noise), -1) @ np.linalg.cholesky(self.matrix).T
+        return flat.reshape(noise.shape)[:, block]
+
+    def array(self) -> Floats:
+        return self.matrix
+
+    def matrix_of(self, k: int) -> Floats:
+        matrix: Floats = self._four()[k, :, k]
+        return matrix
+
+    def difference_variances(self, block: Block, base: int | None) -> Floats:
+        if base is None:
+            return self.variances(block)
+        k, m = np.arange(self.n_classes)[block][:, None], np.arange(self._four().shape[1])
+        with_base = self._four()[k, m, base, m]
+        spread: Floats = super().difference_variances(block, base) - 2.0 * with_base
+        return np.maximum(spread, 0.0)  # rounding
+
+    def row_difference_variances(self, design: Design, first: int, second: int) -> Floats:
+        four = self._four()
+        matrix = four[first, :, first] + four[second, :, second]
+        matrix = matrix - four[first, :, second] - four[second, :, first]
+        return np.maximum(design.quadratic(matrix), 0.0)  # rounding
+
+    def _matrix_traces(self, matrix: Floats, block: Block) -> Floats:
+        traces: Floats = np.einsum("bij,ij->b", self._blocks()[block], matrix)
+        return traces
+
+
+class Drawn(Covariance):
+    """Deviations of draws from their mean, (S, K, M): a posterior of any form."""
+
+    independent_classes = False
+
+    in_words = "draws"
+
+    def __init__(self, deviations: Floats) -> None:
+        self.deviations = deviations
+
+    @property
+    def n_kept(self) -> int | None:
+        return len(self.deviations)
+
+    def draws(self, n: int, shape: tuple[int, int], rng: np.random.RandomState) -> Floats:
+        """All that are kept, in their order; others are chosen at random, as evenly as can be."""
+        kept = len(self.deviations)
+        if n == kept:
+            return self.deviations
+        order = rng.permutation(n)
+        places = order * kept // n + rng.randint(kept) if n < kept else order
+        chosen: Floats = self.deviations[places % kept]
+        return chosen
+
+    def difference_variances(self, block: Block, base: int | None) -> Floats:
+        spread: Floats = self._differences(block, base).var(axis=0, ddof=1, dtype=np.float64)
+        return spread
+
+    def row_difference_variances(self, design: Design, first: int, second: int) -> Floats:
+        spread: Floats = self._row_differences(design, first, second).var(axis=1, ddof=1)
+        return spread
+
+    def quantiles(self, tails: Floats, block: Block, base: int | None = None) -> Floats:
+        differences = self._differences(block, base).astype(np.float64)
+        return quantiles_of(differences, tails)
+
+    def row_quantiles(self, tails: Floats, design: Design, first: int, second: int) -> Floats:
+        out = np.empty((len(tails), design.n))
+        for rows in design.chunks(len(self.deviations)):
+            some = self._row_differences(design, first, second, rows)
+            out[:, rows] = quantiles_of(some, tails, axis=1)
+        return out
+
+    def _differences(self, block: Block, base: int | None) -> Floats:
+        own = self.deviations[:, block]
+        return own if base is None else own - self.deviations[:, base : base + 1]
+
+    def _row_differences(
+        self, design: Design, first: int, second: int, rows: slice = slice(None)
+    ) -> Floats:
+        """(n, S)."""
+        weights = self.deviations[:, first].astype(np.float64) - self.deviations[:, second]
+        return np.asarray(design.rows[rows] @ np.ascontiguousarray(weights.T))
+
+    def variances(self, block: Block) -> Floats:
+        spread: Floats = self.deviations[:, block].var(axis=0, ddof=1, dtype=np.float64)
+        return spread
+
+    def log_determinants(self, block: Block) -> Floats:
+        numbers = np.arange(self.deviations.shape[1])[block]
+        logs: Floats = np.linalg.slogdet([self.matrix_of(k) for k in numbers])[1]
+        return logs
+
+    def row_variances(self, design: Design, block: Block) -> Floats:
+        some = self.deviations[:, block]
+        out = np.empty((design.n, some.shape[1]))
+        for k in range(some.shape[1]):
+            for rows in design.chunks(len(some)):
+                scores = np.asarray(design.rows[rows] @ some[:, k].T.astype(np.float64))
+                out[rows, k] = scores.var(axis=1, ddof=1)
+        return out
+
+    def colour(self, noise: Floats, block: Block) -> Floats:
+        raise TypeError("draws are kept and not made from noise; see `draws`")
+
+    def array(self) -> Floats:
+        return np.array([self.matrix_of(k) for k in range(self.deviations.shape[1])])
+
+    def matrix_of(self, k: int) -> Floats:
+        return np.atleast_2d(np.cov(self.deviations[:, k].astype(np.float64), rowvar=False))
+
+
 class SharedDiagonal(Covariance):
     """One vector of variances for all classes (section D.4)."""
 
+    in_words = "variances, the same for all classes"
     shared = True
     diagonal = True
 
@@ -158,6 +343,7 @@ class SharedDiagonal(Covariance):
 class ClassDiagonal(Covariance):
     """Variances of each class, (K, M) (section E.4)."""
 
+    in_words = "variances per class"
     diagonal = True
 
     def __init__(self, values: Floats) -> None:
@@ -187,6 +373,8 @@ class Spectral(Covariance):
     vectors hold K matrices.  An intercept with a precision of its own is eliminated first, which
     leaves tau_k I + X'X - g g'/(n + p), g = X'1; see `spectral_basis`.
     """
+
+    in_words = "one basis and a spectrum per class"
 
     def __init__(self, basis: Floats, spectra: Floats) -> None:
         self.basis = basis

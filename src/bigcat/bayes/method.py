@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.bayes.priors import Prior
+from bigcat.bayes.priors import GaussianPrior, Prior
 from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training.history import History
@@ -65,8 +65,9 @@ class FittedPosterior:
     Parameters
     ----------
     posterior : GaussianPosterior
-    elbo : float
-        In nats, of all rows together.
+    evidence : float
+        The approximation of log p(y | X), in nats, of all rows together; the method says whether
+        it is a lower bound.
     history : History
     seen : Seen
     stream : object
@@ -74,7 +75,7 @@ class FittedPosterior:
     """
 
     posterior: GaussianPosterior
-    elbo: float
+    evidence: float
     history: History
     seen: Seen
     stream: Any = None
@@ -87,6 +88,10 @@ class PosteriorMethod(Part, ABC):
     name: ClassVar[str]
     #: What it finds.
     posterior: ClassVar[type[GaussianPosterior]]
+    #: Is the evidence that it finds a lower bound?
+    bounds_evidence: ClassVar[bool] = True
+    #: The prior that ``prior="auto"`` stands for.
+    usual_prior: ClassVar[Prior] = GaussianPrior()
 
     @abstractmethod
     def fit(self, task: Task) -> FittedPosterior:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bigcat import probabilities
 from bigcat.bayes.covariance import Covariance
@@ -45,6 +46,13 @@ class NoisePosterior(GaussianPosterior):
         self.n_draws = n_draws
         self.seed = seed
 
+    def _model_in_words(self) -> list[str]:
+        return [f"noise {self.noise.name}"]
+
+    @property
+    def odds_are_scores(self) -> bool:
+        return self.noise.softmax
+
     def facts(self) -> dict[str, Any]:
         return {"n_draws": int(self.n_draws), "seed": int(self.seed)}
 
@@ -78,6 +86,12 @@ class NoisePosterior(GaussianPosterior):
         answer depends neither on the other rows nor on the blocks.
         """
         averaged = how == "averaged"
+        if averaged and not self.covariance_form.independent_classes:
+            n_draws = self.covariance_form.n_kept or self.n_draws
+            for rows, scores in self.score_draws(X, n_draws, self.seed):
+                logs = self.log_probabilities(np.ascontiguousarray(scores))
+                yield rows, np.minimum(logsumexp(logs, axis=0) - np.log(n_draws), 0.0)
+            return
         for rows, eta, variance in self.score_blocks(X, variances=averaged):
             yield rows, self._averaged(eta, np.sqrt(variance)) if averaged else eta
 

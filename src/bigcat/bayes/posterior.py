@@ -9,14 +9,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from bigcat.bayes._design import Design
+from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 
 #: Scores held at a time.
 BLOCK = 1 << 21
-#: How a posterior makes probabilities: at its mean, or averaged over it.
-HOW = ("plug-in", "averaged")
+#: Draws for intervals where none are kept, at the least.
+USUAL_DRAWS = 200
+#: How a posterior makes probabilities: averaged over it, or at its mean.
+HOW = ("averaged", "plug-in")
 
 
 class GaussianPosterior(ABC):
@@ -35,12 +39,16 @@ class GaussianPosterior(ABC):
         Of the scores, where the model has one.
     averaging_weight : float or None
         Weight of the conditioned likelihood, where there are two.
+    prior : WeightPrior or None
+        With the scales that were learnt, where the fit tells them.
     """
 
     #: What model files call it.
     kind: ClassVar[str]
     noise: Noise | None = None
     averaging_weight: float | None = None
+    prior: WeightPrior | None = None
+    n_draws: int = 0  # for averaged probabilities, where these are means over draws
 
     def __init__(
         self, mean: np.ndarray, covariance: Covariance, *, intercept: bool, classes: np.ndarray
@@ -67,6 +75,20 @@ class GaussianPosterior(ABC):
         facts: Mapping[str, Any],
     ) -> Self:
         """The posterior with these `facts`."""
+
+    def __repr__(self) -> str:
+        kept = self.covariance_form.n_kept
+        about = [
+            f"{self.n_classes:,} classes",
+            f"{self.mean.shape[1]:,} weights each",
+            *self._model_in_words(),
+            f"{'' if kept is None else f'{kept} '}{self.covariance_form.in_words}",
+        ]
+        return f"<{type(self).__name__}: {', '.join(about)}>"
+
+    @abstractmethod
+    def _model_in_words(self) -> list[str]:
+        """For the repr."""
 
     @property
     def n_classes(self) -> int:
@@ -98,40 +120,118 @@ class GaussianPosterior(ABC):
         self, n: int = 1, random_state: int | np.random.RandomState | None = None
     ) -> np.ndarray:
         """Draws of all weights, (n, n_classes, M)."""
-        rng = _rng(random_state)
-        noise = rng.standard_normal((n, *self.mean.shape))
-        return self.mean + self.covariance_form.colour(noise, slice(0, self.n_classes))
+        n_classes, n_columns = self.mean.shape
+        return self.mean + self.covariance_form.draws(n, (n_classes, n_columns), _rng(random_state))
+
+    # Intervals
 
     def predict_interval(
         self,
         X: Any,
         level: float = 0.9,
-        n_draws: int = 200,
+        n_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Equal-tailed credible intervals of the class probabilities, each (n, n_classes).
 
-        A probability depends on a row's scores only, which q makes independent Gaussians, so scores
-        are drawn and not weights.
+        A probability depends on a row's scores only: where classes are independent, scores are
+        drawn and not weights.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (n, n_features)
         level : float, default=0.9
             Posterior probability inside the interval.
-        n_draws : int, default=200
+        n_draws : int or None, default=None
+            None is all draws that are kept; where there are none, 200 or as many as probabilities
+            are averaged over, whichever is more.
         """
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level={level!r} must lie between 0 and 1")
-        rng = _rng(random_state)
         low = np.empty((X.shape[0], self.n_classes))
         high = np.empty_like(low)
-        tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
-        for rows, eta, variance in self.score_blocks(X, variances=True, width=n_draws):
-            noise = rng.standard_normal((n_draws, *eta.shape))
-            draws = np.exp(self.log_probabilities(eta + np.sqrt(variance) * noise))
-            low[rows], high[rows] = np.quantile(draws, tails, axis=0)
+        tails = tails_of(level)
+        for rows, found in self.probability_quantiles(X, tails, n_draws, random_state):
+            low[rows], high[rows] = found
         return low, high
+
+    def probability_quantiles(
+        self,
+        X: Any,
+        tails: np.ndarray,
+        n_draws: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, quantiles of their class probabilities (T, n, n_classes)) in blocks of rows."""
+        for rows, scores in self.score_draws(X, n_draws, random_state):
+            draws = np.exp(self.log_probabilities(np.ascontiguousarray(scores)))
+            yield rows, quantiles_of(draws, tails)
+
+    def log_odds_interval(
+        self,
+        X: Any,
+        first: int,
+        second: int,
+        level: float = 0.9,
+        n_draws: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Equal-tailed intervals of log p(first | x) - log p(second | x), each (n,).
+
+        The log-odds of a softmax are a difference of two scores, whose quantiles are known: those
+        of a Gaussian, or of all draws that are kept.  For other models scores are drawn.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, n_features)
+        first, second : int
+            Numbers of two classes.
+        level : float, default=0.9
+        n_draws, random_state :
+            As in `predict_interval`, where scores are drawn.
+        """
+        tails, out = tails_of(level), np.empty((2, X.shape[0]))
+        if self.odds_are_scores:
+            design = Design(X, self.intercept)
+            middle = design.product((self.mean[first] - self.mean[second])[:, None])[:, 0]
+            out[:] = middle + self.covariance_form.row_quantiles(tails, design, first, second)
+        else:
+            for rows, scores in self.score_draws(X, n_draws, random_state):
+                logs = self.log_probabilities(np.ascontiguousarray(scores))
+                odds = logs[:, :, first] - logs[:, :, second]
+                out[:, rows] = quantiles_of(odds, tails)
+        return out[0], out[1]
+
+    def weight_interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Equal-tailed intervals of all weights, each (n_classes, M), the intercept last."""
+        tails, out = tails_of(level), np.empty((2, *self.mean.shape))
+        step = max(1, BLOCK // (self.mean.shape[1] * (self.covariance_form.n_kept or 1)))
+        for start in range(0, self.n_classes, step):
+            some = slice(start, min(start + step, self.n_classes))
+            out[:, some] = self.mean[some] + self.covariance_form.quantiles(tails, some)
+        return out[0], out[1]
+
+    @property
+    def odds_are_scores(self) -> bool:
+        """Are log-odds of two classes the difference of their scores, as in the softmax?"""
+        return False
+
+    def score_draws(
+        self, X: Any, n_draws: int | None, random_state: int | np.random.RandomState | None
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, draws of their scores (n_draws, n, n_classes)) in blocks of rows."""
+        rng = _rng(random_state)
+        n_draws = n_draws or self.covariance_form.n_kept or max(USUAL_DRAWS, self.n_draws)
+        if self.covariance_form.independent_classes:
+            for rows, eta, variance in self.score_blocks(X, variances=True, width=n_draws):
+                noise = rng.standard_normal((n_draws, *eta.shape))
+                yield rows, eta + np.sqrt(variance) * noise
+            return
+        weights = self.sample(n_draws, rng)
+        flat = np.ascontiguousarray(weights.reshape(-1, weights.shape[2]).T)
+        step = max(1, BLOCK // flat.shape[1])
+        for start in range(0, X.shape[0], step):
+            design = Design(X[start : start + step], self.intercept)
+            scores = design.product(flat).reshape(design.n, n_draws, self.n_classes)
+            yield slice(start, start + design.n), scores.transpose(1, 0, 2)
 
     def to_arviz(
         self, n_draws: int = 1000, random_state: int | np.random.RandomState | None = 0
@@ -209,6 +309,13 @@ class GaussianPosterior(ABC):
     def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
         """Log-probabilities of what `margin_blocks` yields."""
         return self.log_probabilities(margins)
+
+
+def tails_of(level: float) -> np.ndarray:
+    """The two tail probabilities of an equal-tailed interval."""
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level={level!r} must lie between 0 and 1")
+    return np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
 
 
 def _rng(random_state: Any) -> np.random.RandomState:

@@ -30,9 +30,18 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma
 
 from bigcat.bayes._arrays import Block, Floats
+from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
-from bigcat.bayes._prior_arrays import check_positive, full_mean, full_precision, precision_of
+from bigcat.bayes._prior_arrays import (
+    check_positive,
+    fixed_units,
+    full_mean,
+    full_precision,
+    precision_of,
+)
 from bigcat.bayes.covariance import Covariance
+from bigcat.bayes.prior_chains import PriorChain, Scales
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.part import Part
 from bigcat.training.checks import check_choice
 
@@ -75,6 +84,8 @@ class Prior(Part, ABC):
     name: ClassVar[str]
     #: Are its scales learnt from all rows?
     learnt: ClassVar[bool] = False
+    #: Does it see columns in units of their own, and centred?
+    in_units_of_columns: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -88,6 +99,16 @@ class Prior(Part, ABC):
     def one_scale(self) -> tuple[float, float] | None:
         """Standard deviations of weights and of intercepts, if these and means of 0 are all."""
         return None
+
+    def known(self, n_classes: int, n_columns: int, intercept: bool) -> WeightPrior | None:
+        """What weights are drawn from; None where scales are learnt."""
+        return None
+
+    @abstractmethod
+    def chain(
+        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+    ) -> PriorChain:
+        """The prior as chains see it; ValueError where they cannot."""
 
 
 # Gaussian
@@ -153,6 +174,23 @@ class GaussianPrior(Prior):
         free = 0.0 if self.intercept_scale is None else precision_of(self.intercept_scale)
         matrix = full_precision(precision, n_columns, intercept, free)
         return GaussianState(full_mean(self.mean, n_columns, intercept), matrix)
+
+    def known(self, n_classes: int, n_columns: int, intercept: bool) -> WeightPrior | None:
+        state = self.bind(n_classes, n_columns, intercept)
+        if state.is_matrix:
+            return WeightPrior.of_matrix(state.mean, state.matrix)
+        return WeightPrior(state.mean, state.matrix[None])
+
+    def chain(
+        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+    ) -> PriorChain:
+        state = self.bind(n_classes, len(columns.sizes) + intercept, intercept)
+        if state.is_matrix:
+            raise ValueError(
+                "method='laplace' takes a precision for each column and not a matrix; turn the "
+                "columns of X, or take method='independent-binary'"
+            )
+        return PriorChain(state.mean, state.matrix, n_chains, has_intercept=intercept)
 
 
 class GaussianState(PriorState):
@@ -228,6 +266,22 @@ class HierarchicalPrior(Prior):
         """The state of the prior for a problem."""
         kind = FeatureScaleState if self.per == "feature" else ClassScaleState
         return kind(self, n_classes, n_columns, intercept)
+
+    def chain(
+        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+    ) -> PriorChain:
+        n_features = len(columns.sizes)
+        per_class = self.per == "class"
+        groups = (n_chains, n_classes, 1) if per_class else (n_chains, 1, n_features)
+        learnt = Scales.gamma(self.shape, self.rate, groups)
+        return PriorChain(
+            np.zeros(n_features + intercept),
+            fixed_units(n_features, intercept, self.intercept_scale),
+            n_chains,
+            scales=learnt if per_class else None,
+            features=None if per_class else learnt,
+            has_intercept=intercept,
+        )
 
 
 class _LearntState(PriorState):
@@ -375,6 +429,19 @@ class HorseshoePrior(Prior):
         """The state of the prior for a problem."""
         return HorseshoeState(self, n_classes, n_columns, intercept)
 
+    def chain(
+        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+    ) -> PriorChain:
+        n_features = len(columns.sizes)
+        return PriorChain(
+            np.zeros(n_features + intercept),
+            fixed_units(n_features, intercept, self.intercept_scale),
+            n_chains,
+            scales=Scales.half_t(self.global_scale, (n_chains, n_classes, 1)),
+            locals_=Scales.half_t(1.0, (n_chains, n_classes, n_features)),
+            has_intercept=intercept,
+        )
+
 
 class HorseshoeState(_LearntState):
     """q(l_mk) = Gamma(1, E[a] + E[t] E[beta^2]/2), q(a_mk) = Gamma(1, 1 + E[l]), and for the class
@@ -424,29 +491,3 @@ class HorseshoeState(_LearntState):
 
     def energy(self, absorbed: Sequence[Any]) -> float:
         return float(sum(absorbed))
-
-
-#: Priors by class, for model files; and by the name that stands for one at its defaults.
-PRIORS: dict[str, type[Prior]] = {
-    kind.__name__: kind for kind in (GaussianPrior, HierarchicalPrior, HorseshoePrior)
-}
-NAMED: dict[str, type[Prior]] = {kind.name: kind for kind in PRIORS.values()}
-
-
-def resolve_prior(prior: str | Prior) -> Prior:
-    """The prior of that name, or the object itself.
-
-    Examples
-    --------
-    >>> from bigcat.bayes.priors import resolve_prior
-    >>> resolve_prior("horseshoe")
-    HorseshoePrior()
-    """
-    if isinstance(prior, Prior):
-        return prior
-    if not isinstance(prior, str) or prior not in NAMED:
-        raise ValueError(
-            f"prior={prior!r} is not known; choose one of {', '.join(map(repr, NAMED))}, or give "
-            "a prior of bigcat.bayes"
-        )
-    return NAMED[prior]()

@@ -26,9 +26,10 @@ METHOD_OPTIONS = {
     "epochs": ("max_epochs", "max_iter"),
     "learning_rate": ("learning_rate",),
     "validation_fraction": ("validation_fraction",),
+    "draws": ("n_draws",),
 }
 # Those that mean nothing without --bayesian.
-OWN = ("link", "likelihood", "covariance", "prior", "prior_scale")
+OWN = ("link", "likelihood", "covariance", "draws", "prior", "prior_scale")
 # Options of LinearClassifier alone, and what to do instead.
 REFUSED = {
     "rank": "leave it out",
@@ -45,26 +46,53 @@ REFUSED = {
 def add_fit_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "posterior over the weights (docs/bayesian.md)",
-        "With --bayesian, --method is independent-binary (the default) or augment-reduce; --seed, "
-        "--threads and --epochs (iterations of the former) hold for both, --solver, --link, "
-        "--likelihood and --covariance for the former, --noise, --negatives, --learning-rate and "
-        "--validation-fraction for the latter.",
+        "With --bayesian, --method is laplace (the default), independent-binary or augment-reduce. "
+        "--prior, --draws, --seed and --threads are for all of them; --noise for laplace and "
+        "augment-reduce; --covariance for laplace and independent-binary; --link, --likelihood and "
+        "--solver for independent-binary; --negatives, --learning-rate and --validation-fraction "
+        "for augment-reduce; --epochs for both (iterations of independent-binary).",
     )
     group.add_argument("--bayesian", action="store_true", help="fit a BayesianClassifier")
-    group.add_argument("--link", help="probit or logit")
-    group.add_argument("--likelihood", help="average, conditioned or marginalised")
-    group.add_argument("--covariance", help="full or diagonal")
-    group.add_argument("--prior", help="gaussian, hierarchical or horseshoe")
     group.add_argument(
-        "--prior-scale", type=float, metavar="X", help="standard deviation of the gaussian prior"
+        "--covariance",
+        help="what is kept of the posterior; laplace: auto (default), draws, full, class or "
+        "diagonal; independent-binary: full (default) or diagonal",
+    )
+    group.add_argument(
+        "--draws", type=int, metavar="N", help="draws that are kept, or made for averages"
+    )
+    group.add_argument("--link", help="independent-binary: probit (default) or logit")
+    group.add_argument(
+        "--likelihood", help="independent-binary: average (default), conditioned or marginalised"
+    )
+    group.add_argument(
+        "--prior",
+        help="learned (default of laplace), gaussian (of the others), hierarchical or horseshoe",
+    )
+    group.add_argument(
+        "--prior-scale",
+        type=float,
+        metavar="X",
+        help="a gaussian prior with this standard deviation of the weights",
     )
 
 
 def add_posterior_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--averaged",
+        "--plug-in",
         action="store_true",
-        help="average over the posterior of a Bayesian model, not at its mean",
+        help="probabilities of a Bayesian model at its posterior mean; without it they are "
+        "averaged over the posterior",
+    )
+
+
+def add_interval_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--interval",
+        type=_level,
+        metavar="LEVEL",
+        help="of a Bayesian model: also print where each probability lies with this probability, "
+        "such as 0.9: class<TAB>probability<TAB>low<TAB>high",
     )
 
 
@@ -84,8 +112,8 @@ def estimator(arguments: argparse.Namespace) -> Any:
     if arguments.prior_scale is not None:
         if parameters.get("prior", "gaussian") != "gaussian":
             raise ValueError(
-                f"--prior-scale belongs to --prior gaussian, and --prior {arguments.prior} learns "
-                "its scales; leave one of them out"
+                f"--prior-scale belongs to --prior gaussian, and --prior {arguments.prior} has "
+                "scales of its own; leave one of them out"
             )
         parameters["prior"] = GaussianPrior(scale=arguments.prior_scale)
     if arguments.json:
@@ -128,17 +156,22 @@ def report(model: Any) -> dict[str, Any]:
         "iterations": model.n_iter_,
         "seconds": last["seconds"],
         "compile_seconds": last.get("compile_seconds", 0.0),
-        "elbo": model.elbo_,
+        "evidence": model.evidence_,
+        "choice": model.history_.choice,
         "averaging_weight": getattr(model, "averaging_weight_", None),
         "validation_log_likelihood": last.get("validation_log_likelihood"),
     }
 
 
 def fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    rows = [
+    rows = []
+    choice = report["choice"]
+    if choice:
+        rows.append(("posterior", choice["covariance"], choice["reason"]))
+    rows += [
         ("iterations", f"{report['iterations']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", ""),
-        ("ELBO", f"{report['elbo']:.2f}", "nats, all rows together"),
+        ("evidence", f"{report['evidence']:.2f}", "its logarithm, nats, all rows together"),
     ]
     weight, validation = report["averaging_weight"], report["validation_log_likelihood"]
     if weight is not None:
@@ -149,26 +182,64 @@ def fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     return rows
 
 
-class Averaged:
-    """A Bayesian model whose probabilities are averaged over its posterior."""
+class Predictor:
+    """A Bayesian model whose probabilities are averaged over its posterior, or at its mean."""
 
-    def __init__(self, model: Any, name: str) -> None:
-        from bigcat.estimators import BayesianClassifier
+    #: Probabilities of all classes that exist at a time, for intervals.
+    MOST = 1 << 22
 
-        if not isinstance(model, BayesianClassifier):
-            raise ValueError(
-                f"--averaged needs a posterior, and {name} holds a {type(model).__name__}; leave "
-                "it out, or fit with --bayesian"
-            )
+    def __init__(self, model: Any, plug_in: bool = False) -> None:
         self.model = model
         self.classes_ = model.classes_
         self.n_features_in_ = model.n_features_in_
+        self.how = "plug-in" if plug_in else "averaged"
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        return self.model.predict_top_k(X, k, posterior="averaged")
+        found: tuple[np.ndarray, np.ndarray] = self.model.predict_top_k(X, k, posterior=self.how)
+        return found
 
     def log_proba_of(self, X: Any, y: Any) -> np.ndarray:
-        return self.model.log_proba_of(X, y, posterior="averaged")
+        found: np.ndarray = self.model.log_proba_of(X, y, posterior=self.how)
+        return found
+
+    def intervals_of(self, X: Any, classes: np.ndarray, level: float) -> np.ndarray:
+        """Ends of the intervals of some classes of each row, given as labels: (2, n, k)."""
+        import numpy as np
+
+        columns = np.searchsorted(self.classes_, classes)
+        ends = np.empty((2, *classes.shape))
+        step = max(1, self.MOST // len(self.classes_))
+        for start in range(0, len(classes), step):
+            rows = slice(start, start + step)
+            found = self.model.posterior_.predict_interval(X[rows], level)
+            for end, all_classes in zip(ends, found):
+                end[rows] = np.take_along_axis(all_classes, columns[rows], axis=1)
+        return ends
+
+
+def predictor(model: Any, name: str, arguments: argparse.Namespace) -> Any:
+    """The model as `predict` and `evaluate` ask it; ValueError for options that it has not."""
+    from bigcat.estimators import BayesianClassifier
+
+    if isinstance(model, BayesianClassifier):
+        return Predictor(model, arguments.plug_in)
+    for option in ("plug_in", "interval"):
+        if getattr(arguments, option, None):
+            raise ValueError(
+                f"{_flag(option)} needs a posterior, and {name} holds a {type(model).__name__}; "
+                "leave it out, or fit with --bayesian"
+            )
+    return model
+
+
+def _level(text: str) -> float:
+    try:
+        level = float(text)
+    except ValueError:
+        level = -1.0
+    if not 0.0 < level < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number between 0 and 1, such as 0.9")
+    return level
 
 
 def _flag(option: str) -> str:

@@ -45,12 +45,14 @@ class StoredModel:
     extra: dict[str, Any]
 
     @classmethod
-    def load(cls, path: str, averaged: bool = False) -> StoredModel:
-        """`averaged`: over the posterior, which the model must have."""
+    def load(cls, path: str, arguments: argparse.Namespace | None = None) -> StoredModel:
+        """The model itself; with arguments, one that predicts as these say."""
         from bigcat.files import load_model
 
         estimator, extra = load_model(path, with_extra=True)
-        return cls(_bayesian.Averaged(estimator, path) if averaged else estimator, extra)
+        if arguments is not None:
+            estimator = _bayesian.predictor(estimator, path, arguments)
+        return cls(estimator, extra)
 
     def read(self, name: str, arguments: argparse.Namespace, labels: bool = True) -> Dataset:
         """Data with the model's columns; `labels=False` for files that have none."""

@@ -24,7 +24,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     from bigcat import metrics
 
-    model = _inputs.StoredModel.load(arguments.model, arguments.averaged)
+    model = _inputs.StoredModel.load(arguments.model, arguments)
     dataset = model.read(arguments.data, arguments)
     report = metrics.evaluate(model.estimator, dataset.X, dataset.y)
     if arguments.json:

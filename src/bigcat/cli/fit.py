@@ -60,7 +60,10 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
 
     model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
     model.add_argument("--noise", help="gumbel (softmax), gaussian (probit) or logistic")
-    model.add_argument("--method", help="auto (default), or such as exact, augment-reduce")
+    model.add_argument(
+        "--method",
+        help="auto (default), or such as exact, augment-reduce; with --bayesian see below",
+    )
     model.add_argument(
         "--rank",
         type=_rank,
@@ -156,7 +159,8 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(_output.facts(rows), soft_wrap=True)
     baseline = None
     if test is not None:
-        report["test"] = metrics.evaluate(estimator, test.X, test.y)
+        judged = _bayesian.Predictor(estimator) if arguments.bayesian else estimator
+        report["test"] = metrics.evaluate(judged, test.X, test.y)
         baseline = metrics.class_frequency_baseline(train.y, test.y)
         report["test"]["class_frequency_baseline"] = baseline
         if not arguments.json:

@@ -34,6 +34,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     )
     _inputs.add_data_options(parser)
     _bayesian.add_posterior_option(parser)
+    _bayesian.add_interval_option(parser)
     parser.add_argument("--output", metavar="OUT", help="write there instead of to the terminal")
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     return parser
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.top_k < 1:
         raise ValueError(f"--top-k is {arguments.top_k}; it has to be at least 1")
-    model = _inputs.StoredModel.load(arguments.model, arguments.averaged)
+    model = _inputs.StoredModel.load(arguments.model, arguments)
     dataset = model.read(arguments.data, arguments, labels=not arguments.no_labels)
     missing = dataset.report["rows_without_label"]
     if missing:
@@ -58,18 +59,23 @@ def run(arguments: argparse.Namespace) -> int:
         for start in range(0, len(dataset), CHUNK_ROWS):
             X = dataset.X[start : start + CHUNK_ROWS]
             classes, log_proba = model.estimator.predict_top_k(X, k)
-            rows = zip(classes.tolist(), np.exp(log_proba).tolist())
-            out.writelines(line(*row) for row in rows)
+            rows = [classes.tolist(), np.exp(log_proba).tolist()]
+            if arguments.interval is not None:
+                rows += model.estimator.intervals_of(X, classes, arguments.interval).tolist()
+            out.writelines(line(*row) for row in zip(*rows))
     return 0
 
 
-def _text_line(classes: list[Any], probabilities: list[float]) -> str:
-    pairs = (f"{name}\t{value:.6g}" for name, value in zip(classes, probabilities))
-    return "\t".join(pairs) + "\n"
+def _text_line(classes: list[Any], *numbers: list[float]) -> str:
+    """A class, its probability and, if asked for, the ends of its interval; then the next one."""
+    words = []
+    for name, *values in zip(classes, *numbers):
+        words += [str(name), *(f"{value:.6g}" for value in values)]
+    return "\t".join(words) + "\n"
 
 
-def _json_line(classes: list[Any], probabilities: list[float]) -> str:
-    row = {"classes": classes, "probabilities": probabilities}
+def _json_line(classes: list[Any], *numbers: list[float]) -> str:
+    row = {"classes": classes, **dict(zip(("probabilities", "low", "high"), numbers))}
     return json.dumps(_output.plain(row), ensure_ascii=False) + "\n"
 
 

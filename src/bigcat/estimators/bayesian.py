@@ -12,9 +12,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
+from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
-from bigcat.bayes.priors import resolve_prior
 from bigcat.estimators import inputs
+from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.options import WithParts, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
@@ -31,7 +32,7 @@ from bigcat.training.sample import Sample
 def _takes_batches(estimator: BayesianClassifier) -> bool:
     """Is there a `partial_fit`?  The method knows."""
     try:
-        method, prior = resolve_method(estimator.method), resolve_prior(estimator.prior)
+        method, prior = estimator.method_and_prior()
     except ValueError:
         return True  # the call itself says what is wrong
     reason = method.why_no_batches(prior)
@@ -40,22 +41,25 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
     return True
 
 
-class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
-    """Bayesian linear classifier: a Gaussian posterior over the weights.
+class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks, WithParts):
+    """Bayesian linear classifier: a posterior over the weights, and intervals that follow from it.
 
     How to choose is in ``docs/bayesian.md``, conventions are in ``docs/conventions.md``.
 
     Parameters
     ----------
-    method : {"independent-binary", "augment-reduce"} or PosteriorMethod, \
-            default="independent-binary"
-        Binary regressions "is it this class?", which are quick, or the model of `LinearClassifier`
-        with a few classes per row and step.  Options are those of an object,
-        `bigcat.bayes.IndependentBinary` or `bigcat.bayes.AugmentReducePosterior`:
-        ``BayesianClassifier(IndependentBinary(link="logit"))``, or
-        ``set_params(method__link="logit")``.
-    prior : {"gaussian", "hierarchical", "horseshoe"} or Prior, default="gaussian"
-        "gaussian" is N(0, 1) for every weight and the intercept.  Options are those of an object,
+    method : {"laplace", "independent-binary", "augment-reduce"} or PosteriorMethod, \
+            default="laplace"
+        "laplace" is the posterior of the softmax (or of another noise) around its mode, corrected
+        by draws where that is affordable: its intervals hold what they say.  The others are the
+        papers': binary regressions "is it this class?", and a few classes per row and step.
+        Options are those of an object, `bigcat.bayes.Laplace`, `bigcat.bayes.IndependentBinary` or
+        `bigcat.bayes.AugmentReducePosterior`: ``BayesianClassifier(Laplace(noise="gaussian"))``, or
+        ``set_params(method__noise="gaussian")``.
+    prior : {"auto", "learned", "gaussian", "hierarchical", "horseshoe"} or Prior, default="auto"
+        "learned" is normal with a scale that is learnt from the data, in units of the columns;
+        "gaussian" is N(0, 1) for every weight and the intercept.  "auto" is "learned" for
+        "laplace" and the papers' "gaussian" for their methods.  Options are those of an object,
         such as `bigcat.bayes.GaussianPrior`.
     fit_intercept : bool, default=True
     n_threads : int or None, default=None
@@ -70,13 +74,17 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     ----------
     posterior_ : GaussianPosterior
         ``mean`` (n_classes, n_features + 1, the intercept last), ``scale``, ``covariance``,
-        ``sample``, ``predict_interval``, ``to_arviz``.
+        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``, ``to_arviz``.
     coef_ : array of shape (n_classes, n_features)
     intercept_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
+    evidence_ : float
+        What the method makes of log p(y | X), in nats, of all rows together, for comparing models
+        of one method.  Of "laplace" it is the Laplace approximation at the prior's learnt scale;
+        of the others a lower bound: of the binary regressions, or of the classes with
+        augment-reduce.  Those of two methods are not comparable.
     elbo_ : float
-        The evidence lower bound in nats, of all rows together: of the binary regressions, or of
-        the classes with augment-reduce.  The two are not comparable.
+        The same where it is a lower bound; "laplace" has none.
     averaging_weight_ : float
         Posterior probability of the conditioned likelihood; augment-reduce has none.
     history_ : History
@@ -92,11 +100,13 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     >>> model = BayesianClassifier(random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
-    >>> model.posterior_.mean.shape, model.posterior_.covariance.shape
-    ((3, 5), (5, 5))
-    >>> low, high = model.posterior_.predict_interval(X[:1], level=0.9)
+    >>> model.posterior_
+    <NoisePosterior: 3 classes, 5 weights each, noise gumbel, 400 draws>
+    >>> low, high = model.predict_interval(X[:1], level=0.9)
     >>> bool((low <= model.predict_proba(X[:1])).all())
     True
+    >>> model.summary(classes=[0], top=2).shape
+    (2, 6)
 
     The softmax, with classes sampled:
 
@@ -107,8 +117,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
 
     def __init__(
         self,
-        method: str | PosteriorMethod = "independent-binary",
-        prior: str | Prior = "gaussian",
+        method: str | PosteriorMethod = "laplace",
+        prior: str | Prior = "auto",
         *,
         fit_intercept: bool = True,
         n_threads: int | None = None,
@@ -151,7 +161,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
             All classes, where some have no row in `y`: all that is known of those is that they are
             rare.
         """
-        method, prior = self._method_and_prior()
+        method, prior = self.method_and_prior()
         given_X = X
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
@@ -173,7 +183,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         """One natural-gradient step on a batch of rows; for the Gaussian prior.
 
         After `fit` it goes on from there.  Most useful with many calls: step t moves t^-step_power
-        of the way to the batch's own optimum.  `elbo_` is then an estimate from the last batch.
+        of the way to the batch's own optimum.  `evidence_` is then an estimate from the last batch.
 
         Parameters
         ----------
@@ -182,7 +192,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
             All classes that will ever come; needed in the first call only.
         sample_weight : array of shape (n,), optional
         """
-        method, prior = self._method_and_prior()
+        method, prior = self.method_and_prior()
         first = not hasattr(self, "classes_")
         if first and classes is None:
             raise ValueError(
@@ -231,7 +241,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         """
         n_values = round(n_rows * (row_nonzeros if sparse else n_features))
         sizes = Sizes(n_rows, n_features, n_classes, n_values, sparse)
-        return self._memory(*self._method_and_prior(), sizes, dtype)
+        return self._memory(*self.method_and_prior(), sizes, dtype)
 
     # What model files hold
 
@@ -239,7 +249,9 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     def fitted(self) -> FittedPosterior:
         """The posterior and how it came about, with the rows and steps that it was learnt from."""
         check_is_fitted(self)
-        return FittedPosterior(self.posterior_, self.elbo_, self.history_, self._seen, self._stream)
+        return FittedPosterior(
+            self.posterior_, self.evidence_, self.history_, self._seen, self._stream
+        )
 
     @property
     def fitted_noise(self) -> Noise | None:
@@ -253,11 +265,16 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
     # Inside
 
     def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
-        return {"method": resolve_method, "prior": resolve_prior}
+        return {"method": resolve_method, "prior": self._resolve_prior}
 
-    def _method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
+    def _resolve_prior(self, prior: str | Prior) -> Prior:
+        if isinstance(prior, str) and prior == "auto":
+            return resolve_method(self.method).usual_prior
+        return resolve_prior(prior)
+
+    def method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
         """Both as objects, checked as far as they can be without data."""
-        method, prior = resolve_method(self.method), resolve_prior(self.prior)
+        method, prior = resolve_method(self.method), self._resolve_prior(self.prior)
         method.check_prior(prior)
         if self.n_threads is not None:
             check_whole("n_threads", self.n_threads)
@@ -297,7 +314,10 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, WithParts):
         self.classes_ = q.classes
         self.coef_ = q.mean[:, : q.mean.shape[1] - q.intercept]
         self.intercept_ = q.mean[:, -1] if q.intercept else np.zeros(len(q.mean))
-        self.elbo_: float = fitted.elbo
+        self.evidence_: float = fitted.evidence
+        self.__dict__.pop("elbo_", None)
+        if resolve_method(self.method).bounds_evidence:
+            self.elbo_: float = fitted.evidence
         self.history_: History = fitted.history
         self.n_iter_: int = len(fitted.history)
         self._seen: Seen = fitted.seen

@@ -6,44 +6,49 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from bigcat.bayes.posterior import HOW, GaussianPosterior
+from bigcat.bayes.summary import summarise
 from bigcat.estimators import inputs
+from bigcat.estimators.names import class_numbers, column_numbers, feature_names
 from bigcat.linear.labels import encode
+from bigcat.training.checks import check_whole
 
 
 class PosteriorPredictions:
-    """Predictions of an estimator with a `posterior_`, at its mean or averaged over it."""
+    """What an estimator with a `posterior_` tells: predictions, intervals, a summary."""
 
     posterior_: GaussianPosterior
     classes_: np.ndarray
 
-    def predict(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
-        """The most probable class of each row."""
+    def predict(self, X: Any, posterior: str = "averaged") -> np.ndarray:
+        """The most probable class of each row, averaged over the posterior or at its mean."""
         X = self._check_for_prediction(X, posterior)
         labels: np.ndarray = self.classes_[self.posterior_.best(X, posterior)]
         return labels
 
-    def predict_log_proba(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
+    def predict_log_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
         """Log-probabilities of all classes, (n, n_classes)."""
         X = self._check_for_prediction(X, posterior)
         return self.posterior_.log_proba(X, posterior)
 
-    def predict_proba(self, X: Any, posterior: str = "plug-in") -> np.ndarray:
+    def predict_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
         """Probabilities of all classes, (n, n_classes); rows add up to one.
 
         Parameters
         ----------
-        posterior : {"plug-in", "averaged"}, default="plug-in"
-            At the posterior mean, which costs no variances, or averaged over the posterior, which
-            is more cautious far from the data; the method says how.
+        posterior : {"averaged", "plug-in"}, default="averaged"
+            Averaged over the posterior, which is what the model says of a new row, and more
+            cautious far from the data; the method says how.  Or at the posterior mean, which costs
+            no variances and no draws.
         """
         log_probabilities = self.predict_log_proba(X, posterior)
         np.exp(log_probabilities, out=log_probabilities)
         return log_probabilities
 
     def predict_top_k(
-        self, X: Any, k: int = 5, posterior: str = "plug-in"
+        self, X: Any, k: int = 5, posterior: str = "averaged"
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `k` most probable classes of each row, best first, without an (n, K) array.
 
@@ -56,7 +61,7 @@ class PosteriorPredictions:
         columns, log_probabilities = self.posterior_.top_k(X, k, posterior)
         return self.classes_[columns], log_probabilities
 
-    def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "plug-in") -> np.ndarray:
+    def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "averaged") -> np.ndarray:
         """Log-probability of one class per row, (n,)."""
         X = self._check_for_prediction(X, posterior)
         labels = encode(y, self.classes_)
@@ -64,9 +69,146 @@ class PosteriorPredictions:
             raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
         return self.posterior_.log_proba_of(X, labels, posterior)
 
-    def _check_for_prediction(self, X: Any, posterior: str) -> Any:
+    # Intervals
+
+    def predict_interval(
+        self,
+        X: Any,
+        level: float = 0.9,
+        n_draws: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Credible intervals of the class probabilities, lower and upper ends, each (n, n_classes).
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, n_features)
+        level : float, default=0.9
+            Posterior probability inside each interval, with as much above as below.
+        n_draws : int or None, default=None
+            Draws that quantiles are taken of; None is all that the posterior keeps, or as many as
+            the method's ``n_draws``, 200 at the least.
+        random_state : int, RandomState or None, default=0
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bigcat import BayesianClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = BayesianClassifier("independent-binary", random_state=0).fit(X, y)
+        >>> low, high = model.predict_interval(X[:2], level=0.9)
+        >>> low.shape, bool((low < high).all())
+        ((2, 3), True)
+        """
+        X = self._check_for_prediction(X)
+        return self.posterior_.predict_interval(X, level, n_draws, random_state)
+
+    def log_odds_interval(
+        self,
+        X: Any,
+        first: Any,
+        second: Any,
+        level: float = 0.9,
+        n_draws: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Credible intervals of log p(first | x) - log p(second | x), each (n,).
+
+        Of a softmax they are exact: its log-odds are a difference of two scores.  Where classes
+        are independent in the posterior, variances of the two scores add up.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, n_features)
+        first, second : labels
+            Two classes: above 0 the first is more probable.
+        level : float, default=0.9
+        n_draws, random_state :
+            As in `predict_interval`, for models that are no softmax.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bigcat import BayesianClassifier
+        >>> iris = load_iris()
+        >>> y = iris.target_names[iris.target]
+        >>> model = BayesianClassifier("independent-binary", random_state=0).fit(iris.data, y)
+        >>> low, high = model.log_odds_interval(iris.data[:1], "setosa", "virginica")
+        >>> bool(low[0] > 0)
+        True
+        """
+        X = self._check_for_prediction(X)
+        a, b = self._class_numbers("first", [first])[0], self._class_numbers("second", [second])[0]
+        q = self.posterior_
+        return q.log_odds_interval(X, int(a), int(b), level, n_draws, random_state)
+
+    # The weights as a table
+
+    def summary(
+        self,
+        classes: ArrayLike | None = None,
+        features: ArrayLike | None = None,
+        top: int | None = None,
+        level: float = 0.9,
+        base: Any = None,
+    ) -> Any:
+        """The weights as a table, those first that are surest to differ from 0: |mean| / sd.
+
+        Parameters
+        ----------
+        classes : labels, optional
+            Only these classes.
+        features : names or numbers of columns, optional
+            Only these; names are ``feature_names_in_`` where X had names, else "x0", "x1", ...; and
+            "intercept".
+        top : int, optional
+            So many rows per class.
+        level : float, default=0.9
+            Posterior probability inside each interval.
+        base : label, optional
+            Weights relative to this class, as a multinomial logit with that base category has
+            them.  Their spread is exact where the posterior knows how classes go together
+            (covariances "full" and "draws" of the Laplace method); else variances add up.
+
+        Returns
+        -------
+        pandas.DataFrame or bigcat.bayes.summary.Table
+            Columns ``class``, ``feature``, ``mean``, ``sd``, ``low``, ``high``.  A list of dicts
+            that prints as a table where pandas is not installed.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bigcat import BayesianClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = BayesianClassifier("independent-binary", random_state=0).fit(X, y)
+        >>> table = model.summary(classes=[0, 2], top=1)
+        >>> list(table["class"]), list(table["feature"])
+        ([2, 0], ['x2', 'x2'])
+        >>> table.shape
+        (2, 6)
+        """
+        check_is_fitted(self)
+        names = feature_names(self, self.posterior_.intercept)
+        if top is not None:
+            check_whole("top", top)
+        return summarise(
+            self.posterior_,
+            names,
+            classes=None if classes is None else self._class_numbers("classes", classes),
+            columns=None if features is None else column_numbers(features, names),
+            top=top,
+            level=level,
+            base=None if base is None else int(self._class_numbers("base", [base])[0]),
+        )
+
+    def _class_numbers(self, parameter: str, labels: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        return class_numbers(parameter, labels, self.classes_)
+
+    def _check_for_prediction(self, X: Any, posterior: str = HOW[0]) -> Any:
         if posterior not in HOW:
             raise ValueError(
-                f"posterior={posterior!r} is not known; choose 'plug-in' or 'averaged'"
+                f"posterior={posterior!r} is not known; choose 'averaged' or 'plug-in'"
             )
         return inputs.check_for_prediction(self, X)

@@ -11,25 +11,31 @@ from bigcat.bayes.covariance import (
     ClassDiagonal,
     ClassFull,
     Covariance,
+    Drawn,
+    JointFull,
     SharedDiagonal,
     SharedFull,
     Spectral,
 )
 from bigcat.bayes.method import FittedPosterior, Seen
-from bigcat.files.values import Tensors
+from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.files.values import Tensors, from_json, to_json
 from bigcat.noise import Noise, resolve
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History
 
 #: The arrays of each covariance in the order of its constructor, and their shapes for K classes
-#: and M weights per class.
+#: and M weights per class, J = K M weights in all; S, the number of draws, is what the file has.
+#: What is "=K" is that number itself, and not stored.
 COVARIANCES: dict[str, tuple[type[Covariance], dict[str, str]]] = {
     "shared full": (SharedFull, {"matrix": "MM", "log_determinant": ""}),
     "class full": (ClassFull, {"matrices": "KMM", "logs": "K"}),
     "shared diagonal": (SharedDiagonal, {"values": "M"}),
     "class diagonal": (ClassDiagonal, {"values": "KM"}),
     "spectral": (Spectral, {"basis": "MM", "spectra": "KM"}),
+    "joint full": (JointFull, {"matrix": "JJ", "n_classes": "=K"}),
+    "draws": (Drawn, {"deviations": "SKM"}),
 }
 
 
@@ -39,7 +45,11 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
     q, form = fitted.posterior, fitted.posterior.covariance_form
     kind = next(name for name, (cls, _) in COVARIANCES.items() if type(form) is cls)
     arrays = {"mean": q.mean}
-    arrays |= {f"covariance.{name}": getattr(form, name) for name in COVARIANCES[kind][1]}
+    arrays |= {
+        f"covariance.{name}": getattr(form, name)
+        for name, axes in COVARIANCES[kind][1].items()
+        if not axes.startswith("=")
+    }
     transposed = []
     for name, array in arrays.items():
         array = np.asarray(array)
@@ -53,11 +63,21 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
         "covariance": kind,
         "transposed": transposed,
         "intercept": bool(q.intercept),
-        "elbo": float(fitted.elbo),
+        "weight_prior": _pack_prior(tensors, q.prior),
+        "evidence": to_json(float(fitted.evidence)),
         "rows_seen": float(fitted.seen.rows),
         "steps_made": int(fitted.seen.steps),
         **q.facts(),
     }
+
+
+def _pack_prior(tensors: dict[str, np.ndarray], prior: WeightPrior | None) -> list[str] | None:
+    """Put the arrays of a prior with learnt scales into `tensors`; their names."""
+    if prior is None:
+        return None
+    arrays = {name: array for name, array in prior._asdict().items() if array is not None}
+    tensors.update({f"weight_prior.{name}": np.asarray(a) for name, a in arrays.items()})
+    return list(arrays)
 
 
 def unpack_posterior(
@@ -74,13 +94,17 @@ def unpack_posterior(
     `noise` is that of the fit, for a posterior that has one.
     """
     intercept = stored["intercept"]
-    sizes = {"K": len(classes), "M": n_features + intercept}
+    K, M = len(classes), n_features + intercept
+    sizes = {"K": K, "M": M, "J": K * M}
 
-    def array(name: str, axes: str) -> np.ndarray:
+    def array(name: str, axes: str) -> Any:
+        if axes.startswith("="):
+            return sizes[axes[1:]]
         found = read(name)
         if name in stored["transposed"]:
             found = found.T
-        expected = tuple(sizes[axis] for axis in axes)
+        free = dict(zip(axes, found.shape))
+        expected = tuple(sizes.get(axis, free.get(axis)) for axis in axes)
         if found.shape != expected:
             raise ValueError(
                 f"{name} has shape {found.shape}, but {expected} belongs to {len(classes)} classes "
@@ -99,5 +123,10 @@ def unpack_posterior(
         noise=None if noise is None else resolve(noise),
         facts=stored,
     )
+    stored_prior = stored.get("weight_prior")  # missing in older files
+    if stored_prior is not None:
+        posterior.prior = WeightPrior(
+            **{name: read(f"weight_prior.{name}") for name in stored_prior}
+        )
     seen = Seen(stored["rows_seen"], stored["steps_made"])
-    model.restore(FittedPosterior(posterior, stored["elbo"], history, seen))
+    model.restore(FittedPosterior(posterior, from_json(stored["evidence"]), history, seen))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 FORMAT = "bigcat-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 Header = dict[str, Any]
 
@@ -104,6 +104,22 @@ def _bayesian_parameters_from_1(parameters: Header, header: Header) -> Header:
     return parameters
 
 
+def _from_2(header: Header) -> Header:
+    """Version 2: there was no Laplace method, and defaults of a `BayesianClassifier` were others.
+
+    A parameter that is not in the file comes back as its default: that of the version that wrote
+    it.  The evidence was always a lower bound, and had that name.
+    """
+    header = {**header, "format_version": 3}
+    if header["estimator"] == "BayesianClassifier":
+        defaults = {"method": "independent-binary", "prior": "gaussian"}
+        header["parameters"] = {**defaults, **header["parameters"]}
+        posterior = dict(header["posterior"])
+        posterior["evidence"] = posterior.pop("elbo")
+        header["posterior"] = posterior
+    return header
+
+
 _BOUND_1: Header = {"expectation": "quadrature", "n_nodes": 8, "variational": "auto"}
 _ALL_CLASSES_1 = ("exact", "bouchard")
 _METHOD_OPTIONS_1 = {
@@ -128,4 +144,4 @@ _METHOD_OPTIONS_1 = {
         "n_draws",
     ),
 }
-_STEPS: dict[object, Callable[[Header], Header]] = {1: _from_1}
+_STEPS: dict[object, Callable[[Header], Header]] = {1: _from_1, 2: _from_2}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reporter(
-    progress: bool | str, total_epochs: int, label: str, word: str = "bound"
+    progress: bool | str, total_epochs: int, label: str, word: str = "bound", unit: str = "epoch"
 ) -> Iterator[Callable[[float, float], None]]:
     """Yield a function to call with (epochs done, current value); silent where not wanted.
 
@@ -17,8 +17,8 @@ def reporter(
     ----------
     progress : {"auto", True, False}
         "auto" shows a bar when standard error is a terminal.
-    label, word : str
-        What is fitted, and what the value is called.
+    label, word, unit : str
+        What is fitted, what the value is called, and what is counted.
     """
     if progress not in ("auto", True, False):
         raise ValueError(f"progress={progress!r} is not known; choose 'auto', True or False")
@@ -37,7 +37,7 @@ def reporter(
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("epoch {task.fields[epoch]}/{task.total:.0f}"),
+        TextColumn(unit + " {task.fields[epoch]}/{task.total:.0f}"),
         TextColumn("{task.fields[word]} {task.fields[value]}"),
         TimeElapsedColumn(),
         TextColumn("of at most"),

@@ -1,0 +1,245 @@
+"""Chains that turn the Laplace approximation into the posterior itself, and learn the prior.
+
+In the coordinates u of a frame the posterior is nearly standard normal, whose Hamiltonian flow is a
+rotation and known exactly.  So a step rotates (u, velocity) and only the *rest* of the slope, that
+of the energy less u, kicks the velocity (a split Hamiltonian step; Shahbaba et al., 2014): where
+the Laplace approximation is right nothing is ever rejected, in any dimension, and a few gradients
+make an independent draw.
+
+A chain whose prior is wider or narrower than the frame's stretches the coordinates: by the ratio of
+the standard deviations that a weight has with either, 1 / sqrt(h + p), h being what the rows know
+of it and p the precision of the prior.  That is 1 where the rows decide, and the ratio of the
+prior's scales where they do not.
+
+Between such moves the scales of the prior are drawn, in two ways that complement each other (Yu
+and Meng, 2011): given the weights, which is quick where the rows know them, and together with the
+weights as a factor of both, which is quick where they do not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._frames import Frame
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.prior_chains import PriorChain
+from bigcat.machine import one_blas_thread
+
+#: A rotation by a quarter of a turn forgets where it began.
+QUARTER = 0.5 * math.pi
+#: Angles of a step, and how often steps should be accepted.
+FIRST_ANGLE, LEAST_ANGLE, LARGEST_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
+#: Factors that weights and their scale are multiplied by: the first deviation of their logarithm,
+#: how often they should be accepted, and how many are tried in an iteration.
+FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 2
+#: Iterations before the frame is moved to where the chains are, and how often at most; chains have
+#: arrived when the mean of such a window differs from that of the one before by no more than this
+#: part of their standard deviation, or by so little that no prediction would notice.
+WINDOW, MOST_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
+
+#: Makes a frame at given precisions of the prior, from weights to start at.
+Reframe = Callable[[Floats, Floats], Frame]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What chains have seen.
+
+    Parameters
+    ----------
+    stack : array of shape (S, K, M)
+        Draws of the weights.
+    precisions : array of shape (K or 1, M)
+        Of the prior: geometric means over the draws.
+    log_scales : array of shape (S, 1 or 2)
+        Logarithms of the learnt precisions, weights and intercepts.
+    acceptance : float
+    mixing : float
+        The ratio of variances between and within chains, 1 where they agree.
+    frame : Frame
+        The last one, at about these precisions.
+    """
+
+    stack: Floats
+    precisions: Floats
+    log_scales: Floats
+    acceptance: float
+    mixing: float
+    frame: Frame
+
+
+class Chains:
+    """Several chains side by side.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    prior : PriorChain
+    reframe : Reframe
+    start : Floats
+        Weights (K, M) where the mode is looked for.
+    random_state : RandomState
+    """
+
+    def __init__(
+        self,
+        likelihood: Likelihood,
+        prior: PriorChain,
+        reframe: Reframe,
+        start: Floats,
+        random_state: np.random.RandomState,
+    ) -> None:
+        self.likelihood, self.prior, self.reframe = likelihood, prior, reframe
+        self.rng = random_state
+        self._set_frame(start)
+        shape = (prior.n_chains, *likelihood.shape)
+        self.stack = self.frame.to_weights(self.rng.standard_normal(shape))
+        self.angle = FIRST_ANGLE
+        self.deviations = {kind.name: FIRST_DEVIATION for kind in prior.scalable()}
+
+    def _set_frame(self, near: Floats) -> None:
+        """Where the prior's precisions are now."""
+        typical = self.prior.typical()
+        self.frame = self.reframe(typical, near)
+        self.information = self.frame.diagonal - typical
+
+    def _stretch(self) -> Floats:
+        """Of the coordinates of each chain, (C, K, M)."""
+        stretch: Floats = np.sqrt(self.frame.diagonal / (self.information + self.prior.precision))
+        return stretch
+
+    def run(
+        self, n_kept: int, every: int = 1, on_iteration: Callable[[], None] = lambda: None
+    ) -> Drawn:
+        """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations."""
+        last = None
+        for _ in range(MOST_WINDOWS):
+            window = []
+            for _ in range(WINDOW):
+                self._move(adapt=True)
+                window.append(self._where_it_is())
+                on_iteration()
+            if self.prior.learns:
+                self._set_frame(self.frame.mode)
+            now = np.array(window)
+            if last is not None and _is_settled(last, now):
+                break
+            last = now
+        stacks, logs, scales, accepted, seen = [], [], [], [], []
+        for i in range(n_kept * every):
+            accepted.append(self._move(adapt=False))
+            seen.append(self._where_it_is())
+            on_iteration()
+            if (i + 1) % every:
+                continue
+            stacks.append(self.stack)
+            logs.append(np.log(self.prior.precision).mean(axis=0))
+            if self.prior.learns:
+                scales.append(self.prior.summary())
+        return Drawn(
+            np.concatenate(stacks),
+            np.exp(np.mean(logs, axis=0)),
+            np.concatenate(scales) if scales else np.empty((0, 0)),
+            float(np.mean(accepted)),
+            ratio_of_variances(np.array(seen)),
+            self.frame,
+        )
+
+    def _where_it_is(self) -> Floats:
+        """Numbers that tell whether chains agree, (C, ...)."""
+        if self.prior.learns:
+            return self.prior.summary()
+        return self.energies(self.stack)[:, None]
+
+    def energies(self, stack: Floats) -> Floats:
+        """Minus the logarithm of the posterior's density, up to a constant, (C,)."""
+        return self._prior_energies(stack) - self.likelihood.values(stack)
+
+    def _prior_energies(self, stack: Floats) -> Floats:
+        away = stack - self.prior.mean
+        energies: Floats = 0.5 * (self.prior.precision * away * away).sum(axis=(1, 2))
+        return energies
+
+    def _energies_and_rest(self, u: Floats, stretch: Floats) -> tuple[Floats, Floats]:
+        """Energies, and their gradients with respect to u less u itself."""
+        stack = self.frame.to_weights(u) * stretch
+        values, gradients = self.likelihood.gradients(stack)
+        slopes = self.prior.precision * (stack - self.prior.mean) - gradients
+        return self._prior_energies(stack) - values, self.frame.pulled(slopes * stretch) - u
+
+    def _move(self, adapt: bool) -> float:
+        """Weights given scales, then scales; the mean probability of being accepted."""
+        with one_blas_thread:  # asked for once, and not for each of its gradients
+            accepted = self._rotate(adapt)
+            if self.prior.learns:
+                self.prior = self.prior.drawn(self.stack, self.rng)
+                self._rescale(adapt)
+        return accepted
+
+    def _rotate(self, adapt: bool) -> float:
+        stretch = self._stretch()
+        u = self.frame.of_weights(self.stack / stretch)
+        velocity = self.rng.standard_normal(u.shape)
+        angle = min(self.angle * self.rng.uniform(0.8, 1.2), LARGEST_ANGLE)
+        cosine, sine = math.cos(angle), math.sin(angle)
+        energies, rest = self._energies_and_rest(u, stretch)
+        before = energies + 0.5 * np.square(velocity).sum(axis=(1, 2))
+        moved = u
+        for _ in range(max(1, round(QUARTER / angle))):
+            velocity = velocity - 0.5 * angle * rest
+            moved, velocity = cosine * moved + sine * velocity, cosine * velocity - sine * moved
+            energies, rest = self._energies_and_rest(moved, stretch)
+            velocity -= 0.5 * angle * rest
+        after = energies + 0.5 * np.square(velocity).sum(axis=(1, 2))
+        gain = np.nan_to_num(before - after, nan=-np.inf)
+        taken = np.log(self.rng.uniform(size=len(gain))) < gain
+        new = self.frame.to_weights(moved) * stretch
+        self.stack = np.where(taken[:, None, None], new, self.stack)
+        accepted = float(np.exp(np.minimum(gain, 0.0)).mean())
+        if adapt:
+            factor = math.exp(0.5 * (accepted - ACCEPTED))
+            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, LARGEST_ANGLE))
+        return accepted
+
+    def _rescale(self, adapt: bool) -> None:
+        """Weights and their scale times one factor; then intercepts and theirs."""
+        values = self.likelihood.values(self.stack)
+        for kind in self.prior.scalable():
+            for _ in range(N_FACTORS):
+                deviation = self.deviations[kind.name]
+                factors = np.exp(deviation * self.rng.standard_normal(len(self.stack)))
+                stack = self.stack.copy()
+                stack[:, :, kind.columns] *= factors[:, None, None]
+                prior = self.prior.rescaled(kind, factors)
+                new = self.likelihood.values(stack)
+                gain = new - values + prior.log_density(kind) - self.prior.log_density(kind)
+                taken = np.log(self.rng.uniform(size=len(gain))) < gain
+                self.stack = np.where(taken[:, None, None], stack, self.stack)
+                self.prior = self.prior.where(taken, prior)
+                values = np.where(taken, new, values)
+                if adapt:
+                    self.deviations[kind.name] *= math.exp(0.5 * (taken.mean() - FACTORS_ACCEPTED))
+
+
+def _is_settled(last: Floats, now: Floats) -> bool:
+    """Are two windows, (iterations, C, numbers), from one distribution, as far as can be seen?"""
+    moved = np.abs(now.mean(axis=(0, 1)) - last.mean(axis=(0, 1)))
+    spread = now.reshape(-1, now.shape[2]).std(axis=0)
+    return bool((moved <= np.maximum(SETTLED * spread, NEGLIGIBLE)).all())
+
+
+def ratio_of_variances(seen: Floats) -> float:
+    """Of the chains together and within each, the largest; `seen` is (iterations, C, numbers).
+
+    NaN where there is one iteration or one chain.
+    """
+    if min(seen.shape[:2]) < 2:
+        return math.nan
+    within = seen.var(axis=0, ddof=1).mean(axis=0)
+    between = seen.mean(axis=0).var(axis=0, ddof=1)
+    return float(np.sqrt(1.0 + between / np.maximum(within, 1e-300)).max())

@@ -1,0 +1,217 @@
+"""Coordinates in which a posterior looks like a standard normal: its mode, and a root of its
+precision.
+
+With a precision H = L L' at the mode m, weights are W = m + L^-T u.  Where the posterior is
+Gaussian u is standard normal, so the roots serve three purposes: draws of the Laplace
+approximation, its covariance, and coordinates for chains that correct it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.covariance import PAIRS_CHUNK, pairs
+
+
+class Frame(ABC):
+    """The mode and a root of the precision; u and weights are stacks, (C, K, M).
+
+    Attributes
+    ----------
+    mode : array of shape (K, M)
+    diagonal : array of shape (K, M)
+        Of the precision.
+    """
+
+    mode: Floats
+    diagonal: Floats
+
+    @abstractmethod
+    def to_weights(self, u: Floats) -> Floats:
+        """m + L^-T u."""
+
+    @abstractmethod
+    def of_weights(self, stack: Floats) -> Floats:
+        """L' (W - m)."""
+
+    @abstractmethod
+    def pulled(self, gradients: Floats) -> Floats:
+        """L^-1 g: gradients with respect to u."""
+
+    @abstractmethod
+    def log_determinant(self) -> float:
+        """Of the precision of all weights."""
+
+
+class JointFrame(Frame):
+    """All weights of all classes together: H is (K M, K M)."""
+
+    def __init__(self, mode: Floats, precision: Floats) -> None:
+        self.mode = mode
+        self.diagonal = np.diag(precision).reshape(mode.shape).copy()
+        self.root = np.linalg.cholesky(precision)
+        self.inverse_root = scipy.linalg.solve_triangular(
+            self.root, np.eye(len(precision)), lower=True
+        )
+
+    def to_weights(self, u: Floats) -> Floats:
+        away: Floats = (u.reshape(len(u), -1) @ self.inverse_root).reshape(u.shape)
+        return self.mode + away
+
+    def of_weights(self, stack: Floats) -> Floats:
+        away = (stack - self.mode).reshape(len(stack), -1)
+        turned: Floats = (away @ self.root).reshape(stack.shape)
+        return turned
+
+    def pulled(self, gradients: Floats) -> Floats:
+        flat = gradients.reshape(len(gradients), -1)
+        turned: Floats = (flat @ self.inverse_root.T).reshape(gradients.shape)
+        return turned
+
+    def log_determinant(self) -> float:
+        return 2.0 * float(np.log(np.diag(self.root)).sum())
+
+
+class ClassFrame(Frame):
+    """A block for each class: H is (K, M, M)."""
+
+    def __init__(self, mode: Floats, precisions: Floats) -> None:
+        self.mode = mode
+        self.diagonal = np.diagonal(precisions, axis1=1, axis2=2).copy()
+        self.roots = np.linalg.cholesky(precisions)
+        self.inverse_roots = np.empty_like(self.roots)
+        identity = np.eye(precisions.shape[1])
+        for k, root in enumerate(self.roots):
+            self.inverse_roots[k] = scipy.linalg.solve_triangular(root, identity, lower=True)
+
+    def to_weights(self, u: Floats) -> Floats:
+        return self.mode + _by_class(u, self.inverse_roots)
+
+    def of_weights(self, stack: Floats) -> Floats:
+        return _by_class(stack - self.mode, self.roots)
+
+    def pulled(self, gradients: Floats) -> Floats:
+        return _by_class(gradients, self.inverse_roots.transpose(0, 2, 1))
+
+    def log_determinant(self) -> float:
+        return 2.0 * float(np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum())
+
+
+class DiagonalFrame(Frame):
+    """Independent weights: the diagonal of H, (K, M)."""
+
+    def __init__(self, mode: Floats, precisions: Floats) -> None:
+        self.mode = mode
+        self.diagonal = precisions
+        self.roots = np.sqrt(precisions)
+
+    def to_weights(self, u: Floats) -> Floats:
+        return self.mode + u / self.roots
+
+    def of_weights(self, stack: Floats) -> Floats:
+        return (stack - self.mode) * self.roots
+
+    def pulled(self, gradients: Floats) -> Floats:
+        return gradients / self.roots
+
+    def log_determinant(self) -> float:
+        return float(np.log(self.diagonal).sum())
+
+
+def _by_class(stack: Floats, matrices: Floats) -> Floats:
+    """Row vectors (C, K, M) times a matrix of each class."""
+    product: Floats = np.matmul(stack.transpose(1, 0, 2), matrices).transpose(1, 0, 2)
+    return product
+
+
+# Precisions at a mode: the Fisher information of the rows, and the prior's diagonal.
+
+
+def joint_precision(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
+    """H of all weights together, (K M, K M); `prior` is (K, M), or (1, M).
+
+    For the softmax sum_n (diag(p_n) - p_n p_n') (x) x_n x_n', for other noises the Fisher
+    information sum_y p_y s_y s_y' in place of the bracket, s_y = d log p(y) / d scores.
+    """
+    n_classes, n_columns = likelihood.shape
+    size = n_classes * n_columns
+    total = np.zeros((size, size))
+    design = likelihood.design
+    for rows in design.chunks(size):
+        x, row_weights = design.dense(rows), np.sqrt(design.row_weights[rows])
+        p = likelihood.probabilities(weights, rows)
+        if likelihood.noise.softmax:
+            wide = _outer(p * row_weights[:, None], x)
+            total -= wide.T @ wide
+            for k in range(n_classes):
+                own = slice(k * n_columns, (k + 1) * n_columns)
+                root = x * (np.sqrt(p[:, k]) * row_weights)[:, None]
+                total[own, own] += root.T @ root
+            continue
+        for label in range(n_classes):
+            slopes = likelihood.score_slopes(weights, rows, label)
+            wide = _outer(slopes * (np.sqrt(p[:, label]) * row_weights)[:, None], x)
+            total += wide.T @ wide
+    total[np.diag_indices(size)] += np.broadcast_to(prior, likelihood.shape).ravel()
+    return total
+
+
+def _outer(left: Floats, right: Floats) -> Floats:
+    """Kronecker products of rows, (n, K M)."""
+    return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
+
+
+def class_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
+    """Blocks sum_n w_nk x_n x_n' of each class, w = p (1 - p) for the softmax, (K, M, M)."""
+    n_classes, n_columns = likelihood.shape
+    sums = np.zeros((n_classes, n_columns * (n_columns + 1) // 2))
+    dtype = likelihood.dtype
+
+    def add(found: Floats, x: Any) -> None:
+        x = x.toarray() if scipy.sparse.issparse(x) else x
+        step = max(1, PAIRS_CHUNK // sums.shape[1])
+        for start in range(0, len(found), step):
+            part = slice(start, start + step)
+            sums[:] += found[part].T.astype(dtype) @ pairs(x[part], dtype)
+
+    likelihood.fisher_blocks(weights, add)
+    out = np.empty((n_classes, n_columns, n_columns))
+    first, second = np.triu_indices(n_columns)
+    out[:, first, second] = sums
+    out[:, second, first] = sums
+    diagonal = np.arange(n_columns)
+    out[:, diagonal, diagonal] += prior
+    return out
+
+
+def diagonal_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
+    """The diagonal of `class_precisions`, (K, M)."""
+    total = np.zeros(likelihood.shape)
+
+    def add(found: Floats, x: Any) -> None:
+        squares = x.multiply(x).tocsr() if scipy.sparse.issparse(x) else np.square(x)
+        total[:] += np.asarray(squares.T @ found).T
+
+    likelihood.fisher_blocks(weights, add)
+    return total + prior
+
+
+#: Forms of the precision by name, the finest first.
+FRAMES = {
+    "full": (joint_precision, JointFrame),
+    "class": (class_precisions, ClassFrame),
+    "diagonal": (diagonal_precisions, DiagonalFrame),
+}
+
+
+def make_frame(form: str, likelihood: Likelihood, mode: Floats, prior: Floats) -> Any:
+    """The frame of that form at the mode, with the precisions (K, M) or (1, M) of the prior."""
+    precision, kind = FRAMES[form]
+    return kind(mode, precision(likelihood, mode, prior))

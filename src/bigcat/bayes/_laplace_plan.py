@@ -1,0 +1,222 @@
+"""What a Laplace fit keeps of the posterior, and what that costs.
+
+Times are rough, in processor seconds of one core: they decide between ways that differ by factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bigcat.bayes._design import Design
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.priors import Prior
+from bigcat.noise import Noise
+from bigcat.rows import Sizes
+
+#: What may be kept, the best first.
+FORMS = ("draws", "full", "class", "diagonal")
+#: Seconds for a score and its slope, and more for each value of a row behind it; quadrature.
+A_SCORE, A_PRODUCT, BY_QUADRATURE = 6e-9, 6e-11, 2e-6
+A_SPARSE_PRODUCT = 1.5e-9
+#: Multiplications and additions per second of a product of matrices.
+PRODUCTS_PER_SECOND = 2e10
+#: Gradients of an iteration of a chain, draws of scales included, and iterations before any draw
+#: is kept: usual, and at the most.
+GRADIENTS_OF_ITERATION = 5.5
+FIRST_ITERATIONS, MOST_FIRST = 40, 128
+#: The most that chains may take, and the blocks of classes.
+MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
+#: Small problems take several iterations for each draw that is kept, for so long.
+SECONDS_OF_SMALL, MOST_EVERY = 4.0, 2
+#: Numbers that may be kept: draws, and matrices of classes.
+MOST_KEPT = 1 << 28
+#: Coordinates of chains, which are made several times: of all weights together up to so many, of
+#: each class up to so many seconds.
+MOST_JOINT, SECONDS_OF_FRAME = 1_024, 1.0
+#: What a prior is learnt from where chains over all rows and classes would take too long: so many
+#: classes at the least, and as many as can be had in these seconds.
+LEAST_CLASSES, SECONDS_OF_PRIOR = 32, 4.0
+
+
+class Work(NamedTuple):
+    """Sizes that decide what a fit costs."""
+
+    n_rows: int
+    n_columns: int
+    n_classes: int
+    row_values: float
+    sparse: bool
+    softmax: bool
+
+    @classmethod
+    def of(cls, sizes: Sizes, intercept: bool, noise: Noise) -> Work:
+        return cls(
+            sizes.n_rows,
+            sizes.n_features + intercept,
+            sizes.n_classes,
+            sizes.n_values / max(sizes.n_rows, 1) + intercept,
+            sizes.sparse,
+            noise.softmax,
+        )
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_classes * self.n_columns
+
+    def score_seconds(self) -> float:
+        """Of one score and its slope."""
+        if not self.softmax:
+            return BY_QUADRATURE
+        return A_SCORE + (A_SPARSE_PRODUCT if self.sparse else A_PRODUCT) * self.row_values
+
+    def gradient_seconds(self) -> float:
+        return self.n_rows * self.n_classes * self.score_seconds()
+
+    def block_seconds(self) -> float:
+        """Of a matrix for each class, and its root."""
+        a_class = (self.n_rows + self.n_columns) * self.n_columns**2
+        return self.n_classes * a_class / PRODUCTS_PER_SECOND
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is kept, how chains run, and why.
+
+    Parameters
+    ----------
+    form : str
+        One of `FORMS`.
+    frame : str
+        The coordinates of chains: one of `_frames.FRAMES`.
+    n_chains, n_kept : int
+        Chains, and draws of each that are kept.
+    reason : str
+    score_seconds : float
+        Of one score of a row and class, and its slope.
+    every : int
+        Iterations from one such draw to the next.
+    """
+
+    form: str
+    frame: str
+    n_chains: int
+    n_kept: int
+    reason: str
+    score_seconds: float
+    every: int = 1
+
+    @property
+    def most_iterations(self) -> int:
+        return MOST_FIRST + self.n_kept * self.every
+
+    def told(self) -> dict[str, Any]:
+        """For ``history_.choice``."""
+        return {"covariance": self.form, "reason": self.reason}
+
+    def subset(self, likelihood: Likelihood, random_state: np.random.RandomState) -> Likelihood:
+        """Rows and classes that say enough about the prior.
+
+        Given that the label is one of some classes, a softmax is the softmax of these classes, with
+        the same weights: the rows of some classes are a smaller problem with the same prior.
+        """
+        design, labels, n_classes = likelihood.design, likelihood.labels, likelihood.n_classes
+        rows = np.arange(design.n)
+        iterations = (FIRST_ITERATIONS + self.n_kept) * self.n_chains * GRADIENTS_OF_ITERATION
+        # Scores that the seconds allow, of which a class adds its rows times all classes.
+        most_scores = SECONDS_OF_PRIOR / iterations / self.score_seconds
+        if likelihood.noise.softmax and design.n * n_classes > most_scores:
+            seen, counts = np.unique(labels, return_counts=True)
+            fitting = int(np.sqrt(most_scores / max(counts.mean(), 1.0)))
+            n_classes = min(max(LEAST_CLASSES, fitting), len(seen))
+            chosen = np.sort(random_state.choice(seen, n_classes, replace=False))
+            rows = rows[np.isin(labels, chosen)]
+            labels = np.searchsorted(chosen, labels[rows])
+        most_rows = max(int(most_scores / n_classes), LEAST_CLASSES)
+        if len(rows) > most_rows:
+            taken = np.sort(random_state.choice(len(rows), most_rows, replace=False))
+            rows, labels = rows[taken], labels[taken]
+        features = design.n_columns - design.intercept
+        some = Design(design.rows[rows][:, :features], design.intercept, design.row_weights[rows])
+        return Likelihood(some, labels, likelihood.noise, n_classes, likelihood.n_threads)
+
+    def of_subset(self, some: Likelihood) -> Plan:
+        """The same with coordinates for these rows and classes."""
+        design = some.design
+        work = Work(design.n, design.n_columns, some.n_classes, 0.0, design.sparse, True)
+        return replace(self, frame=_frame(work))
+
+
+def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
+    """The best form that can be had; the one that is named, if one is."""
+    if covariance not in ("auto", "draws"):
+        _check_learnable(prior, f"covariance={covariance!r}")
+    frame = _frame(work)
+    n_chains = 8 if work.n_weights < 2_000 else 4
+    n_kept = -(-n_draws // n_chains)
+    whole = Plan("draws", frame, n_chains, n_kept, "named", work.score_seconds())
+    if covariance != "auto":
+        return replace(whole, form=covariance, **_for_prior_alone(covariance))
+    iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
+    seconds = iterations * work.gradient_seconds()
+    numbers = n_draws * work.n_weights
+    if seconds <= MOST_SECONDS_OF_CHAINS and numbers <= MOST_KEPT:
+        every = int(np.clip(SECONDS_OF_SMALL / seconds, 1, MOST_EVERY))
+        reason = "draws of the posterior itself, in seconds"
+        return replace(whole, reason=reason, every=every)
+    _check_learnable(prior, f"a fit whose draws would take {seconds:,.0f} seconds")
+    blocks = work.n_classes * work.n_columns**2
+    some = _for_prior_alone("class")
+    if blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS:
+        reason = (
+            f"chains would take some {seconds:,.0f} seconds; a matrix for each class takes "
+            f"{work.block_seconds():.0f}"
+        )
+        return replace(whole, form="class", reason=reason, **some)
+    reason = f"matrices of all classes would hold {blocks:,} numbers"
+    return replace(whole, form="diagonal", reason=reason, **some)
+
+
+def _check_learnable(prior: Prior, what: str) -> None:
+    """Some of the classes tell scales that all share, and not those of the others."""
+    if prior.learnt and prior.sharing != "shared":
+        raise ValueError(
+            f"prior={prior!r} has a scale for each class, and {what} learns scales from some of "
+            "the classes; name covariance='draws', or take a prior that classes share, such as "
+            "LearnedScale('feature')"
+        )
+
+
+def _for_prior_alone(form: str) -> dict[str, Any]:
+    """Chains from which only the prior is learnt."""
+    return {} if form == "draws" else {"n_chains": 4, "n_kept": 16}
+
+
+def _frame(work: Work) -> str:
+    """Coordinates of chains: the finest that are made in no time."""
+    if work.n_weights <= MOST_JOINT:
+        return "full"
+    small = work.n_classes * work.n_columns**2 <= MOST_KEPT
+    return "class" if small and work.block_seconds() <= SECONDS_OF_FRAME else "diagonal"
+
+
+def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
+    """Bytes beside the data."""
+    numbers = {
+        "draws": 3 * n_draws * work.n_weights,
+        "full": 4 * work.n_weights**2,
+        "class": 4 * work.n_classes * work.n_columns**2,
+        "diagonal": 4 * work.n_weights,
+    }[plan.form]
+    of_frame = 0
+    if plan.form == "draws":
+        of_frame = {
+            "full": 4 * work.n_weights**2,
+            "class": 3 * work.n_classes * work.n_columns**2,
+            "diagonal": 2 * work.n_weights,
+        }[plan.frame]
+    rows = work.n_rows * (2 * work.row_values + 4)
+    optimiser = 30 * work.n_weights
+    return int(8 * (numbers + of_frame + rows + optimiser))

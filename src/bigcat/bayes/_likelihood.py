@@ -1,0 +1,180 @@
+"""Log-likelihoods of many weight matrices at once, with their gradients and curvature.
+
+A *stack* of weights has shape (C, K, M): C chains, K classes, M columns with the intercept last.
+The scores of all chains are one product of matrices, and no more of them exist at a time than fit a
+core's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._design import CACHED, Design
+from bigcat.bounds import Exact
+from bigcat.bounds._base import full_rows
+from bigcat.machine import map_on_threads, one_blas_thread
+from bigcat.noise import Noise
+from bigcat.numerics.random import new_state
+from bigcat.probabilities import log_probabilities
+
+#: Nodes for noises without a closed form: errors of 1e-8, at a quarter of the price of rounding.
+LIKELIHOOD = Exact(spacing=0.5, tail=20.0)
+#: From so many products n K M on, scores are computed in single precision; sums never are.
+MANY_PRODUCTS = 1 << 22
+
+
+class Likelihood:
+    """The rows, their labels and a noise, as a function of the weights.
+
+    Parameters
+    ----------
+    design : Design
+    labels : array of shape (n,)
+    noise : Noise
+    n_classes : int
+    n_threads : int
+    """
+
+    def __init__(
+        self, design: Design, labels: np.ndarray, noise: Noise, n_classes: int, n_threads: int = 1
+    ) -> None:
+        self.design, self.labels, self.noise = design, labels, noise
+        self.n_classes, self.n_threads = n_classes, n_threads
+        many = design.n * n_classes * design.n_columns >= MANY_PRODUCTS
+        self.dtype: Any = np.float32 if many and noise.softmax else np.float64
+        self.rows = design.rows.astype(self.dtype, copy=False)
+        self.n_gradients = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the weights: classes, columns."""
+        return self.n_classes, self.design.n_columns
+
+    def values(self, stack: Floats) -> Floats:
+        """Log-likelihoods, (C,)."""
+        return self._sums(stack, slopes=False)[0]
+
+    def gradients(self, stack: Floats) -> tuple[Floats, Floats]:
+        """Log-likelihoods (C,) and their gradients (C, K, M)."""
+        self.n_gradients += len(stack)
+        values, gradients = self._sums(stack, slopes=True)
+        assert gradients is not None
+        return values, gradients
+
+    def _sums(self, stack: Floats, slopes: bool) -> tuple[Floats, Floats | None]:
+        n_chains, n_classes, n_columns = stack.shape
+        weights = np.ascontiguousarray(stack.reshape(-1, n_columns), dtype=self.dtype)
+
+        def of_rows(part: slice) -> tuple[Floats, Floats | None]:
+            values = np.zeros(n_chains)
+            gradient = np.zeros(weights.shape) if slopes else None
+            step = max(1, CACHED // len(weights))
+            for start in range(part.start, part.stop, step):
+                rows = slice(start, min(start + step, part.stop))
+                x = self.rows[rows]
+                scores = self._scores(x, weights).reshape(n_chains, n_classes, -1)
+                values += self._row_values(scores, rows, slopes)
+                if gradient is not None:
+                    gradient += self._products(scores.reshape(len(weights), -1), x)
+            return values, gradient
+
+        with one_blas_thread:
+            found = map_on_threads(of_rows, self._parts(len(weights)), self.n_threads)
+        total = np.sum([values for values, _ in found], axis=0)
+        if not slopes:
+            return total, None
+        gradients = np.sum([g for _, g in found if g is not None], axis=0)
+        return total, gradients.reshape(stack.shape)
+
+    def _scores(self, x: Any, weights: Floats) -> Floats:
+        """(C K, n): a class's scores of all rows side by side, so that few classes are as quick."""
+        scores: Floats = (x @ weights.T).T if self.design.sparse else weights @ x.T
+        return np.ascontiguousarray(scores)
+
+    def _products(self, slopes: Floats, x: Any) -> Floats:
+        """Sums over rows of slopes (C K, n) times rows."""
+        product: Floats = (x.T @ slopes.T).T if self.design.sparse else slopes @ x
+        return product
+
+    def _parts(self, width: int) -> list[slice]:
+        """Rows for each thread: one part where there is little to do."""
+        n = self.design.n
+        n_parts = min(self.n_threads, max(1, n * width // CACHED))
+        size = -(-n // n_parts)
+        return [slice(a, min(a + size, n)) for a in range(0, n, size)]
+
+    def _row_values(self, scores: Floats, rows: slice, slopes: bool) -> Floats:
+        """Sums over the rows for each chain; scores (C, K, n) become slopes if asked."""
+        row_weights = self.design.row_weights[rows]
+        labels = self.labels[rows]
+        if not self.noise.softmax:
+            return self._by_quadrature(scores, labels, row_weights, slopes)
+        one = np.arange(scores.shape[2])
+        top = scores.max(axis=1)
+        own = scores[:, labels, one] - top
+        scores -= top[:, None]
+        np.exp(scores, out=scores)
+        sums = scores.sum(axis=1)
+        values: Floats = (own - np.log(sums)).astype(np.float64) @ row_weights
+        if slopes:
+            scores *= (-row_weights / sums).astype(scores.dtype)[:, None]
+            scores[:, labels, one] += row_weights.astype(scores.dtype)
+        return values
+
+    def _by_quadrature(
+        self, scores: Floats, labels: np.ndarray, row_weights: Floats, slopes: bool
+    ) -> Floats:
+        n_chains, n_classes, n = scores.shape
+        flat = np.ascontiguousarray(scores.transpose(0, 2, 1)).reshape(-1, n_classes)
+        values = self._rows_by_quadrature(flat, np.tile(labels, n_chains), slopes)
+        if slopes:
+            found = flat.reshape(n_chains, n, n_classes) * row_weights[:, None]
+            scores[:] = found.transpose(0, 2, 1)
+        return values.reshape(n_chains, n) @ row_weights
+
+    def _rows_by_quadrature(self, scores: Floats, labels: np.ndarray, slopes: bool) -> Floats:
+        """Values of rows (n, K), whose scores become slopes if asked."""
+        values, local = np.empty(len(scores)), np.empty((len(scores), 1))
+        order = np.arange(scores.shape[1])
+        rng = new_state(np.random.RandomState(0))
+        tag = LIKELIHOOD.lower(self.noise)
+        full_rows(tag, rng, scores, labels, 0, order, local, values, scores, slopes)
+        return values
+
+    # Curvature
+
+    def probabilities(self, weights: Floats, rows: slice) -> Floats:
+        """Of all classes for some rows, (n, K)."""
+        scores = np.asarray(self.design.rows[rows] @ weights.T)
+        found: Floats = np.exp(log_probabilities(self.noise, scores))
+        return found
+
+    def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
+        """d log p(label) / d scores for some rows, (n, K)."""
+        scores = np.ascontiguousarray(self.design.rows[rows] @ weights.T)
+        self._rows_by_quadrature(scores, np.full(len(scores), label), True)
+        return scores
+
+    def fisher_weights(self, weights: Floats, rows: slice) -> Floats:
+        """E_y[(d log p(y) / d psi_k)^2] of each row and class, (n, K): p (1 - p) for the softmax.
+
+        The Hessian of the log-likelihood in the scores, in expectation over the label; that of the
+        softmax does not depend on the label.
+        """
+        p = self.probabilities(weights, rows)
+        if self.noise.softmax:
+            return p * (1.0 - p)
+        total = np.zeros_like(p)
+        for label in range(self.n_classes):
+            total += p[:, label : label + 1] * self.score_slopes(weights, rows, label) ** 2
+        return total
+
+    def fisher_blocks(self, weights: Floats, add: Callable[[Floats, Floats], None]) -> None:
+        """Call ``add(weights of the rows (n, K), rows (n, M))`` for all rows, some at a time."""
+        for rows in self.design.chunks(self.n_classes + self.design.n_columns):
+            found = self.fisher_weights(weights, rows) * self.design.row_weights[rows, None]
+            add(found, self.design.rows[rows])

@@ -1,0 +1,122 @@
+"""The mode of the posterior, and from there its mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._frames import Frame
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.machine import one_blas_thread
+
+#: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
+MOST_COLUMNS = 1_500
+MOST_ITERATIONS = 300
+
+
+def find_mode(
+    likelihood: Likelihood,
+    precision: Floats,
+    prior_mean: Floats,
+    start: Floats,
+    tol: float = 1e-5,
+) -> tuple[Floats, bool]:
+    """Weights that maximise likelihood and prior, and whether they were found.
+
+    L-BFGS in coordinates where the curvature is nearly even.
+    Columns in units of the prior, without signal, have the curvature f_k (1 - f_k) X'X + 1 in
+    class k, f_k being its frequency: diagonal in the eigenbasis of X'X, and its root makes all
+    directions alike.
+
+    Parameters
+    ----------
+    precision : array of shape (K, M) or (1, M)
+        Of the prior, whose mean is `prior_mean`, of shape (K, M) or (1, M).
+    start : array of shape (K, M)
+    tol : float
+        The largest slope in such a direction that counts as none.
+    """
+    units = np.exp(-0.5 * np.log(precision).mean(axis=0))
+    basis, sizes = _basis(likelihood, units)
+    counts = np.bincount(
+        likelihood.labels, likelihood.design.row_weights, minlength=likelihood.n_classes
+    )
+    frequencies = (counts + 0.5) / (counts + 0.5).sum()
+    scales = 1.0 / np.sqrt((frequencies * (1.0 - frequencies))[:, None] * sizes + 1.0)
+
+    def weights_of(theta: Floats) -> Floats:
+        turned = theta.reshape(start.shape) * scales
+        weights: Floats = (turned if basis is None else turned @ basis.T) * units
+        return weights
+
+    def negative(theta: Floats) -> tuple[float, Floats]:
+        weights = weights_of(theta)
+        value, gradient = likelihood.gradients(weights[None])
+        away = weights - prior_mean
+        slopes = (precision * away - gradient[0]) * units
+        turned = slopes if basis is None else slopes @ basis
+        energy = 0.5 * float((precision * away * away).sum()) - float(value[0])
+        return energy, (turned * scales).ravel()
+
+    begin = start / units
+    begin = begin if basis is None else begin @ basis
+    # Threads of BLAS cost more than they give in the vectors of L-BFGS.
+    with one_blas_thread:
+        found = scipy.optimize.minimize(
+            negative,
+            (begin / scales).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            # The precision of single floats ends the search where that of slopes does not.
+            options={
+                "maxiter": MOST_ITERATIONS,
+                "gtol": tol if likelihood.dtype == np.float64 else max(tol, 1e-3),
+                "ftol": 1e-11,
+            },
+        )
+    return weights_of(found.x), found.nit < MOST_ITERATIONS
+
+
+def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats]:
+    """An eigenbasis of X'X, columns in those units, and its eigenvalues.
+
+    None and the diagonal where it is too large.
+    """
+    design = likelihood.design
+    if design.n_columns > MOST_COLUMNS:
+        return None, np.maximum(design.squared_sums() * units**2, 1e-12)
+    values, vectors = np.linalg.eigh(design.gram() * np.outer(units, units))
+    return vectors, np.maximum(values, 0.0)
+
+
+#: Steps to the mean, pairs of draws of each, and how far a step may go, in standard deviations.
+MEAN_STEPS, PAIRS, LONGEST_STEP = 6, 3, 0.5
+
+
+def mean_of_gaussian(
+    likelihood: Likelihood,
+    precision: Floats,
+    prior_mean: Floats,
+    frame: Frame,
+    random_state: np.random.RandomState,
+) -> Floats:
+    """The mean of the Gaussian closest to the posterior, with the covariance of the frame.
+
+    Its expected slope is zero (Opper and Archambeau, 2009), which the slope at the mode is not: the
+    likelihood falls faster on one side than on the other, and the mean lies on the slow side.
+    Draws come in pairs around the mean, so that a Gaussian posterior gives no noise at all; the
+    mean of the last half of the steps has less of the rest.
+    """
+    shift = np.zeros((1, *frame.mode.shape))  # in coordinates of the frame
+    found = np.zeros_like(shift)
+    for step in range(MEAN_STEPS):
+        u = random_state.standard_normal((PAIRS, *frame.mode.shape))
+        stack = frame.to_weights(np.concatenate([shift + u, shift - u]))
+        gradients = likelihood.gradients(stack)[1] - precision * (stack - prior_mean)
+        move = frame.pulled(gradients).mean(axis=0)
+        shift = shift + np.clip(move, -LONGEST_STEP, LONGEST_STEP)
+        if step >= MEAN_STEPS // 2:
+            found += shift / (MEAN_STEPS - MEAN_STEPS // 2)
+    mean: Floats = frame.to_weights(found)[0]
+    return mean

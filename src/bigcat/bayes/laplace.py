@@ -1,0 +1,245 @@
+"""The method of Laplace: the posterior around the mode of the model itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from bigcat import noise as noises
+from bigcat.bayes import _laplace_plan
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._chains import Chains
+from bigcat.bayes._chains import Drawn as ChainDraws
+from bigcat.bayes._column_sizes import ColumnSizes, column_means
+from bigcat.bayes._design import Design
+from bigcat.bayes._frames import Frame, make_frame
+from bigcat.bayes._laplace_plan import Plan, Work
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._mode import find_mode, mean_of_gaussian
+from bigcat.bayes._uncentred import uncentred, uncentred_covariance
+from bigcat.bayes.covariance import Covariance, Drawn
+from bigcat.bayes.learned_scale import LearnedScale
+from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
+from bigcat.bayes.noise_posterior import NoisePosterior
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.bayes.prior_chains import PriorChain
+from bigcat.bayes.priors import Prior
+from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.noise import Noise
+from bigcat.rows import Sizes
+from bigcat.training import progress
+from bigcat.training.checks import check_choice, check_whole
+from bigcat.training.history import History
+
+
+@dataclass(frozen=True, repr=False)
+class Laplace(PosteriorMethod):
+    """Posterior of ``y = argmax_k w_k . x + b_k + noise_k`` around its mode.
+
+    The mode is that of the penalised likelihood itself, the covariance the inverse of its
+    curvature there.  Where that is affordable, chains start from this approximation and turn it
+    into draws of the posterior itself, together with the prior's scales, so that intervals hold
+    what they say with few rows, too.
+
+    Parameters
+    ----------
+    noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
+        The softmax, the multinomial probit, the multinomial logistic model.
+    covariance : {"auto", "draws", "full", "class", "diagonal"}, default="auto"
+        What is kept of the posterior: draws of chains, or a Gaussian whose covariance is that of
+        all weights together, of the weights of each class, or none.  "auto" takes the first of
+        draws, class, diagonal that time and memory allow, and says in ``history_.choice`` what it
+        took.
+    n_draws : int, default=400
+        Draws that are kept, or made for averaged probabilities and intervals.
+    centre : {"mean", "mode"}, default="mean"
+        Of a Gaussian: the posterior's mean, which predicts better, or its mode, which with a flat
+        prior is the maximum-likelihood estimate of other programs.  Draws have a mean of their own.
+
+    Notes
+    -----
+    Columns of `history_`: ``iteration``, ``seconds``, ``gradients`` and the logarithms of the
+    learnt precisions, ``log_precision`` and ``log_intercept_precision``.
+
+    Examples
+    --------
+    >>> from bigcat.bayes import Laplace
+    >>> Laplace(covariance="class")
+    Laplace(covariance='class')
+    """
+
+    name: ClassVar[str] = "laplace"
+    posterior: ClassVar[type[GaussianPosterior]] = NoisePosterior
+    bounds_evidence: ClassVar[bool] = False
+    usual_prior: ClassVar[Prior] = LearnedScale()
+
+    noise: str | Noise = "gumbel"
+    covariance: str = "auto"
+    n_draws: int = 400
+    centre: str = "mean"
+
+    def __post_init__(self) -> None:
+        noises.resolve(self.noise)
+        check_choice("covariance", self.covariance, ("auto", *_laplace_plan.FORMS))
+        check_whole("n_draws", self.n_draws)
+        check_choice("centre", self.centre, ("mean", "mode"))
+
+    # Fitting
+
+    def fit(self, task: Task) -> FittedPosterior:
+        fit = _Fit(self, task)
+        found = fit.run()
+        seen = Seen(float(task.sample.row_weights.sum()), 1)
+        return FittedPosterior(found, fit.evidence, fit.history, seen)
+
+    # Memory
+
+    def plan(self, work: Work, prior: Prior) -> Plan:
+        """What is kept, and why."""
+        return _laplace_plan.plan(self.covariance, work, prior, int(self.n_draws))
+
+    def memory_needed(
+        self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
+    ) -> int:
+        work = Work.of(sizes, fit_intercept, noises.resolve(self.noise))
+        return _laplace_plan.memory(self.plan(work, prior), work, int(self.n_draws), n_threads)
+
+    def memory_remedy(self, prior: Prior) -> str:
+        return "set covariance='diagonal' of the method, or fit fewer classes or features"
+
+
+class _Fit:
+    """One fit: its rows, likelihood and prior, and what becomes of them."""
+
+    def __init__(self, method: Laplace, task: Task) -> None:
+        self.method, self.task = method, task
+        X, labels, row_weights = task.sample
+        self.noise = noises.resolve(method.noise)
+        sizes = Sizes.of(X, task.n_classes)
+        self.plan = method.plan(Work.of(sizes, task.fit_intercept, self.noise), task.prior)
+        # Independent weights of centred columns would not be independent of the intercept.
+        centres = task.prior.in_units_of_columns and task.fit_intercept
+        centres = centres and self.plan.form != "diagonal"
+        self.means = column_means(X, row_weights) if centres else None
+        centred = X if self.means is None else np.asarray(X, np.float64) - self.means
+        self.design = Design(centred, task.fit_intercept, row_weights)
+        self.likelihood = Likelihood(
+            self.design, labels, self.noise, task.n_classes, task.n_threads
+        )
+        self.columns = ColumnSizes.of(self.design)
+        self.history = History(choice=self.plan.told())
+        self.evidence = np.nan
+        self.began = time.perf_counter()
+
+    def run(self) -> NoisePosterior:
+        start = np.zeros(self.likelihood.shape)
+        if self.plan.form == "draws":
+            drawn = self._chains(self.likelihood, self.plan, start)
+            self._weigh(drawn.frame, drawn.precisions)
+            stack = uncentred(drawn.stack, self.means)
+            mean = stack.mean(axis=0)
+            return self._posterior(mean, Drawn((stack - mean).astype(np.float32)))
+        prior = self._precisions(start)
+        mode = self._mode(prior, start)
+        frame = make_frame(self.plan.form, self.likelihood, mode, prior)
+        self._weigh(frame, prior)
+        mean = self._mean(prior, frame)
+        covariance = uncentred_covariance(frame, self.means)
+        return self._posterior(uncentred(mean[None], self.means)[0], covariance)
+
+    def _mode(self, precision: Floats, start: Floats) -> Floats:
+        return find_mode(self.likelihood, precision, self._prior(1).mean[None], start)[0]
+
+    def _mean(self, precision: Floats, frame: Frame) -> Floats:
+        if self.method.centre == "mode":
+            return frame.mode
+        prior_mean = self._prior(1).mean[None]
+        return mean_of_gaussian(
+            self.likelihood, precision, prior_mean, frame, self.task.random_state
+        )
+
+    def _prior(self, n_chains: int, n_classes: int | None = None) -> PriorChain:
+        task = self.task
+        n_classes = task.n_classes if n_classes is None else n_classes
+        return task.prior.chain(n_chains, n_classes, self.columns, task.fit_intercept)
+
+    # Chains
+
+    def _chains(self, likelihood: Likelihood, plan: Plan, start: Floats) -> ChainDraws:
+        prior = self._prior(plan.n_chains, likelihood.n_classes)
+        mean = prior.mean[None]
+
+        def reframe(precision: Floats, near: Floats) -> Frame:
+            mode, _ = find_mode(likelihood, precision, mean, near)
+            frame: Frame = make_frame(plan.frame, likelihood, mode, precision)
+            return frame
+
+        chains = Chains(likelihood, prior, reframe, start, self.task.random_state)
+        label, total = f"laplace, {self.noise.name}", plan.most_iterations
+        with progress.reporter(self.task.progress, total, label, "log precision") as report:
+            return chains.run(plan.n_kept, plan.every, lambda: self._tell(chains, report))
+
+    def _tell(self, chains: Chains, report: Callable[[float, float], None]) -> None:
+        row: dict[str, Any] = {
+            "iteration": len(self.history) + 1,
+            "seconds": time.perf_counter() - self.began,
+            "gradients": chains.likelihood.n_gradients,
+        }
+        names = ("log_precision", "log_intercept_precision")
+        values = chains.prior.summary().mean(axis=0) if chains.prior.learns else []
+        row |= {name: np.nan for name in names} | dict(zip(names, map(float, values)))
+        self.history.append(row)
+        report(len(self.history), row["log_precision"])
+
+    def _precisions(self, start: Floats) -> Floats:
+        """Of the prior: as they are, or learnt from some of the classes and rows, (1, M)."""
+        prior = self._prior(1)
+        if not prior.learns:
+            return prior.typical()
+        some = self.plan.subset(self.likelihood, self.task.random_state)
+        plan = self.plan.of_subset(some)
+        drawn = self._chains(some, plan, np.zeros(some.shape))
+        return drawn.precisions
+
+    # What comes out
+
+    def _weigh(self, frame: Frame, precision: Floats) -> None:
+        """The Laplace approximation of the log-evidence: log p(y, W) at the mode, and the volume.
+
+        The 2 pi of prior and volume cancel.
+        """
+        self.precisions = precision
+        prior = np.broadcast_to(precision, frame.mode.shape)
+        away = frame.mode - self._prior(1).mean
+        value = float(self.likelihood.values(frame.mode[None])[0])
+        value += 0.5 * float(np.log(prior).sum() - (prior * away * away).sum())
+        self.evidence = value - 0.5 * frame.log_determinant()
+
+    def _posterior(self, mean: Floats, covariance: Covariance) -> NoisePosterior:
+        task = self.task
+        if not self.history:
+            self.history.append(
+                {
+                    "iteration": 1,
+                    "seconds": time.perf_counter() - self.began,
+                    "gradients": self.likelihood.n_gradients,
+                    "log_precision": np.nan,
+                    "log_intercept_precision": np.nan,
+                }
+            )
+        found = NoisePosterior(
+            mean,
+            covariance,
+            intercept=task.fit_intercept,
+            classes=task.classes,
+            noise=self.noise,
+            n_draws=int(self.method.n_draws),
+            seed=task.random_state.randint(np.iinfo(np.int32).max),
+        )
+        found.prior = WeightPrior(self._prior(1).mean, self.precisions, self.means)
+        return found
