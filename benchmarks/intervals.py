@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks._models import laplace
-from benchmarks._report import clock, save, show
+from benchmarks._report import FIGURES, clock, save, show
 from bigcat import noise as noises
 from bigcat.probabilities import log_probabilities
 
@@ -123,6 +123,42 @@ def interval_coverage(words: list[str], seconds: float, as_json: bool = False) -
                 show(rows[-1:])
             save("interval_coverage", rows)
     show(rows, as_json)
+    draw_coverage(rows)
+
+
+def draw_coverage(rows: list[dict[str, Any]]) -> None:
+    """Coverage against rows per class, a panel per number of features."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plain = [r for r in rows if r["weights"] == "normal" and r["rows"] == "dense"]
+    plain = [r for r in plain if r["noise"] == "gumbel"]
+    widths = sorted({r["features"] for r in plain})
+    if not widths:
+        return
+    figure, panels = plt.subplots(1, len(widths), figsize=(10, 3.5), sharey=True, squeeze=False)
+    numbers = sorted({r["classes"] for r in plain})
+    for panel, n_features in zip(panels[0], widths):
+        for place, n_classes in enumerate(numbers):
+            own = [r for r in plain if (r["features"], r["classes"]) == (n_features, n_classes)]
+            panel.errorbar(
+                [r["rows per class"] * 1.12 ** (place - len(numbers) / 2) for r in own],
+                [r["coverage"] for r in own],
+                [2.0 * r["standard error"] for r in own],
+                fmt="o-",
+                capsize=2,
+                label=f"K = {n_classes:,}",
+            )
+        panel.axhspan(0.87, 0.93, color="0.9", zorder=0)
+        panel.axhline(LEVEL, color="0.5", linewidth=1)
+        panel.set(xscale="log", xlabel="rows per class", title=f"{n_features} features")
+    panels[0, 0].set(ylabel="held by 90 % intervals", ylim=(0.7, 1.0))
+    panels[0, -1].legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(FIGURES / "interval_coverage.png", dpi=110)
+    plt.close(figure)
 
 
 def add_to(commands: Any) -> None:
