@@ -172,18 +172,10 @@ class Folds:
         self.recipe = replace(recipe, early_stopping=False, tol=QUICK_TOL, max_epochs=few)
         self.fit, self.folds = fit, folds
         self.ends: list[Start | None] = [None for _ in folds]
-        self.ends_at: dict[float, list[Start | None]] = {}
 
     @property
     def weights(self) -> np.ndarray:
         return np.concatenate([fold.held_out.row_weights for fold in self.folds])
-
-    def start_for(self, l2: float) -> Start | None:
-        """Where a fit to all rows may begin: where that of one fold ended, which had most of them.
-
-        Of several folds none had.
-        """
-        return self.ends_at[l2][0] if len(self.folds) == 1 else None
 
     def of_frequencies(self) -> np.ndarray:
         values = []
@@ -200,7 +192,6 @@ class Folds:
             self.ends[i] = outcome.weights, outcome.intercept
             model = LinearModel(outcome.weights, outcome.intercept, self.recipe.parts.noise)
             values.append(model.log_proba_of(fold.held_out.X, fold.held_out.labels))
-        self.ends_at[l2] = list(self.ends)
         return np.concatenate(values)
 
 

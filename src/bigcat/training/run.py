@@ -153,10 +153,7 @@ class Task:
         )
 
     def run(self, validation: Sample | None, start: Start | None) -> Outcome:
-        task = self
-        if self.recipe.searches_ridge:
-            task, found = self.with_best_ridge(validation)
-            start = start or found
+        task = self.with_best_ridge(validation) if self.recipe.searches_ridge else self
         if task.recipe.blends and start is None:
             return task.run_members(validation)
         chosen_by_us = validation is None and task.recipe.choice is not None
@@ -367,11 +364,8 @@ class Task:
         noted = recipe.noting(learning_rate=recipe.parts.solver.rate, rate_search=report)
         return replace(self, recipe=noted), before
 
-    def with_best_ridge(self, validation: Sample | None) -> tuple[Task, Start | None]:
-        """The task with the ridge that predicts rows best that its fits have not seen.
-
-        Where a trial has most of the way to its fit behind it, also the weights to start from.
-        """
+    def with_best_ridge(self, validation: Sample | None) -> Task:
+        """The task with the ridge that predicts rows best that its fits have not seen."""
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
         asked = recipe.must_hold_out and not recipe.early_stopping
@@ -381,7 +375,7 @@ class Task:
             if one_out is not None:
                 caution = leave_one_out.CAUTION
                 found = ridge_path.choose_quickly(recipe, one_out, unit, caution)
-                return self.noting_ridge(*found), None
+                return self.noting_ridge(*found)
         if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
@@ -391,7 +385,7 @@ class Task:
             except ValueError:
                 if asked:
                     raise
-                return self, None
+                return self
 
         if self.space is not None:  # for all trials at once; one may start where another ended
             folds = [fold.turned(self.space) for fold in folds]
@@ -402,10 +396,9 @@ class Task:
             return replace(task, recipe=trial, data=rows).fit(None, start)
 
         if asked:
-            return self.noting_ridge(*ridge_path.choose(recipe, fit, folds)), None
+            return self.noting_ridge(*ridge_path.choose(recipe, fit, folds))
         judge = ridge_path.Folds(recipe, fit, folds)
-        chosen, report = ridge_path.choose_quickly(recipe, judge, unit)
-        return self.noting_ridge(chosen, report), judge.start_for(chosen.l2)
+        return self.noting_ridge(*ridge_path.choose_quickly(recipe, judge, unit))
 
     def leave_one_out(self) -> LeaveOneOut | None:
         """Every row as a judge of ridges, where that is quick and a row can be spared."""
