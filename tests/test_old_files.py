@@ -73,6 +73,7 @@ FIT_SLOWLY = (
     "custom-noise",
     "low-rank",
     "low-rank-int8",
+    "solver-object",
     "solver-and-sampler-objects",
     "logistic-nodes",
     "probit-sampled",
