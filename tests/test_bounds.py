@@ -788,7 +788,7 @@ def test_the_few_nodes_of_fits_are_nearly_exact(noise, spread, n_classes):
     assert fine.value == pytest.approx(log_probabilities_of(noise, wide, [0])[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("noise", [Gaussian(), Logistic()], ids=lambda noise: noise.name)
+@pytest.mark.parametrize("noise", [Gaussian(), slow(Logistic())], ids=lambda noise: noise.name)
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e6, 1e9])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_few_nodes_of_scores_far_apart(noise, size, sign):

@@ -118,6 +118,7 @@ def test_cuts_are_whole_batches(n_batches, n_parts):
         assert (start - first) % batch_size == 0
 
 
+@pytest.mark.slow
 def test_a_large_row_keeps_its_small_slopes():
     """1 - p would be rounding where p is nearly 1; the label's slope is the sum of the others."""
     X = scipy.sparse.csr_array(np.ones((1, 1), np.float32))

@@ -372,7 +372,7 @@ def test_the_bound_is_a_bound_for_every_method_and_noise(data, deterministic_bou
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("noise", ["gaussian", "logistic"])
+@pytest.mark.parametrize("noise", ["gaussian", slow("logistic")])
 def test_other_noises_learn_with_a_rank(data, noise):
     X, y = data
     model = whole(noise=noise, rank=2, method="augment-reduce", solver="lbfgs", max_epochs=60)

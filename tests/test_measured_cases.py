@@ -137,6 +137,7 @@ def test_a_rank_of_256_is_not_low_for_200_columns():
     assert case.ours() > 1.01 * case.scikit_learns()
 
 
+@pytest.mark.slow
 def test_embeddings_of_unit_length():
     """Columns of size 0.05, so that a ridge of 1 was far too strong: -5.02 of -2.17."""
     case = Case.drawn(dense.unit_embeddings(384, 300, spread=3.0), 900)

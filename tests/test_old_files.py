@@ -83,6 +83,7 @@ FIT_SLOWLY = (
     "1/custom-noise",
     "1/low-rank",
     "1/low-rank-int8",
+    "1/solver-object",
     "1/solver-and-sampler-objects",
     "1/logistic-nodes",
     "1/probit-sampled",

@@ -122,6 +122,16 @@ def test_the_parameters_come_back(fitted, tmp_path):
     assert found == expected
 
 
+def test_a_file_knows_whether_its_evidence_is_a_bound(tmp_path):
+    """By the fit, whatever the parameters say by then."""
+    for first, then in (("laplace", "independent-binary"), ("independent-binary", "laplace")):
+        model = BayesianClassifier(first, random_state=0).fit(X, Y)
+        model.set_params(method=then)
+        loaded = load_model(save_model(model, tmp_path / "m"))
+        assert loaded.evidence_ == model.evidence_
+        assert hasattr(loaded, "elbo_") == (first != "laplace")
+
+
 def test_arviz_from_a_file(tmp_path):
     pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
     model = binary(random_state=0).fit(X, Y)

@@ -75,7 +75,6 @@ class Laplace(PosteriorMethod):
 
     name: ClassVar[str] = "laplace"
     posterior: ClassVar[type[GaussianPosterior]] = NoisePosterior
-    bounds_evidence: ClassVar[bool] = False
     usual_prior: ClassVar[Prior] = LearnedScale()
 
     noise: str | Noise = "gumbel"
@@ -95,7 +94,7 @@ class Laplace(PosteriorMethod):
         fit = _Fit(self, task)
         found = fit.run()
         seen = Seen(float(task.sample.row_weights.sum()), 1)
-        return FittedPosterior(found, fit.evidence, fit.history, seen)
+        return FittedPosterior(found, fit.evidence, fit.history, seen, bounds_evidence=False)
 
     # Memory
 

@@ -66,12 +66,13 @@ class FittedPosterior:
     ----------
     posterior : GaussianPosterior
     evidence : float
-        The approximation of log p(y | X), in nats, of all rows together; the method says whether
-        it is a lower bound.
+        The approximation of log p(y | X), in nats, of all rows together.
     history : History
     seen : Seen
     stream : object
         What the next batch of rows goes on from; None where that is the posterior.
+    bounds_evidence : bool
+        Is the evidence a lower bound?
     """
 
     posterior: GaussianPosterior
@@ -79,6 +80,7 @@ class FittedPosterior:
     history: History
     seen: Seen
     stream: Any = None
+    bounds_evidence: bool = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,8 +90,6 @@ class PosteriorMethod(Part, ABC):
     name: ClassVar[str]
     #: What it finds.
     posterior: ClassVar[type[GaussianPosterior]]
-    #: Is the evidence that it finds a lower bound?
-    bounds_evidence: ClassVar[bool] = True
     #: The prior that ``prior="auto"`` stands for.
     usual_prior: ClassVar[Prior] = GaussianPrior()
 

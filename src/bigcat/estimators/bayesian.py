@@ -250,7 +250,12 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         """The posterior and how it came about, with the rows and steps that it was learnt from."""
         check_is_fitted(self)
         return FittedPosterior(
-            self.posterior_, self.evidence_, self.history_, self._seen, self._stream
+            self.posterior_,
+            self.evidence_,
+            self.history_,
+            self._seen,
+            self._stream,
+            bounds_evidence=hasattr(self, "elbo_"),
         )
 
     @property
@@ -316,7 +321,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.intercept_ = q.mean[:, -1] if q.intercept else np.zeros(len(q.mean))
         self.evidence_: float = fitted.evidence
         self.__dict__.pop("elbo_", None)
-        if resolve_method(self.method).bounds_evidence:
+        if fitted.bounds_evidence:
             self.elbo_: float = fitted.evidence
         self.history_: History = fitted.history
         self.n_iter_: int = len(fitted.history)

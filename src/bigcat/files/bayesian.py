@@ -65,6 +65,7 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
         "intercept": bool(q.intercept),
         "weight_prior": _pack_prior(tensors, q.prior),
         "evidence": to_json(float(fitted.evidence)),
+        "bounds_evidence": bool(fitted.bounds_evidence),
         "rows_seen": float(fitted.seen.rows),
         "steps_made": int(fitted.seen.steps),
         **q.facts(),
@@ -129,4 +130,5 @@ def unpack_posterior(
             **{name: read(f"weight_prior.{name}") for name in stored_prior}
         )
     seen = Seen(stored["rows_seen"], stored["steps_made"])
-    model.restore(FittedPosterior(posterior, from_json(stored["evidence"]), history, seen))
+    evidence, is_bound = from_json(stored["evidence"]), stored["bounds_evidence"]
+    model.restore(FittedPosterior(posterior, evidence, history, seen, bounds_evidence=is_bound))

@@ -116,6 +116,7 @@ def _from_2(header: Header) -> Header:
         header["parameters"] = {**defaults, **header["parameters"]}
         posterior = dict(header["posterior"])
         posterior["evidence"] = posterior.pop("elbo")
+        posterior["bounds_evidence"] = True
         header["posterior"] = posterior
     return header
 
