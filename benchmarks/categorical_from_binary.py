@@ -12,9 +12,10 @@ import numpy as np
 from scipy.special import log_expit, log_ndtr, log_softmax, softmax
 
 from benchmarks import yardsticks
-from benchmarks._models import independent_binary
+from benchmarks._models import independent_binary, laplace
 from benchmarks._report import FIGURES, clock, save, saved, show
 from bigcat import BayesianClassifier
+from bigcat.bayes import GaussianPrior
 from bigcat.data import load, synthetic
 
 # N, K, M, sigma_high, weight of CBC, mean KL divergence of CBM, CBC and their average.
@@ -478,11 +479,17 @@ def coverage(n_test: int = 50, level: float = 0.9) -> None:
             f"softmax, {name}": _drawn_intervals(run["samples"], X[:, n_rows:], level)
             for name, run in {"NUTS": exact, "ADVI": advi}.items()
         }
+        known = GaussianPrior()
+        for name, model in {
+            "laplace, ours": laplace(),
+            "laplace, prior known, ours": laplace(prior=known),
+            "laplace, full, prior known, ours": laplace(covariance="full", prior=known),
+        }.items():
+            intervals[name] = _our_intervals(X, y, n_rows, model, level)
         for link in ("logit", "probit"):
             for kind, likelihood in LIKELIHOODS.items():
-                intervals[f"{kind}-{link}, ours"] = _our_intervals(
-                    X, y, n_rows, link, likelihood, level
-                )
+                model = classifier(link, likelihood)
+                intervals[f"{kind}-{link}, ours"] = _our_intervals(X, y, n_rows, model, level)
         for method, (low, high, mean) in intervals.items():
             nuts_low, nuts_high, nuts_mean = intervals["softmax, NUTS"]
             row = {
@@ -534,10 +541,10 @@ def _drawn_intervals(samples, X, level: float):
     return np.array(parts).swapaxes(0, 1)
 
 
-def _our_intervals(X, y, n_rows: int, link: str, likelihood: str, level: float):
+def _our_intervals(X, y, n_rows: int, model: BayesianClassifier, level: float):
     parts = []
     for rows, labels in zip(X, y):
-        model = classifier(link, likelihood).fit(rows[:n_rows], labels[:n_rows])
+        model.fit(rows[:n_rows], labels[:n_rows])
         test = rows[n_rows:]
         low, high = model.posterior_.predict_interval(test, level)
         parts.append([low, high, model.predict_proba(test, posterior="averaged")])
