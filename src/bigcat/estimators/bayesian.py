@@ -63,12 +63,13 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         such as `bigcat.bayes.GaussianPrior`.
     fit_intercept : bool, default=True
     n_threads : int or None, default=None
-        Threads of independent binary regressions, over blocks of classes; None is one per core.
-        Results do not depend on it.
+        Threads over rows of "laplace" and over classes of "independent-binary"; None is one per
+        core.  Results depend on it by rounding at most.
     random_state : int, RandomState or None, default=None
-        For the draws of `averaging_weight_`; for rows, classes and draws of augment-reduce.
+        For the chains of "laplace", the draws of `averaging_weight_`, and the rows, classes and
+        draws of "augment-reduce".
     progress : {"auto", True, False}, default="auto"
-        A progress bar with the current ELBO; "auto" shows one on a terminal.
+        A progress bar with the current state of the fit; "auto" shows one on a terminal.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     elbo_ : float
         The same where it is a lower bound; "laplace" has none.
     averaging_weight_ : float
-        Posterior probability of the conditioned likelihood; augment-reduce has none.
+        Posterior probability of the conditioned likelihood; "independent-binary" alone has one.
     history_ : History
         One dict per iteration or epoch; the method says which columns there are.
     n_iter_ : int
