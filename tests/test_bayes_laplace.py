@@ -30,6 +30,7 @@ from bigcat.bayes._frames import (
     joint_precision,
     make_frame,
 )
+from bigcat.bayes._laplace_plan import Work
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mode import find_mode
 from bigcat.bayes.covariance import ClassFull, Drawn, JointFull
@@ -547,3 +548,16 @@ def test_what_the_method_does_not_take():
     with pytest.raises(ValueError, match=r"per='all'; take prior=LearnedScale\('feature'\)"):
         BayesianClassifier("independent-binary", LearnedScale()).fit(X, y)
     assert not hasattr(BayesianClassifier(), "partial_fit")
+
+
+def test_a_mode_that_takes_long_is_announced():
+    """From the sizes alone, with the minutes and what to do instead."""
+    small = Work(1_000, 50, 100, 50.0, False, True)
+    assert small.warning() is None
+    large = Work(100_000, 5_001, 10_000, 51.0, True, True)
+    message = large.warning()
+    assert message is not None
+    assert "10,000 classes" in message
+    assert "method='augment-reduce'" in message
+    minutes = int(message.split("about ")[1].split(" ")[0].replace(",", ""))
+    assert 60 <= minutes <= 600

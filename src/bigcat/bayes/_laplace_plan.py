@@ -31,6 +31,8 @@ FIRST_ITERATIONS, MOST_FIRST = 40, 128
 MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
 #: Small problems take several iterations for each draw that is kept, for so long.
 SECONDS_OF_SMALL, MOST_EVERY = 4.0, 2
+#: Gradients that lead to a mode, and seconds of them that somebody should know of before.
+GRADIENTS_OF_MODE, LONG_SECONDS = 60, 600.0
 #: Numbers that may be kept: draws, and matrices of classes.
 MOST_KEPT = 1 << 28
 #: Coordinates of chains, which are made several times: of all weights together up to so many, of
@@ -74,6 +76,18 @@ class Work(NamedTuple):
 
     def gradient_seconds(self) -> float:
         return self.n_rows * self.n_classes * self.score_seconds()
+
+    def warning(self) -> str | None:
+        """What to say before a fit whose mode alone takes long; None where it does not."""
+        seconds = GRADIENTS_OF_MODE * self.gradient_seconds()
+        if seconds <= LONG_SECONDS:
+            return None
+        return (
+            f"the mode of {self.n_classes:,} classes and {self.n_columns:,} columns visits all "
+            f"classes of {self.n_rows:,} rows some {GRADIENTS_OF_MODE} times, about "
+            f"{seconds / 60:,.0f} minutes of a processor; method='augment-reduce' looks at a few "
+            "classes per row, or fit fewer classes or rows"
+        )
 
     def block_seconds(self) -> float:
         """Of a matrix for each class, and its root."""

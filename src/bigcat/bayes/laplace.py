@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -91,6 +92,10 @@ class Laplace(PosteriorMethod):
     # Fitting
 
     def fit(self, task: Task) -> FittedPosterior:
+        sizes = Sizes.of(task.sample.X, task.n_classes)
+        warning = Work.of(sizes, task.fit_intercept, noises.resolve(self.noise)).warning()
+        if warning is not None:
+            warnings.warn(warning, UserWarning, stacklevel=3)
         fit = _Fit(self, task)
         found = fit.run()
         seen = Seen(float(task.sample.row_weights.sum()), 1)
