@@ -267,7 +267,7 @@ def quality(names: list[str] | None = None) -> None:
     for name in names or ("glass", "detergent", "frogs", "K = 100", "K = 1,000"):
         X, y, X_test, y_test = _quality_data(name)
         classes = np.unique(np.concatenate([y, y_test]))
-        for method, model in _contenders().items():
+        for method, model in contenders().items():
             with clock() as times:
                 model.fit(X, y, classes=classes)
             row: dict = {"data": name, "method": method, "CPU seconds": times["cpu"]}
@@ -285,7 +285,8 @@ def quality(names: list[str] | None = None) -> None:
         save("posterior_quality", rows)
 
 
-def _contenders() -> dict[str, BayesianClassifier]:
+def contenders() -> dict[str, BayesianClassifier]:
+    """Those whose quality is measured."""
     return {
         "laplace": laplace(),
         "independent-binary, gaussian": independent_binary("logit", "conditioned"),

@@ -9,6 +9,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bigcat
@@ -19,6 +20,7 @@ from benchmarks import (
     cost_against_classes,
     fasttext_speed,
     first_fit,
+    intervals,
     million_classes,
     noises,
     one_vs_each,
@@ -35,6 +37,7 @@ from benchmarks.field import grid as field_grid
 from benchmarks.field import measure as field_measure
 from benchmarks.peers import configuration
 from bigcat import BayesianClassifier, CategoricalDistribution, LinearClassifier, bayes
+from bigcat.bayes import LearnedScale, resolve_method
 from bigcat.solvers import LBFGS, SGD, AdaGrad, Adaptive, Damped
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -385,6 +388,28 @@ def test_posteriors_whose_coverage_is_measured():
     check_nothing_is_left_open(mode)
 
 
+def test_the_default_posterior_is_what_it_is_called():
+    """Coverage and quality measure the defaults, all of them named."""
+    check_posterior(
+        posteriors.contenders()["laplace"],
+        **{"method": "laplace", "noise": "gumbel", "covariance": "auto", "prior": "learned"},
+    )
+    usual = resolve_method("laplace")
+    assert intervals.laplace().method == usual
+    assert isinstance(usual.usual_prior, LearnedScale)
+
+
+def test_cases_of_coverage_are_data_of_their_shape():
+    case = intervals.Case(5, 4, 3, rows="sparse")
+    data = intervals.draw(case, seed=0)
+    assert data.X.shape == (20, 3)
+    assert data.truth.shape == (intervals.TEST_ROWS, 5)
+    np.testing.assert_allclose(data.truth.sum(axis=1), 1.0)
+    other = intervals.draw(case, seed=1)
+    assert not np.array_equal(other.y, data.y)
+    assert {c.n_classes for c in intervals.cases()} == {2, 5, 20, 200, 1_000}
+
+
 def test_the_posterior_whose_memory_is_measured():
     check_posterior(
         posteriors.one_diagonal_iteration(),
@@ -415,7 +440,7 @@ def test_defaults_are_the_defaults():
 #: Where an estimator may be built: in one place for models that name everything, and where the
 #: defaults are the subject.
 BUILDERS = {
-    "_models.py": {"linear", "independent_binary", "weight_posterior"},
+    "_models.py": {"linear", "independent_binary", "weight_posterior", "laplace"},
     "augment_reduce.py": {"distribution"},
     "one_vs_each.py": {"distribution"},
     "cost_against_classes.py": {"classifiers"},
