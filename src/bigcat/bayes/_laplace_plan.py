@@ -19,7 +19,7 @@ from bigcat.rows import Sizes
 #: What may be kept, the best first.
 FORMS = ("draws", "full", "class", "diagonal")
 #: Seconds for a score and its slope, and more for each value of a row behind it; quadrature.
-A_SCORE, A_PRODUCT, BY_QUADRATURE = 6e-9, 6e-11, 2e-6
+A_SCORE, A_PRODUCT, BY_QUADRATURE = 6e-9, 6e-11, 1e-6
 A_SPARSE_PRODUCT = 1.5e-9
 #: Multiplications and additions per second of a product of matrices.
 PRODUCTS_PER_SECOND = 2e10
