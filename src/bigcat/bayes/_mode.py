@@ -68,10 +68,11 @@ def find_mode(
             (begin / scales).ravel(),
             jac=True,
             method="L-BFGS-B",
-            # The precision of single floats ends the search where that of slopes does not.
+            # Slopes are in standard deviations: a hundredth is nothing, and single floats tell no
+            # less.
             options={
                 "maxiter": MOST_ITERATIONS,
-                "gtol": tol if likelihood.dtype == np.float64 else max(tol, 1e-3),
+                "gtol": tol if likelihood.dtype == np.float64 else max(tol, 1e-2),
                 "ftol": 1e-11,
             },
         )
@@ -91,7 +92,7 @@ def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats
 
 
 #: Steps to the mean, pairs of draws of each, and how far a step may go, in standard deviations.
-MEAN_STEPS, PAIRS, LONGEST_STEP = 6, 3, 0.5
+MEAN_STEPS, PAIRS, LONGEST_STEP = 4, 2, 0.5
 
 
 def mean_of_gaussian(
