@@ -28,7 +28,7 @@ class PosteriorChecks:
 
     def method_and_prior(self) -> tuple[PosteriorMethod, Prior]:
         """Both as objects."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has to say what its method and prior are")
 
     def check_coverage(
         self,
