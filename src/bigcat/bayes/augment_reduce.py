@@ -69,6 +69,7 @@ class AugmentReducePosterior(PosteriorMethod):
 
     name: ClassVar[str] = "augment-reduce"
     posterior: ClassVar[type[GaussianPosterior]] = NoisePosterior
+    keepable: ClassVar[bool] = True
 
     noise: str | Noise = "gumbel"
     n_negatives: int = 32
@@ -155,6 +156,7 @@ class AugmentReducePosterior(PosteriorMethod):
             stop=Plateau(float(self.tol), int(self.n_iter_no_change)),
             judge=judge,
             progress=task.progress,
+            keeper=task.keeper,
         )
         posterior = self._posterior(found, parts.noise, task)
         seen = Seen(float(task.sample.row_weights.sum()), 1)

@@ -19,6 +19,7 @@ from bigcat.bayes.priors import GaussianPrior, Prior
 from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training.history import History
+from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.sample import Sample
 
 
@@ -36,6 +37,8 @@ class Task:
     random_state : RandomState
     n_threads : int
     progress : {"auto", True, False}
+    keeper : Keeper
+        Writes down how far a fit has come, of methods that are `keepable`.
     """
 
     sample: Sample
@@ -45,6 +48,7 @@ class Task:
     random_state: np.random.RandomState
     n_threads: int = 1
     progress: bool | str = False
+    keeper: Keeper = KEEPS_NOTHING
 
     @property
     def n_classes(self) -> int:
@@ -92,6 +96,8 @@ class PosteriorMethod(Part, ABC):
     posterior: ClassVar[type[GaussianPosterior]]
     #: The prior that ``prior="auto"`` stands for.
     usual_prior: ClassVar[Prior] = GaussianPrior()
+    #: Does a fit go through the one loop, so that it can be written down as it goes?
+    keepable: ClassVar[bool] = False
 
     @abstractmethod
     def fit(self, task: Task) -> FittedPosterior:

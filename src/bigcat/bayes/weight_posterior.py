@@ -43,8 +43,17 @@ from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import DivergedError
 from bigcat.training import progress as _progress
 from bigcat.training.history import History
-from bigcat.training.loop import run_epochs
+from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
 from bigcat.training.record import Record
+from bigcat.training.snapshot import (
+    Place,
+    Snapshot,
+    arrays_of,
+    as_random_state,
+    fill,
+    of_random_state,
+    position,
+)
 from bigcat.training.stopping import Never
 from bigcat.verbs import rate
 
@@ -54,6 +63,8 @@ __all__ = ["WeightPosterior", "fit_weight_posterior"]
 CHUNK_COORDINATES = 1 << 23
 #: Stamps of visits are int32; after so many rows all weights are brought up to now.
 MOST_STAMPS = 1 << 30
+#: What passes count.
+_COUNTS = ("epochs_made", "epoch", "iteration", "now", "done", "value", "kl", "last_kl")
 
 #: Says how good means of weights and intercepts are, by rows that are not in the problem.
 Judge = Callable[[np.ndarray, np.ndarray], float]
@@ -196,6 +207,11 @@ class WeightPosterior:
     elbo: float = math.nan
     history: History = field(default_factory=History)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Means and standard deviations by name."""
+        names = ("mean", "scale", "intercept_mean", "intercept_scale")
+        return {name: getattr(self, name) for name in names}
+
     def with_own_means(self) -> WeightPosterior:
         """The same, which further training does not change."""
         means = self.mean.copy(order="K"), self.intercept_mean.copy()
@@ -214,6 +230,7 @@ def fit_weight_posterior(
     stop: Callable[[float], bool] | None = None,
     judge: Judge | None = None,
     progress: bool | str = False,
+    keeper: Keeper = KEEPS_NOTHING,
 ) -> WeightPosterior:
     """Fit q(w) by sampling rows and classes; batches are single rows.
 
@@ -238,6 +255,8 @@ def fit_weight_posterior(
         not in `problem`.  The best epoch's posterior is returned.
     progress : {"auto", True, False}
         A progress bar.
+    keeper : Keeper
+        Writes down how far the fit has come.
 
     Returns
     -------
@@ -270,7 +289,7 @@ def fit_weight_posterior(
     )
     with _progress.reporter(progress, max_epochs, parts.bound.name, "ELBO") as report:
         record = Record(stop or Never(), report, max_epochs)
-        run_epochs(passes, max_epochs, _Watched(passes, record, judge))
+        run_epochs(passes, max_epochs, _Watched(passes, record, judge), keeper)
     return _outcome(passes, record, judge is not None)
 
 
@@ -315,6 +334,16 @@ class _Watched:
         columns["validation_log_likelihood"] = score
         return self.record.add(seconds, columns, watched=score, keep=now.with_own_means)
 
+    def snapshot(self) -> Snapshot:
+        kept = self.record.snapshot()
+        if self.record.best.kept is not None:
+            kept.put("best", Snapshot(arrays=self.record.best.kept.arrays()))
+        return kept
+
+    def restore(self, kept: Snapshot) -> None:
+        best: dict[str, Any] = {**kept.part("best").arrays}
+        self.record.restore(kept, WeightPosterior(**best) if best else None)
+
 
 class PosteriorPasses:
     """Stochastic passes over the rows of a problem: what the loop drives.
@@ -346,6 +375,7 @@ class PosteriorPasses:
         self.problem, self.shuffle, self.random_state = problem, shuffle, random_state
         self.bound, self.solver = bound_tag(parts), parts.solver.lower()
         self.sampler = parts.sampler.lower(problem)
+        self.scratch = parts.sampler.scratch
         self.width = parts.sampler.width(problem.n_classes, problem.head)
         start = Start(problem, parts, prior_scale, intercept_scale)
         self.weights, self.intercepts, self.local = start.weights, start.intercepts, start.local
@@ -368,6 +398,7 @@ class PosteriorPasses:
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
         self.epoch, self.n_epochs = epoch, n_epochs
         self.value, self.kl, self.done = 0.0, math.nan, 0
+        self.before_epoch = position(self.random_state)
         if self.shuffle:
             self.order = self.random_state.permutation(self.n_rows)
 
@@ -419,6 +450,31 @@ class PosteriorPasses:
         # The flow's rates change with the epoch, and stamps are int32.
         if due or self.now > MOST_STAMPS:
             self.kl = self.last_kl = self._settle()
+
+    def snapshot(self, ended: bool) -> Snapshot:
+        numbers = {name: getattr(self, name) for name in _COUNTS}
+        now = position(self.random_state)
+        kept = Snapshot(numbers, self._arrays())
+        # An epoch that is under way is begun again, and then draws the same order of rows.
+        return kept.put("random", of_random_state(now if ended else self.before_epoch))
+
+    def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
+        self.random_state.set_state(as_random_state(kept.part("random")))
+        if place.epoch < n_epochs:
+            self.begin_epoch(place.epoch, n_epochs)
+        for name in _COUNTS:
+            setattr(self, name, kept.numbers[name])
+        for name, array in self._arrays().items():
+            fill(array, kept.arrays[name])
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """All that rows change."""
+        found = {"local": self.local, "rng": self.rng}
+        for of, q in (("weights", self.weights), ("intercepts", self.intercepts)):
+            for name in ("mean", "information", "state", "seen"):
+                found[f"{of}.{name}"] = getattr(q, name)
+        found |= dict(arrays_of(self.sampler, self.scratch, "sampler"))
+        return found
 
     def diverged(self, value: float) -> str:
         return (

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from bigcat.bayes import PosteriorMethod
 
 # Options of the command line that are parameters of BayesianClassifier, and their names there.
-PARAMETERS = {"prior": "prior", "seed": "random_state", "threads": "n_threads"}
+PARAMETERS = {
+    "prior": "prior",
+    "seed": "random_state",
+    "threads": "n_threads",
+    "checkpoint": "checkpoint",
+    "checkpoint_every": "checkpoint_every",
+}
 # Those that are options of a method, if it has one of these names.
 METHOD_OPTIONS = {
     "link": ("link",),

@@ -27,6 +27,8 @@ PARAMETERS = {
     "validation_fraction": "validation_fraction",
     "threads": "n_threads",
     "seed": "random_state",
+    "checkpoint": "checkpoint",
+    "checkpoint_every": "checkpoint_every",
 }
 
 FULL_RANK = "none"  # None would be an option that is not given
@@ -99,6 +101,20 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     )
     training.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")
 
+    training.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="write the fit down as it goes; the folder is deleted when the model is saved",
+    )
+    training.add_argument(
+        "--checkpoint-every", type=float, metavar="S", help="seconds between two (default 60)"
+    )
+    training.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on from the checkpoint; begin where there is none yet",
+    )
+
     parser.add_argument("--plot", metavar="PNG", help="draw the learning curve")
     parser.add_argument("--json", action="store_true", help="print a JSON report instead")
     return parser
@@ -107,6 +123,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     from bigcat import files, metrics
     from bigcat.estimators import LinearClassifier
+    from bigcat.training import checkpoint
 
     # Whatever can fail for a reason that is known by now fails before the long work.
     files.check_destination(arguments.model)
@@ -144,8 +161,10 @@ def run(arguments: argparse.Namespace) -> int:
     console = _output.console()
     if not arguments.json:
         console.print(_output.facts(_data_rows(train, memory)))
-    estimator.fit(train.X, train.y)
+    estimator.fit(train.X, train.y, resume=arguments.resume)
     path = files.save_model(estimator, arguments.model, extra=extra)
+    if arguments.checkpoint:
+        checkpoint.remove(arguments.checkpoint)
 
     report: dict[str, Any] = {
         "data": train.report,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
-from bigcat.estimators import inputs
+from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.options import WithParts, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
@@ -70,6 +72,11 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         draws of "augment-reduce".
     progress : {"auto", True, False}, default="auto"
         A progress bar with the current state of the fit; "auto" shows one on a terminal.
+    checkpoint : path or None, default=None
+        A folder where a fit by "augment-reduce" is written down as it goes, so that
+        ``fit(..., resume=True)`` goes on after a crash with the same bits.
+    checkpoint_every : float, default=60
+        Seconds between two checkpoints: the most that is lost.
 
     Attributes
     ----------
@@ -125,6 +132,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         progress: bool | str = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
     ) -> None:
         self.method = method
         self.prior = prior
@@ -132,6 +141,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.n_threads = n_threads
         self.random_state = random_state
         self.progress = progress
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -147,6 +158,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         sample_weight: ArrayLike | None = None,
         *,
         classes: ArrayLike | None = None,
+        resume: bool = False,
     ) -> BayesianClassifier:
         """Fit the posterior; on bad input or failure the estimator stays as it was.
 
@@ -161,16 +173,28 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         classes : array, optional
             All classes, where some have no row in `y`: all that is known of those is that they are
             rare.
+        resume : bool, default=False
+            Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
         method, prior = self.method_and_prior()
+        checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
+        if self.checkpoint is not None and not method.keepable:
+            raise ValueError(
+                f"checkpoint={self.checkpoint!r} is for stochastic fits, and method="
+                f"{method.name!r} makes none; leave it out, or take method='augment-reduce'"
+            )
         given_X = X
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
         known, labels = _encode(y, classes)
         sample = Sample(X, labels, weights).that_counts()
         self._check_memory(method, prior, sample.X, len(known))
-        self._adopt(method.fit(self._task(prior, sample, known)))
+        task = self._task(prior, sample, known)
+        given = {"X": X, "y": y, "sample_weight": weights, "classes": known}
+        keeper = checkpoints.keeper_for(self, task.random_state, resume, given)
+        self._adopt(method.fit(replace(task, keeper=keeper)))
         validate_data(self, given_X, skip_check_array=True)
+        keeper.complete()
         return self
 
     @only_if(_takes_batches)

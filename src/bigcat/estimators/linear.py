@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from bigcat.auto import Parameters, recipe_for, recipe_for_stream
 from bigcat.auto.named import NAMED_DEFAULTS, named_recipe
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
-from bigcat.estimators import inputs
+from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.options import WithParts, named_part, only_if
 from bigcat.linear import KINDS_OF_WEIGHTS, LinearModel, Weights, weights_from
 from bigcat.linear.labels import classes_of, encode
@@ -28,7 +29,7 @@ from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.training import memory
-from bigcat.training.fit import Outcome, Start
+from bigcat.training.fit import InterruptedFit, Outcome, Start
 from bigcat.training.history import History
 from bigcat.training.run import train, train_on_more
 from bigcat.training.sample import Sample
@@ -131,6 +132,13 @@ class LinearClassifier(ClassifierMixin, WithParts):
         random weights.
     shuffle : bool, default=True
         Visit the rows in a new random order each epoch.
+    checkpoint : path or None, default=None
+        A folder where stochastic fits are written down as they go, so that
+        ``fit(..., resume=True)`` goes on after a crash; on one thread with the same bits as if
+        nothing had happened.  It holds the weights and the solver's memory twice, and is yours to
+        delete after the fit.
+    checkpoint_every : float, default=60
+        Seconds between two checkpoints: the most that is lost.
 
     Attributes
     ----------
@@ -196,6 +204,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
         sampler: str | Sampler = "auto",
         init: str = "frequencies",
         shuffle: bool = True,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: float = 60.0,
     ) -> None:
         self.noise = noise
         self.method = method
@@ -220,6 +230,8 @@ class LinearClassifier(ClassifierMixin, WithParts):
         self.sampler = sampler
         self.init = init
         self.shuffle = shuffle
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -236,8 +248,11 @@ class LinearClassifier(ClassifierMixin, WithParts):
         *,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
+        resume: bool = False,
     ) -> LinearClassifier:
         """Fit the model; on bad input or failure the estimator stays as it was.
+
+        After Ctrl-C it has the weights of that moment, if an epoch was made by then.
 
         Parameters
         ----------
@@ -249,8 +264,12 @@ class LinearClassifier(ClassifierMixin, WithParts):
             class is one of `classes_`.
         X_val, y_val : optional
             A validation set; its log-likelihood is in `history_` after each epoch.
+        resume : bool, default=False
+            Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
+            parameters and the data must be those that it was begun with.
         """
         parameters = self._parameters()
+        checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
         given_X = X
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
@@ -261,19 +280,37 @@ class LinearClassifier(ClassifierMixin, WithParts):
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
         recipe = recipe_for(parameters, Sizes.of(sample.X, len(classes)))
-        outcome = train(
-            recipe,
-            sample,
-            classes,
-            random_state,
-            validation=validation,
-            start=start,
-            tell=self._tell,
-            progress=self.progress,
-        )
-        self._adopt(outcome, classes, bound_of(recipe.parts.bound, parameters.method is None))
+        bound = bound_of(recipe.parts.bound, parameters.method is None)
+        given = {"X": X, "y": y, "sample_weight": weights, "X_val": X_val, "y_val": y_val}
+        given["the weights to start from"] = start and start[1]
+        keeper = checkpoints.keeper_for(self, random_state, resume, given)
+        try:
+            outcome = train(
+                recipe,
+                sample,
+                classes,
+                random_state,
+                validation=validation,
+                start=start,
+                tell=self._tell,
+                progress=self.progress,
+                keeper=keeper,
+            )
+        except InterruptedFit as interruption:
+            self._adopt(interruption.outcome, classes, bound)
+            validate_data(self, given_X, skip_check_array=True)
+            raise KeyboardInterrupt(self._how_to_go_on()) from None
+        self._adopt(outcome, classes, bound)
         validate_data(self, given_X, skip_check_array=True)
+        keeper.complete()
         return self
+
+    def _how_to_go_on(self) -> str:
+        """After an interruption."""
+        now = "the fit was interrupted, and the model has the weights of that moment"
+        if self.checkpoint is None:
+            return f"{now}; a fit with checkpoint=FOLDER could have been gone on with"
+        return f"{now}; fit(X, y, resume=True) goes on from the checkpoint in {self.checkpoint}"
 
     @only_if(_makes_passes)
     def partial_fit(

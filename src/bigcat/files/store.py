@@ -367,7 +367,7 @@ def _storable_parameters(
     kind = type(model).__name__
     stored, left_out = {}, {}
     for name, value in model.get_params(deep=False).items():
-        if name == "noise":
+        if name in ("noise", "checkpoint"):  # apart; and a folder of one machine, for one fit
             continue
         try:
             stored[name] = pack_parameter(kind, name, value, tensors)

@@ -11,18 +11,19 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.linear import LinearModel, Weights
+from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
 from bigcat.training import memory, progress
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
-from bigcat.training.loop import run_epochs
+from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
 from bigcat.training.passes import Passes
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before, Record
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample
+from bigcat.training.snapshot import Snapshot
 from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
@@ -64,6 +65,8 @@ class Audience:
     columns: Columns | SparseColumns | None = None
     #: In coordinates of which the fit is made, after that.
     space: RowSpace | None = None
+    #: Who writes down how far it has come.
+    keeper: Keeper = KEEPS_NOTHING
 
     def rows_of(self, X: Any) -> Any:
         """Rows as people have them, in the columns of the fit."""
@@ -93,6 +96,14 @@ class Outcome:
         if not finite:
             raise DivergedError(f"the weights became infinite or NaN; {advice}")
         return cls(weights, intercept, **more)
+
+
+class InterruptedFit(KeyboardInterrupt):
+    """Ctrl-C after an epoch or more: what there is by then."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("the fit was interrupted")
+        self.outcome = outcome
 
 
 class Fit:
@@ -156,12 +167,21 @@ class Fit:
             fresh_rows=one_pass,
             n_threads=recipe.n_threads,
         )
-        run_epochs(passes, recipe.max_epochs, _Watched(self, state))
+        interrupted = False
+        try:
+            run_epochs(passes, recipe.max_epochs, _Watched(self, state), self.audience.keeper)
+        except KeyboardInterrupt:
+            if not self.record.history:
+                raise
+            interrupted = True
         if not one_pass and len(self.record.history) == recipe.max_epochs:
             self._warn_if_moving()
         fitted = state.fitted
         weights = kind.as_weights(fitted.weights, problem, for_good=True)
-        return self._outcome(weights, fitted.intercepts, state.to_resume(problem, kind))
+        outcome = self._outcome(weights, fitted.intercepts, state.to_resume(problem, kind))
+        if interrupted:
+            raise InterruptedFit(outcome)
+        return outcome
 
     def _warn_if_moving(self) -> None:
         if self.stop.moving:
@@ -293,6 +313,18 @@ class _Watched:
     def epoch_done(self, value: float, seconds: float) -> bool:
         weights = self.fit.kind.as_weights(self.fitted.weights, self.fit.problem)
         return self.fit.epoch_done(value, seconds, weights, self.fitted.intercepts)
+
+    def snapshot(self) -> Snapshot:
+        kept = self.fit.record.snapshot()
+        if self.fit.record.best.kept is not None:
+            weights, intercepts = self.fit.record.best.kept
+            kept.put("best", Snapshot(arrays={**weights.arrays(), "intercepts": intercepts}))
+        return kept
+
+    def restore(self, kept: Snapshot) -> None:
+        best = kept.part("best").arrays
+        of_best = best and (weights_from(best.get), best["intercepts"])
+        self.fit.record.restore(kept, of_best or None)
 
 
 def _log_likelihood(model: LinearModel, sample: Sample | None) -> float:

@@ -7,11 +7,13 @@ of it goes to a `Listener`.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from bigcat.solvers import DivergedError
+from bigcat.training.snapshot import Place, Snapshot
 
 #: Seconds of work that a kernel call is given: short enough for a progress bar and Ctrl-C.
 CHUNK_SECONDS = 0.2
@@ -41,6 +43,12 @@ class Process(Protocol):
     def diverged(self, value: float) -> str:
         """What to say of a value that is not finite."""
 
+    def snapshot(self, ended: bool) -> Snapshot:
+        """All that decides the rest, between two calls of `train` or after the last epoch."""
+
+    def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
+        """Become what a snapshot was taken of, in a run of so many epochs at most."""
+
 
 class Listener(Protocol):
     """Who is told how a fit goes."""
@@ -54,17 +62,75 @@ class Listener(Protocol):
     def epoch_done(self, value: float, seconds: float) -> bool:
         """With the mean value per row, and the epoch's seconds; a true answer ends the fit."""
 
+    def snapshot(self) -> Snapshot:
+        """What it remembers of the epochs so far."""
 
-def run_epochs(process: Process, n_epochs: int, listener: Listener) -> None:
+    def restore(self, kept: Snapshot) -> None:
+        """Remember that instead."""
+
+
+class Forgetful:
+    """A listener, or the part of one, that remembers nothing of the epochs so far."""
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot()
+
+    def restore(self, kept: Snapshot) -> None:
+        pass
+
+
+class Keeper(Protocol):
+    """Who writes down how far a run has come, for another process to go on."""
+
+    def begin(self, process: Process, listener: Listener, n_epochs: int) -> Place:
+        """Before the first epoch: put both back to where they were, and say where that is."""
+
+    def chunk_done(self, place: Place) -> None:
+        """Between two calls of `Process.train`."""
+
+    def end(self, place: Place) -> None:
+        """After the last epoch."""
+
+    def value(self, compute: Callable[[], float]) -> float:
+        """A number that takes a while, worked out between two runs."""
+
+    def complete(self) -> None:
+        """After the last run."""
+
+
+class _KeepsNothing:
+    def begin(self, process: Process, listener: Listener, n_epochs: int) -> Place:
+        return Place()
+
+    def chunk_done(self, place: Place) -> None:
+        pass
+
+    def end(self, place: Place) -> None:
+        pass
+
+    def value(self, compute: Callable[[], float]) -> float:
+        return compute()
+
+    def complete(self) -> None:
+        pass
+
+
+KEEPS_NOTHING = _KeepsNothing()
+
+
+def run_epochs(
+    process: Process, n_epochs: int, listener: Listener, keeper: Keeper = KEEPS_NOTHING
+) -> None:
     """Run up to `n_epochs` epochs."""
     started = time.perf_counter()
     process.train(0, 0)  # compiles, trains on nothing
     listener.compiled(time.perf_counter() - started)
     seconds: float | None = None
-    for epoch in range(n_epochs):
-        started = time.perf_counter()
-        process.begin_epoch(epoch, n_epochs)
-        total, done = 0.0, 0
+    epoch, done, total, spent = keeper.begin(process, listener, n_epochs)
+    while epoch < n_epochs:
+        started = time.perf_counter() - spent
+        if not done:
+            process.begin_epoch(epoch, n_epochs)
         try:
             while done < process.n_rows:
                 chunk_started = time.perf_counter()
@@ -77,8 +143,11 @@ def run_epochs(process: Process, n_epochs: int, listener: Listener) -> None:
                 done = end
                 mean = total / process.total_weight * process.n_rows / done
                 listener.chunk_done(done / process.n_rows, mean)
+                keeper.chunk_done(Place(epoch, done, total, time.perf_counter() - started))
         finally:  # whoever looks now, if only after an interruption, sees the weights themselves
             process.end_epoch()
         process.epochs_made += 1
         if listener.epoch_done(total / process.total_weight, time.perf_counter() - started):
-            return
+            break
+        epoch, done, total, spent = epoch + 1, 0, 0.0, 0.0
+    keeper.end(Place(epoch=n_epochs))

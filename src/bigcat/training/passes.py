@@ -19,6 +19,15 @@ from bigcat.training.loop import CHUNK_SECONDS
 from bigcat.training.order import Order
 from bigcat.training.plan import can_share, make_plan
 from bigcat.training.routes import Journey, route_for
+from bigcat.training.snapshot import (
+    Place,
+    Snapshot,
+    arrays_of,
+    as_random_state,
+    fill,
+    of_random_state,
+    position,
+)
 from bigcat.training.state import State
 from bigcat.training.threads import train_together
 
@@ -91,6 +100,7 @@ class Passes:
     # What the loop calls
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
+        self.before_epoch = position(self.order.random_state)
         self.order.next_epoch()
         self.samplers = [self.parts.sampler.in_epoch(s, epoch, n_epochs) for s in self._samplers]
         self.average_at = self.between
@@ -135,6 +145,37 @@ class Passes:
             f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
             f"{solver.if_diverged}"
         )
+
+    def snapshot(self, ended: bool) -> Snapshot:
+        now = position(self.order.random_state)
+        numbers = {"scale": self.scale, "squared_norm": self.squared_norm}
+        numbers["average_at"] = self.average_at
+        kept = Snapshot(numbers, self._scratch()).put("state", self.state.snapshot())
+        for i, rng in enumerate(self.rngs):
+            kept.arrays[f"rng.{i}"] = rng
+        # An epoch that is under way is begun again, and then draws the same order of rows.
+        return kept.put("random", of_random_state(now if ended else self.before_epoch))
+
+    def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
+        self.order.random_state.set_state(as_random_state(kept.part("random")))
+        if place.epoch < n_epochs:
+            self.begin_epoch(place.epoch, n_epochs)
+        self.scale, self.squared_norm = kept.numbers["scale"], kept.numbers["squared_norm"]
+        self.average_at = kept.numbers["average_at"]
+        self.state.restore(kept.part("state"))
+        for name, array in self._scratch().items():
+            fill(array, kept.arrays[name])
+        for i, rng in enumerate(self.rngs):
+            fill(rng, kept.arrays[f"rng.{i}"])
+
+    def _scratch(self) -> dict[str, np.ndarray]:
+        """What draws leave behind: some of the next ones depend on its order."""
+        scratch = self.parts.sampler.scratch
+        return {
+            name: array
+            for i, tag in enumerate(self._samplers)
+            for name, array in arrays_of(tag, scratch, f"sampler.{i}")
+        }
 
     # What routes call
 

@@ -12,7 +12,7 @@ import scipy.sparse
 from bigcat.linear import LinearModel
 from bigcat.rows import Problem, as_rows
 from bigcat.solvers import DivergedError
-from bigcat.training.loop import run_epochs
+from bigcat.training.loop import KEEPS_NOTHING, Forgetful, Keeper, run_epochs
 from bigcat.training.passes import Passes
 from bigcat.training.recipe import Recipe
 from bigcat.training.sample import Sample
@@ -35,6 +35,7 @@ def search_rate(
     held_out: Sample,
     problem: Problem,
     random_state: np.random.RandomState,
+    keeper: Keeper = KEEPS_NOTHING,
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe with a rate, and what was tried: rates, their log-likelihoods, seconds."""
     started = time.perf_counter()
@@ -50,7 +51,9 @@ def search_rate(
     def value(rate: float) -> float:
         if rate not in tried:
             at_rate = recipe.with_solver(solver.at_rate(rate))
-            tried[rate] = _trial(at_rate, trial, judges, seed, compile_seconds.append)
+            tried[rate] = keeper.value(
+                lambda: _trial(at_rate, trial, judges, seed, compile_seconds.append)
+            )
         return tried[rate]
 
     best, step = rates.first, 2.0
@@ -113,7 +116,7 @@ def _small_problem(
     return small, judges, own_rows
 
 
-class _Silent:
+class _Silent(Forgetful):
     """Wants to know how long compilation took, and nothing else."""
 
     def __init__(self, compiled: Callable[[float], None]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from bigcat.training.history import History
+from bigcat.training.snapshot import Snapshot
 
 #: Seconds of training after which the rest is forecast, the first of which do not count: memory
 #: that is touched for the first time is slow.
@@ -68,6 +69,7 @@ class Record:
         self.stop, self.report, self.n_epochs = stop, report, n_epochs
         self.before = before or Before()
         self.history = History()
+        self.watched: list[float] = []
         self.best = Best()
         self.compile_seconds = 0.0
         self._since = 0.0
@@ -100,9 +102,25 @@ class Record:
             **columns,
         }
         self.history.append(row)
+        self.watched.append(float(watched))
         if watched > self.best.value:
             self.best = Best(watched, len(self.history), keep() if keep else None)
         return self.stop(watched)
+
+    def snapshot(self) -> Snapshot:
+        """All but what was kept of the best epoch."""
+        forecast = self.history.forecast_seconds
+        return Snapshot({"rows": list(self.history), "watched": self.watched, "forecast": forecast})
+
+    def restore(self, kept: Snapshot, of_best: Any) -> None:
+        """Take in the epochs of a snapshot, with what was kept of the best one."""
+        self.history[:] = kept.numbers["rows"]
+        self.history.forecast_seconds = kept.numbers["forecast"]
+        self.watched = kept.numbers["watched"]
+        for epoch, watched in enumerate(self.watched, start=1):
+            if watched > self.best.value:
+                self.best = Best(watched, epoch, of_best)
+            self.stop(watched)
 
     def _forecast(self, part: float) -> None:
         """Once, from the first part of the first epoch."""

@@ -16,9 +16,10 @@ from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, Sizes, as_rows
 from bigcat.training import leave_one_out, pairs, ridge_path, row_space
 from bigcat.training.blend import most_rows_scored
-from bigcat.training.fit import Audience, Fit, Outcome, Start, Tell, nobody
+from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, Tell, nobody
 from bigcat.training.history import History
 from bigcat.training.leave_one_out import LeaveOneOut
+from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.members import Member, add_up, as_frequencies, averaged
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
@@ -59,6 +60,7 @@ def train(
     start: Start | None = None,
     tell: Tell = nobody,
     progress: bool | str = False,
+    keeper: Keeper = KEEPS_NOTHING,
 ) -> Outcome:
     """Run a recipe: one fit, or with what it asks for before and after.
 
@@ -70,7 +72,7 @@ def train(
         Rows to judge by; where there are none, the recipe may hold some out.
     start : optional
         Weights and intercepts, in the order of `classes`.
-    tell, progress
+    tell, progress, keeper
         Who looks on (`bigcat.training.fit.Audience`).
     """
     order = _by_frequency(data, len(classes))
@@ -88,19 +90,25 @@ def train(
             validation = validation and validation.turned(columns)
     elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
         _warn_of_unscaled(data)
-    audience = Audience(tell, progress, _numbering(classes), columns)
+    audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
     space = None if start else _row_space(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space)
-    outcome = task.run(validation, start)
-    if columns is not None:
-        _turn_back(outcome, columns)
-    if order is not None:
-        if outcome.resume is not None:  # what the solver remembers is in the other order
-            outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)
-        outcome.weights = outcome.weights.reordered(number, available_cores())
-        outcome.intercept = outcome.intercept[number]
-        outcome.head = np.sort(order[outcome.head])
-    return outcome
+
+    def in_terms_of_the_user(outcome: Outcome) -> Outcome:
+        if columns is not None:
+            _turn_back(outcome, columns)
+        if order is not None:
+            if outcome.resume is not None:  # what the solver remembers is in the other order
+                outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)
+            outcome.weights = outcome.weights.reordered(number, available_cores())
+            outcome.intercept = outcome.intercept[number]
+            outcome.head = np.sort(order[outcome.head])
+        return outcome
+
+    try:
+        return in_terms_of_the_user(task.run(validation, start))
+    except InterruptedFit as interruption:
+        raise InterruptedFit(in_terms_of_the_user(interruption.outcome)) from None
 
 
 def train_on_more(
@@ -357,7 +365,12 @@ class Task:
         """The task with the rate that short trials found, and what they took."""
         held_out = validation or self.data.take(np.arange(0))
         recipe, report = search_rate(
-            self.recipe, self.data, held_out, self.problem(), self.random_state
+            self.recipe,
+            self.data,
+            held_out,
+            self.problem(),
+            self.random_state,
+            self.audience.keeper,
         )
         compiled = report["compile_seconds"]
         before = Before(seconds=report["seconds"] - compiled, compile_seconds=compiled)

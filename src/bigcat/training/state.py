@@ -11,6 +11,11 @@ from bigcat.combinations import Parts
 from bigcat.linear import Weights, WeightsKind
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
+from bigcat.training.snapshot import Snapshot, fill
+
+#: What a snapshot has of a state.
+_ARRAYS = ("weights", "intercepts", "weights_state", "intercepts_state", "local")
+_COUNTS = ("iteration", "epoch", "sweep_cursor")
 
 
 @dataclass
@@ -96,6 +101,29 @@ class State:
             weights_state=kind.turned(self.weights_state, problem),
             average=None,
         )
+
+    def snapshot(self) -> Snapshot:
+        """As it is now, without the random numbers of kernels, which threads have of their own."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        numbers = {name: getattr(self, name) for name in _COUNTS}
+        if self.average is not None:
+            arrays |= {
+                "average": self.average.weights,
+                "average_intercepts": self.average.intercepts,
+            }
+            numbers["n_seen"] = self.average.n_seen
+        return Snapshot(numbers, arrays)
+
+    def restore(self, kept: Snapshot) -> None:
+        """Be what a snapshot was taken of, in the same arrays."""
+        for name in _ARRAYS:
+            fill(getattr(self, name), kept.arrays[name])
+        for name in _COUNTS:
+            setattr(self, name, kept.numbers[name])
+        if self.average is not None:
+            fill(self.average.weights, kept.arrays["average"])
+            fill(self.average.intercepts, kept.arrays["average_intercepts"])
+            self.average.n_seen = kept.numbers["n_seen"]
 
     @property
     def fitted(self) -> State | Average:

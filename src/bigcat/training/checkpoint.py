@@ -1,0 +1,355 @@
+"""Fits that outlive their process: a folder with all that decides the rest of a fit.
+
+A fit is a chain of runs of the one loop (`training/loop.py`) and of work between them that only
+depends on data, parameters and random numbers.  So a fit goes on by being made again: each run
+whose end is in the folder is put in its place at once, the one that was under way goes on where it
+was last written down, and what lies between is worked out as before.  On one thread the result has
+the same bits as if nothing had happened.
+
+A file appears under its name when it is whole and on the disk, and a checksum of its content is a
+part of that name.  Of each run the two last files are kept, so that a damaged one costs an interval
+and not the fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.training.loop import Listener, Process
+from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
+
+#: What says which fit the folder belongs to.
+FIT_FILE = "fit.json"
+#: Files of a run that are kept.
+KEPT = 2
+_BLOCK_BYTES = 1 << 24
+
+
+class CheckpointError(ValueError):
+    """A folder from which a fit cannot go on: says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which fit it is: what has to be the same for the rest to be the same.
+
+    Parameters
+    ----------
+    parameters : dict
+        Names and values as people would write them.
+    data : dict
+        Names of what was given, and digests of it (`digest`).
+    """
+
+    parameters: dict[str, str]
+    data: dict[str, str]
+
+    def differences(self, other: dict[str, dict[str, str]]) -> list[str]:
+        """What differs from the one in a file, as people would say it."""
+        found = []
+        before = other["parameters"]
+        for name in sorted(before.keys() | self.parameters.keys()):
+            then, now = before.get(name), self.parameters.get(name)
+            if then != now:
+                found.append(f"{name} was {then} and is {now}")
+        names = before_data = other["data"]
+        changed = [name for name in self.data if before_data.get(name) != self.data[name]]
+        changed += [name for name in names if name not in self.data]
+        return found + [f"{name} holds other values" for name in changed]
+
+
+class Checkpoint:
+    """Keeps the runs of one fit in a folder, and gives them back.
+
+    Parameters
+    ----------
+    folder : path
+        Made where there is none.
+    identity : Identity
+        Of the fit that is to be made.
+    random_state : RandomState
+        Of the fit; where one goes on, it is put back to where that began.
+    every : float
+        Seconds between two times that a run is written down.
+    resume : bool
+        Go on with the fit of the folder; begin anew where there is none.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        identity: Identity,
+        random_state: np.random.RandomState,
+        *,
+        every: float,
+        resume: bool,
+    ) -> None:
+        self.folder, self.every = Path(folder), float(every)
+        self.random_state = random_state
+        self.n_runs, self.n_written = 0, 0
+        self.process: Process | None = None
+        self.listener: Listener | None = None
+        self.last = time.monotonic()
+        found = self._fit_of_folder()
+        if found is None or (found["complete"] and not resume):
+            self._begin(identity)
+        elif not resume:
+            raise CheckpointError(
+                f"{self.folder} holds a checkpoint of a fit that has not ended; go on with it by "
+                "resume=True, or delete the folder"
+            )
+        else:
+            self._go_on(identity, found)
+
+    # What the loop calls
+
+    def begin(self, process: Process, listener: Listener, n_epochs: int) -> Place:
+        """Before a run: where it is to begin."""
+        self.n_runs += 1
+        self.process, self.listener, self.last = process, listener, time.monotonic()
+        for path in reversed(self._files(self.n_runs)):
+            kept = _read(path)
+            if kept is None:
+                warnings.warn(
+                    f"the checkpoint {path} is damaged and is not used; the fit goes on from the "
+                    "one before",
+                    UserWarning,
+                    stacklevel=2,
+                )
+                continue
+            place = Place(*kept.numbers["place"])
+            process.restore(kept.part("process"), place, n_epochs)
+            listener.restore(kept.part("listener"))
+            return place
+        return Place()
+
+    def chunk_done(self, place: Place) -> None:
+        """Write the run down, if it is time."""
+        if time.monotonic() - self.last >= self.every:
+            self._write(place, ended=False)
+
+    def end(self, place: Place) -> None:
+        """After a run: its end is kept as long as the folder."""
+        self._write(place, ended=True)
+        self.process = self.listener = None
+
+    # What happens between runs
+
+    def value(self, compute: Callable[[], float]) -> float:
+        """A number that took a while, such as what a trial gave; not computed twice."""
+        self.n_runs += 1
+        for path in reversed(self._files(self.n_runs)):
+            kept = _read(path)
+            if kept is not None:
+                return float(kept.numbers["value"])
+        value = compute()
+        self._put(Snapshot({"value": value}))
+        return value
+
+    def complete(self) -> None:
+        """The fit has ended; a next one may take the folder."""
+        found = self._fit_of_folder()
+        assert found is not None
+        _write_json(self.folder / FIT_FILE, {**found, "complete": True})
+
+    # The folder
+
+    def _fit_of_folder(self) -> dict[str, Any] | None:
+        path = self.folder / FIT_FILE
+        if not path.exists():
+            return None
+        found = _read_json(path)
+        if found is None:
+            raise CheckpointError(
+                f"{path} is damaged, so that nobody knows which fit it was; delete {self.folder} "
+                "and begin anew"
+            )
+        return found
+
+    def _begin(self, identity: Identity) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        others = [p for p in self.folder.iterdir() if not _is_ours(p)]
+        if others:
+            raise CheckpointError(
+                f"{self.folder} holds other files, such as {others[0].name}; give checkpoint a "
+                "folder of its own"
+            )
+        remove(self.folder, keep_folder=True)
+        start = of_random_state(position(self.random_state))
+        _write_json(
+            self.folder / FIT_FILE,
+            {
+                "identity": {"parameters": identity.parameters, "data": identity.data},
+                "random_state": {**start.numbers, "keys": start.arrays["keys"].tolist()},
+                "complete": False,
+            },
+        )
+
+    def _go_on(self, identity: Identity, found: dict[str, Any]) -> None:
+        differences = identity.differences(found["identity"])
+        if differences:
+            if found["complete"]:
+                self._begin(identity)
+                return
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} is of another fit: {'; '.join(differences)}; "
+                "give what it was given, or delete the folder and begin anew"
+            )
+        for path in self.folder.glob("*.tmp"):
+            path.unlink(missing_ok=True)
+        kept = found["random_state"]
+        keys = np.array(kept["keys"], np.uint32)
+        start = Snapshot({"name": kept["name"], "rest": kept["rest"]}, {"keys": keys})
+        self.random_state.set_state(as_random_state(start))
+
+    def _files(self, run: int) -> list[Path]:
+        """Of a run, the oldest first."""
+        return sorted(self.folder.glob(f"run-{run:04d}-*.safetensors"))
+
+    def _write(self, place: Place, ended: bool) -> None:
+        assert self.process is not None
+        assert self.listener is not None
+        kept = Snapshot({"place": list(place)})
+        kept.put("process", self.process.snapshot(ended))
+        kept.put("listener", self.listener.snapshot())
+        self._put(kept)
+
+    def _put(self, kept: Snapshot) -> None:
+        """Write a file of the current run; a fit does not end because a disk is full."""
+        before = self._files(self.n_runs)
+        number = 1 + (int(before[-1].name.split("-")[2]) if before else 0)
+        self.last = time.monotonic()
+        try:
+            _write(self.folder, f"run-{self.n_runs:04d}-{number:06d}", kept)
+        except OSError as error:
+            warnings.warn(
+                f"could not write a checkpoint to {self.folder}: {error}; the fit goes on, and "
+                f"tries again after {self.every:g} s",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+        for path in before[: max(0, len(before) + 1 - KEPT)]:
+            path.unlink(missing_ok=True)
+
+
+def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
+    """Delete what a checkpoint has written; the folder too, where nothing else is in it."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        return
+    # The file that says which fit it is goes last: without it the others are of no fit.
+    ours = sorted((p for p in folder.iterdir() if _is_ours(p)), key=lambda p: p.name == FIT_FILE)
+    for path in ours:
+        path.unlink(missing_ok=True)
+    if not keep_folder:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def digest(*values: Any) -> str:
+    """A short name for the content of arrays and sparse matrices; None is a value, too."""
+    found = hashlib.blake2b(digest_size=16)
+    for value in values:
+        for array in _arrays_of(value):
+            found.update(f"{array.dtype.str}{array.shape}".encode())
+            if array.dtype.hasobject:
+                found.update(repr(array.tolist()).encode())
+            else:
+                content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                for start in range(0, len(content), _BLOCK_BYTES):
+                    found.update(content[start : start + _BLOCK_BYTES].data)
+    return found.hexdigest()
+
+
+def _arrays_of(value: Any) -> Iterator[np.ndarray]:
+    if value is None:
+        yield np.empty(0)
+    elif scipy.sparse.issparse(value):
+        yield np.array(value.shape)
+        yield from (value.indptr, value.indices, value.data)
+    else:
+        yield np.asarray(value)
+
+
+# Files
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name == FIT_FILE or path.suffix == ".tmp" or path.match("run-*.safetensors")
+
+
+def _write(folder: Path, name: str, kept: Snapshot) -> None:
+    """Under its name, with its checksum, when it is whole and on the disk."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    temporary = folder / f"{name}.tmp"
+    arrays = {key: np.ascontiguousarray(array) for key, array in kept.arrays.items()}
+    try:
+        save_file(arrays, temporary, {"numbers": json.dumps(kept.numbers)})
+        _appear(temporary, folder / f"{name}-{_checksum(temporary)}.safetensors")
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, SafetensorError):  # which is how it says that a disk is full
+            raise OSError(str(error)) from error
+        raise
+
+
+def _read(path: Path) -> Snapshot | None:
+    """What was written; None where the checksum says that it is something else."""
+    from safetensors import safe_open
+
+    with contextlib.suppress(OSError):
+        if _checksum(path) == path.stem.rpartition("-")[2]:
+            with safe_open(path, "numpy") as file:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                return Snapshot(json.loads(file.metadata()["numbers"]), arrays)
+    return None
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content)
+    temporary = path.with_suffix(".tmp")
+    checksum = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    temporary.write_text(f"{checksum}\n{text}\n")
+    _appear(temporary, path)
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    checksum, _, text = path.read_text(errors="replace").partition("\n")
+    text = text.rstrip("\n")
+    if hashlib.blake2b(text.encode(), digest_size=16).hexdigest() != checksum:
+        return None
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def _appear(temporary: Path, path: Path) -> None:
+    """Give a file its name once it is on the disk, and put the name on the disk as well."""
+    with open(temporary, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    if os.name == "posix":
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

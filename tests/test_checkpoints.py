@@ -1,0 +1,280 @@
+"""A fit that was killed goes on with the same bits; nothing else is taken for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import bigcat
+from bigcat import BayesianClassifier, LinearClassifier
+from bigcat.bayes import AugmentReducePosterior
+from bigcat.training import checkpoint, passes
+from bigcat.training.checkpoint import CheckpointError
+
+RNG = np.random.RandomState(0)
+X = RNG.standard_normal((600, 4))
+Y = (X @ RNG.standard_normal((4, 5)) + RNG.gumbel(size=(600, 5))).argmax(axis=1)
+SPARSE = scipy.sparse.random(2_000, 300, 0.05, format="csr", random_state=0)
+OF_SPARSE = (SPARSE @ RNG.standard_normal((300, 20))).argmax(axis=1)
+
+#: Each with what is special about its state.
+FITS: dict[str, dict[str, Any]] = {
+    "local parameters": {"method": "augment-reduce"},
+    "a solver's memory": {"method": "augment-reduce", "solver": "adagrad", "batch_size": 8},
+    "one scale of all weights": {"method": "augment-reduce", "solver": "sgd", "l2": 3.0},
+    "an average": {"method": "exact", "solver": "damped"},
+    "fixed batches": {"method": "implicit", "batch_size": 8},
+    "the best epoch": {"method": "augment-reduce", "early_stopping": True},
+    "low rank": {"rank": 3},
+}
+
+
+class Killed(BaseException):
+    """As abrupt as can be inside one process."""
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Many calls per epoch, so that a fit can be cut in the middle of one."""
+    monkeypatch.setattr(passes, "FIRST_CHUNK", 64)
+    monkeypatch.setattr(passes, "CHUNK_SECONDS", 1e-9)
+
+
+@pytest.fixture
+def die_after(monkeypatch):
+    """A function that makes a fit die after so many checkpoints."""
+    put = checkpoint.Checkpoint._put
+
+    def set_end(n_checkpoints):
+        left = [n_checkpoints]
+
+        def put_and_die(self, kept):
+            put(self, kept)
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed
+
+        monkeypatch.setattr(checkpoint.Checkpoint, "_put", put_and_die)
+
+    return set_end
+
+
+def fitted_arrays(model):
+    if isinstance(model, BayesianClassifier):
+        return [model.posterior_.mean, model.posterior_.scale]
+    return [*model._weights().arrays().values(), model.intercept_]
+
+
+def assert_same(model, other):
+    for ours, theirs in zip(fitted_arrays(model), fitted_arrays(other), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert len(model.history_) == len(other.history_)
+
+
+def kill_and_resume(model, data, folder, die_after, cuts):
+    """The fit, killed after so many checkpoints, again and again."""
+    kept = model.set_params(checkpoint=folder, checkpoint_every=0.0)
+    for n_checkpoints in cuts:
+        die_after(n_checkpoints)
+        with pytest.raises(Killed):
+            kept.fit(*data, resume=True)
+        assert not hasattr(kept, "classes_")
+    die_after(-1)
+    return kept.fit(*data, resume=True)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("which", FITS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_killed_fit_goes_on_with_the_same_bits(which, tmp_path, die_after):
+    options = {"max_epochs": 3, "random_state": 0, "n_negatives": 2, **FITS[which]}
+    data = (SPARSE, OF_SPARSE) if which == "low rank" else (X, Y)
+    never = LinearClassifier(**options).fit(*data)
+    killed = kill_and_resume(LinearClassifier(**options), data, tmp_path, die_after, (1, 7, 4))
+    assert_same(killed, never)
+    assert np.ptp(never.predict_proba(data[0][:9]), axis=0).max() > 0.02  # it has learned something
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_defaults_go_on_too(tmp_path, die_after):
+    """Several fits after another, with trials of a rate before and a pass over all rows after."""
+    data = SPARSE, OF_SPARSE
+    never = LinearClassifier(random_state=0).fit(*data)
+    assert "blend" in (never.history_.choice or {})
+    estimator = LinearClassifier(random_state=0)
+    assert_same(kill_and_resume(estimator, data, tmp_path, die_after, (1, 3, 5)), never)
+
+
+@pytest.mark.parametrize("validation_fraction", [None, 0.2])
+def test_a_posterior_goes_on_too(validation_fraction, tmp_path, die_after):
+    method = AugmentReducePosterior(
+        n_negatives=2, max_epochs=4, tol=0.0, validation_fraction=validation_fraction
+    )
+    never = BayesianClassifier(method, random_state=0).fit(X, Y)
+    estimator = BayesianClassifier(method, random_state=0)
+    assert_same(kill_and_resume(estimator, (X, Y), tmp_path, die_after, (1, 2)), never)
+
+
+def test_without_a_seed_the_numbers_of_the_first_process_count(tmp_path, die_after):
+    estimator = LinearClassifier(method="augment-reduce", max_epochs=3, tol=None, n_threads=1)
+    state = np.random.get_state()  # noqa: NPY002
+    killed = kill_and_resume(estimator, (X, Y), tmp_path, die_after, (2,))
+    np.random.set_state(state)  # noqa: NPY002
+    never = LinearClassifier(method="augment-reduce", max_epochs=3, tol=None, n_threads=1)
+    assert_same(killed, never.fit(X, Y))
+
+
+@pytest.fixture
+def begun(tmp_path, die_after):
+    """A fit that was killed after its first epoch, and its folder."""
+    estimator = LinearClassifier(
+        method="augment-reduce", max_epochs=3, random_state=0, checkpoint=tmp_path / "fit"
+    ).set_params(checkpoint_every=0.0, tol=None)
+    die_after(2)
+    with pytest.raises(Killed):
+        estimator.fit(X, Y)
+    die_after(-1)
+    return estimator
+
+
+def test_other_parameters_are_refused_by_name(begun):
+    begun.set_params(l2=2.0, max_epochs=4)
+    with pytest.raises(CheckpointError, match=r"l2 was 'auto' and is 2\.0; max_epochs was 3"):
+        begun.fit(X, Y, resume=True)
+
+
+def test_other_data_are_refused_by_name(begun):
+    with pytest.raises(CheckpointError, match="of another fit: X holds other values; give what"):
+        begun.fit(X + 1e-9, Y, resume=True)
+    with pytest.raises(CheckpointError, match="sample_weight holds other values"):
+        begun.fit(X, Y, np.full(len(Y), 2.0), resume=True)
+
+
+def test_an_unfinished_fit_is_not_overwritten(begun):
+    with pytest.raises(CheckpointError, match="has not ended; go on with it by resume=True, or"):
+        begun.fit(X, Y)
+
+
+def test_progress_and_the_interval_may_change(begun):
+    begun.set_params(progress=False, checkpoint_every=5.0).fit(X, Y, resume=True)
+
+
+def test_a_folder_with_other_files_is_not_touched(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"holds other files, such as thesis\.txt; give"):
+        LinearClassifier(method="exact", checkpoint=tmp_path).fit(X, Y)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
+    never = LinearClassifier(method="augment-reduce", max_epochs=3, random_state=0, tol=None)
+    newest = sorted(Path(begun.checkpoint).glob("run-*"))[-1]
+    content = bytearray(newest.read_bytes())
+    content[-5] ^= 1
+    newest.write_bytes(content)
+    with pytest.warns(
+        UserWarning, match="is damaged and is not used; the fit goes on from the one"
+    ):
+        begun.fit(X, Y, resume=True)
+    assert_same(begun, never.fit(X, Y))
+
+
+def test_a_damaged_list_of_parameters_is_an_error(begun):
+    path = Path(begun.checkpoint) / checkpoint.FIT_FILE
+    path.write_text(path.read_text().replace('"3"', '"4"', 1))
+    with pytest.raises(CheckpointError, match=r"fit\.json is damaged, .*; delete"):
+        begun.fit(X, Y, resume=True)
+
+
+def test_a_full_disk_does_not_end_a_fit(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_write", full)
+    estimator = LinearClassifier(method="augment-reduce", max_epochs=2, checkpoint=tmp_path)
+    with pytest.warns(UserWarning, match="could not write a checkpoint .* the fit goes on"):
+        estimator.fit(X, Y)
+    assert estimator.n_iter_ == 2
+
+
+def test_a_finished_fit_leaves_the_folder_to_the_next(begun):
+    begun.fit(X, Y, resume=True)
+    begun.set_params(max_epochs=2).fit(X, Y)
+    assert begun.n_iter_ == 2
+    begun.set_params(l2=1.0).fit(X, Y, resume=True)  # begins anew: nothing is under way
+
+
+def test_files_of_a_run_do_not_pile_up(tmp_path):
+    estimator = LinearClassifier(method="augment-reduce", max_epochs=9, tol=None)
+    estimator.set_params(checkpoint=tmp_path, checkpoint_every=0.0).fit(X, Y)
+    assert len(list(tmp_path.glob("run-*"))) == checkpoint.KEPT
+
+
+@pytest.mark.parametrize(
+    ("options", "resume", "message"),
+    [
+        ({"checkpoint": 3}, False, "checkpoint=3 must be the name of a folder, or None"),
+        ({"checkpoint_every": "often"}, False, "checkpoint_every='often' must be a number of sec"),
+        ({}, True, "resume=True needs a checkpoint to go on from; set checkpoint to its folder"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_errors(options, resume, message):
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier(**options).fit(X, Y, resume=resume)
+
+
+def test_a_posterior_that_makes_no_passes_has_no_checkpoints(tmp_path):
+    with pytest.raises(ValueError, match="is for stochastic fits, and method='laplace' makes none"):
+        BayesianClassifier(checkpoint=tmp_path).fit(X, Y)
+
+
+def test_a_model_file_does_not_hold_the_folder(begun, tmp_path):
+    path = bigcat.save_model(begun.fit(X, Y, resume=True), tmp_path / "model.safetensors")
+    assert bigcat.load_model(path).checkpoint is None
+
+
+def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
+    def interrupt(row):
+        if row["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    estimator = LinearClassifier(
+        method="augment-reduce", max_epochs=9, random_state=0, callbacks=[interrupt]
+    ).set_params(checkpoint=tmp_path, tol=None)
+    with pytest.raises(KeyboardInterrupt, match=r"fit\(X, y, resume=True\) goes on from"):
+        estimator.fit(X, Y)
+    assert estimator.n_iter_ == 2
+    assert estimator.score(X, Y) > 0.4
+    assert estimator.n_features_in_ == 4
+
+
+def test_kill_9_and_the_same_command_again(tmp_path):
+    """The command line, killed by the system while it works, repeated until it ends."""
+    rows = np.column_stack([Y, X])
+    header = "label," + ",".join(f"x{i}" for i in range(4))
+    np.savetxt(tmp_path / "train.csv", rows, delimiter=",", header=header, comments="")
+    command = [
+        *(sys.executable, "-m", "bigcat", "fit", "train.csv", "--method", "augment-reduce"),
+        *("--epochs", "400", "--json", "--checkpoint-every", "0"),
+    ]
+    subprocess.run([*command, "--model", "never"], cwd=tmp_path, check=True, capture_output=True)
+    again = [*command, "--model", "killed", "--checkpoint", "fit", "--resume"]
+    process = subprocess.Popen(again, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60.0
+    while not list(tmp_path.glob("fit/run-*")) and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed").exists()
+    done = subprocess.run(again, cwd=tmp_path, check=True, capture_output=True)
+    assert json.loads(done.stdout)["epochs"] == 400
+    assert not (tmp_path / "fit").exists()
+    assert_same(bigcat.load_model(tmp_path / "killed"), bigcat.load_model(tmp_path / "never"))
