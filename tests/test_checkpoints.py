@@ -263,7 +263,7 @@ def test_kill_9_and_the_same_command_again(tmp_path):
     np.savetxt(tmp_path / "train.csv", rows, delimiter=",", header=header, comments="")
     command = [
         *(sys.executable, "-m", "bigcat", "fit", "train.csv", "--method", "augment-reduce"),
-        *("--epochs", "400", "--json", "--checkpoint-every", "0"),
+        *("--epochs", "60", "--json", "--checkpoint-every", "0"),
     ]
     subprocess.run([*command, "--model", "never"], cwd=tmp_path, check=True, capture_output=True)
     again = [*command, "--model", "killed", "--checkpoint", "fit", "--resume"]
@@ -275,6 +275,6 @@ def test_kill_9_and_the_same_command_again(tmp_path):
     process.wait()
     assert not (tmp_path / "killed").exists()
     done = subprocess.run(again, cwd=tmp_path, check=True, capture_output=True)
-    assert json.loads(done.stdout)["epochs"] == 400
+    assert json.loads(done.stdout)["epochs"] == 60
     assert not (tmp_path / "fit").exists()
     assert_same(bigcat.load_model(tmp_path / "killed"), bigcat.load_model(tmp_path / "never"))
