@@ -67,6 +67,9 @@ class GroupedWeights(Weights):
     def class_vectors(self):
         return self.classes
 
+    def matrices(self):
+        return self.groups, self.classes.T
+
     def embed(self, X):
         return np.asarray(X @ self.groups)
 

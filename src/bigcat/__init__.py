@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
-    from bigcat.serving import TopKIndex, compressed, storage_loss
+    from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
@@ -27,6 +27,7 @@ _HOME = {
     "storage_loss": "bigcat.serving",
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
+    "save_onnx": "bigcat.serving",
 }
 _SUBMODULES = {"bayes", "bounds", "data", "metrics", "noise", "samplers", "solvers"}
 
@@ -47,6 +48,7 @@ __all__ = [
     "noise",
     "samplers",
     "save_model",
+    "save_onnx",
     "solvers",
     "storage_loss",
 ]

@@ -54,6 +54,9 @@ class FullRankWeights(Weights):
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
         return cls(arrays["coef"])
 
+    def matrices(self) -> tuple[np.ndarray, ...]:
+        return (self.coef.T,)
+
     def embed(self, X: Any) -> np.ndarray:
         rows: np.ndarray = X.toarray() if scipy.sparse.issparse(X) else X
         return rows

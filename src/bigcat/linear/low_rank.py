@@ -62,6 +62,9 @@ class LowRankWeights(Weights):
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
         return cls(arrays["class_embedding"], arrays["embedding"])
 
+    def matrices(self) -> tuple[np.ndarray, ...]:
+        return self.features, self.classes.T
+
     def embed(self, X: Any) -> np.ndarray:
         return np.asarray(X @ self.features)
 

@@ -71,6 +71,13 @@ class PairedWeights(Weights):
         pair_weights = self.pair_weights.astype(dtype, copy=False)
         return replace(self, low=self.low.astype(dtype), pair_weights=pair_weights)
 
+    def matrices(self) -> tuple[np.ndarray, ...]:
+        return (self.dense().T,)
+
+    @property
+    def n_in_matrices(self) -> int:
+        return self.shape[0] * self.shape[1]
+
     def embed(self, X: Any) -> np.ndarray:
         return self.low.embed(X)
 

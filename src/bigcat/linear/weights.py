@@ -61,6 +61,15 @@ class Weights(ABC):
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self: ...
 
     @abstractmethod
+    def matrices(self) -> tuple[np.ndarray, ...]:
+        """What rows are multiplied by, one matrix after the other, to give scores."""
+
+    @property
+    def n_in_matrices(self) -> int:
+        """How many numbers `matrices` will have."""
+        return self.size
+
+    @abstractmethod
     def embed(self, X: Any) -> np.ndarray:
         """Rows as dense vectors that meet the class vectors."""
 

@@ -2,5 +2,13 @@
 
 from bigcat.serving.compression import compressed, storage_loss
 from bigcat.serving.index import TopKIndex, require_usearch
+from bigcat.serving.onnx import require_onnx, save_onnx
 
-__all__ = ["TopKIndex", "compressed", "require_usearch", "storage_loss"]
+__all__ = [
+    "TopKIndex",
+    "compressed",
+    "require_onnx",
+    "require_usearch",
+    "save_onnx",
+    "storage_loss",
+]
