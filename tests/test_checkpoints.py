@@ -16,6 +16,7 @@ import scipy.sparse
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
+from bigcat.cli import main
 from bigcat.training import checkpoint, passes
 from bigcat.training.checkpoint import CheckpointError
 
@@ -254,6 +255,17 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
     assert estimator.n_iter_ == 2
     assert estimator.score(X, Y) > 0.4
     assert estimator.n_features_in_ == 4
+
+
+def test_ctrl_c_on_the_command_line_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LinearClassifier, "fit", interrupted)
+    np.savez(tmp_path / "train.npz", X=X, y=Y)
+    files = [str(tmp_path / name) for name in ("train.npz", "model", "fit")]
+    assert main(["fit", files[0], "--model", files[1], "--checkpoint", files[2]]) == 130
+    assert "the same command with --resume goes on from the checkpoint" in capsys.readouterr().err
 
 
 def test_kill_9_and_the_same_command_again(tmp_path):

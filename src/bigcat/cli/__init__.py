@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
+    arguments = argparse.Namespace()
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -55,7 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         except KeyboardInterrupt:
-            return _say("interrupted; nothing was left half-written", INTERRUPTED)
+            text = "interrupted; nothing was left half-written"
+            if getattr(arguments, "checkpoint", None):
+                text += ", and the same command with --resume goes on from the checkpoint"
+            return _say(text, INTERRUPTED)
         except (ValueError, OSError, ImportError, MemoryError) as error:
             if debug:
                 raise
