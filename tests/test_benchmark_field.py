@@ -11,7 +11,20 @@ import pytest
 import scipy.sparse
 
 from benchmarks.__main__ import make_parser
-from benchmarks.field import dense, families, field, grid, measure, results, run, sparse, summary
+from benchmarks.field import (
+    dense,
+    families,
+    field,
+    grid,
+    measure,
+    real,
+    results,
+    run,
+    sparse,
+    summary,
+    tables,
+    texts,
+)
 from benchmarks.field.grid import Frequencies, Logistic, Shape
 from benchmarks.field.measure import Mean, regret
 from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
@@ -26,7 +39,7 @@ def test_halves_have_no_family_in_common():
     first, second = ({problem.family for problem in problems} for problems in halves.values())
     assert not first & second
     for problems in halves.values():
-        assert 120 <= len(problems) <= 150
+        assert 100 <= len(problems) <= 220
         names = [problem.name for problem in problems]
         assert len(set(names)) == len(names)
         in_order = [problem.family for problem in problems]
@@ -54,6 +67,32 @@ def as_array(X: Any) -> np.ndarray:
     return X.toarray() if scipy.sparse.issparse(X) else X
 
 
+NEW_DRAWS = {
+    "sensors": tables.sensors(4, 3, 0.5, 2.0),
+    "dates": tables.dates(3, 1.0),
+    "customers": tables.with_numbers_of_customers(dense.clouds(2, 3, 1.0)),
+    "indicators": tables.indicators(6, 3, 1.0),
+    "bursts": tables.bursts(6, 3, 0.5),
+    "components": tables.components(8, 3, 1.0, 1.0, 3),
+    "common direction": tables.common_direction(8, 3, 1.0, 9.0),
+    "hierarchy": tables.hierarchy(4, 3, 2, 1.0, 0.5, 0.2),
+    "genes": tables.genes(100, 2, 10, 1.0),
+    "ordered": tables.ordered(3, 4, 1.0),
+    "shares": tables.shares(5, 3, 0.5),
+    "pixels": tables.pixels(5, 3, 50.0),
+    "unlike spreads": tables.unlike_spreads(3, 3, 0.5),
+    "dull columns": tables.with_dull_columns(dense.clouds(3, 3, 1.0)),
+    "codes for missing": tables.with_code_for_missing(dense.clouds(3, 3, 1.0), 0.1),
+    "long texts": texts.long_texts(200, 3, 0.3, 30),
+    "hashed": texts.hashed(sparse.topics(40, 3, 0.5), 8),
+    "grouped texts": texts.grouped_texts(40, 3, 2, 0.3, 0.3),
+    "windows": sparse.chains(20, 3, 0.5, by_place=True),
+    "ratings": texts.ratings(30, 3, 1.0),
+    "events": texts.events(30, 3, 0.5),
+    "bins": texts.binned(dense.clouds(3, 3, 1.0), 5),
+}
+
+
 @pytest.mark.parametrize(
     "problem",
     [
@@ -63,6 +102,7 @@ def as_array(X: Any) -> np.ndarray:
         dense.drawn("chains", "", sparse.chains(20, 3, 0.5), 60, n_test=40),
         dense.drawn("categories", "", sparse.categories((3, 5), 4, 1.0, 2), 60, n_test=40),
         dense.drawn("baskets", "", sparse.baskets(30, 5, 0.9), 60, n_test=40),
+        *(dense.drawn(family, "", draw, 60, n_test=40) for family, draw in NEW_DRAWS.items()),
     ],
     ids=lambda problem: problem.family,
 )
@@ -115,6 +155,57 @@ def test_recipes_are_not_chosen_by_copies_nor_by_an_outlier():
         data = one.data()
         assert data.is_validation.sum() == 14
         assert not data.is_validation[np.abs(data.X).max(axis=1).argmax()]
+
+
+@pytest.mark.parametrize(
+    ("draw", "spoil"),
+    [
+        (dense.clouds(4, 3, 1.0), tables.near_copies(3, 0.1)),
+        (sparse.topics(50, 3, 0.5), texts.worn_copies(3, 0.7)),
+    ],
+    ids=["near", "worn"],
+)
+def test_copies_that_are_not_alike_stay_together(draw, spoil):
+    X, y = draw(np.random.default_rng(0), 60)
+    changed, labels, groups = spoil(np.random.default_rng(1), X, y)
+    assert len(np.unique(as_array(changed), axis=0)) == 60
+    assert groups.tolist() == 3 * list(range(20))
+    assert (labels == y[groups]).all()
+    data = from_two_pools(changed, labels, X, y, np.random.default_rng(2), groups)
+    assert not set(groups[data.is_validation]) & set(groups[~data.is_validation])
+
+
+def test_ratings_shares_and_codes_are_what_they_say():
+    rng = np.random.default_rng(0)
+    X, _ = texts.ratings(30, 3, 1.0)(rng, 200)
+    assert set(np.unique(X.data)) == {1.0, 2.0, 3.0, 4.0, 5.0}
+    X, _ = tables.shares(5, 3, 0.5)(rng, 50)
+    assert np.allclose(X.sum(axis=1), 1.0)
+    X, _ = tables.with_code_for_missing(dense.clouds(10, 3, 1.0), 0.2)(rng, 500)
+    assert (X == -999.0).mean() == pytest.approx(0.2, abs=0.03)
+    X, _ = texts.binned(dense.clouds(3, 3, 1.0), 5)(rng, 400)
+    assert (X.sum(axis=1) == 3.0).all()
+    assert np.asarray(X.sum(axis=0)).ravel() == pytest.approx(np.full(15, 80.0), abs=1.0)
+
+
+def test_what_rows_of_a_set_are_made_into():
+    rng = np.random.default_rng(0)
+    X, y = sparse.topics(60, 8, 0.5)(rng, 300)
+    pools = (X[:200], y[:200], X[200:], y[200:])
+    dense_rows, _, dense_test, labels = real.as_components(4)(rng, pools)
+    assert (dense_rows.shape, dense_test.shape) == ((200, 4), (100, 4))
+    squares = (dense_rows**2).sum(axis=0)
+    assert (np.diff(squares) < 0.0).all()
+    assert (labels == y[200:]).all()
+    hashed, _, hashed_test, _ = real.as_hashed(16)(rng, pools)
+    assert (hashed.shape, hashed_test.shape) == ((200, 16), (100, 16))
+    counts = np.sort(np.bincount(y[:200]))[::-1]
+    _, two, _, _ = real.one_against_others(1)(rng, pools)
+    assert two.sum() == counts[1]
+    few, kept, _, kept_test = real.some_classes(3)(rng, pools)
+    assert few.shape[0] == len(kept)
+    assert len(np.unique(kept)) == 3
+    assert set(kept_test) <= set(kept)
 
 
 def test_noise_says_nothing_about_labels():

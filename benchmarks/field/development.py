@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
-from benchmarks.field import dense, real, sparse
+from benchmarks.field import dense, once_reported, real, sparse
 from benchmarks.field.dense import SHAPES, Size, clouds, drawn
 from benchmarks.field.problem import Problem
 
 
 def problems() -> list[Problem]:
     """All of them, a family's problems one after another."""
-    return [*_real(), *_dense(), *_sparse()]
+    return [*_real(), *_dense(), *_sparse(), *once_reported.problems()]
 
 
 def _real() -> list[Problem]:

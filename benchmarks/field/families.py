@@ -2,8 +2,7 @@
 
 The halves are two tables, one a module, written before any default was measured on them.  Each has
 sets that were measured and made-up ones, dense and sparse rows, few classes and many.  Defaults are
-chosen on one half and reported on the other, which has kinds of rows that the first one lacks:
-columns of unlike scales, tables of numbers and categories, heavy tails, walks from item to item.
+chosen on one half and reported on the other, which has kinds of rows that the first one lacks.
 """
 
 from __future__ import annotations

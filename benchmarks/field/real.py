@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import sklearn.datasets
+from sklearn.decomposition import TruncatedSVD
 
 from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
+from benchmarks.field.texts import put_together
 from bigcat import data
 
 #: Rows for training, at most, so that a problem takes seconds.
@@ -21,6 +25,10 @@ ROWS_OF_STDLIB = 800_000
 #: Of scikit-learn's sets, kept for the test.
 TEST_PART = 1 / 3
 
+#: Rows and labels for training, and for the test.
+Pools = tuple[Any, np.ndarray, Any, np.ndarray]
+Change = Callable[[np.random.Generator, Pools], Pools]
+
 
 def cuts(name: str, *parts: str) -> list[Problem]:
     """A set of the catalogue cut to parts of its training rows, such as "1/32".
@@ -28,17 +36,84 @@ def cuts(name: str, *parts: str) -> list[Problem]:
     Rows are drawn at random; those of `PREFIXES` from as many first rows as the file has for
     the largest of the parts.
     """
+    return [_cut(name, part, part) for part in parts]
 
-    def make(part: str, rng: np.random.Generator) -> Data:
+
+def changed(name: str, part: str, into: str, change: Change) -> Problem:
+    """Such a part of a set's rows, made into something else."""
+    return _cut(name, part, f"{part} {into}", change)
+
+
+def _cut(name: str, part: str, variant: str, change: Change | None = None) -> Problem:
+    def make(rng: np.random.Generator) -> Data:
         split, n_all = _load(name)
         n = int(n_all * Fraction(part))
         if n > MOST_ROWS:
             raise ValueError(f"{part} of {name} are {n:,} rows, more than {MOST_ROWS:,}")
         rows = np.sort(rng.permutation(len(split.train.y))[:n])
-        X, y = split.train.X[rows], split.train.y[rows]
-        return from_two_pools(X, y, split.test.X, split.test.y, rng)
+        pools = (split.train.X[rows], split.train.y[rows], split.test.X, split.test.y)
+        if change is not None:
+            pools = change(rng, pools)
+        return from_two_pools(*pools, rng)
 
-    return [Problem(name, part, functools.partial(make, part)) for part in parts]
+    return Problem(name, variant, make)
+
+
+# What rows of a set are made into
+
+
+def as_components(n_components: int) -> Change:
+    """Dense scores of the training rows' leading components, of falling variances."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        found = TruncatedSVD(n_components, random_state=int(rng.integers(2**31))).fit(X)
+        return found.transform(X), y, found.transform(X_test), y_test
+
+    return change
+
+
+def as_hashed(n_columns: int) -> Change:
+    """Columns put together in fewer, with random signs."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        both = put_together(rng, X.shape[1], n_columns, sp.vstack([X, X_test]).tocsr())
+        return both[: len(y)], y, both[len(y) :], y_test
+
+    return change
+
+
+def one_against_others(place: int) -> Change:
+    """Two classes: the one at that place by frequency, and all others."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        chosen = _by_frequency(y)[place]
+        return X, (y == chosen).astype(np.int64), X_test, (y_test == chosen).astype(np.int64)
+
+    return change
+
+
+def some_classes(n_classes: int) -> Change:
+    """Rows of so many classes, at random among twice as many frequent ones."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        kept = rng.permutation(_by_frequency(y)[: 2 * n_classes])[:n_classes]
+        rows, test = np.isin(y, kept), np.isin(y_test, kept)
+        return X[rows], y[rows], X_test[test], y_test[test]
+
+    return change
+
+
+def _by_frequency(y: np.ndarray) -> np.ndarray:
+    """Classes, the most frequent first."""
+    classes, counts = np.unique(y, return_counts=True)
+    return classes[np.argsort(-counts, kind="stable")]
+
+
+# Reading
 
 
 @functools.lru_cache(maxsize=1)  # a family's problems come one after another

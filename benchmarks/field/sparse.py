@@ -77,10 +77,13 @@ def baskets(n_items: int, n_clusters: int, loyalty: float, items: int = 6) -> Dr
     return draw
 
 
-def chains(n_items: int, successors: int, loyalty: float, before: int = 4) -> Draw:
+def chains(
+    n_items: int, successors: int, loyalty: float, before: int = 4, by_place: bool = False
+) -> Draw:
     """The next item of a walk: with probability `loyalty` one of the last one's few successors.
 
-    The items before are one-hot by item, older ones with less weight.
+    The items before are one-hot by item, older ones with less weight; or, `by_place`, by item and
+    place, all with the same.
     """
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
@@ -94,6 +97,9 @@ def chains(n_items: int, successors: int, loyalty: float, before: int = 4) -> Dr
             loyal = follows[last, rng.integers(successors, size=n)]
             other = popular[rng.choice(n_items, size=n, p=p)]
             walk[:, step] = np.where(rng.random(n) < loyalty, loyal, other)
+        if by_place:
+            columns = walk[:, :before] + n_items * np.arange(before)
+            return csr(columns, before * n_items), walk[:, before]
         weights = np.tile(0.7 ** np.arange(before)[::-1], (n, 1))
         return csr(walk[:, :before], n_items, weights), walk[:, before]
 
