@@ -19,6 +19,10 @@ from bigcat.verbs import fit_local, step
 #: Counted from 1, since a first step of 1 would throw the starting values away for an estimate
 #: from a few sampled classes.
 LOCAL_DECAY = 0.6
+#: But where all classes are drawn the estimate is exact, and a local step goes this part of the way
+#: in any epoch: a row of scores that move far from visit to visit is else always behind them.  Not
+#: all of it, so that an estimate of nothing (scores hundreds apart) leaves a logarithm.
+WHOLE_STEP = 0.9
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,9 +78,9 @@ class Bound(Part):
         """As precise as can be, for values that people see."""
         return self
 
-    def local_progress(self, epoch: int) -> float:
-        """Size of the local steps in that epoch, counted from 0."""
-        return float((2.0 + epoch) ** -LOCAL_DECAY)
+    def local_progress(self, epoch: int, share: float) -> float:
+        """Size of the local steps in that epoch, counted from 0, for a share of classes drawn."""
+        return max(float((2.0 + epoch) ** -LOCAL_DECAY), WHOLE_STEP * share**2)
 
     def starts_at_zero(self, noise: Noise) -> bool:
         """Do local parameters start at 0 whatever the intercepts are?"""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, roots_hermitenorm
 
-from bigcat.bounds._base import LOCAL_DECAY, Bound, check_start
+from bigcat.bounds._base import Bound, check_start
 from bigcat.compile import device, implement
 from bigcat.noise import Noise
 from bigcat.numerics import random as _random
@@ -105,9 +105,9 @@ class AugmentReduce(Bound):
         cannot go stale; infinity is the paper's running average.  Whatever eta is, the value
         is a bound; a finite band makes eta depend on the sample at hand and so the *sampled*
         value slightly optimistic.
-    local_decay : float
+    local_decay : float or "auto"
         Local steps have the size (1 + t)^-local_decay in epoch t: 0.9 in the paper, which keeps
-        much of the first epochs.
+        much of the first epochs.  "auto" is 0.6, and larger steps where most classes are drawn.
     start : {"best", "zero"}
         Softmax only: where log eta starts, at the optimum of the starting intercepts or at 0 as
         in the code of the unbiased-softmax paper, whose first steps are K times as large by it.
@@ -129,11 +129,12 @@ class AugmentReduce(Bound):
     local_rate: float = 0.01
     band: float = math.inf
     start: str = "best"
-    local_decay: float = LOCAL_DECAY
+    local_decay: float | str = "auto"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.local_decay <= 1.0:
-            raise ValueError(f"local_decay={self.local_decay!r} must be above 0 and at most 1")
+        decay = self.local_decay
+        if decay != "auto" and (isinstance(decay, str) or not 0.0 < decay <= 1.0):
+            raise ValueError(f"local_decay={decay!r} must be above 0 and at most 1, or 'auto'")
         if self.expectation not in ("quadrature", "sample"):
             raise ValueError(
                 f"expectation={self.expectation!r} is not known; choose 'quadrature' or 'sample'"
@@ -150,7 +151,9 @@ class AugmentReduce(Bound):
             raise ValueError(f"band={self.band!r} must be at least 1; math.inf switches it off")
         object.__setattr__(self, "deterministic", self.expectation == "quadrature")
 
-    def local_progress(self, epoch: int) -> float:
+    def local_progress(self, epoch: int, share: float) -> float:
+        if isinstance(self.local_decay, str):
+            return super().local_progress(epoch, share)
         return float((2.0 + epoch) ** -self.local_decay)
 
     def to_rounding(self) -> AugmentReduce:

@@ -14,8 +14,8 @@ from bigcat.rows.sums import squared_norms
 
 #: A squared length that counts as far out, in medians.
 FAR_OUT = 16.0
-#: The part of the rows that are not longer than `Problem.typical_size` says.
-NEARLY_ALL = 0.95
+#: The parts of the rows that are not longer than `Problem.typical_size` and `usual_size` say.
+NEARLY_ALL, MOST = 0.95, 0.75
 
 
 class Sizes(NamedTuple):
@@ -83,6 +83,11 @@ class Problem:
         it.  1 where all are empty.
         """
         return 1.0 if self.unit_rows else self._size_of_most(NEARLY_ALL)
+
+    @cached_property
+    def usual_size(self) -> float:
+        """|x|^2 that most rows as they are scored stay below; 1 where all are empty."""
+        return 1.0 if self.unit_rows else self._size_of_most(MOST)
 
     def _size_of_most(self, part: float) -> float:
         """|x|^2 that this part of the rows stays below, by weight and without empty ones."""

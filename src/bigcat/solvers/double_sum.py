@@ -13,11 +13,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 from bigcat.compile import device, implement
 from bigcat.rows import Problem
 from bigcat.solvers._base import AUTO, INTERCEPT_SHARE, Solver
+from bigcat.solvers.damped import shortened
 from bigcat.solvers.sgd import plain_steps
-from bigcat.verbs import at_local, local_floor, rate, visit
+from bigcat.verbs import at_local, damping, local_floor, rate, visit
 
-#: The most that a step at a relative rate moves a score of its own row by, or raises the row's u.
-LONGEST_STEP = 1.0
+#: The most that a step at a relative rate moves a score of its own row by, and raises the row's u.
+LONGEST_STEP, HIGHEST_RISE = 3.0, 1.0
 #: How far u may lag behind the sampled classes at a relative rate: beyond, vanilla would overflow.
 LARGEST_LAG = 30.0
 
@@ -40,7 +41,6 @@ class VanillaTag(NamedTuple):
     decay: float
     n_steps: float
     relative: bool
-    longest: float
     lag: float
 
 
@@ -50,7 +50,6 @@ class UMaxTag(NamedTuple):
     decay: float
     n_steps: float
     relative: bool
-    longest: float
     threshold: float
     local_bound: float
 
@@ -107,24 +106,34 @@ class DoubleSumSolver(Solver):
         decay = 1.0 if self.decay is None else self.decay
         return self.tag(float(rate), float(decay), float(n_steps))
 
-    @property
-    def longest(self) -> float:
-        """The most that a step moves a score of its own row by."""
-        return LONGEST_STEP if self.relative else math.inf
-
 
 @device
-def _limit(slopes, n, pace, longest):
-    """Shorten a step that would move one of its own scores by more than `longest`."""
-    if longest == math.inf:
-        return
+def _limit(slopes, n, pace):
+    """Shorten a step that would move one of its own scores by more than `LONGEST_STEP`."""
     largest = 0.0
     for c in range(n + 1):
         largest = max(largest, abs(slopes[c]))
     whole = pace.rate * pace.reach * largest
-    if whole > longest:
+    if whole > LONGEST_STEP:
         for c in range(n + 1):
-            slopes[c] *= longest / whole
+            slopes[c] *= LONGEST_STEP / whole
+
+
+@device
+def _rise(solver, progress, pace, slope):
+    """What u is moved by: at a relative rate by steps of its own, and never far up."""
+    if solver.relative:
+        return min(progress * slope, HIGHEST_RISE)
+    return pace.rate * slope
+
+
+def _shortened(solver, label_slope, reach, size):
+    """At a relative rate long rows take the implicit step along their gradient, as `Damped`."""
+    return shortened(label_slope, reach) if solver.relative else 1.0
+
+
+for _tag in (VanillaTag, UMaxTag):
+    implement(damping, _tag)(_shortened)
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,8 +141,8 @@ class Vanilla(DoubleSumSolver):
     """Plain gradient steps on the weights and on the row's u = log eta (equation 7).
 
     The gradient holds exp(x . (w_k - w_y) - u): where u is far too small it overflows, and the
-    fit stops with an error.  Not so at the rate "auto": no step moves a score of its row by more
-    than 1, and u stays within 30 of what the sampled classes alone would have.
+    fit stops with an error.  Not so at the rate "auto": long steps are shortened as those of
+    `Damped`, and u stays within 30 of what the sampled classes alone would have.
 
     Examples
     --------
@@ -156,7 +165,7 @@ class Vanilla(DoubleSumSolver):
 
     def tag(self, rate: float, decay: float, n_steps: float) -> VanillaTag:
         lag = LARGEST_LAG if self.relative else math.inf
-        return VanillaTag(rate, decay, n_steps, self.relative, self.longest, lag)
+        return VanillaTag(rate, decay, n_steps, self.relative, lag)
 
 
 @implement(visit, VanillaTag)
@@ -165,9 +174,9 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
     if solver.lag < math.inf:
         u = max(u, local_floor(bound, label_score, others, n) - solver.lag)
     value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    local_rate = progress if solver.relative else pace.rate
-    local[0] = u + min(local_rate * slope, solver.longest)
-    _limit(slopes, n, pace, solver.longest)
+    local[0] = u + _rise(solver, progress, pace, slope)
+    if solver.relative:
+        _limit(slopes, n, pace)
     return value
 
 
@@ -182,7 +191,7 @@ class UMax(DoubleSumSolver):
     Parameters
     ----------
     learning_rate : float or "auto"
-        "auto" is in units of the rows' size; no step then moves a score of its row by more than 1.
+        "auto" is in units of the rows' size; long steps are then shortened as those of `Damped`.
     decay : float or None
         Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
     threshold : float
@@ -235,7 +244,7 @@ class UMax(DoubleSumSolver):
         return size
 
     def tag(self, rate: float, decay: float, n_steps: float) -> UMaxTag:
-        limits = (self.longest, float(self.threshold), float(self.local_bound))
+        limits = (float(self.threshold), float(self.local_bound))
         return UMaxTag(rate, decay, n_steps, self.relative, *limits)
 
 
@@ -247,12 +256,12 @@ def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n,
         u = floor
     # The value is taken after the raise: before it could be anything.
     value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    local_rate = progress if solver.relative else pace.rate
-    u += min(local_rate * slope, solver.longest)
+    u += _rise(solver, progress, pace, slope)
     if not solver.relative:
         # As the paper has it.  With Raman's form it lets u rise at once and fall by small steps:
         # at rates of about 1 that ends 0.5 % beside the optimum, where not to do it ends 0.04 %.
         u = max(u, local_floor(bound, label_score, others, 0))
     local[0] = min(u, solver.local_bound)
-    _limit(slopes, n, pace, solver.longest)
+    if solver.relative:
+        _limit(slopes, n, pace)
     return value

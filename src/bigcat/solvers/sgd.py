@@ -99,8 +99,10 @@ def _(solver, rate, state, j):
 class AdaGrad(Solver):
     """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` a coordinate.
 
-    The rate "auto" is in units of the rows: steps are relative to the root of their typical |x|^2,
-    and no row's gradient counts as more than ten typical ones.
+    The rate "auto" is in units of the rows: steps are relative to the root of their usual |x|^2,
+    which three quarters of them stay below (the sum of g^2 shortens steps that are too long, but
+    nothing lengthens short ones), and no row's gradient counts as more than ten of those that
+    nearly all stay below.
 
     `learning_rate` is multiplied by `decay` each epoch; with ``schedule="linear"`` it also falls to
     zero over `max_epochs`, as the part of the steps that is left to the power of `power`: above 1
@@ -160,7 +162,7 @@ class AdaGrad(Solver):
         return self.relative
 
     def intercept_scale(self, problem: Problem) -> float:
-        return math.sqrt(problem.typical_size) if self.relative else 1.0
+        return math.sqrt(problem.usual_size) if self.relative else 1.0
 
     def lower(self) -> AdaGradTag | VectorAdaGradTag:
         """Where neither the rows nor the number of steps are known."""
@@ -182,8 +184,8 @@ class AdaGrad(Solver):
             return self._tag(float(self.learning_rate), steps, math.inf)
         if problem.unit_rows:
             return self._tag(self.auto_rate_of_vectors, steps, math.inf)
-        length = math.sqrt(problem.typical_size)
-        return self._tag(self.auto_rate / length, steps, LARGEST_GRADIENT * length)
+        usual, typical = math.sqrt(problem.usual_size), math.sqrt(problem.typical_size)
+        return self._tag(self.auto_rate / usual, steps, LARGEST_GRADIENT * typical)
 
     def _tag(self, rate: float, n_steps: float, largest: float) -> AdaGradTag | VectorAdaGradTag:
         tag = VectorAdaGradTag if self.per == "vector" else AdaGradTag

@@ -213,7 +213,7 @@ class Passes:
             self.order.geometry,
             state.iteration,
             state.epoch,
-            self.parts.bound.local_progress(0 if self.fresh_rows else state.epoch),
+            self._local_progress(),
             (state.sweep_cursor + thread * n_majors // n_together) % n_majors,
             scale,
             self.squared_norm,
@@ -222,6 +222,12 @@ class Passes:
         if thread == 0:
             state.sweep_cursor = cursor
         return value, scale
+
+    def _local_progress(self) -> float:
+        """Size of the local steps, which begin anew for rows that were never seen."""
+        share = self.plan.width / max(self.problem.n_classes - 1, 1)
+        epoch = 0 if self.fresh_rows else self.state.epoch
+        return self.parts.bound.local_progress(epoch, min(share, 1.0))
 
     def _norm(self) -> float:
         """|W|^2, where a solver keeps it bounded."""
