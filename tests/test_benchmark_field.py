@@ -445,7 +445,7 @@ def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
 
 def test_cases_are_listed(capsys):
     run(arguments("--list", "--half", "reporting", "--only", "wine"))
-    names = ["wine/split 3", "wine/split 4", "wine/part 0.4"]
+    names = ["wine/split 5", "wine/part 0.6"]
     assert capsys.readouterr().out.split("\n") == [*names, ""]
 
 
