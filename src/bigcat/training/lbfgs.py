@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from bigcat.combinations import Parts
 from bigcat.linear import WeightsKind
 from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
-from bigcat.rows import Problem, Rows, is_sparse
+from bigcat.rows import Problem, is_sparse
 from bigcat.solvers import LBFGS
 
 #: Scores held at a time, in numbers: 32 MB.
@@ -36,6 +37,9 @@ class Objective:
         self.rng = new_state(np.random.RandomState(0))
         rest = np.setdiff1d(np.arange(problem.n_classes), problem.head)
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
+        self.at_a_time = max(1, BLOCK // problem.n_classes)
+        # A problem of one block is looked at so often that to make it anew would cost most.
+        self.whole = self._rows(0, problem.n_rows) if problem.n_rows <= self.at_a_time else None
 
     def __call__(
         self, matrix: np.ndarray, intercepts: np.ndarray
@@ -44,10 +48,9 @@ class Objective:
         p, kind = self.problem, self.kind
         value = 0.0
         gradient, of_intercepts = np.zeros_like(matrix), np.zeros_like(intercepts)
-        block = max(1, BLOCK // p.n_classes)
-        for start in range(0, p.n_rows, block):
-            stop = min(start + block, p.n_rows)
-            x = _block(p.rows, start, stop, p.n_features)
+        for start in range(0, p.n_rows, self.at_a_time):
+            stop = min(start + self.at_a_time, p.n_rows)
+            x = self._rows(start, stop) if self.whole is None else self.whole
             slopes = kind.scores(matrix, x, p) + intercepts
             values = self._values(slopes, p.labels[start:stop])
             row_weights = p.row_weights[start:stop]
@@ -60,6 +63,17 @@ class Objective:
         if not p.fit_intercept:
             of_intercepts[:] = 0.0
         return value, gradient, of_intercepts
+
+    def _rows(self, start: int, stop: int) -> Any:
+        """Some rows in double precision."""
+        rows = self.problem.rows
+        if not is_sparse(rows):
+            return rows.values[start:stop].astype(np.float64, copy=False)
+        first, last = rows.indptr[start], rows.indptr[stop]
+        values = rows.values[first:last].astype(np.float64, copy=False)
+        indptr = rows.indptr[start : stop + 1] - first
+        shape = (stop - start, self.problem.n_features)
+        return _SparseRows((values, rows.indices[first:last], indptr), shape=shape)
 
     def _values(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Of each row, (n,); scores become slopes."""
@@ -74,14 +88,12 @@ class Objective:
         self._values(np.empty((0, self.problem.n_classes)), self.problem.labels[:0])
 
 
-def _block(rows: Rows, start: int, stop: int, n_features: int) -> Any:
-    if is_sparse(rows):
-        first, last = rows.indptr[start], rows.indptr[stop]
-        values = rows.values[first:last].astype(np.float64, copy=False)
-        indptr = rows.indptr[start : stop + 1] - first
-        shape = (stop - start, n_features)
-        return scipy.sparse.csr_array((values, rows.indices[first:last], indptr), shape=shape)
-    return rows.values[start:stop].astype(np.float64, copy=False)
+class _SparseRows(scipy.sparse.csr_array):
+    """Rows that keep their transpose, which takes scipy as long to make as a small product."""
+
+    @functools.cached_property
+    def T(self) -> Any:
+        return self.transpose()
 
 
 def run_lbfgs(
