@@ -11,8 +11,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-#: Rows that say what is usual in a column.
-LOOKED_AT = 20_000
+#: Rows that say what is usual in a column, and those of them that quantiles are taken of.
+LOOKED_AT, SORTED = 20_000, 5_000
 #: Values count as far out that lie this many times the distance between these quantiles beyond
 #: them.
 QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
@@ -20,6 +20,26 @@ QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
 MOSTLY_ZERO = 0.5
 #: Values that are turned at a time.
 _BLOCK = 1 << 20
+#: Sums of weights that should be equal differ by less than this part of all.
+_ROUNDING = 1e-9
+
+
+def _quantiles(X: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+    """Of each column, the first value up to which there is such a part of the weights.
+
+    NumPy's own weighted quantiles took four fifths of a fit of 9,000 images.
+    """
+    by_column = np.ascontiguousarray(X.T)
+    parts = [q - _ROUNDING for q in QUANTILES]
+    if (weights == weights[0]).all():
+        places = [int(np.ceil(len(X) * part)) - 1 for part in parts]
+        by_column.partition(places, axis=1)
+        return [by_column[:, place] for place in places]
+    order = np.argsort(by_column, axis=1)
+    cumulated = np.cumsum(weights[order], axis=1)
+    first = [(cumulated < part * cumulated[:, -1:]).sum(axis=1) for part in parts]
+    rows = np.arange(len(order))
+    return [by_column[rows, order[rows, place]] for place in first]
 
 
 class Columns(NamedTuple):
@@ -41,11 +61,9 @@ class Columns(NamedTuple):
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0.0, largest, 1.0))))
         some = some / unit
         weights = row_weights[::step] / row_weights[::step].sum()
-        counted = some[weights > 0.0], weights[weights > 0.0]
-        low, high = (
-            np.quantile(counted[0], q, axis=0, weights=counted[1], method="inverted_cdf")
-            for q in QUANTILES
-        )
+        fewer = slice(None, None, -(-len(some) // SORTED))
+        counts = weights[fewer] > 0.0
+        low, high = _quantiles(some[fewer][counts], weights[fewer][counts])
         reach = FAR_OUT * (high - low)
         # A column that is nearly always the same, such as a rare yes among noes, is not cut.
         usual = reach > 0.0
