@@ -37,10 +37,12 @@ from bigcat.training.stopping import Never
 MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
-#: Up to so many rows, or rows times classes, the fit is made again on all of them; of more, the
-#: held-out ones are visited, and weights of pairs do without them.
+#: Up to so many rows, or rows times classes, a fit goes on with passes over all rows; of more, the
+#: held-out ones alone are visited.  Weights of pairs are fitted again, or do without them.
 FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
-#: The rate of that visit, relative to that of the first passes, of full rank and of low rank.
+#: Those passes, as a part of all, and their rate, which falls to zero, of full and of low rank.
+MORE_PASSES, MORE_RATE, MORE_RATE_OF_LOW_RANK = 0.25, 0.25, 0.5
+#: The rate of the other visit, relative to that of the first passes.
 LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 #: How much slower a second part of low rank is, and a second and third fit of full rank, where the
 #: one before was too sure.
@@ -296,27 +298,35 @@ class Task:
         noise = task.recipe.parts.noise
 
         def complete(first: Outcome, before: Before) -> Outcome:
-            return fit(self) if self.is_soon_made_again else first
+            return fit(self) if self.is_soon_visited else first
 
         return Member("pairs", rate, noise, [outcome], complete, seconds)
 
     @property
-    def is_soon_made_again(self) -> bool:
+    def is_soon_visited(self) -> bool:
         n = self.data.n_rows
         return n <= FEW_ROWS or n * self.n_classes <= FEW_SCORES
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
-        """A fit with the rows that were held out: once more, or with a pass over them."""
-        if self.is_soon_made_again or self.recipe.early_stopping:
+        """A fit that goes on with the rows that were held out, and where it is quick with all."""
+        if self.recipe.early_stopping:
             return self.refit(None, first, before)
-        part = LATE_RATE if self.recipe.kind.rank is None else LATE_RATE_OF_LOW_RANK
-        solver = self.recipe.parts.solver.at_constant_rate().at_part_of_rate(part)
-        recipe = self.recipe.with_solver(solver)
-        problem = replace(self, recipe=recipe, data=held_out).problem()
+        recipe, rows = self.recipe, self.data
+        is_low = recipe.kind.rank is not None
+        if self.is_soon_visited:
+            passes = max(1, round(MORE_PASSES * recipe.max_epochs))
+            part = MORE_RATE_OF_LOW_RANK if is_low else MORE_RATE
+        else:
+            rows, passes = held_out, 1
+            part = LATE_RATE_OF_LOW_RANK if is_low else LATE_RATE
+            recipe = recipe.with_solver(recipe.parts.solver.at_constant_rate())
+        recipe = replace(recipe.at_part_of_rate(part), max_epochs=passes)
+        problem = replace(self, recipe=recipe, data=rows).problem()
         fit = Fit(recipe, problem, None, self.random_state, self.audience, before)
-        outcome = fit.run((first.weights, first.intercept), resume=first.resume, one_pass=True)
+        resume = first.resume and replace(first.resume, iteration=0, epoch=0)
+        outcome = fit.run((first.weights, first.intercept), resume=resume)
         outcome.history[:0] = first.history
-        outcome.head = first.head  # of all rows, not of those few
+        outcome.head = first.head  # of all rows, which may be more than those
         return outcome
 
     def fit(
