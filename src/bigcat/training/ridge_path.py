@@ -28,6 +28,9 @@ from bigcat.training.start import log_frequencies
 STRONGEST, FACTOR, WEAKEST = 100.0, 10.0**0.5, 1e-4
 #: Of the rows, where none are given to choose by.
 HELD_OUT = 0.2
+#: Rows that a quick choice fits to, for each weight, and at least: the best ridge on a sum hardly
+#: depends on how long the sum is, since it says how large weights are.
+ROWS_PER_WEIGHT, LEAST_FITTED = 8, 1_000
 #: Sparse rows whose squared length this part of them stays below, if that is shorter than this.
 TYPICAL, SHORT = 0.95, 0.1
 #: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
@@ -65,14 +68,25 @@ class Fold(NamedTuple):
 
 
 def folds_of(
-    data: Sample, n_classes: int, random_state: np.random.RandomState, remedy: str
+    data: Sample,
+    n_classes: int,
+    random_state: np.random.RandomState,
+    remedy: str,
+    quickly: bool = False,
 ) -> list[Fold]:
     """One fold, or several that share all rows where there are so few that one says little."""
     kind = kinds_of_rows(data)
     n = int(kind.max()) + 1
     if n * HELD_OUT >= ENOUGH_HELD_OUT:
         kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy)
-        return [Fold(kept, held_out.distinct(), kept.row_weights.sum() / data.row_weights.sum())]
+        held_out = held_out.distinct()
+        enough = max(ROWS_PER_WEIGHT * n_classes * (data.X.shape[1] + 1), LEAST_FITTED)
+        if not quickly or kept.n_rows <= enough:
+            return [Fold(kept, held_out, kept.row_weights.sum() / data.row_weights.sum())]
+        some = random_state.permutation(kept.n_rows)[:enough]
+        kept = kept.take(np.sort(some))
+        known = np.isin(held_out.labels, kept.labels)
+        return [Fold(kept, held_out.take(np.flatnonzero(known)), 1.0)]
     folds = []
     n_folds = FOLDS if data.X.shape[1] * n_classes <= MANY_WEIGHTS else FOLDS_OF_MANY
     fold_of = (random_state.permutation(n) % n_folds)[kind]
@@ -172,6 +186,8 @@ class Folds:
         self.recipe = replace(recipe, early_stopping=False, tol=QUICK_TOL, max_epochs=few)
         self.fit, self.folds = fit, folds
         self.ends: list[Start | None] = [None for _ in folds]
+        #: Where the fits of each ridge ended.
+        self.ends_of: dict[float, list[Start | None]] = {}
 
     @property
     def weights(self) -> np.ndarray:
@@ -192,7 +208,12 @@ class Folds:
             self.ends[i] = outcome.weights, outcome.intercept
             model = LinearModel(outcome.weights, outcome.intercept, self.recipe.parts.noise)
             values.append(model.log_proba_of(fold.held_out.X, fold.held_out.labels))
+        self.ends_of[l2] = list(self.ends)
         return np.concatenate(values)
+
+    def end(self, l2: float) -> Start | None:
+        """Where a fit to all rows may begin."""
+        return self.ends_of[l2][0]
 
 
 def choose_quickly(

@@ -163,7 +163,10 @@ class Task:
         )
 
     def run(self, validation: Sample | None, start: Start | None) -> Outcome:
-        task = self.with_best_ridge(validation) if self.recipe.searches_ridge else self
+        task = self
+        if self.recipe.searches_ridge:
+            task, end_of_trial = self.with_best_ridge(validation)
+            start = start or end_of_trial
         if task.recipe.blends and start is None:
             return task.run_members(validation)
         chosen_by_us = validation is None and task.recipe.choice is not None
@@ -387,8 +390,11 @@ class Task:
         noted = recipe.noting(learning_rate=recipe.parts.solver.rate, rate_search=report)
         return replace(self, recipe=noted), before
 
-    def with_best_ridge(self, validation: Sample | None) -> Task:
-        """The task with the ridge that predicts rows best that its fits have not seen."""
+    def with_best_ridge(self, validation: Sample | None) -> tuple[Task, Start | None]:
+        """The task with the ridge that predicts rows best that its fits have not seen.
+
+        And where a trial with that ridge ended, as the start of the fit.
+        """
         recipe, data = self.recipe, self.data
         ridge_path.check(recipe)
         asked = recipe.must_hold_out and not recipe.early_stopping
@@ -398,17 +404,19 @@ class Task:
             if one_out is not None:
                 caution = leave_one_out.CAUTION
                 found = ridge_path.choose_quickly(recipe, one_out, unit, caution)
-                return self.noting_ridge(*found)
+                return self.noting_ridge(*found), one_out.end(found[0].l2)
         if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
             remedy = "give X_val and y_val, or l2 a number"
             try:
-                folds = ridge_path.folds_of(data, self.n_classes, self.random_state, remedy)
+                folds = ridge_path.folds_of(
+                    data, self.n_classes, self.random_state, remedy, quickly=not asked
+                )
             except ValueError:
                 if asked:
                     raise
-                return self
+                return self, None
 
         if self.space is not None:  # for all trials at once; one may start where another ended
             folds = [fold.turned(self.space) for fold in folds]
@@ -419,9 +427,11 @@ class Task:
             return replace(task, recipe=trial, data=rows).fit(None, start)
 
         if asked:
-            return self.noting_ridge(*ridge_path.choose(recipe, fit, folds))
+            return self.noting_ridge(*ridge_path.choose(recipe, fit, folds)), None
         judge = ridge_path.Folds(recipe, fit, folds)
-        return self.noting_ridge(*ridge_path.choose_quickly(recipe, judge, unit))
+        found = ridge_path.choose_quickly(recipe, judge, unit)
+        end = judge.end(found[0].l2) if self.space is None else None
+        return self.noting_ridge(*found), end
 
     def leave_one_out(self) -> LeaveOneOut | None:
         """Every row as a judge of ridges, where that is quick and a row can be spared."""
