@@ -21,8 +21,9 @@ from bigcat.training.sample import Sample
 #: Several members that add less than this part of the gain to the best are left out: they cost
 #: time and memory.
 LEAST_SHARE = 0.01
-#: A member with a factor below this has learned rows by heart; the next one learns more slowly.
-TOO_SURE = 0.75
+#: A member with a factor below this has learned rows by heart, and the next one learns more slowly;
+#: one with a factor above that has learned too little.
+TOO_SURE, TIMID = 0.75, 1.0
 
 
 @dataclass
@@ -68,7 +69,16 @@ class Member:
         return self.alone
 
     def is_too_sure(self, base: np.ndarray, held_out: Sample) -> bool:
-        return bool(self.judge(base, held_out).factors[0] < TOO_SURE)
+        """Has it learned something, and believes it too much?"""
+        return bool(0.0 < self.judge(base, held_out).factors[0] < TOO_SURE)
+
+    def is_timid(self, base: np.ndarray, held_out: Sample) -> bool:
+        return bool(self.judge(base, held_out).factors[0] > TIMID)
+
+    def gains_on(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
+        """Is it worth more than each of others?"""
+        gains = [other.judge(base, held_out).gain for other in others]
+        return self.judge(base, held_out).gain > max(gains, default=0.0)
 
     def adds_to(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
         """Is it worth while beside the best of others?"""

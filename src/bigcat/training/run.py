@@ -28,7 +28,7 @@ from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out
 from bigcat.training.sparse_columns import SparseColumns
-from bigcat.training.start import scores_of_frequencies
+from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
 
@@ -44,9 +44,10 @@ FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
 MORE_PASSES, MORE_RATE, MORE_RATE_OF_LOW_RANK = 0.25, 0.25, 0.5
 #: The rate of the other visit, relative to that of the first passes.
 LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
-#: How much slower a second part of low rank is, and a second and third fit of full rank, where the
-#: one before was too sure.
-SLOWER, MUCH_SLOWER, MOST_SLOWER = 0.5, 0.25, 2
+#: How much slower a second part of low rank is where the first was too sure.
+SLOWER = 0.5
+#: The same of full rank, or how much faster where it was timid, and how often.
+MUCH_SLOWER, MUCH_FASTER, MOST_MORE = 0.25, 4.0, 2
 
 #: Rows that say how large columns are, and from which factor on one is told of it.
 LOOKED_AT_FOR_SCALES, UNSCALED = 1_000, 30.0
@@ -232,7 +233,7 @@ class Task:
         if not self.recipe.fit_intercept:
             return np.zeros(self.n_classes)
         counts = np.bincount(self.data.labels, self.data.row_weights, self.n_classes)
-        return scores_of_frequencies(counts, self.recipe.parts.noise)
+        return scores_of_frequencies(smoothed(counts), self.recipe.parts.noise)
 
     def members(
         self, task: Task, held_out: Sample, before: Before, watched: bool, beside: list[Member]
@@ -263,11 +264,13 @@ class Task:
             for _ in range(recipe.n_apart - 1):
                 members.append(go_on(1.0))
             members = [members[0].with_more(members[1:])]
-        else:
-            for power in range(1, MOST_SLOWER + 1):
-                if not too_sure():
-                    break
-                members.append(go_on(MUCH_SLOWER**power))
+        elif recipe.slows_down:
+            base = task.base()
+            if members[0].is_timid(base, held_out):
+                while len(members) <= MOST_MORE and members[-1].gains_on(members[:-1], base, held_out):
+                    members.append(go_on(MUCH_FASTER ** len(members)))
+            while len(members) <= MOST_MORE and members[-1].is_too_sure(base, held_out):
+                members.append(go_on(MUCH_SLOWER ** len(members)))
         return members
 
     def member(self, task: Task, held_out: Sample, before: Before, watched: bool) -> Member:

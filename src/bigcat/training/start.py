@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import gammaln
 
 from bigcat.combinations import Parts
 from bigcat.linear import Weights, WeightsKind
 from bigcat.noise import Noise
 from bigcat.probabilities import score_scale
 from bigcat.rows import Problem
+
+#: Numbers that may be added to every class's count, as tens.
+LOWEST_ADDED, HIGHEST_ADDED, PER_TEN = -3, 6, 4
 
 
 def initial_weights(
@@ -42,3 +46,19 @@ def log_frequencies(counts: np.ndarray) -> np.ndarray:
     at_least = 0.5 * counts[counts > 0].min()
     logs: np.ndarray = np.log(np.maximum(counts, at_least) / counts.sum())
     return logs
+
+
+def smoothed(counts: np.ndarray) -> np.ndarray:
+    """Counts with the number added to each of them that makes all of them most probable.
+
+    Frequencies of classes have a Dirichlet prior whose one parameter it is: next to nothing where
+    some classes are far more frequent than others, and much where all are about as frequent, so
+    that differences between them are mostly chance.
+    """
+    added = np.logspace(LOWEST_ADDED, HIGHEST_ADDED, PER_TEN * (HIGHEST_ADDED - LOWEST_ADDED) + 1)
+    values, times = np.unique(counts, return_counts=True)
+    k, n = len(counts), counts.sum()
+    evidence = gammaln(k * added) - gammaln(n + k * added)
+    evidence += times @ (gammaln(values[:, None] + added) - gammaln(added))
+    smooth: np.ndarray = counts + added[evidence.argmax()]
+    return smooth
