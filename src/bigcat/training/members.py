@@ -73,7 +73,9 @@ class Member:
         return bool(0.0 < self.judge(base, held_out).factors[0] < TOO_SURE)
 
     def is_timid(self, base: np.ndarray, held_out: Sample) -> bool:
-        return bool(self.judge(base, held_out).factors[0] > TIMID)
+        """Has it learned something, and should say it louder?"""
+        alone = self.judge(base, held_out)
+        return bool(alone.pays and alone.factors[0] > TIMID)
 
     def gains_on(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
         """Is it worth more than each of others?"""

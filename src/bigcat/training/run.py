@@ -40,14 +40,14 @@ HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
 #: Up to so many rows, or rows times classes, a fit goes on with passes over all rows; of more, the
 #: held-out ones alone are visited.  Weights of pairs are fitted again, or do without them.
 FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
-#: Those passes, as a part of all, and their rate, which falls to zero, of full and of low rank.
-MORE_PASSES, MORE_RATE, MORE_RATE_OF_LOW_RANK = 0.25, 0.25, 0.5
+#: Those passes, as a part of all, of full and of low rank, and their rate, which falls to zero.
+MORE_PASSES, MORE_PASSES_OF_LOW_RANK, MORE_RATE = 0.5, 0.25, 0.5
 #: The rate of the other visit, relative to that of the first passes.
 LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 #: How much slower a second part of low rank is where the first was too sure.
 SLOWER = 0.5
-#: The same of full rank, or how much faster where it was timid, and how often.
-MUCH_SLOWER, MUCH_FASTER, MOST_MORE = 0.25, 4.0, 2
+#: The same of full rank, or how much faster where it was timid, up to which rate, and how often.
+MUCH_SLOWER, MUCH_FASTER, FASTEST, MOST_MORE = 0.25, 4.0, 16.0, 2
 
 #: Rows that say how large columns are, and from which factor on one is told of it.
 LOOKED_AT_FOR_SCALES, UNSCALED = 1_000, 30.0
@@ -265,12 +265,18 @@ class Task:
                 members.append(go_on(1.0))
             members = [members[0].with_more(members[1:])]
         elif recipe.slows_down:
-            base = task.base()
+            base, times = task.base(), range(1, MOST_MORE + 1)
             if members[0].is_timid(base, held_out):
-                while len(members) <= MOST_MORE and members[-1].gains_on(members[:-1], base, held_out):
-                    members.append(go_on(MUCH_FASTER ** len(members)))
-            while len(members) <= MOST_MORE and members[-1].is_too_sure(base, held_out):
-                members.append(go_on(MUCH_SLOWER ** len(members)))
+                for part in (MUCH_FASTER**i for i in times):
+                    too_fast = recipe.parts.solver.rate * part > FASTEST
+                    if too_fast or not members[-1].gains_on(members[:-1], base, held_out):
+                        break
+                    members.append(go_on(part))
+            else:
+                for part in (MUCH_SLOWER**i for i in times):
+                    if not members[-1].is_too_sure(base, held_out):
+                        break
+                    members.append(go_on(part))
         return members
 
     def member(self, task: Task, held_out: Sample, before: Before, watched: bool) -> Member:
@@ -320,8 +326,8 @@ class Task:
         recipe, rows = self.recipe, self.data
         is_low = recipe.kind.rank is not None
         if self.is_soon_visited:
-            passes = max(1, round(MORE_PASSES * recipe.max_epochs))
-            part = MORE_RATE_OF_LOW_RANK if is_low else MORE_RATE
+            more = MORE_PASSES_OF_LOW_RANK if is_low else MORE_PASSES
+            passes, part = max(1, round(more * recipe.max_epochs)), MORE_RATE
         else:
             rows, passes = held_out, 1
             part = LATE_RATE_OF_LOW_RANK if is_low else LATE_RATE
