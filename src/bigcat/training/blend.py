@@ -39,6 +39,7 @@ class Blend(NamedTuple):
     factors: np.ndarray
     gain: float  # nats per row
     gain_error: float  # its standard error
+    left: float  # nats per row that nobody knows yet
     n_rows: int
 
     @property
@@ -72,13 +73,15 @@ def find_factors(models: Sequence[LinearModel], base: np.ndarray, held_out: Samp
     most = most_rows_scored(len(base), softmax)
     sample = held_out.take(np.arange(min(held_out.n_rows, most)))
     if softmax:
-        factors, gains = _by_newton(models, base, sample)
+        factors, logs, of_base = _by_newton(models, base, sample)
     else:
         assert len(models) == 1
-        factors, gains = _by_search(models[0], base, sample)
+        factors, logs, of_base = _by_search(models[0], base, sample)
     shares = sample.row_weights / sample.row_weights.sum()
+    gains = logs - of_base
     gain = float(shares @ gains)
-    return Blend(factors, gain, float(np.sqrt(shares**2 @ (gains - gain) ** 2)), sample.n_rows)
+    error = float(np.sqrt(shares**2 @ (gains - gain) ** 2))
+    return Blend(factors, gain, error, -float(shares @ logs), sample.n_rows)
 
 
 def _blocks(
@@ -97,10 +100,10 @@ def _blocks(
 
 def _by_newton(
     models: Sequence[LinearModel], base: np.ndarray, sample: Sample
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Newton's steps within factors of at least 0; the log-likelihood is concave in them.
 
-    Also what each row gains.
+    Also the log-likelihood of each row, and that by the base.
     """
     few = sample.n_rows * len(base) <= 4 * MOST_SCORES
     kept = list(_blocks(models, base, sample)) if few else None  # else scored again for each step
@@ -159,12 +162,12 @@ def _by_newton(
         if gained < _TOLERANCE:
             break
     log_frequencies = base - logsumexp(base)
-    return factors, logs - log_frequencies[sample.labels]
+    return factors, logs, log_frequencies[sample.labels]
 
 
 def _by_search(
     model: LinearModel, base: np.ndarray, sample: Sample
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One factor by golden sections: for noises whose slopes are no matter of a few sums."""
     departures = np.concatenate([d[0] for _, d in _blocks([model], base, sample)])
 
@@ -176,4 +179,4 @@ def _by_search(
         return -float(sample.row_weights @ logs(factor) / sample.row_weights.sum())
 
     found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 0.02})
-    return np.array([found.x]), logs(found.x) - logs(0.0)
+    return np.array([found.x]), logs(found.x), logs(0.0)

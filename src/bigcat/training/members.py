@@ -89,6 +89,11 @@ class Member:
         together = find_factors([best.model(), self.model()], base, held_out).gain
         return together - gain > LEAST_SHARE * together
 
+    def knows_all(self, base: np.ndarray, held_out: Sample) -> bool:
+        """Is so little left to know that nobody could add anything worth while?"""
+        alone = self.judge(base, held_out)
+        return alone.left <= LEAST_SHARE * alone.gain
+
     def after(self, before: Before) -> Before:
         """What went on when it was done."""
         history = self.fits[-1].history

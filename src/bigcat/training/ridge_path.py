@@ -33,8 +33,8 @@ HELD_OUT = 0.2
 ROWS_PER_WEIGHT, LEAST_FITTED = 8, 1_000
 #: Sparse rows whose squared length this part of them stays below, if that is shorter than this.
 TYPICAL, SHORT = 0.95, 0.1
-#: Held-out rows of one fold that are enough to choose by; with fewer there are so many folds, or
-#: with many weights, where each fit takes long, so many.
+#: Held-out rows that are enough to choose by; where one fold has fewer there are several, but not
+#: more than so many, or with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
 PATIENCE = 2
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
@@ -74,7 +74,7 @@ def folds_of(
     remedy: str,
     quickly: bool = False,
 ) -> list[Fold]:
-    """One fold, or several that share all rows where there are so few that one says little."""
+    """One fold, or as many as say enough, which share all rows where these are very few."""
     kind = kinds_of_rows(data)
     n = int(kind.max()) + 1
     if n * HELD_OUT >= ENOUGH_HELD_OUT:
@@ -90,7 +90,7 @@ def folds_of(
     folds = []
     n_folds = FOLDS if data.X.shape[1] * n_classes <= MANY_WEIGHTS else FOLDS_OF_MANY
     fold_of = (random_state.permutation(n) % n_folds)[kind]
-    for fold in np.unique(fold_of):
+    for fold in np.unique(fold_of)[: -(-ENOUGH_HELD_OUT * n_folds // n)]:
         kept = data.take(np.flatnonzero(fold_of != fold))
         held = np.flatnonzero(fold_of == fold)
         held = held[np.isin(data.labels[held], kept.labels)]

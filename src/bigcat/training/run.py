@@ -204,19 +204,26 @@ class Task:
             outcome = averaged(fits)
             outcome.history.choice = task.recipe.choice
             return outcome
+        base = task.base()
         members: list[Member] = []
         before = Before()
+
+        def nothing_left() -> bool:
+            return any(member.knows_all(base, validation) for member in members)
+
         for recipe in (self.recipe, *self.recipe.beside):
+            if nothing_left():
+                break
             of_recipe = replace(task, recipe=recipe)
             members += self.members(of_recipe, validation, before, given, beside=members)
             before = members[-1].after(before)
-        if self.recipe.with_pairs:
+        if self.recipe.with_pairs and not nothing_left():
             for rate in pairs.RATES:
                 members.append(self.pairs_member(task, rate))
                 before = members[-1].after(before)
-                if not members[-1].is_too_sure(task.base(), validation):
+                if not members[-1].is_too_sure(base, validation):
                     break
-        kept, report = members_chosen(members, task.base(), validation)
+        kept, report = members_chosen(members, base, validation)
         choice = {**(members[0].fits[0].history.choice or {}), "blend": report}
         if not given:
             for member in kept:
