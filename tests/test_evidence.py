@@ -1,0 +1,131 @@
+"""Rules by which the defaults follow evidence, each on rows that the fits have not seen."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_array_equal
+
+from benchmarks.field import dense
+from bigcat import LinearClassifier
+from bigcat.linear import FullRankWeights, LinearModel
+from bigcat.noise import Gumbel
+from bigcat.rows import columns
+from bigcat.training import members, ridge_path, run
+from bigcat.training.blend import find_factors
+from bigcat.training.members import Member
+from bigcat.training.sample import Sample
+from bigcat.training.start import log_frequencies, smoothed
+
+
+def split(draw, n, n_test=2_000, seed=0):
+    X, y = draw(np.random.default_rng(seed), n + n_test)
+    return (X[:n], y[:n]), (X[n:], y[n:])
+
+
+def default(X, y):
+    return LinearClassifier(random_state=0, n_threads=1).fit(X, y)
+
+
+def full_rank_members(model):
+    return [m for m in model.history_.choice["blend"]["members"] if m["what"] == "full rank"]
+
+
+def test_a_timid_fit_is_followed_by_a_faster_one(monkeypatch):
+    """Trials of few rows with far-out values choose a rate at which eight passes learn little."""
+    draw = dense.heavy_tailed(dense.clouds(20, 40, 0.5), 1.7)
+    train, test = split(draw, 3_500)
+    followed = default(*train)
+    rates = [member["learning_rate"] for member in full_rank_members(followed)]
+    assert rates[1] == run.MUCH_FASTER * rates[0]
+    monkeypatch.setattr(members, "TIMID", np.inf)
+    assert followed.log_proba_of(*test).mean() > default(*train).log_proba_of(*test).mean() + 0.02
+
+
+def test_noise_is_not_followed():
+    """One departure in forty that means nothing gains more than its standard error."""
+    rng = np.random.default_rng(0)
+    n, k = 200, 4
+    base, paying = np.zeros(k), 0
+    for _ in range(400):
+        sample = Sample(rng.standard_normal((n, 3)), rng.integers(k, size=n), np.ones(n))
+        model = LinearModel(FullRankWeights(0.1 * rng.standard_normal((k, 3))), base, Gumbel())
+        paying += find_factors([model], base, sample).pays
+    assert paying < 0.045 * 400
+
+
+def test_a_fit_that_learned_nothing_is_followed_by_none():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((2_000, 60)), rng.integers(20, size=2_000)
+    with pytest.warns(UserWarning, match="nothing was gained"):
+        model = default(X, y)
+    assert len(full_rank_members(model)) == 1
+
+
+def test_class_frequencies_are_smoothed_as_their_evidence_says():
+    rng = np.random.default_rng(0)
+    k, n = 400, 4_000
+    zipf = 1.0 / np.arange(1, k + 1)
+    for truth in (np.full(k, 1.0 / k), zipf / zipf.sum()):
+        counts = np.maximum(rng.multinomial(n, truth), 1.0)
+        raw, added_one, ours = (
+            truth @ log_frequencies(c) for c in (counts, counts + 1.0, smoothed(counts))
+        )
+        assert ours > raw
+        assert ours > added_one - 1e-3
+    even = np.full(k, 10.0)
+    assert_array_equal(np.ptp(smoothed(even)), 0.0)
+
+
+def test_nothing_is_fitted_beside_a_fit_that_knows_all():
+    (X, y), (X_test, y_test) = split(dense.clouds(40, 40, 2.0), 3_000)
+    model = default(X, y)
+    assert len(model.history_.choice["blend"]["members"]) == 1
+    assert model.log_proba_of(X_test, y_test).mean() > -0.05
+
+
+def test_held_out_rows_are_learned_from_in_the_end(monkeypatch):
+    draw = dense.clouds(20, 100, 0.6)
+    train, test = split(draw, 1_500)
+    gone_on = default(*train)
+    epochs = [row["epoch"] for row in gone_on.history_]
+    assert len(epochs) == (1 + run.MORE_PASSES) * gone_on.history_.choice["max_epochs"]
+    monkeypatch.setattr(Member, "on_all_rows", lambda member, before: before)
+    assert gone_on.log_proba_of(*test).mean() > default(*train).log_proba_of(*test).mean() + 0.01
+
+
+def test_ridges_are_tried_on_some_of_many_rows():
+    """By rows enough for the weights: the ridge is as good for all of them."""
+    (X, y), test = split(dense.clouds(10, 5, 0.3), 6_000)
+    sample = Sample(X, y, np.ones(len(y)))
+    folds = ridge_path.folds_of(sample, 5, np.random.RandomState(0), "", quickly=True)
+    assert [fold.kept.n_rows for fold in folds] == [ridge_path.LEAST_FITTED]
+    fits = {
+        l2: LinearClassifier(method="exact", solver="lbfgs", l2=l2).fit(X, y)
+        for l2 in (0.01, 1.0, 100.0)
+    }
+    best = max(fit.log_proba_of(*test).mean() for fit in fits.values())
+    assert default(X, y).log_proba_of(*test).mean() > best - 0.003
+
+
+def test_as_many_folds_as_say_enough():
+    rng = np.random.default_rng(0)
+    for n, n_folds in ((100, 5), (600, 3), (1_100, 2), (1_300, 1)):
+        X = scipy.sparse.csr_array(rng.random((n, 5)))
+        sample = Sample(X, rng.integers(3, size=n), np.ones(n))
+        assert len(ridge_path.folds_of(sample, 3, np.random.RandomState(0), "")) == n_folds
+
+
+def test_a_fit_begins_where_the_trial_of_its_ridge_ended():
+    (X, y), _ = split(dense.clouds(5, 3, 0.5), 300)
+    assert len(default(X, y).history_) <= 3
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 200, 1_000, 3_001])
+def test_quantiles_are_those_of_numpy(n):
+    rng = np.random.default_rng(n)
+    X, times = rng.standard_normal((n, 5)).round(1), rng.integers(1, 4, n)
+    found = columns._quantiles(X, np.ones(n))
+    expected = [np.quantile(X, q, axis=0, method="inverted_cdf") for q in columns.QUANTILES]
+    assert_array_equal(found, expected)
+    copies = columns._quantiles(np.repeat(X, times, axis=0), np.ones(times.sum()))
+    assert_array_equal(columns._quantiles(X, times / times.sum()), copies)
