@@ -37,11 +37,13 @@ from bigcat.training.stopping import Never
 MANY_CLASSES = 2_048
 #: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
-#: Up to so many rows, or rows times classes, a fit goes on with passes over all rows; of more, the
-#: held-out ones alone are visited.  Weights of pairs are fitted again, or do without them.
-FEW_ROWS, FEW_SCORES = 5_000, 1 << 21
-#: Those passes, as a part of all, of full and of low rank, and their rate, which falls to zero.
-MORE_PASSES, MORE_PASSES_OF_LOW_RANK, MORE_RATE = 0.5, 0.25, 0.5
+#: Up to so many rows, or rows times classes, a fit goes on with passes over all rows, and of low
+#: rank up to so many; of more, the held-out ones alone are visited.  Weights of pairs are fitted
+#: again, or do without them.
+FEW_ROWS, FEW_SCORES, FEW_ROWS_OF_LOW_RANK = 5_000, 1 << 21, 50_000
+#: Those passes, as a part of all, and their rate, which falls to zero, of full and of low rank.
+MORE_PASSES, MORE_PASSES_OF_LOW_RANK = 0.5, 0.25
+MORE_RATE, MORE_RATE_OF_LOW_RANK = 0.5, 1.0
 #: The rate of the other visit, relative to that of the first passes.
 LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 #: How much slower a second part of low rank is where the first was too sure.
@@ -332,9 +334,10 @@ class Task:
             return self.refit(None, first, before)
         recipe, rows = self.recipe, self.data
         is_low = recipe.kind.rank is not None
-        if self.is_soon_visited:
+        if self.is_soon_visited or (is_low and rows.n_rows <= FEW_ROWS_OF_LOW_RANK):
             more = MORE_PASSES_OF_LOW_RANK if is_low else MORE_PASSES
-            passes, part = max(1, round(more * recipe.max_epochs)), MORE_RATE
+            passes = max(1, round(more * recipe.max_epochs))
+            part = MORE_RATE_OF_LOW_RANK if is_low else MORE_RATE
         else:
             rows, passes = held_out, 1
             part = LATE_RATE_OF_LOW_RANK if is_low else LATE_RATE
