@@ -133,7 +133,7 @@ def test_scores_that_are_too_sure_are_taken_back():
 
 @pytest.mark.parametrize(("few", "last"), [(2_400, 2_400), (2_399, 240)])
 def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
-    """The fit is made again where rows are few; else those that were held out are visited."""
+    """The fit goes on with all rows where they are few; else with those that were held out."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 30, 2_400)
     X = np.eye(30)[y] + 0.3 * rng.standard_normal((2_400, 30))
@@ -145,6 +145,7 @@ def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
             super().__init__(recipe, problem, *args)
 
     monkeypatch.setattr(run, "FEW_ROWS", few)
+    monkeypatch.setattr(run, "FEW_ROWS_OF_LOW_RANK", few)
     monkeypatch.setattr(run, "FEW_SCORES", 0)
     monkeypatch.setattr(run, "Fit", Spied)
     model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
@@ -163,6 +164,7 @@ def test_what_is_too_sure_is_followed_by_slower_fits(limit, parts, monkeypatch):
     y = rng.integers(0, 70, 2_400)
     X = np.eye(70)[y] + 0.3 * rng.standard_normal((2_400, 70))
     monkeypatch.setattr(members, "TOO_SURE", limit)
+    monkeypatch.setattr(members, "TIMID", np.inf)
     monkeypatch.setattr(members, "LEAST_SHARE", -1.0)
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
@@ -183,6 +185,7 @@ def test_a_model_that_adds_nothing_has_no_second_one(share, what, monkeypatch):
     y = rng.integers(0, 70, 2_400)
     X = np.eye(70)[y] + 0.5 * rng.standard_normal((2_400, 70))
     monkeypatch.setattr(members, "LEAST_SHARE", share)
+    monkeypatch.setattr(members, "TIMID", np.inf)
     monkeypatch.setattr(members, "TOO_SURE", 0.0)
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)

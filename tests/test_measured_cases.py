@@ -106,7 +106,7 @@ def test_noise_is_class_frequencies_and_a_warning():
         model = case.fitted()
     assert len(model.classes_) > 2_500
     found = model.predict_log_proba(case.X_test[:10])
-    np.testing.assert_allclose(found, np.tile(case.log_frequencies, (10, 1)), atol=1e-3)
+    np.testing.assert_allclose(found, np.tile(case.log_frequencies, (10, 1)), atol=0.02)  # smoothed
 
 
 # Where rows are few for what there is to learn

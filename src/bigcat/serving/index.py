@@ -109,7 +109,7 @@ class TopKIndex:
         squares = np.einsum("ij,ij->i", vectors, vectors)
         # The intercepts may be divided by what stands in the place of the 1.  Were they larger than
         # the other coordinates, neighbours would be classes that are as frequent as each other.
-        size, spread = np.sqrt(squares.sum() / vectors.size), intercept.std()
+        size, spread = np.sqrt(squares.sum() / max(vectors.size, 1)), intercept.std()
         self._unit = float(spread / size) if spread > 0.0 and size > 0.0 else 1.0
         intercept /= self._unit
         squares += intercept**2

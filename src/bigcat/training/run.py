@@ -275,7 +275,7 @@ class Task:
             members = [members[0].with_more(members[1:])]
         elif recipe.slows_down:
             base, times = task.base(), range(1, MOST_MORE + 1)
-            if members[0].is_timid(base, held_out):
+            if recipe.kind.rank is None and members[0].is_timid(base, held_out):
                 for part in (MUCH_FASTER**i for i in times):
                     too_fast = recipe.parts.solver.rate * part > FASTEST
                     if too_fast or not members[-1].gains_on(members[:-1], base, held_out):

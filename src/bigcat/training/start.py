@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln
 
 from bigcat.combinations import Parts
 from bigcat.linear import Weights, WeightsKind
@@ -49,16 +48,16 @@ def log_frequencies(counts: np.ndarray) -> np.ndarray:
 
 
 def smoothed(counts: np.ndarray) -> np.ndarray:
-    """Counts with the number added to each of them that makes all of them most probable.
+    """Counts with the number added to each of them that predicts every row best by all others.
 
-    Frequencies of classes have a Dirichlet prior whose one parameter it is: next to nothing where
-    some classes are far more frequent than others, and much where all are about as frequent, so
-    that differences between them are mostly chance.
+    Next to nothing where some classes are far more frequent than others, and much where all are
+    about as frequent, so that differences between them are mostly chance.  A row that is the only
+    one of its class says nothing: rows to come are of classes that are known.
     """
     added = np.logspace(LOWEST_ADDED, HIGHEST_ADDED, PER_TEN * (HIGHEST_ADDED - LOWEST_ADDED) + 1)
-    values, times = np.unique(counts, return_counts=True)
-    k, n = len(counts), counts.sum()
-    evidence = gammaln(k * added) - gammaln(n + k * added)
-    evidence += times @ (gammaln(values[:, None] + added) - gammaln(added))
-    smooth: np.ndarray = counts + added[evidence.argmax()]
+    values, times = np.unique(counts[counts > 1.0], return_counts=True)
+    of_others = np.log(values[:, None] - 1.0 + added) - np.log(
+        counts.sum() - 1.0 + len(counts) * added
+    )
+    smooth: np.ndarray = counts + added[((values * times) @ of_others).argmax()]
     return smooth
