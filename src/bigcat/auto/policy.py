@@ -38,7 +38,7 @@ class Whole:
     most_products: int = 1 << 22
     products_per_weight: int = 10
     few_weights: int = 512
-    most_products_of_many_weights: int = 1 << 17
+    most_products_of_many_weights: int = 1 << 16
     #: Where it is not chosen: of low rank, and where no row can be held out.
     l2: float = 1.0
     max_epochs: int = 200
