@@ -86,7 +86,7 @@ def test_the_ridge_of_few_rows_is_found_by_held_out_ones():
 @pytest.mark.parametrize(
     ("sizes", "bound", "sampler", "solver", "rank"),
     [
-        ({"n_rows": 100, "n_features": 20}, "exact", "everything", "lbfgs", None),
+        ({"n_rows": 50, "n_features": 10}, "exact", "everything", "lbfgs", None),
         ({"n_rows": 500}, "exact", "everything", "damped", None),
         ({"n_rows": 20_000, "n_classes": 9}, "exact", "everything", "damped", None),
         (
@@ -404,7 +404,7 @@ def test_the_last_fit_is_of_all_rows(monkeypatch):
     """A fit is judged by rows that are held out; then these are fitted too."""
     seen = []
 
-    class Spied(_run.Fit):
+    class Spied(_fit.Fit):
         def __init__(self, recipe, problem, *given):
             seen.append(problem.n_rows)
             super().__init__(recipe, problem, *given)

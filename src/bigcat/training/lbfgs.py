@@ -88,7 +88,7 @@ class Objective:
         self._values(np.empty((0, self.problem.n_classes)), self.problem.labels[:0])
 
 
-class _SparseRows(scipy.sparse.csr_array):
+class _SparseRows(scipy.sparse.csr_array):  # type: ignore[misc]  # scipy has no types
     """Rows that keep their transpose, which takes scipy as long to make as a small product."""
 
     @functools.cached_property

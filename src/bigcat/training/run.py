@@ -274,10 +274,11 @@ class Task:
                 members.append(go_on(1.0))
             members = [members[0].with_more(members[1:])]
         elif recipe.slows_down:
-            base, times = task.base(), range(1, MOST_MORE + 1)
+            base, times, rate = task.base(), range(1, MOST_MORE + 1), recipe.parts.solver.rate
             if recipe.kind.rank is None and members[0].is_timid(base, held_out):
+                assert isinstance(rate, float)  # found by trials
                 for part in (MUCH_FASTER**i for i in times):
-                    too_fast = recipe.parts.solver.rate * part > FASTEST
+                    too_fast = rate * part > FASTEST
                     if too_fast or not members[-1].gains_on(members[:-1], base, held_out):
                         break
                     members.append(go_on(part))
