@@ -106,7 +106,7 @@ def test_fitted_attributes(data, fitted):
     assert fitted.intercept_.shape == (N_CLASSES,)
     assert (fitted.classes_ == np.unique(y)).all()
     assert fitted.n_features_in_ == 4
-    assert 1 <= fitted.n_iter_ == len(fitted.history_) <= 8
+    assert fitted.n_iter_ == len(fitted.history_) == 8
     assert isinstance(fitted.history_, History)
     assert clone(fitted).fit(X, y) is not fitted
 

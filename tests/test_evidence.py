@@ -117,11 +117,6 @@ def test_as_many_folds_as_say_enough():
         assert len(ridge_path.folds_of(sample, 3, np.random.RandomState(0), "")) == n_folds
 
 
-def test_a_fit_begins_where_the_trial_of_its_ridge_ended():
-    (X, y), _ = split(dense.clouds(5, 3, 0.5), 300)
-    assert len(default(X, y).history_) <= 3
-
-
 @pytest.mark.parametrize("n", [1, 2, 7, 200, 1_000, 3_001])
 def test_quantiles_are_those_of_numpy(n):
     rng = np.random.default_rng(n)

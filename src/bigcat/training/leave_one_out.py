@@ -15,9 +15,7 @@ import scipy.linalg
 import scipy.sparse
 from scipy.special import log_softmax
 
-from bigcat.linear import FullRankWeights
 from bigcat.machine import one_blas_thread
-from bigcat.training.fit import Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.sample import Sample
 
@@ -70,13 +68,6 @@ class LeaveOneOut:
         self.n_classes = n_classes
         self.judges = np.bincount(self.labels, minlength=n_classes)[self.labels] > 1
         self.fitted = np.zeros((self.X.shape[1], n_classes))
-        self.fitted_by: dict[float, np.ndarray] = {}
-
-    def end(self, l2: float) -> Start:
-        """The fit of a ridge that was judged."""
-        fitted = self.fitted_by[l2]
-        coef = fitted[self.has_ridge].T / self.unit
-        return FullRankWeights(np.ascontiguousarray(coef)), fitted[~self.has_ridge].sum(axis=0)
 
     @property
     def weights(self) -> np.ndarray:
@@ -93,7 +84,6 @@ class LeaveOneOut:
         """Of each row that judges, by the fit of this ridge to all others."""
         with one_blas_thread:
             now = self._fit(self._ridge(l2))
-            self.fitted_by[l2] = self.fitted
             factor = scipy.linalg.cho_factor(now.curvature)
             inverse = scipy.linalg.cho_solve(factor, np.eye(self.fitted.size))
             found: np.ndarray = self._log_likelihoods_by(self._scores_without(now, inverse))

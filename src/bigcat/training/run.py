@@ -424,7 +424,7 @@ class Task:
             if one_out is not None:
                 caution = leave_one_out.CAUTION
                 found = ridge_path.choose_quickly(recipe, one_out, unit, caution)
-                return self.noting_ridge(*found), one_out.end(found[0].l2)
+                return self.noting_ridge(*found), None
         if validation is not None:
             folds = [ridge_path.Fold(data, validation, 1.0)]
         else:
@@ -450,8 +450,9 @@ class Task:
             return self.noting_ridge(*ridge_path.choose(recipe, fit, folds)), None
         judge = ridge_path.Folds(recipe, fit, folds)
         found = ridge_path.choose_quickly(recipe, judge, unit)
-        end = judge.end(found[0].l2) if self.space is None else None
-        return self.noting_ridge(*found), end
+        # Not of a trial with the same rows: a fit without a step has no history.
+        begins = self.space is None and validation is None and not recipe.early_stopping
+        return self.noting_ridge(*found), judge.end(found[0].l2) if begins else None
 
     def leave_one_out(self) -> LeaveOneOut | None:
         """Every row as a judge of ridges, where that is quick and a row can be spared."""
