@@ -40,7 +40,7 @@ def _data() -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
 
 
 def cases() -> dict[str, tuple[Callable[[], Any], tuple[Any, np.ndarray]]]:
-    """Estimators, each made anew, with their data: methods, solvers, samplers, ranks, a posterior."""
+    """Estimators, each made anew, with their data: methods, solvers, ranks, a posterior."""
     dense, sparse = _data()
     linear: dict[str, tuple[dict[str, Any], tuple[Any, np.ndarray]]] = {
         "augment-reduce": ({"method": "augment-reduce", "max_epochs": 12}, dense),
