@@ -257,6 +257,22 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
     assert estimator.n_features_in_ == 4
 
 
+def test_ctrl_c_in_a_later_fit_leaves_those_that_are_done():
+    """The defaults make several; held-out rows say how far the finished ones are trusted."""
+    epochs = []
+
+    def interrupt(row):
+        epochs.append(row["epoch"])
+        if len(epochs) == 11:
+            raise KeyboardInterrupt
+
+    estimator = LinearClassifier(random_state=0, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt, match="has the weights of that moment"):
+        estimator.fit(SPARSE, OF_SPARSE)
+    assert estimator.n_iter_ < 11
+    assert estimator.score(SPARSE, OF_SPARSE) > 0.2
+
+
 def test_ctrl_c_on_the_command_line_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -208,7 +208,31 @@ class Task:
             return outcome
         base = task.base()
         members: list[Member] = []
-        before = Before()
+        kept: list[Member] = []
+        try:
+            before = self.fit_members(members, task, validation, given)
+            kept, report = members_chosen(members, base, validation)
+            if not given:
+                for member in kept:
+                    before = member.on_all_rows(before)
+        except KeyboardInterrupt:
+            done = kept or (members_chosen(members, base, validation)[0] if members else [])
+            if not done:
+                raise
+            raise InterruptedFit(add_up(done, self.base())) from None
+        if kept:
+            outcome = add_up(kept, self.base())
+        else:
+            outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
+        choice = members[0].fits[0].history.choice or {}
+        outcome.history.choice = {**choice, "blend": report}
+        return outcome
+
+    def fit_members(
+        self, members: list[Member], task: Task, validation: Sample, given: bool
+    ) -> Before:
+        """Fill the list, without the held-out rows, until nothing is left to know."""
+        base, before = task.base(), Before()
 
         def nothing_left() -> bool:
             return any(member.knows_all(base, validation) for member in members)
@@ -225,17 +249,7 @@ class Task:
                 before = members[-1].after(before)
                 if not members[-1].is_too_sure(base, validation):
                     break
-        kept, report = members_chosen(members, base, validation)
-        choice = {**(members[0].fits[0].history.choice or {}), "blend": report}
-        if not given:
-            for member in kept:
-                before = member.on_all_rows(before)
-        if kept:
-            outcome = add_up(kept, self.base())
-        else:
-            outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
-        outcome.history.choice = choice
-        return outcome
+        return before
 
     def base(self) -> np.ndarray:
         """Scores of a model that knows nothing but how frequent classes are."""
