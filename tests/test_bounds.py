@@ -170,13 +170,23 @@ def by_quadrature(pair, label_score, others, counts):
     return twin.Bound(value, gradient[-1], gradient[:-1])
 
 
+@kernel
+def draw_normal(rng):
+    return _random.standard_normal(rng)
+
+
+@kernel
+def draw_logistic(rng):
+    return _random.standard_logistic(rng)
+
+
 def the_rule(case, rng=None):
     """The nodes that the case's expectation uses; a sample takes the generator's next draw."""
     family = case.pair.twin.family
     if case.pair.name == "gumbel" or case.bound.name != "augment-reduce":
         return None
     if case.bound.expectation == "sample":
-        draw = {"gaussian": _random.standard_normal, "logistic": _random.standard_logistic}
+        draw = {"gaussian": draw_normal, "logistic": draw_logistic}
         return np.array([draw[family](rng)]), np.ones(1)
     return twin.quadrature(family, case.bound.n_nodes)
 

@@ -6,6 +6,7 @@ round.
 """
 
 import ast
+import gc
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from fits import LONG, weights_of_fits
 
 import bigcat
 from bigcat import verbs
-from bigcat.compile import cache, generic, implement, kernel
+from bigcat.compile import cache, device, generic, implement, kernel
 from bigcat.noise import Gaussian
 from bigcat.verbs import log_cdf
 
@@ -306,6 +307,40 @@ def test_a_default_holds_where_a_tag_has_no_implementation(call):
 def test_a_default_does_not_reach_what_is_no_tag():
     with pytest.raises(numba.TypingError):
         call_scaled(1.0, 1.5)
+
+
+def test_a_device_function_is_itself_in_python_and_has_no_wrappers_in_kernels():
+    def twice(x):
+        return 2.0 * x
+
+    assert device(twice) is twice
+    call = numba.njit(lambda x: twice(x))  # not from the cache, which has machine code only
+    assert call(1.5) == 3.0
+    (compiled,) = call.overloads.values()
+    (inlined,) = [part for part in compiled.library._linking_libraries if "twice" in part.name]
+    assert len(list(inlined.get_defined_functions())) == 1
+
+
+def test_garbage_is_not_collected_while_a_kernel_compiles():
+    collects = []
+
+    def look(x):
+        """Compiled code asks about it once."""
+
+    @numba.extending.overload(look)
+    def _(x):
+        collects.append(gc.isenabled())
+        return None if isinstance(x, numba.types.UnicodeType) else lambda x: x
+
+    call = kernel(lambda x: look(x))
+    assert gc.isenabled()
+    assert call(1.5) == 1.5
+    assert gc.isenabled()
+    with pytest.raises(numba.TypingError):
+        call("no number")
+    assert gc.isenabled()
+    assert collects
+    assert not any(collects)
 
 
 def test_few_verbs_have_a_default():

@@ -20,6 +20,12 @@ def map_wright_omega(z, out):
         out[i] = wright_omega(z[i])
 
 
+def compiled_wright_omega(z):
+    found = np.empty(1)
+    map_wright_omega(np.array([z]), found)
+    return found[0]
+
+
 @kernel
 def call_log_sum_exp(first, reference, scores, counts, n):
     return log_sum_exp(first, reference, scores, counts, n)
@@ -52,14 +58,14 @@ def test_wright_omega_to_many_digits(z):
         exact = mpmath.lambertw(mpmath.exp(mpmath.mpf(z))).real if z < 700 else None
         if exact is None:  # exp(z) is no number any more, but w + log(w) = z is
             exact = mpmath.findroot(lambda w: w + mpmath.log(w) - mpmath.mpf(z), z)
-        assert wright_omega(z) == pytest.approx(float(exact), rel=1e-12)
+        assert compiled_wright_omega(z) == pytest.approx(float(exact), rel=1e-12)
 
 
 def test_wright_omega_beyond():
     """Nothing overflows: it is exp(z) far below and z - log(z) far above."""
-    assert wright_omega(-1e9) == 0.0
+    assert compiled_wright_omega(-1e9) == 0.0
     for z in (1e9, 1e150):
-        assert wright_omega(z) == pytest.approx(z - math.log(z), rel=1e-12)
+        assert compiled_wright_omega(z) == pytest.approx(z - math.log(z), rel=1e-12)
 
 
 @pytest.mark.parametrize("reference", [0.0, -1.7, 900.0])

@@ -4,7 +4,7 @@
     An entry point called from Python.  Compiled on first use, the GIL released, cached on disk
     under a key that covers the source of all that is compiled (`bigcat.compile.cache`).
 ``device``
-    A scalar function called from kernels only, always inlined.
+    A scalar function for kernels, always inlined.  Called from Python it runs as it is written.
 ``device_in_order``
     The same, for arithmetic whose order matters.
 ``generic`` / ``implement``

@@ -9,7 +9,7 @@ from typing import Any
 from numba.core import errors
 from numba.extending import overload
 
-from bigcat.compile.decorators import OPTIONS, Function
+from bigcat.compile.decorators import INLINED, Function
 
 
 def generic(template: Function) -> Function:
@@ -40,7 +40,7 @@ def generic(template: Function) -> Function:
             return None
         return implementations.get(kind, implementations.get(None))
 
-    overload(dispatch, strict=False, jit_options={"forceinline": True, **OPTIONS})(choose)
+    overload(dispatch, strict=False, jit_options=INLINED)(choose)
     dispatch.implementations = implementations  # type: ignore[attr-defined]
     return dispatch
 

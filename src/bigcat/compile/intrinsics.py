@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import overload
 
-from bigcat.compile.decorators import OPTIONS, Function, emitted
+from bigcat.compile.decorators import INLINED, Function, emitted
 
 
 def by_precision(single: Function, double: Function) -> Function:
@@ -20,7 +20,7 @@ def by_precision(single: Function, double: Function) -> Function:
     def choose_and_call(x: Any) -> Any:
         return single(x) if isinstance(x, np.float32) else double(x)
 
-    @overload(choose_and_call, jit_options={"forceinline": True, **OPTIONS})
+    @overload(choose_and_call, jit_options=INLINED)
     def _choose(x):
         if x == types.float32:
             return lambda x: single(x)
@@ -34,7 +34,7 @@ def like(value: float, x: Any) -> float | np.float32:
     return np.float32(value) if getattr(x, "dtype", None) == np.float32 else float(value)
 
 
-@overload(like, jit_options={"forceinline": True, **OPTIONS})
+@overload(like, jit_options=INLINED)
 def _overload_like(value, x):
     number = np.float32 if getattr(x, "dtype", x) == types.float32 else np.float64
     return lambda value, x: number(value)
@@ -45,7 +45,7 @@ def as_precise_as(array: np.ndarray, other: np.ndarray) -> np.ndarray:
     return array.astype(other.dtype, copy=False)
 
 
-@overload(as_precise_as, jit_options={"forceinline": True, **OPTIONS})
+@overload(as_precise_as, jit_options=INLINED)
 def _overload_as_precise_as(array, other):
     if array.dtype == other.dtype:
         return lambda array, other: array
@@ -78,7 +78,7 @@ def _call_address(typingctx, address, x):
     return types.float64(types.int64, types.float64), codegen
 
 
-@overload(call_address, jit_options={"forceinline": True, **OPTIONS})
+@overload(call_address, jit_options=INLINED)
 def _overload_call_address(address, x):
     return lambda address, x: _call_address(address, x)
 
@@ -98,7 +98,7 @@ def _float_of_bits(typingctx, bits):
     return result(bits), codegen
 
 
-@overload(float_of_bits, jit_options={"forceinline": True, **OPTIONS})
+@overload(float_of_bits, jit_options=INLINED)
 def _overload_float_of_bits(bits):
     return lambda bits: _float_of_bits(bits)
 
@@ -116,7 +116,7 @@ def _bits_of_float(typingctx, x):
     return (types.int32 if x == types.float32 else types.int64)(x), codegen
 
 
-@overload(bits_of_float, jit_options={"forceinline": True, **OPTIONS})
+@overload(bits_of_float, jit_options=INLINED)
 def _overload_bits_of_float(x):
     return lambda x: _bits_of_float(x)
 
@@ -142,7 +142,7 @@ def _maximum(typingctx, a, b):
     return a(a, a), codegen
 
 
-@overload(maximum, jit_options={"forceinline": True, **OPTIONS})
+@overload(maximum, jit_options=INLINED)
 def _overload_maximum(a, b):
     return lambda a, b: _maximum(a, b)
 
@@ -169,6 +169,6 @@ def _prefetch(typingctx, array, index):
     return types.void(array, types.intp), codegen
 
 
-@overload(prefetch, jit_options={"forceinline": True, **OPTIONS})
+@overload(prefetch, jit_options=INLINED)
 def _overload_prefetch(array, index):
     return lambda array, index: _prefetch(array, index)
