@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from bigcat import noise as noises
 from bigcat.auto import Parameters, recipe_for, recipe_for_stream
@@ -18,8 +18,8 @@ from bigcat.auto.named import NAMED_DEFAULTS, named_recipe
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
-from bigcat.estimators.options import WithParts, named_part, only_if
-from bigcat.linear import KINDS_OF_WEIGHTS, LinearModel, Weights, weights_from
+from bigcat.estimators.linear_predictions import LinearPredictions
+from bigcat.estimators.options import named_part, only_if
 from bigcat.linear.labels import classes_of, encode
 from bigcat.noise import Noise
 from bigcat.part import Part
@@ -55,7 +55,7 @@ def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
     return AugmentReduce() if was_chosen and not fitted.is_bound else fitted
 
 
-class LinearClassifier(ClassifierMixin, WithParts):
+class LinearClassifier(ClassifierMixin, LinearPredictions):
     """Linear classifier over very many classes.
 
     The model is ``y = argmax_k w_k . x + b_k + noise_k``: the softmax with Gumbel noise, the
@@ -409,118 +409,6 @@ class LinearClassifier(ClassifierMixin, WithParts):
         sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse, most)
         return memory.needed(recipe_for(self._parameters(), sizes), sizes, dtype)
 
-    # Prediction
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
-        X = inputs.check_for_prediction(self, X)
-        scores: np.ndarray = np.concatenate([s for _, s in self.linear_model().score_blocks(X)])
-        if len(self.classes_) == 2:
-            scores = scores[:, 1] - scores[:, 0]
-        return scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
-        X = inputs.check_for_prediction(self, X)
-        labels: np.ndarray = self.classes_[self.linear_model().best(X)]
-        return labels
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
-        X = inputs.check_for_prediction(self, X)
-        return self.linear_model().log_proba(X)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes); rows add up to one."""
-        log_probabilities = self.predict_log_proba(X)
-        np.exp(log_probabilities, out=log_probabilities)
-        return log_probabilities
-
-    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, without an (n, K) array.
-
-        Returns
-        -------
-        classes : array of shape (n, k)
-        log_probabilities : array of shape (n, k)
-        """
-        X = inputs.check_for_prediction(self, X)
-        columns, log_probabilities = self.linear_model().top_k(X, k)
-        return self.classes_[columns], log_probabilities
-
-    def log_proba_of(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        normaliser: str = "exact",
-        n_samples: int = 1024,
-        return_std: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> Any:
-        """Log-probability of one class a row, (n,).
-
-        Parameters
-        ----------
-        X, y : rows, and the class of each
-        normaliser : {"exact", "sampled"}, default="exact"
-            "sampled", for the softmax, estimates it without bias from `n_samples` classes a row,
-            whose number sets the cost, not that of all classes.  (But for the first call, which
-            makes a table of all of them.)  The logarithm turns what scatter is left into
-            log-probabilities that are too high by about half the square of their standard error.
-            Classes are drawn by the softmax of the intercepts, mixed with uniform: where a row has
-            probable classes that this rarely draws, estimates and their errors are too optimistic
-            until `n_samples` finds them.
-        n_samples : int, default=1024
-        return_std : bool, default=False
-            Return standard errors too, (n,): by the delta method, 0 for "exact".
-        random_state : int, RandomState or None, default=None
-            Of the draws.
-
-        Examples
-        --------
-        >>> import numpy as np, bigcat
-        >>> X = np.eye(30, dtype=np.float32).repeat(5, axis=0)
-        >>> y = X.argmax(axis=1)
-        >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
-        >>> log_p, std = model.log_proba_of(
-        ...     X, y, normaliser="sampled", return_std=True, random_state=0
-        ... )
-        >>> bool((np.abs(log_p - model.log_proba_of(X, y)) < 5 * std).all())
-        True
-        """
-        X, labels = self._check_pairs(X, y)
-        if normaliser == "exact":
-            log_probs, std = self.linear_model().log_proba_of(X, labels), np.zeros(len(labels))
-        elif normaliser == "sampled":
-            found, std = self.linear_model().sampled_log_proba_of(
-                X, labels[:, None], n_samples, check_random_state(random_state)
-            )
-            log_probs = found[:, 0]
-        else:
-            raise ValueError(f"normaliser={normaliser!r} is neither 'exact' nor 'sampled'")
-        return (log_probs, std) if return_std else log_probs
-
-    def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """The bound of the fit on `log_proba_of`, at the best local parameters, (n,).
-
-        It is `bound_`, and `log_proba_of` itself where that was fitted.
-        """
-        X, labels = self._check_pairs(X, y)
-        bound: Bound | None = getattr(self, "bound_", None)
-        if bound is None:
-            raise ValueError(
-                "the model comes from a file that could not hold the bound of its fit, one of your "
-                "own; set model.bound_ to it"
-            )
-        if not bound.is_bound:
-            raise ValueError(
-                f"the {bound.name} objective is an estimator, not a bound; log_proba_of "
-                "gives the log-probabilities themselves"
-            )
-        head = encode(self.exact_classes_, self.classes_)
-        return self.linear_model().lower_bound(bound, X, labels, head)
-
     # Inside
 
     def _parameters(self) -> Parameters:
@@ -549,40 +437,6 @@ class LinearClassifier(ClassifierMixin, WithParts):
         told = {**row, "estimator": self, "log_likelihood_of": log_likelihood_of}
         return any([bool(callback(told)) for callback in self.callbacks or ()])
 
-    def _weights(self) -> Weights:
-        """Fitted weights, of whatever kind."""
-        return weights_from(lambda name: getattr(self, f"{name}_", None))
-
-    def linear_model(self) -> LinearModel:
-        """The fitted model by itself: checked rows and numbered classes, no labels."""
-        check_is_fitted(self)
-        noise, weights = noises.resolve(self.noise), self._weights()
-        fitted: LinearModel | None = getattr(self, "_fitted_model", None)
-        # Somebody may have set other weights; the one of the fit has a table of classes ready.
-        if fitted is not None and fitted.is_made_of(weights, self.intercept_, noise):
-            return fitted
-        return LinearModel(weights, self.intercept_, noise)
-
-    def _keep_model(self) -> None:
-        self.__dict__.pop("_fitted_model", None)
-        self._fitted_model = self.linear_model()
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_fitted_model"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if hasattr(self, "classes_"):
-            self._keep_model()
-
-    def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
-        X = inputs.check_for_prediction(self, X)
-        labels = encode(y, self.classes_)
-        if len(labels) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows and y {len(labels)}; they must agree")
-        return X, labels
-
     def _validation(
         self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int
     ) -> Sample | None:
@@ -609,22 +463,6 @@ class LinearClassifier(ClassifierMixin, WithParts):
                 f"{n_features}, or other labels; set warm_start=False"
             )
         return weights.copy(), self.intercept_.copy()
-
-    def _set_weights(self, weights: Weights) -> None:
-        """Take over weights of one kind, and let go of those of another."""
-        for kind in KINDS_OF_WEIGHTS:
-            for name in kind.names():
-                self.__dict__.pop(f"{name}_", None)
-        for name, array in weights.arrays().items():
-            setattr(self, f"{name}_", array)
-
-    def restore(
-        self, weights: Weights, intercept: np.ndarray, classes: np.ndarray, history: History
-    ) -> None:
-        """Become a fitted estimator again, with what a model file holds of one."""
-        self._set_weights(weights)
-        self.intercept_, self.classes_, self.history_ = intercept, classes, history
-        self._keep_model()
 
     def _adopt(
         self, outcome: Outcome, classes: np.ndarray, bound: Bound, append: bool = False
