@@ -1,5 +1,7 @@
 """``method="auto"``: what is chosen for which data, what a user's own settings do to it."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -260,10 +262,12 @@ def test_a_fit_of_low_rank_tells_what_it_does():
 @pytest.mark.parametrize(
     "parameters", [{"rank": 4}, slow({"rank": None, "method": "one-vs-each"})], ids=str
 )
-def test_the_first_part_of_training_forecasts_the_rest(parameters):
+def test_the_first_part_of_training_forecasts_the_rest(parameters, monkeypatch):
+    """By a clock that stands still while others have the processor."""
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
     X, y = rows(4_000, 30)
     history = LinearClassifier(**parameters, max_epochs=20, n_threads=1).fit(X, y).history_
-    assert 0.2 < history.forecast_seconds / history[-1]["seconds"] < 5.0  # of a busy machine
+    assert 0.2 < history.forecast_seconds / history[-1]["seconds"] < 2.0
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "logistic"])
