@@ -38,7 +38,8 @@ from bigcat.training.sample import Sample
 def _makes_passes(estimator: LinearClassifier) -> bool:
     """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
     try:
-        recipe = recipe_for_stream(estimator._parameters(), Sizes(1, 1, 2, 1, False))
+        parameters = Parameters.of(estimator.get_params(deep=False))
+        recipe = recipe_for_stream(parameters, Sizes(1, 1, 2, 1, False))
     except ValueError:
         return True  # the call itself says what is wrong
     solver = recipe.parts.solver

@@ -6,6 +6,7 @@ parameter is a name, the part of that name: ``set_params(method__link="logit")``
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -34,6 +35,12 @@ def only_if(check: Callable[[Estimator], bool]) -> Callable[[Function], Function
     return decorate
 
 
+@functools.cache
+def _parameter_names(kind: type[BaseEstimator]) -> tuple[str, ...]:
+    """scikit-learn reads the signature in each call, which `partial_fit` of a few rows notices."""
+    return tuple(kind._get_param_names())
+
+
 class WithParts(BaseEstimator):
     """An estimator some of whose parameters are parts, or names of parts."""
 
@@ -60,7 +67,7 @@ class WithParts(BaseEstimator):
         ----------
         deep : bool, default=True
         """
-        found: dict[str, Any] = super().get_params(deep=False)
+        found = {name: getattr(self, name) for name in _parameter_names(type(self))}
         if deep:
             for name, value in list(found.items()):
                 if isinstance(value, Part):
@@ -85,7 +92,7 @@ class WithParts(BaseEstimator):
                 owner, _, option = name.partition("__")
                 options.setdefault(owner, {})[option] = value
         for name, changed in options.items():
-            if name not in super().get_params(deep=False):
+            if name not in _parameter_names(type(self)):
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}")
             part = self._part(name)
             unknown = sorted(set(changed) - set(part.options()))
