@@ -9,6 +9,8 @@ export BIGCAT_DATA
 
 # A file's tests use the same kernels, so they go to one process; tests/conftest.py says which go first.
 IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test test-slow lint format bench bench-full clean
 
@@ -16,7 +18,7 @@ demo: $(READY)
 	$(BIN)/bigcat demo --output demo
 
 test: $(READY)
-	$(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow"
+	$(ONE_THREAD) $(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

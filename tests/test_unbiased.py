@@ -345,7 +345,7 @@ def test_umax_steps_in_ramans_form(l2, batch_size):
 @pytest.mark.parametrize("sparse", [False, slow(True)])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 2.0])
-@pytest.mark.parametrize("batch_size", [3, 5])  # of 11 rows: the last batch is smaller
+@pytest.mark.parametrize("batch_size", [3, slow(5)])  # of 11 rows: the last batch is smaller
 def test_implicit_steps_of_batches_are_joint(sparse, fit_intercept, l2, batch_size):
     start = some_start(seed=batch_size)
     options = {"l2": l2, "fit_intercept": fit_intercept, "sparse": sparse}
