@@ -418,7 +418,7 @@ def test_partial_fit(data, new_data, method):
 
 def test_an_interrupted_pass_leaves_usable_weights(data, monkeypatch):
     """They move in place, and the ridge of plain SGD is a factor that is kept apart."""
-    X, y = data[0].astype(np.float32), data[1]
+    X, y = data
     options: dict[str, Any] = {"solver": SGD(0.5), "l2": 20.0, "batch_size": 1, "random_state": 0}
     model = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     before, after = model.coef_.copy(), pickle.loads(pickle.dumps(model)).partial_fit(X, y).coef_

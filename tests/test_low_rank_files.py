@@ -69,7 +69,9 @@ def test_the_header_tells_of_low_rank(tmp_path):
 
 def test_a_fitted_model_goes_on(tmp_path):
     y = np.arange(50) % K
-    model = LinearClassifier(method="one-vs-each", rank=2, max_epochs=2, random_state=0).fit(X, y)
+    model = LinearClassifier(method="augment-reduce", rank=2, max_epochs=2, random_state=0).fit(
+        X, y
+    )
     loaded = load_model(save_model(model, tmp_path / "m"))
     np.testing.assert_array_equal(loaded.lower_bound(X, y), model.lower_bound(X, y))
     before = loaded.class_embedding_.copy()
@@ -216,7 +218,7 @@ def test_the_command(tmp_path, capsys):
     y = np.arange(50) % K
     data, path, small = tmp_path / "rows.npz", tmp_path / "m", tmp_path / "small"
     np.savez(data, X=X, y=y)
-    options = ["--method", "one-vs-each", "--epochs", "2", "--json"]
+    options = ["--method", "augment-reduce", "--epochs", "2", "--json"]
     assert main(["fit", str(data), "--model", str(path), "--rank", "2", *options]) == 0
     model = load_model(path)
     assert model.class_embedding_.shape == (K, 2)
