@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -316,7 +316,7 @@ def test_a_device_function_is_itself_in_python_and_has_no_wrappers_in_kernels():
     assert device(twice) is twice
     call = numba.njit(lambda x: twice(x))  # not from the cache, which has machine code only
     assert call(1.5) == 3.0
-    (compiled,) = call.overloads.values()
+    compiled: Any = next(iter(call.overloads.values()))
     (inlined,) = [part for part in compiled.library._linking_libraries if "twice" in part.name]
     assert len(list(inlined.get_defined_functions())) == 1
 

@@ -44,6 +44,10 @@ def _parameter_names(kind: type[BaseEstimator]) -> tuple[str, ...]:
 class WithParts(BaseEstimator):
     """An estimator some of whose parameters are parts, or names of parts."""
 
+    def _names(self) -> tuple[str, ...]:
+        kind: Any = type(self)  # which is hashable, though types of `Self` are not taken for it
+        return _parameter_names(kind)
+
     def _part(self, name: str) -> Part:
         """The part behind a parameter; ValueError where there is none."""
         value = getattr(self, name)
@@ -67,7 +71,7 @@ class WithParts(BaseEstimator):
         ----------
         deep : bool, default=True
         """
-        found = {name: getattr(self, name) for name in _parameter_names(type(self))}
+        found = {name: getattr(self, name) for name in self._names()}
         if deep:
             for name, value in list(found.items()):
                 if isinstance(value, Part):
@@ -92,7 +96,7 @@ class WithParts(BaseEstimator):
                 owner, _, option = name.partition("__")
                 options.setdefault(owner, {})[option] = value
         for name, changed in options.items():
-            if name not in _parameter_names(type(self)):
+            if name not in self._names():
                 raise ValueError(f"{type(self).__name__} has no parameter {name!r}")
             part = self._part(name)
             unknown = sorted(set(changed) - set(part.options()))
