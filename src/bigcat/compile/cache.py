@@ -10,7 +10,10 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import os
+import pickle
 import uuid
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -72,7 +75,11 @@ class _BesideSource(_PackageStamp, caching.InTreeCacheLocator):
 
 
 class _UserWide(_PackageStamp, caching.UserWideCacheLocator):
-    pass
+    def ensure_cache_path(self) -> None:
+        # Without a home the folder would be one called "~", wherever the process was started.
+        if not os.path.isabs(self.get_cache_path()):
+            raise OSError("there is no home folder")
+        super().ensure_cache_path()
 
 
 class _CacheImpl(caching.CompileResultCacheImpl):
@@ -80,21 +87,19 @@ class _CacheImpl(caching.CompileResultCacheImpl):
 
 
 class _CacheFiles(caching.IndexDataCacheFile):
-    """Numba's files, but safe where several processes compile at once.
+    """Numba's files, but safe where several processes compile at once, or where a file is damaged.
 
     Numba numbers its data files by a look at the index, so that two processes can take one number
     for two kernels, and a third one runs the wrong code.  Here a name is used once, and the index
     names what is written already; the worst that can happen is a kernel that is compiled again.
+
+    The same holds for a file that is empty, cut or altered: each begins with a digest of the rest,
+    and what does not agree with it is not looked at.
     """
 
-    def _load_index(self) -> dict[Any, str]:
-        # One of another version may name tags that are gone, which pickle finds before anybody
-        # could compare stamps.
-        try:
-            overloads: dict[Any, str] = super()._load_index()
-            return overloads
-        except (AttributeError, ImportError):
-            return {}
+    def load(self, key: Any) -> Any:
+        name = self._load_index().get(key)
+        return None if name is None else self._read(self._data_path(name))
 
     def save(self, key: Any, data: Any) -> None:
         overloads = self._load_index()
@@ -102,8 +107,46 @@ class _CacheFiles(caching.IndexDataCacheFile):
             for old in Path(self._cache_path).glob(self._index_name.replace(".nbi", ".*.nbc")):
                 old.unlink(missing_ok=True)
         overloads[key] = self._data_name(uuid.uuid4().int)
-        self._save_data(overloads[key], data)
+        self._write(self._data_path(overloads[key]), data)
         self._save_index(overloads)
+
+    def _load_index(self) -> dict[Any, str]:
+        found = self._read(self._index_path)
+        if found is None or found[0] != (self._version, self._source_stamp):
+            return {}
+        overloads: dict[Any, str] = found[1]
+        return overloads
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._write(self._index_path, ((self._version, self._source_stamp), overloads))
+
+    def _read(self, path: str) -> Any:
+        """What `_write` wrote there; None for anything else."""
+        try:
+            content = Path(path).read_bytes()
+        except OSError:
+            return None
+        digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if digest != _digest(rest):
+            return None
+        # An index of another version may name tags that are gone or have changed, which pickle
+        # finds, each in its own way, before anybody could compare stamps.
+        try:
+            return pickle.loads(rest)
+        except Exception:
+            return None
+
+    def _write(self, path: str, value: Any) -> None:
+        content = self._dump(value)
+        with self._open_for_write(path) as file:
+            file.write(_digest(content) + content)
+
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
 
 
 class PackageCache(caching.FunctionCache):
@@ -125,10 +168,22 @@ class PackageCache(caching.FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if not _has_outside_part(sig):
-            super().save_overload(sig, data)
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:  # a full disk, a folder that is gone
+                _warn_once(error.strerror or str(error))
         # Errors that the compiler met and overcame hold, in a circle, the arguments it was called
         # with; and those may be gigabytes of weights.
         gc.collect()
+
+
+@functools.cache
+def _warn_once(cause: str) -> None:
+    warnings.warn(
+        f"compiled code could not be kept on the disk ({cause}), so that the next process compiles "
+        "it again; make room, or name another folder in NUMBA_CACHE_DIR",
+        stacklevel=2,
+    )
 
 
 def _has_outside_part(sig: Any) -> bool:
