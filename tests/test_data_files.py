@@ -6,14 +6,16 @@ import io
 import re
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from memory import peak_of
 
-from bigcat.data import DataError, Dataset, read
+from bigcat.data import DataError, Dataset, read, unpack
 
 # ---------------------------------------------------------------- round trips
 
@@ -86,6 +88,15 @@ class TestForms:
         data = read(write(tmp_path / f"a.npz{gz}", raw))
         np.testing.assert_allclose(data.X.toarray(), X.toarray().astype(np.float32))
         assert data.y.dtype == np.int64
+
+    def test_npz_csr_in_any_order_and_type(self, tmp_path, gz):
+        for kind in ("<i4", "<i8", ">i4", "<u8", "<u2"):
+            parts = {"indices": [2, 0, 1], "indptr": [0, 2, 3], "shape": [2, 3]}
+            typed = {name: np.array(values, kind) for name, values in parts.items()}
+            raw = npz(data=np.array([1.0, 2, 3], ">f4"), y=np.arange(2), **typed)
+            data = read(write(tmp_path / f"a.npz{gz}", raw))
+            assert data.X.has_canonical_format
+            np.testing.assert_array_equal(data.X.toarray(), [[2, 0, 1], [0, 3, 0]])
 
     def test_csv(self, tmp_path, gz):
         data = read(write(tmp_path / f"a.csv{gz}", CSV))
@@ -381,6 +392,38 @@ ERRORS = [
     ("a.npz", npz(data=[1.0, 2], indices=[1, 1], indptr=[0, 2], shape=[1, 3], y=[1]), "expected each feature at most once a row, found 1 twice"),
     ("a.npz", npz(data=[1.0, np.inf], indices=[1, 1], indptr=[0, 1, 2], shape=[2, 3], y=[1, 1]), "in row 1"),
     ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1], format=b"csc"), "expected a matrix in format 'csr', found 'csc'"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([1, 2**63], np.uint64)), "a.npz: expected labels of uint64 below 9223372036854775808 in size, found 9223372036854775808; store them as int64 or as strings"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([1, 1e300])), "expected labels of float64 below 9007199254740992 in size, found 1e+300"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([-np.inf, 1])), "expected labels of float64 below 9007199254740992 in size, found inf"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([np.nan, 1])), "expected y with one integer or string a row"),
+    ("a.npz", npz(X=np.eye(2), y=np.array([b"\xff", b"a"])), "a.npz: expected y of strings in UTF-8, found b'\\xff'"),
+    ("a.npz", npz(X=np.eye(2) * 1j, y=np.arange(2)), "expected X of numbers with a row for each example, found shape (2, 2) of complex128"),
+    ("a.npz", npz(X=np.ones((2, 0)), y=np.arange(2)), "expected X of numbers with a row for each example, found shape (2, 0)"),
+    ("a.npz", npz(data=[1j], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected data with one axis of numbers, found shape (1,) of complex128"),
+    ("a.npz", npz(data=[1.0], indices=[0.9], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected indices with one axis of integers, found shape (1,) of float64"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1.5], shape=[1, 1], y=[1]), "expected indptr with one axis of integers"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=["1", "1"], y=[1]), "expected shape with one axis of integers"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, -1], y=[1]), "expected the parts of a CSR matrix"),
+    ("a.npz", npz(data=[1.0], indices=[-1], indptr=[0, 1], shape=[1, 1], y=[1]), "expected the parts of a CSR matrix"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1], y=[1]), "expected the parts of a CSR matrix"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=np.array([0, 2**63], np.uint64), shape=[1, 1], y=[1]), "expected the parts of a CSR matrix"),
+    ("a.tsv", "a\0\tone\na\ttwo\n", "a.tsv, line 1: expected a label without NUL characters, found 'a\\x00'"),
+    ("a.csv", "x,label\n1,a\n2,a\0\n", "a.csv, line 3: expected a label without NUL characters, found 'a\\x00'"),
+    ("a.csv", 'x,label\n1,"cat"xyz\n', "a.csv, line 2: expected a comma after the closing quote, found '\"cat\"xyz'"),
+    ("a.csv", 'x,label\n1,"cat"xyz"\n', "a.csv, line 2: expected a comma after the closing quote"),
+    ("a.csv", 'x,label\n1, "\n', "a.csv, line 2: expected a comma after the closing quote, found '\"'"),
+    ("a.csv", "label,x\ncat,1\n\rdog,2\n", "a.csv, line 3: expected lines that end in a newline (alone or after a carriage return), found a carriage return alone"),
+    ("a.csv", "x,label\r1,a\r2,b\r", "a.csv, line 1: expected lines that end in a newline"),
+    ("a.tsv", "a\tone\rb\ttwo\r", "a.tsv, line 1: expected lines that end in a newline"),
+    ("a.svm", "1 1:1\n1 1:1\r 2:1\n", "a.svm, line 2: expected lines that end in a newline"),
+    ("a.xc", "1 5 3\n0 0:1\r 1:1\n", "a.xc, line 2: expected lines that end in a newline"),
+    ("a.csv", "x,label,z\n1,a,\n", "a.csv, line 2: expected a number in column 'z', found ''"),
+    ("a.csv", "x,label,z\n1,a,", "a.csv, line 2: expected a number in column 'z', found ''"),
+    ("a.csv", 'x,label\n1,"' + "é" * 40 + "\n", "a.csv, line 2: expected a closing quote, found '\"é"),
+    ("a.xc", f"2 5 {10**18}\n{10**17} 0:1\n{10**17 + 1} 0:1\n", "a.xc, line 2: expected a label below 100000000000000000, found '100000000000000000'"),
+    ("a.xc", f"1 5 {2**63}\n3 9:1\n", "a.xc, line 2: expected a feature index below 5, found '9:1'"),
+    ("a.xc", f"1 {2**63} 3\n0 0:1\n", "a.xc, line 1: expected at most 2147483647 features, found '9223372036854775808'"),
+    ("a.xc", f"{2**63} 5 3\n0 0:1\n", "announces 9223372036854775808 rows, found 1"),
 ]  # fmt: skip
 
 
@@ -409,6 +452,108 @@ def test_damaged_gzip(tmp_path):
     path.write_bytes(raw)
     with pytest.raises(DataError, match="expected a gzip file, found damage"):
         read(path)
+
+
+def damaged_archives():
+    """An archive with single bytes of it changed: each fails in another of NumPy's and zipfile's ways."""
+    raw = npz(X=np.eye(2), y=np.arange(2))
+    for place in range(0, len(raw), 3):
+        yield raw[:place] + bytes([raw[place] ^ 0x5A]) + raw[place + 1 :]
+
+
+def test_a_damaged_archive_is_always_a_data_error(tmp_path):
+    path = tmp_path / "a.npz"
+    n_errors = 0
+    for raw in damaged_archives():
+        path.write_bytes(raw)
+        try:
+            data = read(path)
+        except DataError:
+            n_errors += 1
+        else:
+            np.testing.assert_array_equal(data.X, np.eye(2))
+    assert n_errors > 100
+
+
+def lying_array():
+    """A header that claims 16 GB, and 8 bytes."""
+    buffer = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (2, 10**9)}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue() + b"\0" * 8
+
+
+def archive(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+def test_an_array_that_lies_about_its_size(tmp_path):
+    path = write(tmp_path / "a.npz", archive(X=lying_array()))
+    with pytest.raises(DataError, match=r"of plain arrays \(X is not as long as its header says"):
+        read(path)
+
+
+def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    """A limit with a way to raise it; 2 MB of gzip can be 2 GB."""
+    monkeypatch.setattr(unpack, "USUAL_BYTES", 100_000)
+    text = "a\tone two\n" * 30_000
+    path = write(tmp_path / "a.tsv.gz", text)
+    assert path.stat().st_size < 3000
+    message = (
+        "a.tsv.gz: unpacks to more than [0-9,]* bytes; if it is meant to, raise the limit with"
+    )
+    with pytest.raises(DataError, match=message):
+        read(path)
+    assert len(read(path, max_bytes=len(text))) == 30_000
+    with pytest.raises(DataError, match=f"unpacks to more than {len(text) - 1:,} bytes"):
+        read(path, max_bytes=len(text) - 1)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, X=np.zeros((1000, 100)), y=np.zeros(1000, np.int64))
+    path = write(tmp_path / "a.npz", buffer.getvalue())
+    with pytest.raises(DataError, match=r"a\.npz: unpacks to more than"):
+        read(path)
+    assert len(read(path, max_bytes=1_000_000)) == 1000
+
+
+def test_the_usual_limit_is_generous(tmp_path):
+    path = write(tmp_path / "a.tsv.gz", "a\t" + "one two " * 1_000_000 + "\nb\tone two\n")
+    assert path.stat().st_size < 100_000
+    assert len(read(path)) == 2
+
+
+def test_one_long_label_does_not_widen_all_others(tmp_path):
+    """As an array of fixed width these are 32 GB."""
+    lines = [f"{i % 9}x\tone" for i in range(20_000)]
+    path = write(tmp_path / "a.tsv", "\n".join([*lines, "y" * 400_000 + "\tone"]))
+    found = []
+    assert peak_of(lambda: found.append(read(path))) < 30e6
+    (data,) = found
+    assert data.y.dtype == object
+    assert data.y[0] == "0x"
+    assert len(data.y[-1]) == 400_000
+    assert data.report["classes"] == 10
+    assert data.y[:-1].tolist() == [line.partition("\t")[0] for line in lines]
+
+
+def test_a_wide_table_of_blank_lines_takes_little_memory(tmp_path):
+    """Rows times columns would be 40 GB."""
+    names = ",".join(f"c{i}" for i in range(100_000))
+    path = write(tmp_path / "a.csv", f"{names},label\n" + "\n" * 100_000)
+
+    def load():
+        with pytest.raises(DataError, match="expected labelled rows, found none"):
+            read(path)
+
+    assert peak_of(load) < 60e6
+
+
+def test_bytes_are_labels_too(tmp_path):
+    data = read(write(tmp_path / "a.npz", npz(X=np.eye(2), y=np.array(["é".encode(), b"a"]))))
+    assert data.y.tolist() == ["é", "a"]
 
 
 def test_number_of_columns(tmp_path):

@@ -35,6 +35,13 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder of the sets named data:NAME (default: the environment variable BIGCAT_DATA)",
     )
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        metavar="N",
+        help="how large a gzipped file or an npz archive may become when it is unpacked (default: "
+        "100 times its size, or 256 MiB if that is more)",
+    )
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,8 @@ class StoredModel:
         if labels:
             dataset = read(name, arguments, part="test", form=form, like=self.extra)
         else:
-            dataset = read_unlabelled(name, form or self.extra.get("form"), self.extra)
+            form = form or self.extra.get("form")
+            dataset = read_unlabelled(name, form, self.extra, arguments.max_bytes)
         X = with_columns(name, dataset.X, self.estimator.n_features_in_)
         y = like_classes(dataset.y, self.estimator.classes_)
         return type(dataset)(X, y, dataset.report, dataset.vectorizer)
@@ -122,10 +130,12 @@ def read(
         options["zero_based"] = like["zero_based"]
     if arguments.label_column is not None:
         options["label_column"] = arguments.label_column
-    return data.read(path, form, **options)
+    return data.read(path, form, max_bytes=arguments.max_bytes, **options)
 
 
-def read_unlabelled(name: str, form: str | None, like: dict[str, Any]) -> Dataset:
+def read_unlabelled(
+    name: str, form: str | None, like: dict[str, Any], max_bytes: int | None = None
+) -> Dataset:
     """A file without labels: each row gets the label 0, so that the usual reader takes it."""
     from bigcat.data.files import read_bytes
 
@@ -136,7 +146,7 @@ def read_unlabelled(name: str, form: str | None, like: dict[str, Any]) -> Datase
         raise ValueError(f"--no-labels: the form of {name} is unknown; give --form")
     takes = FORMS[form].options
     options: dict[str, Any] = {}
-    raw = FORMS[form].with_labels(read_bytes(path))
+    raw = FORMS[form].with_labels(read_bytes(path, max_bytes))
     if "vectorizer" in takes:
         if like.get("vectorizer") is None:
             raise ValueError(_text_for_numbers(name))

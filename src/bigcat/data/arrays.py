@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-import io
-import zipfile
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,27 @@ import scipy.sparse as sp
 from bigcat.data.dataset import (
     DataError,
     Dataset,
+    array_of_strings,
     check_columns,
     error_at,
     integers_or_strings,
     make_dataset,
 )
-from bigcat.data.text import decode
+from bigcat.data.text import check_label, check_line_ends, decode
+from bigcat.data.unpack import read_archive
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
+_NUMBERS = "biuf"  # kinds of NumPy's types, without complex numbers
+_INT64_END = 1 << 63
+_EXACT_END = 1 << 53  # from here on a double does not tell a whole number from the next
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
-def read_npz(path: Path, raw: bytes, *, n_features: int | None = None) -> Dataset:
+def read_npz(
+    path: Path, raw: bytes, *, n_features: int | None = None, max_bytes: int | None = None
+) -> Dataset:
     """Arrays ``X`` and ``y``, or SciPy's CSR parts and ``y``."""
-    try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-            parts = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, AttributeError) as error:
-        raise DataError(
-            f"{path}: expected a .npz archive of plain arrays ({error}); is the file cut off?"
-        ) from error
+    parts = read_archive(path, raw, max_bytes)
     names = ", ".join(sorted(parts)) or "none"
     sparse = "X" not in parts and all(part in parts for part in _CSR_PARTS)
     if "y" not in parts or not ("X" in parts or sparse):
@@ -57,7 +58,7 @@ def read_npz(path: Path, raw: bytes, *, n_features: int | None = None) -> Datase
 
 
 def _dense(path: Path, X: np.ndarray) -> np.ndarray:
-    if X.ndim < 2 or X.dtype.kind not in "biuf":
+    if X.ndim < 2 or X.dtype.kind not in _NUMBERS or not X.size:
         raise DataError(
             f"{path}: expected X of numbers with a row for each example, "
             f"found shape {X.shape} of {X.dtype}"
@@ -67,16 +68,26 @@ def _dense(path: Path, X: np.ndarray) -> np.ndarray:
 
 
 def _csr(path: Path, parts: dict[str, np.ndarray]) -> Any:
-    layout = str(parts.get("format", np.array("csr")).astype(str))
+    layout = parts.get("format", np.array("csr")).tolist()
+    if isinstance(layout, bytes):
+        layout = layout.decode("ascii", "backslashreplace")
     if layout != "csr":
         raise DataError(f"{path}: expected a matrix in format 'csr', found {layout!r}")
+    for name in _CSR_PARTS:
+        kinds, noun = (_NUMBERS, "numbers") if name == "data" else ("iu", "integers")
+        found = parts[name]
+        if found.dtype.kind not in kinds or found.ndim != 1:
+            raise DataError(
+                f"{path}: expected {name} with one axis of {noun}, found shape {found.shape} of "
+                f"{found.dtype}"
+            )
     try:
         with np.errstate(over="ignore"):
             values = parts["data"].astype(np.float32)
-        shape = tuple(int(size) for size in parts["shape"])
-        X = sp.csr_matrix((values, parts["indices"], parts["indptr"]), shape=shape)
+        indices, indptr, shape = (_signed(name, parts[name]) for name in _CSR_PARTS[1:])
+        X = sp.csr_matrix((values, indices, indptr), shape=tuple(shape.tolist()))
         X.check_format(full_check=True)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, IndexError) as error:
         raise DataError(f"{path}: expected the parts of a CSR matrix: {error}") from error
     entries = X.nnz
     X.sum_duplicates()
@@ -87,16 +98,44 @@ def _csr(path: Path, parts: dict[str, np.ndarray]) -> Any:
     return X
 
 
+def _signed(name: str, array: np.ndarray) -> np.ndarray:
+    """A copy of integers that can be written to; SciPy would let large unsigned ones wrap."""
+    if array.dtype.kind == "u" and array.max(initial=0) >= _INT64_END:
+        raise ValueError(f"{name} holds {array.max()}, which no int64 holds")
+    signed = array.dtype if array.dtype.kind == "i" else np.int64
+    return np.array(array, np.dtype(signed).newbyteorder("="))
+
+
 def _labels(path: Path, y: np.ndarray) -> np.ndarray:
-    if y.ndim == 1 and y.dtype.kind in "biu":
-        return y.astype(np.int64)
-    if y.ndim == 1 and y.dtype.kind == "f" and np.array_equal(y, np.floor(y)):
-        return y.astype(np.int64)
     if y.ndim == 1 and y.dtype.kind in "US":
-        return y.astype(str)
-    raise DataError(
-        f"{path}: expected y with one integer or string a row, found shape {y.shape} of {y.dtype}"
-    )
+        return _string_labels(path, y)
+    whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and np.array_equal(y, np.floor(y)))
+    if y.ndim != 1 or not whole:
+        raise DataError(
+            f"{path}: expected y with one integer or string a row, found shape {y.shape} of "
+            f"{y.dtype}"
+        )
+    end = _EXACT_END if y.dtype.kind == "f" else _INT64_END
+    if y.dtype.kind in "fu" and len(y) and not (beyond := _largest(y)) < end:
+        raise DataError(
+            f"{path}: expected labels of {y.dtype} below {end} in size, found {beyond}; store them "
+            "as int64 or as strings"
+        )
+    return y.astype(np.int64)
+
+
+def _largest(y: np.ndarray) -> Any:
+    return max(y.max().item(), -y.min().item())
+
+
+def _string_labels(path: Path, y: np.ndarray) -> np.ndarray:
+    """NumPy drops NULs at the end of a string, so that a file cannot tell us of them."""
+    if y.dtype.kind == "U":
+        return y.astype(y.dtype.newbyteorder("="))
+    try:
+        return array_of_strings([label.decode() for label in y.tolist()])
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: expected y of strings in UTF-8, found {error.object!r}") from None
 
 
 def read_csv(
@@ -110,6 +149,7 @@ def read_csv(
     from bigcat.kernels import scan_text
 
     decode(path, raw)  # for its error
+    check_line_ends(path, raw)
     raw = raw.removeprefix(codecs.BOM_UTF8) + b"\n" * (not raw.endswith(b"\n"))
     start = raw.index(b"\n") + 1
     header = _fields(path, 1, raw[:start])
@@ -118,14 +158,16 @@ def read_csv(
     check_columns(path, len(names), n_features)
 
     n_lines = raw.count(b"\n", start)
-    values = np.empty(n_lines * len(names), np.float32)
+    # A row has its commas, so that few long rows among many blank lines ask for little memory.
+    n_full = min(n_lines, raw.count(b",", start) // max(len(names), 1) + 1)
+    values = np.empty(n_full * len(names), np.float32)
     spans = np.empty((n_lines, 2), np.int64)
     n, error, position, line, column = scan_text.scan_table(
         np.frombuffer(raw, np.uint8), start, len(header), at, values, spans
     )
     if error:
         raise _table_error(path, raw, header, error, position, line + 2, column)
-    labels = [_unquoted(raw[begin:end]) for begin, end in spans[:n].tolist()]
+    labels = [_label(path, raw, begin, end) for begin, end in spans[:n].tolist()]
     labelled = np.array([label != "" for label in labels], bool)
     X = values[: n * len(names)].reshape(n, len(names))
     if not labelled.all():
@@ -134,14 +176,22 @@ def read_csv(
     return make_dataset(X, y, "csv", rows_without_label=int(n - labelled.sum()))
 
 
-def _unquoted(field: bytes) -> str:
-    text = field.decode().strip()
-    return text[1:-1].replace('""', '"').strip() if text.startswith('"') else text
+def _label(path: Path, raw: bytes, begin: int, end: int) -> str:
+    text = raw[begin:end].decode().strip()
+    label = text
+    if text.startswith('"'):
+        if not _QUOTED.fullmatch(text):
+            line = raw.count(b"\n", 0, begin) + 1
+            raise error_at(path, line, "a comma after the closing quote", repr(text[:40]))
+        label = text[1:-1].replace('""', '"').strip()
+    if "\0" in label:
+        check_label(path, raw.count(b"\n", 0, begin) + 1, label)
+    return label
 
 
 def _fields(path: Path, line: int, raw: bytes) -> list[str]:
     try:
-        return [name.strip() for name in next(csv.reader([raw.decode()], strict=True))]
+        return [name.strip() for name in next(csv.reader([raw.decode()], strict=True))] or [""]
     except csv.Error as error:
         raise error_at(path, line, "comma-separated fields", error) from error
 
@@ -153,7 +203,7 @@ def _table_error(
 
     end = raw.index(b"\n", position)
     if error == scan_text.OPEN_QUOTE:
-        return error_at(path, line, "a closing quote", repr(raw[position:end][:40].decode()))
+        return error_at(path, line, "a closing quote", repr(raw[position:end].decode()[:40]))
     if error == scan_text.WRONG_WIDTH:
         begin = raw.rindex(b"\n", 0, position) + 1
         return error_at(

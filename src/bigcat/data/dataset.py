@@ -28,7 +28,8 @@ class Dataset:
     X : scipy.sparse.csr_matrix or ndarray of shape (n_rows, n_features), float32
         CSR with sorted indices and no duplicates, or dense in C order.
     y : ndarray of shape (n_rows,)
-        Labels as in the file: int64, or str.
+        Labels as in the file: int64, or str (as objects where a few labels are so long that an
+        array of fixed width would be many times the file).
     report : dict
         What was read: ``form``, ``rows``, ``features``, ``classes``, ``multi_label_rows``,
         ``rows_without_label`` (dropped), and what else the source has to say.
@@ -104,13 +105,25 @@ def integers_or_strings(labels: list[str]) -> np.ndarray:
     try:
         numbers = [int(label) for label in labels]
     except ValueError:
-        return np.array(labels, dtype=str)
+        return array_of_strings(labels)
     if all(str(number) == label for number, label in zip(numbers, labels)):
         try:
             return np.array(numbers, dtype=np.int64)
         except OverflowError:
             pass
-    return np.array(labels, dtype=str)
+    return array_of_strings(labels)
+
+
+#: An array of fixed width may be so many times as large as its strings, or as large as this.
+_WIDTH_FACTOR, _WIDTH_FLOOR = 16, 1 << 26
+
+
+def array_of_strings(words: list[str]) -> np.ndarray:
+    """An array of fixed width, or of objects where one long string would make it enormous."""
+    sizes = [len(word) for word in words]
+    width = 4 * len(words) * max(sizes, default=0)
+    wasteful = width > max(_WIDTH_FLOOR, _WIDTH_FACTOR * 4 * sum(sizes))
+    return np.array(words, dtype=object if wasteful else np.str_)
 
 
 def check_columns(path: str | PathLike[str], found: int, n_features: int | None) -> None:

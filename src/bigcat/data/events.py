@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import zlib
 from array import array
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, error_at
+from bigcat.data.unpack import gzip_errors
 
 _LINE = "time,user@domain,computer,process,Start|End"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -374,14 +374,8 @@ def _parsed_lines(
 
 
 def _next_lines(path: Path, stream: io.BufferedIOBase) -> list[bytes]:
-    try:
+    with gzip_errors(path):
         return stream.readlines(_CHUNK_BYTES)
-    except EOFError as error:
-        raise DataError(
-            f"{path}: the gzip stream is cut off before its end; fetch the file again"
-        ) from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: expected a gzip file, found damage: {error}") from error
 
 
 def _parse(path: Path, number: int, line: bytes) -> tuple[int, bytes, bytes, bytes]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 from bigcat.data.dataset import DataError, Dataset
 from bigcat.data.forms import FORMS
+from bigcat.data.unpack import gunzip
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -23,6 +22,7 @@ def read(
     vectorizer: Any = None,
     zero_based: bool | Literal["auto"] = "auto",
     label_column: str | int | None = None,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read a labelled data file, plain or gzipped.
 
@@ -47,6 +47,9 @@ def read(
         from 1.
     label_column : str or int, optional
         csv: the column that holds the labels, by default the one named ``label``.
+    max_bytes : int, optional
+        How large a gzipped file or an ``.npz`` archive may become when it is unpacked.  Default:
+        100 times its size, or 256 MiB if that is more.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def read(
     path = Path(path)
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-    raw = read_bytes(path)
+    raw = read_bytes(path, max_bytes)
     form = form or guess_form(path, raw)
     options = {
         "label": (label, "first"),
@@ -82,6 +85,8 @@ def read(
         "label_column": (label_column, None),
     }
     used: dict[str, Any] = {"n_features": n_features}
+    if "max_bytes" in FORMS[form].options:
+        used["max_bytes"] = max_bytes
     for name, (value, default) in options.items():
         if name in FORMS[form].options:
             used[name] = value
@@ -98,18 +103,11 @@ def read(
     return dataset
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
     """The file's bytes, unzipped; never empty."""
     raw = path.read_bytes()
     if path.suffix == ".gz" or raw.startswith(_GZIP_MAGIC):
-        try:
-            raw = gzip.decompress(raw)
-        except EOFError as error:
-            raise DataError(
-                f"{path}: the gzip stream is cut off before its end; fetch the file again"
-            ) from error
-        except (gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{path}: expected a gzip file, found damage: {error}") from error
+        raw = gunzip(path, raw, max_bytes)
     if not raw.strip():
         raise DataError(f"{path}: the file is empty")
     return raw

@@ -120,6 +120,7 @@ FORMS: dict[str, Form] = {
             reader="bigcat.data.arrays:read_npz",
             suffixes=(".npz",),
             first_line=r"PK\x03\x04.*",
+            options=("max_bytes",),
             labelled="bigcat.data.unlabelled:npz",
         ),
         Form(

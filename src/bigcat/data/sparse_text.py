@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, Dataset, check_columns, error_at, make_dataset
+from bigcat.data.text import check_line_ends
 
 _INDEX_LIMIT = np.iinfo(np.int32).max
 _LABEL_LIMIT = 10**17  # the scanner's integers saturate here
@@ -32,6 +33,7 @@ def read_xc(
     header, newline, _ = raw[:_HEADER_LIMIT].partition(b"\n")
     n_rows, n_columns, n_labels = _xc_header(path, header)
     check_columns(path, n_columns, n_features)
+    n_labels = min(n_labels, _LABEL_LIMIT)
     rows = _scan(path, raw, len(header + newline), 2, "xc", label, n_labels, n_columns)
     # Blank lines are rows with nothing in them, except at the end, where they may be just that.
     if not rows.total_to_content <= n_rows <= rows.total:
@@ -86,7 +88,10 @@ def _xc_header(path: Path, line: bytes) -> list[int]:
     fields = line.split()
     if len(fields) != 3 or not all(field.isdigit() for field in fields):
         raise error_at(path, 1, "the header 'N D K' (rows, features, labels)", _shown(line))
-    return [int(field) for field in fields]
+    sizes = [int(field) for field in fields]
+    if sizes[1] > _INDEX_LIMIT:
+        raise error_at(path, 1, f"at most {_INDEX_LIMIT} features", _shown(fields[1]))
+    return sizes
 
 
 def _scan(
@@ -107,6 +112,7 @@ def _scan(
             f"label must be 'first' (a row's first label) or 'single' (rows with one label only), "
             f"got {label!r}"
         )
+    check_line_ends(path, raw)
     if not raw.endswith(b"\n"):
         raw += b"\n"
     n_lines, n_entries = raw.count(b"\n", start), raw.count(b":", start)
@@ -122,7 +128,7 @@ def _scan(
             form == "svmlight",
             label == "single",
             n_classes,
-            min(n_features, _INDEX_LIMIT),
+            n_features,
             labels,
             lines,
             indptr,

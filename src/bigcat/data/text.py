@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def read_tsv(
     max_rows: int | None = None,
 ) -> Dataset:
     """Rows of ``label<TAB>text``; see :func:`bigcat.data.read` for the vectoriser."""
+    check_line_ends(path, raw)
     labels, texts = split_rows(path, decode(path, raw), max_rows)
     kept = [label != "" for label in labels]
     texts = [text for text, keep in zip(texts, kept) if keep]
@@ -46,6 +48,21 @@ def decode(path: Path, raw: bytes) -> str:
         raise error_at(path, line, "UTF-8 text", found) from None
 
 
+def check_line_ends(path: Path, raw: bytes) -> None:
+    """Raise for a carriage return without a newline: to us it would be a blank inside a row."""
+    if raw.count(b"\r") > raw.count(b"\r\n"):
+        position = next(found.start() for found in re.finditer(rb"\r(?!\n)", raw))
+        line = raw.count(b"\n", 0, position) + 1
+        expected = "lines that end in a newline (alone or after a carriage return)"
+        raise error_at(path, line, expected, "a carriage return alone")
+
+
+def check_label(path: Path, line: int, label: str) -> None:
+    """Raise for a NUL, which NumPy drops from the end of a string: two labels would be one."""
+    if "\0" in label:
+        raise error_at(path, line, "a label without NUL characters", repr(label[:40]))
+
+
 def split_rows(path: Path, text: str, max_rows: int | None = None) -> tuple[list[str], list[str]]:
     """Labels and texts of the first `max_rows` lines."""
     lines = text.rstrip("\r\n").split("\n")[:max_rows]  # no other character ends a row
@@ -54,6 +71,7 @@ def split_rows(path: Path, text: str, max_rows: int | None = None) -> tuple[list
         label, tab, rest = line.partition("\t")
         if not tab:
             raise error_at(path, number, "label<TAB>text", f"no tab in {line[:40]!r}")
+        check_label(path, number, label)
         labels.append(label.strip())
         texts.append(rest)
     return labels, texts

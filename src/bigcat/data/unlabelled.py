@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-import zipfile
 
 import numpy as np
+
+from bigcat.data.dataset import DataError
+from bigcat.data.unpack import read_archive
 
 
 def tsv(raw: bytes) -> bytes:
@@ -29,14 +31,14 @@ def xc(raw: bytes) -> bytes:
 
 def npz(raw: bytes) -> bytes:
     try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
-            parts = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, OSError, ValueError, AttributeError):
+        parts = read_archive("", raw)
+    except DataError:
         return raw  # the reader says what is wrong
-    rows = len(parts["X"]) if "X" in parts else int(parts["shape"][0]) if "shape" in parts else 0
-    parts["y"] = np.zeros(rows, np.int64)
+    sized = parts.get("X", parts.get("indptr"))  # what is wrong with it is for the reader to say
+    n_rows = 0 if sized is None or sized.ndim == 0 else len(sized) - ("X" not in parts)
+    parts["y"] = np.zeros(max(n_rows, 0), np.int64)
     buffer = io.BytesIO()
-    np.savez(buffer, **parts)
+    np.savez(buffer, **parts)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
