@@ -30,6 +30,8 @@ _X_OPTIONS: dict[str, Any] = {
 
 def check_rows(X: Any, estimator: Any) -> Any:
     """X as a C-ordered array or canonical CSR of floats, finite; copied only where it must be."""
+    check_kind(X)
+    check_indices(X)
     X = check_array(X, estimator=estimator, input_name="X", **_X_OPTIONS)
     return _canonical(X)
 
@@ -38,6 +40,7 @@ def check_for_prediction(estimator: Any, X: Any) -> Any:
     """`check_rows` for a fitted estimator, with the features that it knows."""
     check_is_fitted(estimator)
     if _is_ready(X, estimator):
+        check_indices(X)
         return _canonical(X)
     checked = check_rows(X, estimator)
     validate_data(estimator, X, skip_check_array=True, reset=False)
@@ -55,6 +58,9 @@ def _is_ready(X: Any, estimator: Any) -> bool:
 
 
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:
+    check_kind(X)
+    check_indices(X)
+    y = _one_kind_of_labels(y)
     X, y = check_X_y(X, y, estimator=estimator, **_X_OPTIONS)
     with warnings.catch_warnings():  # many classes are what this library is for
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
@@ -68,6 +74,77 @@ def _canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def check_indices(X: Any) -> None:
+    """Raise where the parts of a sparse matrix contradict each other.
+
+    SciPy does not look at them when a matrix is made, and compiled code, its own as well as ours,
+    would read and write outside of the arrays.
+    """
+    if not scipy.sparse.issparse(X) or X.format not in ("csr", "csc"):
+        return
+    n_lines, n_places = X.shape if X.format == "csr" else X.shape[::-1]
+    pointers, indices = np.asarray(X.indptr), np.asarray(X.indices)
+    if pointers.dtype.kind != "i" or indices.dtype.kind != "i":
+        cause = f"indices of {indices.dtype} and indptr of {pointers.dtype}, not of integers"
+    elif len(pointers) != n_lines + 1 or pointers[0] != 0 or (pointers[1:] < pointers[:-1]).any():
+        cause = f"an indptr that does not rise from 0 in {n_lines} steps"
+    elif pointers[-1] > min(len(indices), len(X.data)):
+        cause = f"an indptr that ends at {pointers[-1]}, beyond {len(indices)} indices"
+    else:
+        # A negative number is a large one to the unsigned type, so that one look is enough.
+        unsigned = indices.view(indices.dtype.str.replace("i", "u"))
+        largest = unsigned[: pointers[-1]].max(initial=0)
+        if n_places > largest or not pointers[-1]:
+            return
+        bad = indices[unsigned == largest][0]
+        cause = f"the index {bad}, where {n_places} are counted from 0"
+    raise ValueError(
+        f"X is a damaged {X.format.upper()} matrix with {cause}; make it anew, and "
+        "X.check_format() says whether it is sound"
+    )
+
+
+def check_kind(X: Any) -> None:
+    """Raise for rows whose numbers would be taken for others: masked ones, and dates."""
+    if _is_masked(X):
+        raise ValueError("X is a masked array, and what is masked would count; drop or impute it")
+    if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
+        raise ValueError(f"X is of {X.dtype}; turn dates and times into numbers with a meaning")
+
+
+def _is_masked(values: Any) -> bool:
+    return isinstance(values, np.ma.MaskedArray) and bool(np.any(values.mask))
+
+
+def _one_kind_of_labels(y: Any) -> Any:
+    """Labels that stay apart when they become an array; ValueError for others."""
+    if _is_masked(y):
+        raise ValueError("y is a masked array with rows masked; drop such rows")
+    if isinstance(y, np.ndarray) and y.dtype.kind == "T":  # NumPy's strings of any length
+        y = y.astype(object)
+    is_list = isinstance(y, list | tuple)
+    values = np.asarray(y, dtype=object) if is_list else np.asarray(y)
+    if values.dtype != object or values.ndim != 1:
+        return y
+    words = values.tolist()
+    is_word = [isinstance(word, str) for word in words]
+    if not any(is_word):
+        return y
+    if not all(is_word):
+        row = is_word.index(False)
+        raise ValueError(
+            f"y holds words, and {words[row]!r} in row {row}; give labels of one type, and drop "
+            "rows that have none"
+        )
+    bad = next((word for word in words if is_list and word.endswith("\0")), None)
+    if bad is not None:
+        raise ValueError(
+            f"y holds {bad!r}, and NumPy drops NULs at the end of a string; take them off, or give "
+            "y as an array of objects"
+        )
+    return y
 
 
 def check_finite(X: Any) -> None:
