@@ -1,13 +1,11 @@
 """Model files of a BayesianClassifier: every kind of posterior and prior comes back bit by bit."""
 
-import json
 import os
 
 import numpy as np
 import pytest
-import safetensors
-import safetensors.numpy
 import scipy.sparse
+from model_files import rewrite
 from sklearn.base import clone
 
 from bigcat import BayesianClassifier
@@ -193,17 +191,6 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
     assert load_model(path, noise=student_t).posterior_.noise is student_t
 
 
-def rewrite(path, change, drop=(), **replaced):
-    with safetensors.safe_open(path, "numpy") as file:
-        header = json.loads(file.metadata()["bigcat"])
-        tensors = {name: file.get_tensor(name) for name in file.keys() if name not in drop}  # noqa: SIM118
-    replaced = {name.replace("__", "."): value for name, value in replaced.items()}
-    tensors |= replaced
-    change(header)
-    header["shapes"] = {**header["shapes"], **{n: list(replaced[n].shape) for n in replaced}}
-    safetensors.numpy.save_file(tensors, path, metadata={"bigcat": json.dumps(header)})
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -216,7 +203,17 @@ def rewrite(path, change, drop=(), **replaced):
             "covariance.matrices",
         ),
         (lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="x")), "'x'"),
-        (lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")), "'evidence'"),
+        (
+            lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")),
+            "has no posterior.evidence",
+        ),
+        (lambda p: rewrite(p, lambda h: h["posterior"].update(evidence="x")), "evidence is 'x'"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].update(intercept=1)), "intercept is 1"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].update(link="cauchit")), "link is 'cauchit"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].update(averaging_weight=9)), "weight is 9"),
+        (lambda p: rewrite(p, lambda h: h["posterior"].update(steps_made=True)), "made is True"),
+        (lambda p: rewrite(p, lambda h: None, mean=np.full((4, 4), np.nan)), "mean holds NaN"),
+        (lambda p: rewrite(p, lambda h: None, mean=np.ones((4, 4), int)), "mean is of int64, not"),
         (lambda p: rewrite(p, lambda h: h.update(estimator="Oracle")), "which has no Oracle"),
         (lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)), "argument 'flux'"),
     ],
@@ -237,6 +234,13 @@ def test_damaged_files(tmp_path, damage, message):
         ("draws", lambda h: h.update(n_features_in=7), r"mean has shape \(4, 4\)"),
         ("full", lambda h: h["posterior"].update(covariance="draws"), "covariance.deviations"),
         ("full", lambda h: h["posterior"].update(intercept=False), r"mean has shape \(4, 4\)"),
+        (
+            "draws",
+            lambda h: h["posterior"].update(n_draws=10**9),
+            "posterior.n_draws is 1000000000",
+        ),
+        ("draws", lambda h: h["posterior"].update(seed=-1), "posterior.seed is -1"),
+        ("draws", lambda h: h["posterior"].update(weight_prior={}), "posterior.weight_prior is"),
     ],
 )
 def test_damaged_laplace_files(tmp_path, covariance, damage, message):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
-import os
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,12 +85,9 @@ def _destination(path: str | None) -> Iterator[IO[str]]:
         yield sys.stdout
         return
     from bigcat.files import check_destination
+    from bigcat.files.atomic import replacing
 
-    target = check_destination(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            yield file
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(check_destination(path)) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
+        yield text
+        text.detach()

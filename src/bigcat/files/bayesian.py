@@ -17,9 +17,22 @@ from bigcat.bayes.covariance import (
     SharedFull,
     Spectral,
 )
+from bigcat.bayes.likelihoods import LIKELIHOODS
+from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Seen
 from bigcat.bayes.weight_prior import WeightPrior
-from bigcat.files.values import Tensors, from_json, to_json
+from bigcat.files.checks import (
+    Check,
+    check_floats,
+    check_keys,
+    is_names,
+    is_number,
+    is_text,
+    is_whole,
+    or_none,
+)
+from bigcat.files.tensors import Tensors
+from bigcat.files.values import from_json, to_json
 from bigcat.noise import Noise, resolve
 
 if TYPE_CHECKING:
@@ -37,6 +50,29 @@ COVARIANCES: dict[str, tuple[type[Covariance], dict[str, str]]] = {
     "joint full": (JointFull, {"matrix": "JJ", "n_classes": "=K"}),
     "draws": (Drawn, {"deviations": "SKM"}),
 }
+#: More draws than anybody makes: predictions take memory for each of them.
+_MOST_DRAWS = 1_000_000
+#: What each key of the header's `posterior` has to be; facts are those of one kind of posterior.
+_KEYS: dict[str, Check] = {
+    "kind": is_text,
+    "covariance": is_text,
+    "transposed": is_names,
+    "intercept": lambda value: isinstance(value, bool),
+    "bounds_evidence": lambda value: isinstance(value, bool),
+    "evidence": lambda value: is_number(from_json(value)),
+    "rows_seen": lambda value: is_number(value, 0),
+    "steps_made": is_whole,
+}
+_FACTS: dict[str, Check] = {
+    "link": lambda value: is_text(value) and value in LINKS,
+    "likelihood": lambda value: is_text(value) and value in LIKELIHOODS,
+    "averaging_weight": lambda value: is_number(value, 0.0, 1.0),
+    "n_draws": lambda value: is_whole(value, 1) and value <= _MOST_DRAWS,
+    "seed": lambda value: is_whole(value) and value < 2**32,
+    "weight_prior": or_none(is_names),
+}
+#: Logarithms, of which those of zero are infinite.
+_LOGARITHMS = ("covariance.log_determinant", "covariance.logs")
 
 
 def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) -> dict[str, Any]:
@@ -53,6 +89,7 @@ def pack_posterior(tensors: dict[str, np.ndarray], model: BayesianClassifier) ->
     transposed = []
     for name, array in arrays.items():
         array = np.asarray(array)
+        check_floats(name, array, finite=name not in _LOGARITHMS)
         # The order of the axes in memory decides the last bits of a product.
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             transposed.append(name)
@@ -94,6 +131,8 @@ def unpack_posterior(
 
     `noise` is that of the fit, for a posterior that has one.
     """
+    check_keys("posterior.", stored, _KEYS)
+    check_keys("posterior.", stored, _FACTS, optional=True)
     intercept = stored["intercept"]
     K, M = len(classes), n_features + intercept
     sizes = {"K": K, "M": M, "J": K * M}
@@ -111,14 +150,15 @@ def unpack_posterior(
                 f"{name} has shape {found.shape}, but {expected} belongs to {len(classes)} classes "
                 f"and {n_features} features"
             )
+        check_floats(name, found, finite=name not in _LOGARITHMS)
         return found
 
     mean = array("mean", "KM")
-    form, shapes = COVARIANCES[stored["covariance"]]
+    form, parts = COVARIANCES[stored["covariance"]]
     posteriors = {method.posterior.kind: method.posterior for method in METHODS.values()}
     posterior = posteriors[stored["kind"]].of_facts(
         mean,
-        form(*[array(f"covariance.{name}", axes) for name, axes in shapes.items()]),
+        form(*[array(f"covariance.{name}", axes) for name, axes in parts.items()]),
         intercept=intercept,
         classes=classes,
         noise=None if noise is None else resolve(noise),
@@ -126,9 +166,17 @@ def unpack_posterior(
     )
     stored_prior = stored.get("weight_prior")  # missing in older files
     if stored_prior is not None:
-        posterior.prior = WeightPrior(
-            **{name: read(f"weight_prior.{name}") for name in stored_prior}
-        )
+        of_prior = {name: read(f"weight_prior.{name}") for name in stored_prior}
+        shapes: dict[str, list[tuple[int, ...]]] = {
+            "mean": [(M,)],
+            "precision": [(1, M), (K, M)],
+            "means": [(n_features,)],
+        }
+        for name, found in of_prior.items():
+            check_floats(f"weight_prior.{name}", found, finite=False)
+            if found.shape not in shapes.get(name, [(M, M)]):
+                raise ValueError(f"weight_prior.{name} has shape {found.shape}")
+        posterior.prior = WeightPrior(**of_prior)
     seen = Seen(stored["rows_seen"], stored["steps_made"])
     evidence, is_bound = from_json(stored["evidence"]), stored["bounds_evidence"]
     model.restore(FittedPosterior(posterior, evidence, history, seen, bounds_evidence=is_bound))

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 FORMAT = "bigcat-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+#: Files of later versions have digests of all that is in them.
+LAST_WITHOUT_DIGESTS = 3
 
 Header = dict[str, Any]
 
@@ -23,7 +25,7 @@ def current(header: Header) -> Header:
 
 
 def is_known(version: object) -> bool:
-    return version == FORMAT_VERSION or version in _STEPS
+    return type(version) is int and (version == FORMAT_VERSION or version in _STEPS)
 
 
 def _part(name: str, **fields: Any) -> Header:
@@ -121,6 +123,11 @@ def _from_2(header: Header) -> Header:
     return header
 
 
+def _from_3(header: Header) -> Header:
+    """Version 3: there were no digests, so that damage to an array may go unnoticed."""
+    return {**header, "format_version": 4, "digests": None}
+
+
 _BOUND_1: Header = {"expectation": "quadrature", "n_nodes": 8, "variational": "auto"}
 _ALL_CLASSES_1 = ("exact", "bouchard")
 _METHOD_OPTIONS_1 = {
@@ -145,4 +152,4 @@ _METHOD_OPTIONS_1 = {
         "n_draws",
     ),
 }
-_STEPS: dict[object, Callable[[Header], Header]] = {1: _from_1, 2: _from_2}
+_STEPS: dict[object, Callable[[Header], Header]] = {1: _from_1, 2: _from_2, 3: _from_3}

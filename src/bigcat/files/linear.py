@@ -10,22 +10,24 @@ from numpy.typing import DTypeLike
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import resolve_method
+from bigcat.files.checks import WEIGHT_TYPES, check_floats
 from bigcat.files.parameters import pack_parameter, unpack_parameter
-from bigcat.files.values import Tensors, pack_labels, unpack_labels
+from bigcat.files.tensors import Tensors
+from bigcat.files.values import pack_labels, unpack_labels
 from bigcat.linear import weights_from
 
 if TYPE_CHECKING:
     from bigcat.estimators import History, LinearClassifier
 
-#: In which numbers weights can be stored.
-DTYPES = ("float32", "float16", "int8")
 #: Weights that are rounded at a time.
 _BLOCK = 1 << 22
 
 
 def check_dtype(dtype: DTypeLike) -> None:
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}; choose one")
+    if dtype not in WEIGHT_TYPES:
+        raise ValueError(
+            f"dtype={dtype!r} is none of {', '.join(map(repr, WEIGHT_TYPES))}; choose one"
+        )
 
 
 # --- fewer bytes --------------------------------------------------------------------------------
@@ -33,8 +35,10 @@ def check_dtype(dtype: DTypeLike) -> None:
 
 def shrink(weights: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Weights in `dtype`, in the same order in memory, and for int8 what a unit is in each row."""
-    if dtype == "float32" or weights.dtype.kind == "i":
+    if weights.dtype.kind == "i":
         return weights, None
+    if dtype == "float32":
+        return weights.astype(np.float32, copy=False), None
     if weights.ndim == 1:  # single weights, of no class or feature whose unit they could share
         dtype = "float16"
         largest = np.abs(weights).max(initial=0.0, keepdims=True)
@@ -75,6 +79,8 @@ def pack_linear(
 ) -> dict[str, Any]:
     """Put the arrays of a fitted model into `tensors`; what else there is, as JSON."""
     weights = model.linear_model().weights
+    if not (weights.is_finite and np.isfinite(model.intercept_).all()):
+        raise ValueError("the weights of the model hold NaN or infinity; fit it again")
     header: dict[str, Any] = {"weights_dtype": dtype, "weights": list(weights.names())}
     feature_major = []
     for name, array in weights.arrays().items():
@@ -88,7 +94,7 @@ def pack_linear(
             tensors[f"{name}.scale"] = scale
     header["transposed"] = feature_major
     header["rank"] = weights.kind.rank
-    tensors["intercept"] = np.asarray(model.intercept_)
+    tensors["intercept"] = np.asarray(model.intercept_, np.float32)
     if hasattr(model, "bound_"):
         header["bound"] = _pack_bound(model.bound_, tensors)
     if hasattr(model, "exact_classes_"):
@@ -103,11 +109,19 @@ def unpack_linear(
     model: LinearClassifier,
     classes: np.ndarray,
     history: History,
+    *,
+    finite: bool = True,
 ) -> None:
-    """Give the model what the file holds; ValueError where shapes do not fit together."""
+    """Give the model what the file holds; ValueError where it does not fit together.
+
+    Without `finite` nobody looks at every weight, so that mapped ones stay on the disk.
+    """
     shape = (len(classes), header["n_features_in"])
     arrays = {name: _stored_array(name, read, read_weights, header) for name in header["weights"]}
     weights = weights_from(arrays.get)
+    if set(weights.names()) != set(arrays):
+        raise ValueError(f"weights are {', '.join(arrays)}, which are none of the known kinds")
+    weights.check()
     if (*weights.shape, weights.kind.rank) != (*shape, header["rank"]):
         found = f"{weights.shape[0]} classes and {weights.shape[1]} features"
         raise ValueError(
@@ -117,6 +131,9 @@ def unpack_linear(
     intercept = read_weights("intercept")
     if intercept.shape != shape[:1]:
         raise ValueError(f"intercept has shape {intercept.shape}, not {shape[:1]}")
+    check_floats("intercept", intercept)
+    if finite and not weights.is_finite:
+        raise ValueError("the weights hold NaN or infinity")
     model.restore(weights, intercept.astype(np.float32, copy=False), classes, history)
     bound = _unpack_bound(header, model, read)
     if bound is not None:
@@ -154,15 +171,23 @@ def _stored_array(
     name: str, read: Tensors, read_weights: Tensors, header: dict[str, Any]
 ) -> np.ndarray:
     """One array of the weights in float32, in the order of axes that it was saved in."""
-    array = read_weights(name)
-    if array.ndim == 1:  # of pairs
+    array, stored = read_weights(name), header["weights_dtype"]
+    known = [stored]
+    if stored == "float32":
+        known.append("float64")  # weights that somebody had set were once stored as they were
+    if array.ndim == 1:  # of pairs: numbers of classes and places, or weights that have no unit
+        known = ["int32", "int64", "float32" if stored == "float32" else "float16"]
+    if array.ndim > 2 or array.dtype.name not in known:
+        raise ValueError(
+            f"{name} has shape {array.shape} of {array.dtype} among weights of {stored}"
+        )
+    if array.ndim == 1:
         return expand(array, None)
-    if array.ndim != 2:
-        raise ValueError(f"{name} has shape {array.shape}, not two axes")
     array = array.T if name in header["transposed"] else array
-    if header["weights_dtype"] != "int8":
+    if stored != "int8":
         return expand(array, None)
     scale = read(f"{name}.scale")
     if scale.shape != array.shape[:1]:
         raise ValueError(f"{name}.scale has shape {scale.shape}, not {array.shape[:1]}")
+    check_floats(f"{name}.scale", scale)
     return expand(array, scale)

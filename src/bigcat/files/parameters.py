@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.files.values import Tensors, from_json, to_json
+from bigcat.files.tensors import Tensors
+from bigcat.files.values import from_json, to_json
 from bigcat.part import Part
 
 

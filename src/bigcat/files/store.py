@@ -1,6 +1,7 @@
 """Model files: safetensors with a JSON header, never pickle; written whole or not at all.
 
-`docs/model-files.md` describes the file. Loading one runs no code that the file brings along.
+`docs/model-files.md` describes the file. Loading one runs no code that the file brings along, and
+believes nothing that it says of itself: digests tell damage, `checks` what does not fit together.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ import errno
 import json
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
@@ -18,31 +17,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.files.formats import FORMAT, FORMAT_VERSION, current, is_known
+from bigcat.files.checks import check_classes
+from bigcat.files.formats import FORMAT, FORMAT_VERSION
 from bigcat.files.linear import check_dtype, pack_linear, unpack_linear
+from bigcat.files.opening import HEADER, HEADER_DIGEST, ModelFileError, opened
 from bigcat.files.parameters import pack_parameter, unpack_parameter
-from bigcat.files.tensors import map_tensors, write_tensors
-from bigcat.files.values import (
-    Tensors,
-    from_json,
-    pack_labels,
-    pack_vectorizer,
-    to_json,
-    unpack_labels,
-    unpack_vectorizer,
-)
+from bigcat.files.tensors import TensorFile, Tensors, digest_of, text_digest, write_tensors
+from bigcat.files.values import from_json, pack_labels, to_json, unpack_labels
+from bigcat.files.vectorizers import UntrustedError, pack_vectorizer, unpack_vectorizer
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, LinearClassifier
 
-__all__ = ["ModelFileError", "check_destination", "load_model", "read_header", "save_model"]
-
-
-class ModelFileError(ValueError):
-    """A file that is not a usable bigcat model: says which, why and what to do."""
-
-    def __init__(self, path: str | os.PathLike[str], cause: str, remedy: str) -> None:
-        super().__init__(f"{os.fspath(path)}: {cause}; {remedy}")
+__all__ = ["check_destination", "load_model", "save_model"]
 
 
 def save_model(
@@ -104,6 +91,7 @@ def save_model(
         )
     if not hasattr(model, "classes_"):
         raise ValueError("the model is not fitted, so there is nothing to save; call fit first")
+    classes = np.asarray(model.classes_)
 
     tensors: dict[str, np.ndarray] = {}
     parameters, left_out = _storable_parameters(model, tensors)
@@ -114,7 +102,7 @@ def save_model(
         "estimator": kind,
         "parameters": parameters,
         "parameters_left_out": left_out,
-        "classes": pack_labels(tensors, "classes", np.asarray(model.classes_)),
+        "classes": pack_labels(tensors, "classes", classes),
         "n_features_in": int(model.n_features_in_),
         "n_iter": to_json(getattr(model, "n_iter_", None)),
         "history": [_without_nan(row) for row in getattr(model, "history_", [])],
@@ -137,8 +125,11 @@ def save_model(
         header["extra"] = to_json(extra)
     except TypeError as error:
         raise TypeError(f"extra can hold only what JSON can hold: {error}") from None
+    check_classes(classes)
     header["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    write_tensors(target, header, tensors)
+    header["digests"] = {name: digest_of(tensor) for name, tensor in tensors.items()}
+    text = json.dumps(header, allow_nan=False)
+    write_tensors(target, {HEADER: text, HEADER_DIGEST: text_digest(text)}, tensors)
     return Path(path)
 
 
@@ -149,6 +140,8 @@ def load_model(
     noise: Any = None,
     with_extra: Literal[False] = False,
     mmap: bool = False,
+    verify: bool = False,
+    trust_vectorizer: bool = False,
 ) -> Any: ...
 @overload
 def load_model(
@@ -157,6 +150,8 @@ def load_model(
     noise: Any = None,
     with_extra: Literal[True],
     mmap: bool = False,
+    verify: bool = False,
+    trust_vectorizer: bool = False,
 ) -> tuple[Any, dict[str, Any]]: ...
 def load_model(
     path: str | os.PathLike[str],
@@ -164,6 +159,8 @@ def load_model(
     noise: Any = None,
     with_extra: bool = False,
     mmap: bool = False,
+    verify: bool = False,
+    trust_vectorizer: bool = False,
 ) -> Any:
     """Read a `LinearClassifier` or `BayesianClassifier` that :func:`save_model` wrote.
 
@@ -178,6 +175,12 @@ def load_model(
         Leave the weights in the file: read-only views of it, which the system reads when they are
         needed and processes share.  For a `LinearClassifier` stored as float32; other numbers are
         turned into float32 by loading them.
+    verify : bool
+        Hold mapped weights to their digests, too, and look whether they are finite: the whole file
+        is read once.  What is not mapped is always checked.
+    trust_vectorizer : bool
+        Take a vectoriser whatever its options are: a regular expression that may take for ever,
+        n-grams of any length, names of files as text.  For files whose author you trust.
 
     Raises
     ------
@@ -185,15 +188,24 @@ def load_model(
         When the file is cut off, damaged, of another kind or of a newer format.
     """
     from bigcat.estimators import History
+    from bigcat.noise import Noise
 
-    with _opened(path) as (header, read):
-        read_weights = _mapped(path, header) if mmap else read
+    if not isinstance(noise, str | Noise | None):
+        raise TypeError(f"noise={noise!r} is neither a name nor an object of bigcat.noise")
+    with opened(path) as (header, file):
+        read: Tensors = file.read
+        read_weights = read
+        if mmap:
+            _check_can_be_mapped(path, header)
+            read_weights = _mapped(file, verify)
         classes = unpack_labels(read, "classes", header["classes"])
+        check_classes(classes)
         model = _unfitted(path, header, read, noise)
         rows = [_with_nan(row) for row in header["history"]]
         history = History(rows, choice=from_json(header.get("choice")))
         if header["estimator"] == "LinearClassifier":
-            unpack_linear(read, read_weights, header, model, classes, history)
+            finite = verify or not mmap
+            unpack_linear(read, read_weights, header, model, classes, history, finite=finite)
         else:
             from bigcat.files.bayesian import unpack_posterior
 
@@ -207,27 +219,15 @@ def load_model(
             model.n_iter_ = header["n_iter"]
         if "feature_names" in header:
             names = unpack_labels(read, "feature_names", header["feature_names"])
+            if names.shape != (header["n_features_in"],):
+                raise ValueError(f"there are {len(names)} names of columns")
             model.feature_names_in_ = names
         if not with_extra:
             return model
         extra = from_json(header["extra"])
         if "vectorizer" in header:
-            extra["vectorizer"] = unpack_vectorizer(read, header["vectorizer"])
+            extra["vectorizer"] = _vectorizer(path, read, header["vectorizer"], trust_vectorizer)
         return model, extra
-
-
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a model file says about itself, without reading the weights.
-
-    Returns
-    -------
-    dict
-        ``format_version``, ``bigcat_version``, ``estimator``, ``noise``, ``parameters``,
-        ``parameters_left_out``, ``n_features_in``, ``n_iter``, ``history``, ``shapes``, ``extra``
-        and what else `docs/model-files.md` lists.
-    """
-    with _opened(path) as (header, _read):
-        return header
 
 
 def check_destination(path: str | os.PathLike[str]) -> Path:
@@ -288,59 +288,7 @@ def _unfitted(
 # --- reading ------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], Tensors]]:
-    """The checked header of a model file, and a function that reads a tensor by name."""
-    from safetensors import SafetensorError, safe_open
-
-    if not os.path.isfile(path):
-        raise FileNotFoundError(
-            errno.ENOENT, f"there is no model file {os.fspath(path)}; check the name"
-        )
-    try:
-        with safe_open(path, "numpy") as file:
-            header = _checked_header(path, file)
-            yield header, lambda name: np.require(file.get_tensor(name), requirements="W")
-    except ModelFileError:
-        raise
-    except SafetensorError as error:
-        raise _damaged(path, f"it is cut off, damaged or no safetensors file ({error})") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, f"its header and tensors do not fit together ({error!r})") from error
-
-
-def _checked_header(path: str | os.PathLike[str], file: Any) -> dict[str, Any]:
-    try:
-        header = json.loads((file.metadata() or {})["bigcat"])
-        known = header["format"] == FORMAT
-        version = header["format_version"]
-    except (KeyError, TypeError, ValueError):
-        known = False
-    if not known:
-        raise ModelFileError(
-            path,
-            "it is a safetensors file, but not one of bigcat",
-            "give a file that bigcat.save_model or `bigcat fit` wrote",
-        )
-    if not is_known(version):
-        raise ModelFileError(
-            path,
-            f"its format is version {version}, this bigcat ({__version__}) reads versions up to "
-            f"{FORMAT_VERSION}",
-            f"load it with bigcat {header.get('bigcat_version')}, which wrote it",
-        )
-    missing = sorted(set(header["shapes"]) - set(file.keys()))
-    if missing:
-        raise _damaged(path, f"it lacks the tensors {', '.join(missing)}")
-    for name, shape in header["shapes"].items():
-        found = list(file.get_slice(name).get_shape())
-        if found != shape:
-            raise _damaged(path, f"the tensor {name} has shape {found}, the header says {shape}")
-    return current(header)
-
-
-def _mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> Tensors:
-    """A function that gives weights by name as read-only views of the file."""
+def _check_can_be_mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
     remedy = "load it without mmap=True"
     if header["estimator"] != "LinearClassifier":
         raise ModelFileError(path, f"it holds a {header['estimator']}, which is not mapped", remedy)
@@ -351,11 +299,30 @@ def _mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> Tensors:
             f"its weights are stored as {stored}, and only float32 can be used where it lies",
             f"{remedy}, or save the model with dtype='float32'",
         )
-    return map_tensors(path)
 
 
-def _damaged(path: str | os.PathLike[str], cause: str) -> ModelFileError:
-    return ModelFileError(path, cause, "take another copy of the file or fit the model again")
+def _mapped(file: TensorFile, verify: bool) -> Tensors:
+    """A function that gives weights by name as read-only views of the file."""
+
+    def view(name: str) -> np.ndarray:
+        if verify and name in file.digests:
+            file.check(name)
+        return file.view(name)
+
+    return view
+
+
+def _vectorizer(
+    path: str | os.PathLike[str], read: Tensors, description: dict[str, Any], trusted: bool
+) -> Any:
+    try:
+        return unpack_vectorizer(read, description, trusted)
+    except UntrustedError as error:
+        raise ModelFileError(
+            path,
+            f"its vectoriser has the option {error}, which could read other files or take for ever",
+            "if you trust who wrote the file, load it in Python with trust_vectorizer=True",
+        ) from None
 
 
 # --- parameters and noise -----------------------------------------------------------------------

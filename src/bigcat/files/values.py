@@ -1,31 +1,15 @@
-"""Values, labels and text vectorisers in a model file: as JSON and plain arrays."""
+"""Values and labels in a model file: as JSON and plain arrays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Tensors = Callable[[str], np.ndarray]
-
-VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
-#: The names that the safetensors format gives to the types we write.
-TYPE_NAMES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
+from bigcat.data.dataset import array_of_strings
+from bigcat.files.checks import check_ends
+from bigcat.files.tensors import TYPE_NAMES, Tensors
 
 
 def to_json(value: Any) -> Any:
@@ -90,64 +74,12 @@ def pack_labels(tensors: dict[str, np.ndarray], name: str, labels: np.ndarray) -
 def unpack_labels(read: Tensors, name: str, kind: str) -> np.ndarray:
     if kind == "numbers":
         return read(name)
-    ends = read(f"{name}.ends").tolist()
-    content = read(f"{name}.utf8").tobytes()
+    ends, content = read(f"{name}.ends"), read(f"{name}.utf8")
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise ValueError(f"{name}.utf8 is of {content.dtype} and shape {content.shape}, not bytes")
+    check_ends(name, ends, len(content))
+    text, places = content.tobytes(), ends.tolist()
     words = [
-        content[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *ends], ends)
+        text[start:end].decode("utf-8", "surrogatepass") for start, end in zip([0, *places], places)
     ]
-    return np.array(words, dtype=object if kind == "objects" else np.str_)
-
-
-# --- text vectorisers ---------------------------------------------------------------------------
-
-
-def pack_vectorizer(tensors: dict[str, np.ndarray], vectorizer: Any) -> dict[str, Any]:
-    kind = type(vectorizer).__name__
-    if kind not in VECTORIZERS:
-        raise TypeError(
-            f"a model file holds {', '.join(VECTORIZERS)}, got {kind}; "
-            "save the model without it and keep the vectoriser yourself"
-        )
-    parameters = {}
-    for name, value in vectorizer.get_params(deep=False).items():
-        if name == "vocabulary":  # what it became is stored below
-            continue
-        try:
-            parameters[name] = np.dtype(value).name if name == "dtype" else to_json(value)
-        except TypeError:
-            raise TypeError(
-                f"the vectoriser's {name} is {value!r}, and a model file holds no functions; "
-                "save the model without the vectoriser and keep it yourself"
-            ) from None
-    if kind != "HashingVectorizer":
-        vocabulary = vectorizer.vocabulary_
-        pack_labels(
-            tensors, "vectorizer.words", np.array(sorted(vocabulary, key=vocabulary.get), object)
-        )
-    if parameters.get("use_idf"):
-        tensors["vectorizer.idf"] = np.asarray(vectorizer.idf_)
-    return {"kind": kind, "parameters": parameters}
-
-
-def unpack_vectorizer(read: Tensors, description: dict[str, Any]) -> Any:
-    from sklearn.feature_extraction import text
-
-    kind = description["kind"]
-    if kind not in VECTORIZERS:
-        raise ValueError(f"unknown vectoriser {kind!r}")
-    parameters = from_json(description["parameters"])
-    parameters["dtype"] = np.dtype(parameters["dtype"]).type
-    vectorizer = getattr(text, kind)(**parameters)
-    if kind == "HashingVectorizer":
-        return vectorizer
-    words = unpack_labels(read, "vectorizer.words", "objects")
-    vectorizer.vocabulary_ = {word: i for i, word in enumerate(words)}
-    vectorizer.fixed_vocabulary_ = False
-    if kind == "TfidfVectorizer":
-        vectorizer._tfidf = text.TfidfTransformer(
-            **{name: parameters[name] for name in ("norm", "use_idf", "smooth_idf", "sublinear_tf")}
-        )
-        vectorizer._tfidf.n_features_in_ = len(words)
-        if parameters["use_idf"]:
-            vectorizer._tfidf.idf_ = read("vectorizer.idf")
-    return vectorizer
+    return np.array(words, dtype=object) if kind == "objects" else array_of_strings(words)

@@ -64,6 +64,13 @@ class LowRankWeights(Weights):
 
     def matrices(self) -> tuple[np.ndarray, ...]:
         return self.features, self.classes.T
+    def check(self) -> None:
+        super().check()
+        if self.classes.shape[1] != self.features.shape[1]:
+            raise ValueError(
+                f"class_embedding has shape {self.classes.shape} and embedding "
+                f"{self.features.shape}, which are vectors of different length"
+            )
 
     def embed(self, X: Any) -> np.ndarray:
         return np.asarray(X @ self.features)

@@ -67,6 +67,31 @@ class PairedWeights(Weights):
         pairs = (arrays[name] for name in ("pair_offset", "pair_class", "pair_coef"))
         return cls(LowRankWeights.from_arrays(arrays), *pairs)
 
+    def check(self) -> None:
+        self.low.check()
+        n_classes, n_features = self.shape
+        offsets, classes, weights = self.offsets, self.pair_classes, self.pair_weights
+        if not all(a.ndim == 1 for a in (offsets, classes, weights)):
+            raise ValueError("pair_offset, pair_class and pair_coef have more than one axis")
+        if offsets.dtype.kind != "i" or classes.dtype != np.int32 or weights.dtype != np.float32:
+            raise ValueError(
+                f"pair_offset, pair_class and pair_coef are of {offsets.dtype}, {classes.dtype} "
+                f"and {weights.dtype}, not of integers, int32 and float32"
+            )
+        # Kernels go by these numbers without a look.
+        rising = (
+            len(offsets) == n_features + 1 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
+        )
+        if not rising or not offsets[-1] == len(classes) == len(weights):
+            raise ValueError("pair_offset does not cut the pairs into those of each feature")
+        if len(classes) and not 0 <= classes.min() <= classes.max() < n_classes:
+            raise ValueError(f"pair_class holds numbers outside of {n_classes} classes")
+        within = np.diff(classes) > 0
+        starts = offsets[1:-1]
+        within[starts[(starts > 0) & (starts < len(classes))] - 1] = True  # of two features
+        if not within.all():
+            raise ValueError("pair_class does not ascend for each feature")
+
     def astype(self, dtype: DTypeLike) -> Self:
         pair_weights = self.pair_weights.astype(dtype, copy=False)
         return replace(self, low=self.low.astype(dtype), pair_weights=pair_weights)

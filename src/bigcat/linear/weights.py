@@ -60,6 +60,14 @@ class Weights(ABC):
     @abstractmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self: ...
 
+    def check(self) -> None:
+        """Raise ValueError where arrays, which may be those of a file, contradict each other."""
+        for name, array in self.arrays().items():
+            if array.ndim != 2 or array.dtype != np.float32:
+                raise ValueError(
+                    f"{name} has shape {array.shape} of {array.dtype}, not two axes of float32"
+                )
+
     @abstractmethod
     def matrices(self) -> tuple[np.ndarray, ...]:
         """What rows are multiplied by, one matrix after the other, to give scores."""
