@@ -392,6 +392,61 @@ def test_a_set_of_the_catalogue(capsys, tmp_path):
     assert run_json(capsys, ["evaluate", model, "data:bibtex:train"])["rows"] == 4880
 
 
+# --- what is in a file ---------------------------------------------------------------------------
+
+
+def test_info(fitted, capsys, tmp_path):
+    model, _test = fitted
+    report = run_json(capsys, ["info", model])
+    assert (report["estimator"], report["classes"], report["features"]) == (
+        "LinearClassifier",
+        K,
+        D,
+    )
+    assert (report["has_digests"], report["verified"]) == (True, True)
+    assert report["bytes"] == Path(model).stat().st_size
+    assert report["header"]["format_version"] == 4
+    assert "form" in report["extra"]
+    assert main(["info", model]) == 0
+    out = capsys.readouterr().out
+    assert "every byte is as it was written" in out
+    assert "LinearClassifier" in out
+    assert run_json(capsys, ["info", model, "--quick"])["verified"] is False
+    damaged = tmp_path / "damaged"
+    content = bytearray(Path(model).read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    assert "is not what was written); take another copy" in error_of(capsys, ["info", str(damaged)])
+    assert main(["info", str(damaged), "--quick"]) == 0
+    assert "not checked" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["format-1/bayesian-probit", "format-3/text", "format-4/words"])
+def test_info_of_files_of_all_times(name, capsys):
+    path = Path(__file__).parent / "files" / f"{name}.safetensors"
+    report = run_json(capsys, ["info", str(path)])
+    assert report["has_digests"] == report["verified"] == name.startswith("format-4")
+    assert report["vectorizer"] == ("TfidfVectorizer" if "text" in name else None)
+    assert main(["info", str(path)]) == 0
+    expected = "every byte" if report["verified"] else "written before format 4"
+    assert expected in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("ngrams", ["0-2", "3-2", "1-21", "99999999999999999999"])
+def test_ngrams_that_a_model_file_would_not_give_back(capsys, ngrams):
+    words = ["fit", "x.tsv", "--model", "m", "--ngrams", ngrams]
+    assert f"'{ngrams}' does not rise within 1 to 20" in error_of(capsys, words)
+
+
+def test_what_unpacks_to_too_much(files, capsys, tmp_path):
+    train, _test, model = files()
+    packed = tmp_path / "train.txt.gz"
+    packed.write_bytes(gzip.compress(Path(train).read_bytes()))
+    words = ["fit", str(packed), "--model", model, *FIT]
+    assert "unpacks to more than 99 bytes" in error_of(capsys, [*words, "--max-bytes", "99"])
+    assert main([*words, "--max-bytes", "1000000"]) == 0
+
+
 # --- errors -------------------------------------------------------------------------------------
 
 

@@ -314,7 +314,12 @@ def _range(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     if not low.isdigit() or not (high or low).isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
-    return int(low), int(high or low)
+    from bigcat.files.vectorizers import LONGEST_NGRAM
+
+    found = int(low), int(high or low)
+    if not 1 <= found[0] <= found[1] <= LONGEST_NGRAM:  # what a model file would not give back
+        raise argparse.ArgumentTypeError(f"{text!r} does not rise within 1 to {LONGEST_NGRAM}")
+    return found
 
 
 def _rank(text: str) -> int | str:

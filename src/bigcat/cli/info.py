@@ -1,0 +1,95 @@
+"""``bigcat info``: what is in a model file, and whether it is as it was written."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from bigcat.cli import _output
+
+
+def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "info",
+        help="say what is in a model file",
+        description="Say what is in a model file, and check that it is as it was written: the "
+        "whole file is read once, in little memory.",
+    )
+    parser.add_argument("model", metavar="FILE", help="a model file")
+    parser.add_argument(
+        "--quick", action="store_true", help="read the header alone; digests are not checked"
+    )
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    return parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bigcat import files
+
+    path = Path(arguments.model)
+    header = files.read_header(path)
+    checked = None if arguments.quick else files.check_model_file(path)
+    report = _report(path, header, checked)
+    if arguments.json:
+        _output.print_json(report | {"header": header})
+    else:
+        _output.console().print(_output.facts(_rows(report)), soft_wrap=True)
+    return 0
+
+
+def _report(path: Path, header: dict[str, Any], checked: bool | None) -> dict[str, Any]:
+    from bigcat.files.values import from_json
+
+    shapes = header["shapes"]
+    of_labels = shapes.get("classes", shapes.get("classes.ends"))
+    noise, vectorizer = header["noise"], header.get("vectorizer")
+    posterior = header.get("posterior", {})
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "estimator": header["estimator"],
+        "bigcat_version": header["bigcat_version"],
+        "classes": of_labels[0],
+        "labels": header["classes"],
+        "features": header["n_features_in"],
+        "named_features": "feature_names" in header,
+        "noise": None if noise is None else noise["name"],
+        "rank": header.get("rank"),
+        "weights_dtype": header.get("weights_dtype"),
+        "posterior": posterior.get("kind"),
+        "covariance": posterior.get("covariance"),
+        "n_iter": header["n_iter"],
+        "vectorizer": None if vectorizer is None else vectorizer["kind"],
+        "extra": sorted(map(str, from_json(header["extra"]))),
+        "has_digests": header["digests"] is not None,
+        "verified": bool(checked),
+    }
+
+
+def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
+    rows = [
+        ("model", _output.size(report["bytes"]), report["model"]),
+        ("estimator", report["estimator"], f"written by bigcat {report['bigcat_version']}"),
+        ("classes", f"{report['classes']:,}", f"labels are {report['labels']}"),
+        ("features", f"{report['features']:,}", "with names" if report["named_features"] else ""),
+    ]
+    if report["weights_dtype"] is not None:
+        rank = "full rank" if report["rank"] is None else f"rank {report['rank']}"
+        rows.append(("weights", report["weights_dtype"], rank))
+    else:
+        rows.append(("posterior", report["posterior"], f"covariance: {report['covariance']}"))
+    for name in ("noise", "vectorizer"):
+        if report[name] is not None:
+            rows.append((name, report[name], ""))
+    if report["extra"]:
+        rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))
+    return [*rows, ("digests", *_verdict(report))]
+
+
+def _verdict(report: dict[str, Any]) -> tuple[str, str]:
+    if report["verified"]:
+        return "right", "every byte is as it was written"
+    if report["has_digests"]:
+        return "not checked", "leave out --quick to read the whole file"
+    return "none", "written before format 4; save the model again to have some"
