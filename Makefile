@@ -12,7 +12,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-slow lint format bench bench-full clean
+.PHONY: demo test test-slow torture lint format bench bench-full clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
@@ -22,6 +22,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+torture: $(READY)
+	$(BIN)/python -m tests.torture
 
 lint: $(READY)
 	$(BIN)/ruff check .

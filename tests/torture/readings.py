@@ -1,0 +1,111 @@
+"""Data files by the plainest means, to hold the readers to: slow, strict and independent of them.
+
+Each takes the bytes of a file and gives dense rows and labels as strings, or raises ValueError.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import numpy as np
+
+Reading = tuple[np.ndarray, list[str]]
+
+
+def _text(raw: bytes, encoding: str) -> str:
+    text = raw.decode(encoding).replace("\r\n", "\n")
+    if "\r" in text:
+        raise ValueError("a carriage return alone")
+    return text
+
+
+def _lines(raw: bytes) -> list[str]:
+    return _text(raw, "latin-1").split("\n")
+
+
+def _entries(words: list[str], width: int) -> np.ndarray:
+    row = np.zeros(width, np.float64)
+    seen = set()
+    for word in words:
+        index, colon, value = word.partition(":")
+        if not colon or not index.isdigit() or int(index) in seen:
+            raise ValueError(word)
+        seen.add(int(index))
+        if int(index) >= width:
+            raise ValueError(word)
+        row[int(index)] = _number(value)
+    return row
+
+
+def _number(text: str) -> float:
+    if "_" in text or text.strip().lower().lstrip("+-")[:1] in ("i", "n"):
+        raise ValueError(text)
+    value = float(text)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.float32(value)):
+            raise ValueError(text)
+    return value
+
+
+def xc(raw: bytes) -> Reading:
+    head, *lines = _lines(raw)
+    n_rows, n_features, n_labels = map(int, head.split())
+    if lines and lines[-1] == "":
+        lines.pop()
+    while len(lines) > n_rows and not lines[-1].strip():
+        lines.pop()
+    if len(lines) != n_rows:
+        raise ValueError(f"{len(lines)} rows")
+    rows, labels = [], []
+    for line in lines:
+        words = line.split()
+        given = [] if not words or ":" in words[0] else words.pop(0).split(",")
+        row = _entries(words, n_features)
+        if any(not label.isdigit() or int(label) >= n_labels for label in given):
+            raise ValueError(line)
+        if given:
+            rows.append(row)
+            labels.append(str(int(given[0])))
+    return np.array(rows), labels
+
+
+def svmlight(raw: bytes) -> Reading:
+    rows, labels = [], []
+    for line in _lines(raw):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        given = [] if ":" in words[0] else words.pop(0).split(",")
+        entries = [word for word in words if not word.startswith("qid:")]
+        if given:
+            rows.append(entries)
+            labels.append(str(int(given[0])))
+    indices = [int(word.partition(":")[0]) for entries in rows for word in entries]
+    dense = np.array([_entries(entries, max(indices, default=-1) + 1) for entries in rows])
+    return dense[:, 1:] if indices and min(indices) > 0 else dense, labels
+
+
+def tsv(raw: bytes, vectorizer: Any) -> Reading:
+    lines = _text(raw, "utf-8-sig").rstrip("\n").split("\n")
+    if any("\t" not in line for line in lines):
+        raise ValueError("no tab")
+    pairs = [line.split("\t", 1) for line in lines]
+    kept = [(label.strip(), text) for label, text in pairs if label.strip()]
+    return vectorizer.transform([text for _, text in kept]).toarray(), [label for label, _ in kept]
+
+
+def table(raw: bytes) -> Reading:
+    reader = csv.reader(io.StringIO(_text(raw, "utf-8-sig"), newline=""), strict=True)
+    try:
+        rows = [row for row in reader if row and any(field.strip() for field in row)]
+    except csv.Error as error:
+        raise ValueError(str(error)) from error
+    header = [name.strip() for name in rows[0]]
+    if header.count("label") != 1 or {len(row) for row in rows} != {len(header)}:
+        raise ValueError("header")
+    at = header.index("label")
+    kept = [row for row in rows[1:] if row[at].strip()]
+    numbers = [[_number(row[i]) for i in range(len(header)) if i != at] for row in kept]
+    return np.array(numbers).reshape(len(kept), -1), [row[at].strip() for row in kept]

@@ -1,0 +1,236 @@
+"""What is damaged: valid files of every form, and how to tell that a damaged one was read rightly.
+
+Model files, gzip streams and archives have check sums: a damaged one is an error, or gives the same
+as before.  Plain text has none; so what a reader makes of it has to be what `readings` make of it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import HashingVectorizer
+
+from bigcat.data import DataError, read
+from bigcat.files import ModelFileError, load_model
+from bigcat.files.opening import HEADER, HEADER_DIGEST
+from bigcat.files.tensors import text_digest
+from tests.torture import readings
+from tests.torture.damage import Rng, damaged
+
+FILES = Path(__file__).resolve().parents[1] / "files" / "format-4"
+MODELS = ("words", "low-rank-float16", "pairs", "bayesian-laplace", "bayesian-binary", "text")
+WORDS = HashingVectorizer(n_features=64, token_pattern=r"\w+", dtype=np.float32)
+
+
+class WrongError(AssertionError):
+    """Damage that nobody noticed."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A valid file, and what is done to it.
+
+    `verdict` reads a damaged file and gives "error" (a clear one), "same" or "as it says" (other
+    text, read rightly); WrongError for anything else.
+    """
+
+    name: str
+    suffix: str
+    content: bytes
+    damage: Callable[[bytes, Rng], bytes]
+    verdict: Callable[[Path, bytes], str]
+
+
+def _clear(error: Exception, path: Path) -> str:
+    """The verdict "error", for one that names the file."""
+    if str(path) not in str(error):
+        raise WrongError(f"the error does not name the file: {error}")
+    return "error"
+
+
+# --- models -------------------------------------------------------------------------------------
+
+
+def _arrays(model: Any, extra: dict[str, Any]) -> dict[str, Any]:
+    """All that predictions depend on."""
+    if hasattr(model, "posterior_"):
+        found = {"mean": model.posterior_.mean, **vars(model.posterior_.covariance_form)}
+    else:
+        found = {**model.linear_model().weights.arrays(), "intercept": model.intercept_}
+    found |= {"classes": model.classes_, "noise": str(model.get_params().get("noise"))}
+    vectorizer = extra.get("vectorizer")
+    if vectorizer is not None:
+        found |= {"words": sorted(vectorizer.vocabulary_.items()), "idf": vectorizer.idf_}
+        found["options"] = str(vectorizer.get_params())
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    return bool(a == b)
+
+
+def _model_verdict(expected: dict[str, Any], path: Path, _raw: bytes) -> str:
+    try:
+        model, extra = load_model(path, with_extra=True)
+    except ModelFileError as error:
+        return _clear(error, path)
+    found = _arrays(model, extra)
+    if found.keys() != expected.keys() or not all(_same(found[k], expected[k]) for k in found):
+        raise WrongError("another model was loaded")
+    return "same"
+
+
+def _header_damage(content: bytes, rng: Rng) -> bytes:
+    """A header in which a value is another one, with a digest that is right."""
+    size = int.from_bytes(content[:8], "little")
+    index, data = json.loads(content[8 : 8 + size]), content[8 + size :]
+    header = json.loads(index["__metadata__"][HEADER])
+    owner, key = header, None
+    while True:
+        keys = list(owner) if isinstance(owner, dict) else list(range(len(owner)))
+        key = keys[int(rng.integers(len(keys)))]
+        if not isinstance(owner[key], dict | list) or not owner[key] or rng.random() < 0.3:
+            break
+        owner = owner[key]
+    junk: list[Any] = [None, True, -1, 0, 1, 2**40, 1e300, "", "x", [], [[]], {}, {"dict": [[1]]}]
+    junk += [{"set": [[]]}, {"float": "x"}, {"tuple": 3}, {"array": [[1], 2]}, [1, 2], "filename"]
+    if rng.random() < 0.2:
+        del owner[key]
+    else:
+        owner[key] = junk[int(rng.integers(len(junk)))]
+    text = json.dumps(header)
+    index["__metadata__"] = {HEADER: text, HEADER_DIGEST: text_digest(text)}
+    head = json.dumps(index).encode()
+    head += b" " * (-len(head) % 8)
+    return len(head).to_bytes(8, "little") + head + data
+
+
+def _made_up_verdict(path: Path, _raw: bytes) -> str:
+    """A header with a right digest may say anything that holds together, and predicts."""
+    try:
+        model, _extra = load_model(path, with_extra=True)
+    except ModelFileError as error:
+        return _clear(error, path)
+    rows = np.linspace(-1.0, 1.0, 3 * model.n_features_in_).reshape(3, -1)
+    if not np.isfinite(model.predict_proba(rows)).all():
+        raise WrongError("probabilities are not finite")
+    return "as it says"
+
+
+# --- data ---------------------------------------------------------------------------------------
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=1e-37)
+
+
+def _dense(X: Any) -> np.ndarray:
+    return np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
+
+
+def _data_verdict(
+    form: str,
+    options: dict[str, Any],
+    reading: Callable[[bytes], readings.Reading] | None,
+    expected: tuple[np.ndarray, list[str]],
+    path: Path,
+    raw: bytes,
+) -> str:
+    try:
+        data = read(path, form, **options)
+    except DataError as error:
+        return _clear(error, path)
+    if math.prod(data.X.shape) > 10_000_000:  # a header of xc may claim as many columns
+        return "as it says"
+    found = _dense(data.X), [str(label) for label in data.y]
+    if found[1] == expected[1] and _close(found[0], expected[0]):
+        return "same"
+    if reading is None:
+        raise WrongError("other data were read")
+    try:
+        rows, labels = reading(raw)
+    except ValueError as error:
+        raise WrongError(f"it is not valid: {error}") from error
+    if labels != found[1] or not _close(rows.reshape(len(labels), -1), found[0]):
+        raise WrongError(f"read as {found}, and plainly as {(rows, labels)}")
+    return "as it says"
+
+
+def _texts() -> dict[str, str]:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 6)).round(4)
+    labels = rng.integers(0, 9, 40)
+    words = ["ant", "bee", "cat", "dög", "elk", "fox", "gnu", "hen", "ibis"]
+    sparse = [" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if abs(v) > 0.5) for row in values]
+    table = [f'{row[0]},"{words[k]}, big",{row[1]}' for k, row in zip(labels, values)]
+    return {
+        "xc": "40 8 9\n" + "".join(f"{k},{(k + 1) % 9} {s}\n" for k, s in zip(labels, sparse)),
+        "svmlight": "# rows\n" + "".join(f"{k} qid:1 {s} # c\n" for k, s in zip(labels, sparse)),
+        "tsv": "".join(f"{words[k]}\tone {words[k - 1]} two {k}\n" for k in labels),
+        "csv": "a,label,b\n" + "".join(f"{line}\n" for line in table),
+    }
+
+
+def _archives() -> dict[str, bytes]:
+    rng = np.random.default_rng(1)
+    X = sp.random(30, 7, 0.4, "csr", random_state=0, dtype=np.float32)
+    parts = {name: getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
+    y, words = rng.integers(0, 5, 30), np.array(["ant", "bee", "cat", "dog", "elk"])
+    found = {}
+    for name, arrays in (
+        ("npz", {"X": X.toarray(), "y": words[y]}),
+        ("npz of CSR", {**parts, "y": y}),
+    ):
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        found[name] = buffer.getvalue()
+    return found
+
+
+READINGS: dict[str, Callable[[bytes], readings.Reading]] = {
+    "xc": readings.xc,
+    "svmlight": readings.svmlight,
+    "tsv": partial(readings.tsv, vectorizer=WORDS),
+    "csv": readings.table,
+}
+
+
+def subjects(folder: Path) -> list[Subject]:
+    """All of them; `folder` is for files on the way."""
+    found = []
+    for name in MODELS:
+        path = FILES / f"{name}.safetensors"
+        content, expected = path.read_bytes(), _arrays(*load_model(path, with_extra=True))
+        verdict = partial(_model_verdict, expected)
+        found.append(Subject(f"model {name}", ".safetensors", content, damaged, verdict))
+        found.append(Subject(f"header {name}", ".made", content, _header_damage, _made_up_verdict))
+
+    def data(name: str, form: str, content: bytes, zipped: bool) -> Subject:
+        suffix = f".{form}.gz" if zipped else f".{form}"
+        path = folder / f"valid{suffix}"
+        path.write_bytes(content)
+        options: dict[str, Any] = {"vectorizer": WORDS} if form == "tsv" else {}
+        valid = read(path, form, **options)
+        expected = _dense(valid.X), [str(label) for label in valid.y]
+        reading = None if zipped else READINGS.get(form)
+        verdict = partial(_data_verdict, form, options, reading, expected)
+        return Subject(name, suffix, content, damaged, verdict)
+
+    for form, text in _texts().items():
+        found.append(data(form, form, text.encode(), zipped=False))
+        found.append(data(f"{form}, gzipped", form, gzip.compress(text.encode(), mtime=0), True))
+    for name, content in _archives().items():
+        found.append(data(name, "npz", content, zipped=False))
+    return found

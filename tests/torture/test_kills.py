@@ -1,0 +1,15 @@
+"""A sample of the kills of `make torture`."""
+
+import os
+
+import pytest
+
+from tests.torture.kills import kill_saves
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_killed_saves(tmp_path):
+    found = kill_saves(8, tmp_path)
+    assert found.kills == 8
+    assert found.left_behind == 0

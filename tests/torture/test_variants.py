@@ -1,0 +1,67 @@
+"""A sample of what `make torture` tries: every form of file, damaged."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.torture.damage import DAMAGES
+from tests.torture.subjects import FILES, MODELS, subjects
+from tests.torture.variants import FoundError, try_variants, unnoticed_flips, variant
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def all_subjects(tmp_path_factory):
+    found = subjects(tmp_path_factory.mktemp("valid"))
+    assert len(found) == 2 * len(MODELS) + 10
+    return found
+
+
+def test_every_damage_changes_something():
+    content = b"4 5 3\n2,0 0:1 4:-2.5\n1 3:1e-3\n 2:7\n0\n" * 3
+    for damage in DAMAGES:
+        made = {damage(content, np.random.default_rng(seed)) for seed in range(20)}
+        assert len(made - {content}) >= 5, damage.__name__
+
+
+def test_a_sample_of_damaged_files(all_subjects, tmp_path):
+    for subject in all_subjects:
+        count = try_variants(subject, N, tmp_path, seed=1)
+        assert sum(count.verdicts.values()) == N
+        assert count.verdicts["error"] > N // 10, subject.name
+        assert count.slowest < 5.0
+
+
+@pytest.mark.parametrize(
+    ("owner", "check", "subject"),
+    [
+        ("bigcat.data.arrays", "_QUOTED", "csv"),
+        ("bigcat.data.arrays", "check_line_ends", "csv"),
+        ("bigcat.data.text", "check_line_ends", "tsv"),
+        ("bigcat.data.text", "check_label", "tsv"),
+        ("bigcat.files.tensors.TensorFile", "_compare", "model words"),
+    ],
+)
+def test_a_check_that_is_missing_is_found_out(
+    all_subjects, tmp_path, monkeypatch, owner, check, subject
+):
+    anything = re.compile(".*", re.DOTALL) if check == "_QUOTED" else lambda *arguments: None
+    monkeypatch.setattr(f"{owner}.{check}", anything)
+    (found,) = [s for s in all_subjects if s.name == subject]
+    with pytest.raises(FoundError, match=f"{subject}: variant"):
+        try_variants(found, 600, tmp_path)
+
+
+def test_a_variant_is_the_same_each_time(all_subjects):
+    for subject in all_subjects[::5]:
+        assert variant(subject, 3, 7) == variant(subject, 3, 7)
+        assert variant(subject, 3, 7) != variant(subject, 3, 8)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_flipped_bit_of_an_array_goes_unnoticed(model, tmp_path):
+    assert unnoticed_flips(FILES / f"{model}.safetensors", 50, tmp_path) == 0
+    old = FILES.with_name("format-3") / f"{model}.safetensors"  # which had no digests
+    assert unnoticed_flips(old, 50, tmp_path) > 10
