@@ -126,3 +126,29 @@ def test_quantiles_are_those_of_numpy(n):
     assert_array_equal(found, expected)
     copies = columns._quantiles(np.repeat(X, times, axis=0), np.ones(times.sum()))
     assert_array_equal(columns._quantiles(X, times / times.sum()), copies)
+
+
+@pytest.mark.parametrize("n_rows", [500, 4_000])
+@pytest.mark.parametrize("noisy", [True, False])
+def test_one_category_per_row_is_learned(n_rows, noisy):
+    """Rows of one category are equal, and still none of them is a copy of another."""
+    rng = np.random.default_rng(0)
+    n_categories, n_classes = 40, 4
+    scores = rng.normal(scale=2.0, size=(n_categories, n_classes))
+
+    def draw(n):
+        category = rng.zipf(1.3, size=n) % n_categories
+        noise = rng.gumbel(size=(n, n_classes)) if noisy else 0.0
+        y = (scores[category] + noise).argmax(axis=1)
+        X = scipy.sparse.csr_array((np.ones(n), category, np.arange(n + 1)), (n, n_categories))
+        return X, y
+
+    X, y = draw(n_rows)
+    X_test, y_test = draw(2_000)
+    model = LinearClassifier(random_state=0).fit(X, y)
+    frequencies = np.log(np.bincount(y, minlength=n_classes) / n_rows)[y_test].mean()
+    gain = model.log_proba_of(X_test, y_test).mean() - frequencies
+    best = np.zeros((n_categories, n_classes)) + np.bincount(y, minlength=n_classes) / n_rows
+    np.add.at(best, (X.indices, y), 1.0)
+    best = np.log(best / best.sum(axis=1, keepdims=True))[X_test.indices, y_test].mean()
+    assert gain > 0.9 * (best - frequencies)

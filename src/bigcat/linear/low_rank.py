@@ -64,6 +64,7 @@ class LowRankWeights(Weights):
 
     def matrices(self) -> tuple[np.ndarray, ...]:
         return self.features, self.classes.T
+
     def check(self) -> None:
         super().check()
         if self.classes.shape[1] != self.features.shape[1]:

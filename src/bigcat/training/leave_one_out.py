@@ -40,7 +40,10 @@ def judge(recipe: Recipe, data: Sample, n_classes: int) -> LeaveOneOut | None:
         return None
     if data.n_rows * n_weights**2 > MOST_PRODUCTS:
         return None
-    found = LeaveOneOut(data.distinct(), n_classes, recipe.fit_intercept)
+    distinct = data.distinct()
+    if distinct.n_rows < data.without_copies().n_rows:
+        return None  # of a category with few rows one decides much: no single step says how much
+    found = LeaveOneOut(distinct, n_classes, recipe.fit_intercept)
     return found if found.judges.any() and len(np.unique(found.labels)) > 1 else None
 
 

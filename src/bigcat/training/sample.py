@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,9 @@ from sklearn.model_selection import train_test_split
 from bigcat.rows import Columns
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sparse_columns import SparseColumns
+
+#: Rows of the same values and label are copies up to so many of them.
+MOST_COPIES = 8
 
 
 class Sample(NamedTuple):
@@ -33,8 +35,14 @@ class Sample(NamedTuple):
         return self if self.row_weights.all() else self.take(self.row_weights > 0.0)
 
     def distinct(self) -> Sample:
-        """Copies of a row as one row that counts for all of them, in the order they came."""
-        kind = kinds_of_rows(self)
+        """Equal rows as one row that counts for all of them, in the order they came."""
+        return self._merged(_with_labels(_equal_values(self.X), self.labels))
+
+    def without_copies(self) -> Sample:
+        """The same for those equal rows that are copies (`kinds_of_rows`)."""
+        return self._merged(kinds_of_rows(self))
+
+    def _merged(self, kind: np.ndarray) -> Sample:
         first = np.unique(kind, return_index=True)[1]
         if len(first) == self.n_rows:
             return self
@@ -52,12 +60,30 @@ class Sample(NamedTuple):
 
 
 def kinds_of_rows(sample: Sample) -> np.ndarray:
-    """A number for each row, the same for rows that are copies of each other, label and all.
+    """A number for each row, the same for rows that are copies of each other.
 
     Copies must not be on both sides of a split, where one would say nothing about the fit to the
-    other; and a row twice must be as good as a row of weight 2.
+    other; and a row twice must be as good as a row of weight 2.  But rows that are equal since
+    there is little to tell of each, such as the one category it has, are no copies: without the
+    others of its category a held-out row says nothing about new ones.  Such rows are many, or their
+    labels differ.
     """
-    X, labels, _ = sample
+    values = _equal_values(sample.X)
+    equal = _with_labels(values, sample.labels)
+    first = np.unique(equal, return_index=True)[1]
+    n_labels = np.bincount(values[first])  # of the rows with these values
+    are_copies = ((n_labels == 1) & (np.bincount(values) <= MOST_COPIES))[values]
+    each = len(first) + np.arange(sample.n_rows)
+    return np.unique(np.where(are_copies, equal, each), return_inverse=True)[1]
+
+
+def _with_labels(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """A number for each row, the same for rows of the same values and label."""
+    return np.unique(values * (labels.max() + 1) + labels, return_inverse=True)[1]
+
+
+def _equal_values(X: Any) -> np.ndarray:
+    """A number for each row, the same for rows of the same values."""
     factors = np.random.RandomState(0).standard_normal(X.shape[1])
     if scipy.sparse.issparse(X):
         # Sums of each row in the same order, so that copies give the same bits.
@@ -66,9 +92,9 @@ def kinds_of_rows(sample: Sample) -> np.ndarray:
         sums[np.diff(X.indptr) == 0] = 0.0
     else:
         step = max(1, (1 << 20) // max(X.shape[1], 1))
-        blocks = (X[i : i + step] for i in range(0, len(labels), step))
+        blocks = (X[i : i + step] for i in range(0, len(X), step))
         sums = np.concatenate([(block * factors).sum(axis=1) for block in blocks])
-    return np.unique(sums + math.sqrt(2.0) * labels, return_inverse=True)[1]
+    return np.unique(sums, return_inverse=True)[1]
 
 
 def hold_out(
