@@ -135,7 +135,7 @@ def main() -> None:
     elif args.command == "coverage":
         categorical_from_binary.coverage()
     elif args.command == "interval-coverage":
-        intervals.interval_coverage(args.words, args.seconds, args.json)
+        intervals.interval_coverage(args.words, args.seconds, args.least, args.more, args.json)
     elif args.command == "posterior-quality":
         posteriors.quality(args.data)
     elif args.command == "posterior-coverage":

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks._models import laplace
-from benchmarks._report import FIGURES, clock, save, show
+from benchmarks._report import FIGURES, clock, save, saved, show
 from bigcat import noise as noises
 from bigcat.probabilities import log_probabilities
 
@@ -19,12 +19,21 @@ TEST_ROWS = 100
 #: Standard deviations of scores among rows, and of intercepts: each data set has its own, drawn
 #: evenly in logarithms from these, which the fit does not know.
 SCORE_SCALES, INTERCEPT_SCALES = (0.7, 4.0), (0.2, 1.5)
+#: Degrees of freedom and width of the half-t distribution that the fit's own prior has for both.
+FREEDOM, WIDTH = 4.0, 2.0
 #: Data sets of a case: at least, at most, and processor seconds after which no other is begun.
 LEAST_SETS, MOST_SETS, SECONDS = 10, 60, 60.0
+#: A case whose fits take many times its seconds has to do with fewer data sets.
+TOO_LONG = 5.0
+NAME = "interval_coverage"
 
 
 class Case(NamedTuple):
-    """A shape of data; `weights` is the distribution of the true ones, `rows` dense or sparse."""
+    """A shape of data.
+
+    `weights` is the distribution of the true ones, `rows` dense or sparse, `scales` those that are
+    drawn evenly, or from the fit's own prior.
+    """
 
     n_classes: int
     rows_per_class: int
@@ -32,15 +41,24 @@ class Case(NamedTuple):
     weights: str = "normal"
     rows: str = "dense"
     noise: str = "gumbel"
+    scales: str = "even"
+
+    @property
+    def plain(self) -> bool:
+        return self[3:] == Case(*self[:3])[3:]
 
 
 def cases() -> list[Case]:
     """Those of docs/results.md."""
     sizes = itertools.product((2, 5, 20, 200, 1_000), (5, 20, 200), (5, 50, 200))
-    found = [Case(*size) for size in sizes if np.prod(size) * size[0] <= 2e9]
-    found += [Case(k, 20, 5, "laplace") for k in (2, 5, 20, 200)]
-    found += [Case(k, 20, 50, "laplace") for k in (5, 20, 200)]
-    found += [Case(k, 20, 50, rows="sparse") for k in (2, 5, 20, 200)]
+    found = [Case(*size) for size in sizes if size[:2] != (1_000, 200)]
+    found += [Case(1_000, 50, d) for d in (5, 50)]  # 200 rows per class take minutes
+    found += [Case(2, r, d, scales="prior") for r in (5, 20) for d in (5, 50, 200)]
+    found += [Case(5, r, 200, scales="prior") for r in (5, 20)]
+    found += [Case(k, 20, 5, "laplace") for k in (2, 5, 20, 200, 1_000)]
+    found += [Case(k, 20, 50, "laplace") for k in (2, 5, 20, 200)]
+    found += [Case(k, 5, 50, "laplace") for k in (5, 20, 200, 1_000)]
+    found += [Case(k, 20, 50, rows="sparse") for k in (2, 5, 20, 200, 1_000)]
     found += [Case(k, 20, 5, noise=n) for n in ("gaussian", "logistic") for k in (5, 20)]
     return found
 
@@ -50,15 +68,19 @@ class Data(NamedTuple):
     y: np.ndarray
     X_test: Any
     truth: np.ndarray  # probabilities of the test rows
+    scale: float  # of the scores among rows
 
 
 def draw(case: Case, seed: int) -> Data:
     """A data set with its true probabilities."""
     rng = np.random.default_rng([seed, *case[:3]])
     k, d, n = case.n_classes, case.n_features, case.n_classes * case.rows_per_class
-    scale, intercept_scale = (
-        np.exp(rng.uniform(*np.log(bounds))) for bounds in (SCORE_SCALES, INTERCEPT_SCALES)
-    )
+    if case.scales == "prior":
+        scale, intercept_scale = np.abs(rng.standard_t(FREEDOM, 2)) * WIDTH
+    else:
+        scale, intercept_scale = (
+            np.exp(rng.uniform(*np.log(bounds))) for bounds in (SCORE_SCALES, INTERCEPT_SCALES)
+        )
     X = rng.standard_normal((n + TEST_ROWS, d))
     length = float(d)
     if case.rows == "sparse":
@@ -74,54 +96,90 @@ def draw(case: Case, seed: int) -> Data:
     logs = log_probabilities(noise, scores)
     y = np.argmax(logs + rng.gumbel(size=logs.shape), axis=1)
     rows: Any = scipy.sparse.csr_array(X) if case.rows == "sparse" else X
-    return Data(rows[:n], y[:n], rows[n:], np.exp(logs[n:]))
+    return Data(rows[:n], y[:n], rows[n:], np.exp(logs[n:]), float(scale))
 
 
-def measure(case: Case, seconds: float = SECONDS, least: int = LEAST_SETS) -> dict[str, Any]:
-    """Coverage with its standard error over data sets, width, and seconds of a fit."""
-    covered: list[float] = []
-    widths: list[float] = []
-    spent: list[float] = []
-    chosen = ""
-    while len(covered) < MOST_SETS and (len(covered) < least or sum(spent) < seconds):
-        data = draw(case, len(covered))
-        model = laplace(noise=case.noise, random_state=len(covered))
-        with clock() as times:
-            model.fit(data.X, data.y, classes=np.arange(case.n_classes))
-        low, high = model.predict_interval(data.X_test, LEVEL)
-        covered.append(float(((low <= data.truth) & (data.truth <= high)).mean()))
-        widths.append(float((high - low).mean()))
-        spent.append(times["cpu"])
-        assert model.history_.choice is not None
-        chosen = model.history_.choice["covariance"]
-        if sum(spent) > 5.0 * seconds:  # so long that fewer data sets have to do
-            break
-    error = np.std(covered, ddof=1) / np.sqrt(len(covered)) if len(covered) > 1 else np.nan
-    return {
-        "classes": case.n_classes,
-        "rows per class": case.rows_per_class,
-        "features": case.n_features,
-        "weights": case.weights,
-        "rows": case.rows,
-        "noise": case.noise,
-        "data sets": len(covered),
-        "coverage": float(np.mean(covered)),
-        "standard error": float(error),
-        "width": float(np.mean(widths)),
-        "form": chosen,
-        "CPU seconds": float(np.median(spent)),
+def measure(case: Case, seed: int) -> dict[str, Any]:
+    """One data set: what the intervals hold, their width, the learnt scale, seconds of the fit."""
+    data = draw(case, seed)
+    model = laplace(noise=case.noise, random_state=seed)
+    with clock() as times:
+        model.fit(data.X, data.y, classes=np.arange(case.n_classes))
+    low, high = model.predict_interval(data.X_test, LEVEL)
+    assert model.history_.choice is not None
+    prior = model.posterior_.prior
+    assert prior is not None
+    learnt = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
+    return case._asdict() | {
+        "seed": seed,
+        "coverage": float(((low <= data.truth) & (data.truth <= high)).mean()),
+        "width": float((high - low).mean()),
+        "scale": float(learnt / data.scale),
+        "form": model.history_.choice["covariance"],
+        "CPU seconds": times["cpu"],
     }
 
 
-def interval_coverage(words: list[str], seconds: float, as_json: bool = False) -> None:
-    """All cases, or those whose description holds all the words, such as ``n_classes=20``."""
-    rows = []
+def _units(X: Any) -> np.ndarray:
+    """Precisions of weights whose scores have a variance of 1 among the rows."""
+    dense = X.toarray() if scipy.sparse.issparse(X) else X - X.mean(axis=0)
+    return np.full(X.shape[1], np.square(dense).sum() / len(dense))
+
+
+def measure_all(
+    words: list[str], seconds: float, least: int, kept: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Data sets of all cases whose description holds all the words, beside those that are kept."""
+    found = list(kept)
     for case in cases():
-        if all(word in repr(case).replace("'", "") for word in words):
-            rows.append(measure(case, seconds))
-            if not as_json:
-                show(rows[-1:])
-            save("interval_coverage", rows)
+        if not all(word in repr(case).replace("'", "") for word in words):
+            continue
+        own = [r for r in found if _case(r) == case]
+        spent = sum(r["CPU seconds"] for r in own)
+        for seed in range(len(own), MOST_SETS):
+            if (seed >= least and spent >= seconds) or spent > TOO_LONG * seconds:
+                break
+            found.append(measure(case, seed))
+            spent += found[-1]["CPU seconds"]
+            save(NAME, found)
+        show(table([r for r in found if _case(r) == case]))
+    return found
+
+
+def _case(row: dict[str, Any]) -> Case:
+    return Case(*(row[name] for name in Case._fields))
+
+
+def table(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row per case: coverage with its standard error over data sets."""
+    rows = []
+    for case in dict.fromkeys(map(_case, sets)):
+        own = [r for r in sets if _case(r) == case]
+        covered = [r["coverage"] for r in own]
+        error = np.std(covered, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.nan
+        rows.append(
+            {
+                "classes": case.n_classes,
+                "rows per class": case.rows_per_class,
+                "features": case.n_features,
+                "other": ", ".join(case[3:]) if not case.plain else "",
+                "data sets": len(own),
+                "coverage": float(np.mean(covered)),
+                "standard error": float(error),
+                "width": float(np.mean([r["width"] for r in own])),
+                "scale, learnt to true": float(np.exp(np.mean([np.log(r["scale"]) for r in own]))),
+                "form": own[-1]["form"],
+                "CPU seconds": float(np.median([r["CPU seconds"] for r in own])),
+            }
+        )
+    return rows
+
+
+def interval_coverage(
+    words: list[str], seconds: float, least: int, more: bool, as_json: bool = False
+) -> None:
+    """All cases, or those whose description holds all the words, such as ``n_classes=20``."""
+    rows = table(measure_all(words, seconds, least, saved(NAME) if more else []))
     show(rows, as_json)
     draw_coverage(rows)
 
@@ -133,8 +191,7 @@ def draw_coverage(rows: list[dict[str, Any]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plain = [r for r in rows if r["weights"] == "normal" and r["rows"] == "dense"]
-    plain = [r for r in plain if r["noise"] == "gumbel"]
+    plain = [r for r in rows if not r["other"]]
     widths = sorted({r["features"] for r in plain})
     if not widths:
         return
@@ -167,4 +224,6 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("words", nargs="*", help="of cases, such as n_classes=20")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of fits of a case")
+    parser.add_argument("--least", type=int, default=LEAST_SETS, help="data sets of a case")
+    parser.add_argument("--more", action="store_true", help="keep the data sets of earlier runs")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")

@@ -227,7 +227,8 @@ def test_draws_have_the_posteriors_moments():
     nodes = np.linspace(-30.0, 30.0, 4_001)
     difference = drawn.stack[:, 1, 0] - drawn.stack[:, 0, 0]
     assert drawn.stack.shape == (4_000, 2, 1)
-    assert drawn.acceptance > 0.7
+    assert drawn.mixing.acceptance > 0.7
+    assert drawn.mixing.r_hat < 1.1
     check_moments(difference, nodes, of_difference(x, y, 4.0, nodes), 2_000)
     total = drawn.stack.sum(axis=(1, 2))
     check_moments(total, nodes, np.exp(-(nodes**2) / 16.0), 2_000)

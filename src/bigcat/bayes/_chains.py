@@ -27,6 +27,7 @@ import numpy as np
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._frames import Frame
 from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._mixing import Mixing
 from bigcat.bayes.prior_chains import PriorChain
 from bigcat.machine import one_blas_thread
 
@@ -58,9 +59,8 @@ class Drawn:
         Of the prior: geometric means over the draws.
     log_scales : array of shape (S, 1 or 2)
         Logarithms of the learnt precisions, weights and intercepts.
-    acceptance : float
-    mixing : float
-        The ratio of variances between and within chains, 1 where they agree.
+    mixing : Mixing
+        How far chains agree about the prior's scales, or about the energy where these are known.
     frame : Frame
         The last one, at about these precisions.
     """
@@ -68,8 +68,7 @@ class Drawn:
     stack: Floats
     precisions: Floats
     log_scales: Floats
-    acceptance: float
-    mixing: float
+    mixing: Mixing
     frame: Frame
 
 
@@ -145,8 +144,7 @@ class Chains:
             np.concatenate(stacks),
             np.exp(np.mean(logs, axis=0)),
             np.concatenate(scales) if scales else np.empty((0, 0)),
-            float(np.mean(accepted)),
-            ratio_of_variances(np.array(seen)),
+            Mixing.of(float(np.mean(accepted)), np.array(seen)),
             self.frame,
         )
 
@@ -196,15 +194,20 @@ class Chains:
             energies, rest = self._energies_and_rest(moved, stretch)
             velocity -= 0.5 * angle * rest
         after = energies + 0.5 * np.square(velocity).sum(axis=(1, 2))
-        gain = np.nan_to_num(before - after, nan=-np.inf)
-        taken = np.log(self.rng.uniform(size=len(gain))) < gain
+        probabilities = self._accepted(np.nan_to_num(before - after, nan=-np.inf))
+        taken = self.rng.uniform(size=len(probabilities)) < probabilities
         new = self.frame.to_weights(moved) * stretch
         self.stack = np.where(taken[:, None, None], new, self.stack)
-        accepted = float(np.exp(np.minimum(gain, 0.0)).mean())
+        accepted = float(probabilities.mean())
         if adapt:
             factor = math.exp(0.5 * (accepted - ACCEPTED))
             self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, LARGEST_ANGLE))
         return accepted
+
+    def _accepted(self, gain: Floats) -> Floats:
+        """Probabilities that steps with these gains of energy are accepted, (C,)."""
+        probabilities: Floats = np.exp(np.minimum(gain, 0.0))
+        return probabilities
 
     def _rescale(self, adapt: bool) -> None:
         """Weights and their scale times one factor; then intercepts and theirs."""
@@ -231,15 +234,3 @@ def _is_settled(last: Floats, now: Floats) -> bool:
     moved = np.abs(now.mean(axis=(0, 1)) - last.mean(axis=(0, 1)))
     spread = now.reshape(-1, now.shape[2]).std(axis=0)
     return bool((moved <= np.maximum(SETTLED * spread, NEGLIGIBLE)).all())
-
-
-def ratio_of_variances(seen: Floats) -> float:
-    """Of the chains together and within each, the largest; `seen` is (iterations, C, numbers).
-
-    NaN where there is one iteration or one chain.
-    """
-    if min(seen.shape[:2]) < 2:
-        return math.nan
-    within = seen.var(axis=0, ddof=1).mean(axis=0)
-    between = seen.mean(axis=0).var(axis=0, ddof=1)
-    return float(np.sqrt(1.0 + between / np.maximum(within, 1e-300)).max())

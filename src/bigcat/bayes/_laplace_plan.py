@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bigcat.bayes._design import Design
-from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.priors import Prior
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
@@ -38,9 +36,10 @@ MOST_KEPT = 1 << 28
 #: Coordinates of chains, which are made several times: of all weights together up to so many, of
 #: each class up to so many seconds.
 MOST_JOINT, SECONDS_OF_FRAME = 1_024, 1.0
-#: What a prior is learnt from where chains over all rows and classes would take too long: so many
-#: classes at the least, and as many as can be had in these seconds.
-LEAST_CLASSES, SECONDS_OF_PRIOR = 32, 4.0
+#: Where only the prior is learnt from chains: as many chains and draws of each as this, if they
+#: take no more seconds; else one chain, with as many draws as the seconds allow, between these.
+CHAINS_OF_PRIOR, DRAWS_OF_PRIOR, SECONDS_OF_PRIOR = 4, 16, 4.0
+LEAST_OF_PRIOR, MOST_OF_PRIOR = 10, 100
 
 
 class Work(NamedTuple):
@@ -130,37 +129,10 @@ class Plan:
         """For ``history_.choice``."""
         return {"covariance": self.form, "reason": self.reason}
 
-    def subset(self, likelihood: Likelihood, random_state: np.random.RandomState) -> Likelihood:
-        """Rows and classes that say enough about the prior.
-
-        Given that the label is one of some classes, a softmax is the softmax of these classes, with
-        the same weights: the rows of some classes are a smaller problem with the same prior.
-        """
-        design, labels, n_classes = likelihood.design, likelihood.labels, likelihood.n_classes
-        rows = np.arange(design.n)
-        iterations = (FIRST_ITERATIONS + self.n_kept) * self.n_chains * GRADIENTS_OF_ITERATION
-        # Scores that the seconds allow, of which a class adds its rows times all classes.
-        most_scores = SECONDS_OF_PRIOR / iterations / self.score_seconds
-        if likelihood.noise.softmax and design.n * n_classes > most_scores:
-            seen, counts = np.unique(labels, return_counts=True)
-            fitting = int(np.sqrt(most_scores / max(counts.mean(), 1.0)))
-            n_classes = min(max(LEAST_CLASSES, fitting), len(seen))
-            chosen = np.sort(random_state.choice(seen, n_classes, replace=False))
-            rows = rows[np.isin(labels, chosen)]
-            labels = np.searchsorted(chosen, labels[rows])
-        most_rows = max(int(most_scores / n_classes), LEAST_CLASSES)
-        if len(rows) > most_rows:
-            taken = np.sort(random_state.choice(len(rows), most_rows, replace=False))
-            rows, labels = rows[taken], labels[taken]
-        features = design.n_columns - design.intercept
-        some = Design(design.rows[rows][:, :features], design.intercept, design.row_weights[rows])
-        return Likelihood(some, labels, likelihood.noise, n_classes, likelihood.n_threads)
-
-    def of_subset(self, some: Likelihood) -> Plan:
-        """The same with coordinates for these rows and classes."""
-        design = some.design
-        work = Work(design.n, design.n_columns, some.n_classes, 0.0, design.sparse, True)
-        return replace(self, frame=_frame(work))
+    @property
+    def one_chain(self) -> bool:
+        """Is the prior learnt from one short chain, since several long ones would take too long?"""
+        return self.n_chains == 1
 
 
 def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
@@ -172,7 +144,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
     n_kept = -(-n_draws // n_chains)
     whole = Plan("draws", frame, n_chains, n_kept, "named", work.score_seconds())
     if covariance != "auto":
-        return replace(whole, form=covariance, **_for_prior_alone(covariance))
+        return replace(whole, form=covariance, **_for_prior_alone(covariance, work))
     iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
     seconds = iterations * work.gradient_seconds()
     numbers = n_draws * work.n_weights
@@ -182,7 +154,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
         return replace(whole, reason=reason, every=every)
     _check_learnable(prior, f"a fit whose draws would take {seconds:,.0f} seconds")
     blocks = work.n_classes * work.n_columns**2
-    some = _for_prior_alone("class")
+    some = _for_prior_alone("class", work)
     if blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS:
         reason = (
             f"chains would take some {seconds:,.0f} seconds; a matrix for each class takes "
@@ -194,18 +166,25 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
 
 
 def _check_learnable(prior: Prior, what: str) -> None:
-    """Some of the classes tell scales that all share, and not those of the others."""
+    """A few draws tell scales that all classes share, and not one for each."""
     if prior.learnt and prior.sharing != "shared":
         raise ValueError(
-            f"prior={prior!r} has a scale for each class, and {what} learns scales from some of "
-            "the classes; name covariance='draws', or take a prior that classes share, such as "
+            f"prior={prior!r} has a scale for each class, and {what} learns scales from a few "
+            "draws; name covariance='draws', or take a prior that classes share, such as "
             "LearnedScale('feature')"
         )
 
 
-def _for_prior_alone(form: str) -> dict[str, Any]:
+def _for_prior_alone(form: str, work: Work) -> dict[str, Any]:
     """Chains from which only the prior is learnt."""
-    return {} if form == "draws" else {"n_chains": 4, "n_kept": 16}
+    if form == "draws":
+        return {}
+    of_iteration = GRADIENTS_OF_ITERATION * work.gradient_seconds()
+    iterations = (FIRST_ITERATIONS + DRAWS_OF_PRIOR) * CHAINS_OF_PRIOR
+    if iterations * of_iteration <= SECONDS_OF_PRIOR:
+        return {"n_chains": CHAINS_OF_PRIOR, "n_kept": DRAWS_OF_PRIOR}
+    n_kept = int(np.clip(SECONDS_OF_PRIOR / of_iteration, LEAST_OF_PRIOR, MOST_OF_PRIOR))
+    return {"n_chains": 1, "n_kept": n_kept, "frame": "diagonal"}
 
 
 def _frame(work: Work) -> str:

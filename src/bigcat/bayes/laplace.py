@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
+from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import noise as noises
 from bigcat.bayes import _laplace_plan
@@ -21,7 +23,9 @@ from bigcat.bayes._design import Design
 from bigcat.bayes._frames import Frame, make_frame
 from bigcat.bayes._laplace_plan import Plan, Work
 from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._mixing import Mixing
 from bigcat.bayes._mode import find_mode, mean_of_gaussian
+from bigcat.bayes._scale_chain import ScaleChain
 from bigcat.bayes._uncentred import uncentred, uncentred_covariance
 from bigcat.bayes.covariance import Covariance, Drawn
 from bigcat.bayes.learned_scale import LearnedScale
@@ -36,6 +40,8 @@ from bigcat.rows import Sizes
 from bigcat.training import progress
 from bigcat.training.checks import check_choice, check_whole
 from bigcat.training.history import History
+
+AnyChains = TypeVar("AnyChains", bound=Chains)
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +71,9 @@ class Laplace(PosteriorMethod):
     Notes
     -----
     Columns of `history_`: ``iteration``, ``seconds``, ``gradients`` and the logarithms of the
-    learnt precisions, ``log_precision`` and ``log_intercept_precision``.
+    learnt precisions, ``log_precision`` and ``log_intercept_precision``.  ``history_.choice`` has,
+    beside what was chosen, how chains have mixed: ``acceptance``, ``r_hat`` and ``ess_bulk`` of the
+    prior's scales (of the energy where these are known), as ArviZ names them.
 
     Examples
     --------
@@ -143,13 +151,13 @@ class _Fit:
     def run(self) -> NoisePosterior:
         start = np.zeros(self.likelihood.shape)
         if self.plan.form == "draws":
-            drawn = self._chains(self.likelihood, self.plan, start)
+            drawn = self._draws(start)
             self._weigh(drawn.frame, drawn.precisions)
             stack = uncentred(drawn.stack, self.means)
             mean = stack.mean(axis=0)
             return self._posterior(mean, Drawn((stack - mean).astype(np.float32)))
-        prior = self._precisions(start)
-        mode = self._mode(prior, start)
+        prior, near = self._precisions(start)
+        mode = self._mode(prior, near)
         frame = make_frame(self.plan.form, self.likelihood, mode, prior)
         self._weigh(frame, prior)
         mean = self._mean(prior, frame)
@@ -167,15 +175,15 @@ class _Fit:
             self.likelihood, precision, prior_mean, frame, self.task.random_state
         )
 
-    def _prior(self, n_chains: int, n_classes: int | None = None) -> PriorChain:
+    def _prior(self, n_chains: int) -> PriorChain:
         task = self.task
-        n_classes = task.n_classes if n_classes is None else n_classes
-        return task.prior.chain(n_chains, n_classes, self.columns, task.fit_intercept)
+        return task.prior.chain(n_chains, task.n_classes, self.columns, task.fit_intercept)
 
     # Chains
 
-    def _chains(self, likelihood: Likelihood, plan: Plan, start: Floats) -> ChainDraws:
-        prior = self._prior(plan.n_chains, likelihood.n_classes)
+    def _chains(self, kind: type[AnyChains], start: Floats) -> AnyChains:
+        plan, likelihood = self.plan, self.likelihood
+        prior = self._prior(plan.n_chains)
         mean = prior.mean[None]
 
         def reframe(precision: Floats, near: Floats) -> Frame:
@@ -183,10 +191,29 @@ class _Fit:
             frame: Frame = make_frame(plan.frame, likelihood, mode, precision)
             return frame
 
-        chains = Chains(likelihood, prior, reframe, start, self.task.random_state)
-        label, total = f"laplace, {self.noise.name}", plan.most_iterations
+        return kind(likelihood, prior, reframe, start, self.task.random_state)
+
+    def _draws(self, start: Floats) -> ChainDraws:
+        chains = self._chains(Chains, start)
+        with self._told(chains) as tell:
+            drawn = chains.run(self.plan.n_kept, self.plan.every, tell)
+        self._judge(drawn.mixing)
+        return drawn
+
+    def _judge(self, mixing: Mixing) -> None:
+        """Keep what is known of the chains, and warn where their draws are the posterior."""
+        assert self.history.choice is not None
+        self.history.choice.update(mixing.told())
+        warning = mixing.warning()
+        if warning is not None and self.plan.form == "draws":
+            warnings.warn(warning, ConvergenceWarning, stacklevel=6)
+
+    @contextmanager
+    def _told(self, chains: Chains) -> Iterator[Callable[[], None]]:
+        """What to call after each iteration."""
+        label, total = f"laplace, {self.noise.name}", self.plan.most_iterations
         with progress.reporter(self.task.progress, total, label, "log precision") as report:
-            return chains.run(plan.n_kept, plan.every, lambda: self._tell(chains, report))
+            yield lambda: self._tell(chains, report)
 
     def _tell(self, chains: Chains, report: Callable[[float, float], None]) -> None:
         row: dict[str, Any] = {
@@ -200,15 +227,19 @@ class _Fit:
         self.history.append(row)
         report(len(self.history), row["log_precision"])
 
-    def _precisions(self, start: Floats) -> Floats:
-        """Of the prior: as they are, or learnt from some of the classes and rows, (1, M)."""
+    def _precisions(self, start: Floats) -> tuple[Floats, Floats]:
+        """Of the prior, as they are or learnt, (K or 1, M); and weights near the mode."""
         prior = self._prior(1)
         if not prior.learns:
-            return prior.typical()
-        some = self.plan.subset(self.likelihood, self.task.random_state)
-        plan = self.plan.of_subset(some)
-        drawn = self._chains(some, plan, np.zeros(some.shape))
-        return drawn.precisions
+            return prior.typical(), start
+        if not self.plan.one_chain:
+            drawn = self._draws(start)
+            return drawn.precisions, drawn.frame.mode
+        chain = self._chains(ScaleChain, start)
+        with self._told(chain) as tell:
+            precisions, mixing = chain.learn(self.plan.n_kept, tell)
+        self._judge(mixing)
+        return precisions, chain.frame.mode
 
     # What comes out
 
