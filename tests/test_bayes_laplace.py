@@ -477,6 +477,16 @@ def test_a_row_of_weight_two_is_a_row_twice():
         np.testing.assert_allclose(covariance, twice.covariance, atol=atol)
 
 
+def test_draws_with_a_known_prior_are_those_of_a_row_twice():
+    X, y = four_classes(40)
+    s = np.tile([1.0, 2.0], 20)
+    order = np.random.RandomState(0).permutation(np.repeat(np.arange(40), s.astype(int)))
+    model = laplace(covariance="draws", n_draws=16, prior=GaussianPrior(scale=2.0))
+    weighted = model.fit(X, y, s).posterior_.sample(16)
+    twice = model.fit(X[order], y[order]).posterior_.sample(16)
+    np.testing.assert_allclose(weighted, twice, atol=1e-6)
+
+
 def test_rows_of_weight_zero_do_not_count():
     X, y = four_classes(40)
     s = np.append(np.ones(30), np.zeros(10))

@@ -28,7 +28,7 @@ FIRST_ITERATIONS, MOST_FIRST = 40, 128
 #: The most that chains may take, and the blocks of classes.
 MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
 #: Small problems take several iterations for each draw that is kept, for so long.
-SECONDS_OF_SMALL, MOST_EVERY = 4.0, 2
+SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
 #: Gradients that lead to a mode, and seconds of them that somebody should know of before.
 GRADIENTS_OF_MODE, LONG_SECONDS = 60, 600.0
 #: Numbers that may be kept: draws, and matrices of classes.

@@ -14,8 +14,8 @@ from scipy.stats import rankdata
 
 from bigcat.bayes._arrays import Floats
 
-#: Chains that differ among themselves nearly as much as each of them varies.
-FAR_APART = 1.5
+#: Fewer independent draws than this tell nothing about the spread of a scale.
+TOO_FEW = 10.0
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,12 @@ class Mixing:
         return cls(acceptance, max(map(r_hat, columns)), min(map(ess_bulk, columns)))
 
     def told(self) -> dict[str, float]:
-        """For ``history_.choice``."""
-        return {name: float(getattr(self, name)) for name in ("acceptance", "r_hat", "ess_bulk")}
+        """For ``history_.choice``: what is known of them."""
+        every = {"acceptance": self.acceptance, "r_hat": self.r_hat, "ess_bulk": self.ess_bulk}
+        return {name: float(value) for name, value in every.items() if not np.isnan(value)}
 
     def warning(self) -> str | None:
-        if not self.r_hat > FAR_APART:
+        if not self.ess_bulk < TOO_FEW:
             return None
         return (
             f"chains of the posterior have not mixed: r_hat={self.r_hat:.2f}, "
