@@ -553,9 +553,6 @@ def test_more_errors(model, data):
     with pytest.raises(ValueError, match="needs all classes"):
         binary().partial_fit(X, y)
     with pytest.raises(AttributeError) as caught:
-        BayesianClassifier().partial_fit(X, y, classes=np.unique(y))
-    assert "partial_fit has no meaning for method='laplace'" in str(caught.value.__cause__)
-    with pytest.raises(AttributeError) as caught:
         binary(prior="horseshoe").partial_fit(X, y, classes=np.unique(y))
     assert "supports the GaussianPrior and not" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="classes differ"):

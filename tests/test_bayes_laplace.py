@@ -558,7 +558,6 @@ def test_what_the_method_does_not_take():
             laplace(covariance=covariance, prior=prior).fit(X, y)
     with pytest.raises(ValueError, match=r"per='all'; take prior=LearnedScale\('feature'\)"):
         BayesianClassifier("independent-binary", LearnedScale()).fit(X, y)
-    assert not hasattr(BayesianClassifier(), "partial_fit")
 
 
 def test_a_mode_that_takes_long_is_announced():

@@ -92,13 +92,13 @@ class ClassFrame(Frame):
             self.inverse_roots[k] = scipy.linalg.solve_triangular(root, identity, lower=True)
 
     def to_weights(self, u: Floats) -> Floats:
-        return self.mode + _by_class(u, self.inverse_roots)
+        return self.mode + by_class(u, self.inverse_roots)
 
     def of_weights(self, stack: Floats) -> Floats:
-        return _by_class(stack - self.mode, self.roots)
+        return by_class(stack - self.mode, self.roots)
 
     def pulled(self, gradients: Floats) -> Floats:
-        return _by_class(gradients, self.inverse_roots.transpose(0, 2, 1))
+        return by_class(gradients, self.inverse_roots.transpose(0, 2, 1))
 
     def log_determinant(self) -> float:
         return 2.0 * float(np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum())
@@ -125,7 +125,7 @@ class DiagonalFrame(Frame):
         return float(np.log(self.diagonal).sum())
 
 
-def _by_class(stack: Floats, matrices: Floats) -> Floats:
+def by_class(stack: Floats, matrices: Floats) -> Floats:
     """Row vectors (C, K, M) times a matrix of each class."""
     product: Floats = np.matmul(stack.transpose(1, 0, 2), matrices).transpose(1, 0, 2)
     return product

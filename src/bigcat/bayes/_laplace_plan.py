@@ -139,7 +139,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
     """The best form that can be had; the one that is named, if one is."""
     if covariance not in ("auto", "draws"):
         _check_learnable(prior, f"covariance={covariance!r}")
-    frame = _frame(work)
+    frame = finest(work, SECONDS_OF_FRAME)
     n_chains = 8 if work.n_weights < 2_000 else 4
     n_kept = -(-n_draws // n_chains)
     whole = Plan("draws", frame, n_chains, n_kept, "named", work.score_seconds())
@@ -187,12 +187,12 @@ def _for_prior_alone(form: str, work: Work) -> dict[str, Any]:
     return {"n_chains": 1, "n_kept": n_kept, "frame": "diagonal"}
 
 
-def _frame(work: Work) -> str:
-    """Coordinates of chains: the finest that are made in no time."""
+def finest(work: Work, most_seconds: float = MOST_SECONDS_OF_BLOCKS) -> str:
+    """The finest form of a Gaussian whose matrices are had in these seconds, and can be kept."""
     if work.n_weights <= MOST_JOINT:
         return "full"
     small = work.n_classes * work.n_columns**2 <= MOST_KEPT
-    return "class" if small and work.block_seconds() <= SECONDS_OF_FRAME else "diagonal"
+    return "class" if small and work.block_seconds() <= most_seconds else "diagonal"
 
 
 def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:

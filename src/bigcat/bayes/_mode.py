@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.optimize
 
@@ -97,12 +99,13 @@ MEAN_STEPS, PAIRS, LONGEST_STEP = 4, 2, 0.5
 
 def mean_of_gaussian(
     likelihood: Likelihood,
-    precision: Floats,
-    prior_mean: Floats,
+    prior_slopes: Callable[[Floats], Floats],
     frame: Frame,
     random_state: np.random.RandomState,
 ) -> Floats:
     """The mean of the Gaussian closest to the posterior, with the covariance of the frame.
+
+    `prior_slopes` are those of the prior's log-density, for weights (C, K, M).
 
     Its expected slope is zero (Opper and Archambeau, 2009), which the slope at the mode is not: the
     likelihood falls faster on one side than on the other, and the mean lies on the slow side.
@@ -114,7 +117,7 @@ def mean_of_gaussian(
     for step in range(MEAN_STEPS):
         u = random_state.standard_normal((PAIRS, *frame.mode.shape))
         stack = frame.to_weights(np.concatenate([shift + u, shift - u]))
-        gradients = likelihood.gradients(stack)[1] - precision * (stack - prior_mean)
+        gradients = likelihood.gradients(stack)[1] + prior_slopes(stack)
         move = frame.pulled(gradients).mean(axis=0)
         shift = shift + np.clip(move, -LONGEST_STEP, LONGEST_STEP)
         if step >= MEAN_STEPS // 2:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from bigcat.bayes._chains import Drawn as ChainDraws
 from bigcat.bayes._column_sizes import ColumnSizes, column_means
 from bigcat.bayes._design import Design
 from bigcat.bayes._frames import Frame, make_frame
+from bigcat.bayes._laplace_batches import Known
 from bigcat.bayes._laplace_plan import Plan, Work
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mixing import Mixing
@@ -42,6 +43,8 @@ from bigcat.training.checks import check_choice, check_whole
 from bigcat.training.history import History
 
 AnyChains = TypeVar("AnyChains", bound=Chains)
+#: Columns of the history with what is learnt of the prior.
+LEARNT = ("log_precision", "log_intercept_precision")
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,6 +112,59 @@ class Laplace(PosteriorMethod):
         seen = Seen(float(task.sample.row_weights.sum()), 1)
         return FittedPosterior(found, fit.evidence, fit.history, seen, bounds_evidence=False)
 
+    def why_no_batches(self, prior: Prior) -> str | None:
+        if self.covariance != "draws":
+            return None
+        return (
+            "partial_fit keeps a Gaussian, which is the prior of the next rows, and not "
+            "covariance='draws'; name 'auto', 'full', 'class' or 'diagonal', or use fit"
+        )
+
+    def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
+        """The posterior with more rows, what was known before them being the prior.
+
+        The scale of the prior is learnt from the first rows; `evidence` is that of all of them.
+        """
+        if last is None:
+            return replace(self, covariance=self._form_of_batches(task)).fit(task)
+        noise = noises.resolve(self.noise)
+        q = last.posterior
+        if not isinstance(q, NoisePosterior) or q.noise != noise:
+            raise ValueError(
+                "the last fit was by another method or noise, which partial_fit cannot go on "
+                "from; start with a new estimator, sklearn.base.clone(model)"
+            )
+        began = time.perf_counter()
+        X, labels, row_weights = task.sample
+        design = Design(X, task.fit_intercept, row_weights)
+        likelihood = Likelihood(design, labels, noise, task.n_classes, task.n_threads)
+        mean, frame, evidence = Known.of(q).updated(likelihood, self.centre, task.random_state)
+        posterior = NoisePosterior(
+            mean,
+            uncentred_covariance(frame, None),
+            intercept=q.intercept,
+            classes=q.classes,
+            noise=noise,
+            n_draws=int(self.n_draws),
+            seed=q.seed,
+        )
+        posterior.prior = q.prior
+        history = History(last.history, choice=last.history.choice)
+        seconds = history[-1]["seconds"] + time.perf_counter() - began
+        history.append(_row(len(history) + 1, seconds, likelihood.n_gradients))
+        seen = Seen(last.seen.rows + design.total_weight, last.seen.steps + 1)
+        evidence += last.evidence
+        return FittedPosterior(posterior, evidence, history, seen, bounds_evidence=False)
+
+    def _form_of_batches(self, task: Task) -> str:
+        """The Gaussian of a first batch: the finest that can be had."""
+        if self.covariance != "auto":
+            return self.covariance
+        work = Work.of(
+            Sizes.of(task.sample.X, task.n_classes), task.fit_intercept, noises.resolve(self.noise)
+        )
+        return _laplace_plan.finest(work)
+
     # Memory
 
     def plan(self, work: Work, prior: Prior) -> Plan:
@@ -170,10 +226,12 @@ class _Fit:
     def _mean(self, precision: Floats, frame: Frame) -> Floats:
         if self.method.centre == "mode":
             return frame.mode
-        prior_mean = self._prior(1).mean[None]
-        return mean_of_gaussian(
-            self.likelihood, precision, prior_mean, frame, self.task.random_state
-        )
+        prior_mean = self._prior(1).mean
+
+        def slopes(stack: Floats) -> Floats:
+            return precision * (prior_mean - stack)
+
+        return mean_of_gaussian(self.likelihood, slopes, frame, self.task.random_state)
 
     def _prior(self, n_chains: int) -> PriorChain:
         task = self.task
@@ -216,14 +274,10 @@ class _Fit:
             yield lambda: self._tell(chains, report)
 
     def _tell(self, chains: Chains, report: Callable[[float, float], None]) -> None:
-        row: dict[str, Any] = {
-            "iteration": len(self.history) + 1,
-            "seconds": time.perf_counter() - self.began,
-            "gradients": chains.likelihood.n_gradients,
-        }
-        names = ("log_precision", "log_intercept_precision")
+        seconds = time.perf_counter() - self.began
+        row = _row(len(self.history) + 1, seconds, chains.likelihood.n_gradients)
         values = chains.prior.summary().mean(axis=0) if chains.prior.learns else []
-        row |= {name: np.nan for name in names} | dict(zip(names, map(float, values)))
+        row |= dict(zip(LEARNT, map(float, values)))
         self.history.append(row)
         report(len(self.history), row["log_precision"])
 
@@ -258,15 +312,8 @@ class _Fit:
     def _posterior(self, mean: Floats, covariance: Covariance) -> NoisePosterior:
         task = self.task
         if not self.history:
-            self.history.append(
-                {
-                    "iteration": 1,
-                    "seconds": time.perf_counter() - self.began,
-                    "gradients": self.likelihood.n_gradients,
-                    "log_precision": np.nan,
-                    "log_intercept_precision": np.nan,
-                }
-            )
+            seconds = time.perf_counter() - self.began
+            self.history.append(_row(1, seconds, self.likelihood.n_gradients))
         found = NoisePosterior(
             mean,
             covariance,
@@ -278,3 +325,9 @@ class _Fit:
         )
         found.prior = WeightPrior(self._prior(1).mean, self.precisions, self.means)
         return found
+
+
+def _row(iteration: int, seconds: float, gradients: int) -> dict[str, Any]:
+    """Of the history, with nothing learnt of the prior."""
+    row = {"iteration": iteration, "seconds": seconds, "gradients": gradients}
+    return row | dict.fromkeys(LEARNT, np.nan)

@@ -205,10 +205,13 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> BayesianClassifier:
-        """One natural-gradient step on a batch of rows; for the Gaussian prior.
+        """Learn from a batch of rows, after `fit` or other batches.
 
-        After `fit` it goes on from there.  Most useful with many calls: step t moves t^-step_power
-        of the way to the batch's own optimum.  `evidence_` is then an estimate from the last batch.
+        For "laplace" what is known so far, as a Gaussian, is the prior of the new rows; a learnt
+        scale is that of the first batch, and `evidence_` that of all rows.  For
+        "independent-binary" with a Gaussian prior it is a natural-gradient step: step t moves
+        t^-step_power of the way to the batch's own optimum, so many calls are best, and
+        `evidence_` is an estimate from the last batch.
 
         Parameters
         ----------

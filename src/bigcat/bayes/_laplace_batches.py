@@ -1,0 +1,141 @@
+"""Batches of rows for the Laplace method: what is known after one is the prior of the next.
+
+The posterior so far is a Gaussian, in whose own coordinates it is N(0, 1); so the mode of the next
+posterior is looked for there, and the curvature of the new rows is added to its precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+
+from bigcat.bayes._arrays import Floats
+from bigcat.bayes._frames import FRAMES, Frame, by_class
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._mode import MOST_ITERATIONS, mean_of_gaussian
+from bigcat.bayes.covariance import (
+    ClassDiagonal,
+    ClassFull,
+    Covariance,
+    Drawn,
+    JointFull,
+    symmetric_inverse,
+    symmetric_inverses,
+)
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.machine import one_blas_thread
+
+#: Draws for each weight of a matrix that is their covariance.
+DRAWS_PER_WEIGHT = 4
+#: The largest slope, in standard deviations, that counts as none.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Known:
+    """A Gaussian posterior as the prior of further rows.
+
+    Parameters
+    ----------
+    form : str
+        One of `FRAMES`.
+    frame : Frame
+        Its mean and the root of its precision.
+    precision : array
+        (K M, K M), (K, M, M) or (K, M), by form.
+    """
+
+    form: str
+    frame: Frame
+    precision: Floats
+
+    @classmethod
+    def of(cls, posterior: GaussianPosterior) -> Known:
+        """ValueError where draws are too few, or the covariance is of another kind."""
+        mean = np.asarray(posterior.mean, np.float64)
+        form, precision = _precision(posterior.covariance_form, *mean.shape)
+        return cls(form, FRAMES[form][1](mean, precision), precision)
+
+    def slopes(self, stack: Floats) -> Floats:
+        """Of the log-density at weights (C, K, M)."""
+        away = stack - self.frame.mode
+        if self.form == "full":
+            product = away.reshape(len(stack), -1) @ self.precision
+            return -product.reshape(stack.shape)
+        if self.form == "class":
+            return -by_class(away, self.precision)
+        return -away * self.precision
+
+    def mode_with(self, likelihood: Likelihood) -> Floats:
+        """The weights that are most probable together with these rows, (K, M)."""
+        frame = self.frame
+
+        def negative(theta: Floats) -> tuple[float, Floats]:
+            u = theta.reshape(1, *frame.mode.shape)
+            value, gradient = likelihood.gradients(frame.to_weights(u))
+            slopes = u - frame.pulled(gradient)
+            return 0.5 * float(theta @ theta) - float(value[0]), slopes.ravel()
+
+        with one_blas_thread:
+            found = scipy.optimize.minimize(
+                negative,
+                np.zeros(frame.mode.size),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": MOST_ITERATIONS, "gtol": TOLERANCE, "ftol": 1e-12},
+            )
+        weights: Floats = frame.to_weights(found.x.reshape(1, *frame.mode.shape))[0]
+        return weights
+
+    def updated(
+        self, likelihood: Likelihood, centre: str, random_state: np.random.RandomState
+    ) -> tuple[Floats, Frame, float]:
+        """Mean, frame and log-evidence of the posterior with these rows.
+
+        The evidence is that of the rows given all before: log p(y | W) at the mode, its distance
+        from what was known, and the volumes before and after.
+        """
+        mode = self.mode_with(likelihood)
+        precision_of, kind = FRAMES[self.form]
+        of_rows = precision_of(likelihood, mode, np.zeros((1, mode.shape[1])))
+        frame: Frame = kind(mode, of_rows + self.precision)
+        away = self.frame.of_weights(mode[None])
+        evidence = float(likelihood.values(mode[None])[0]) - 0.5 * float(np.square(away).sum())
+        evidence += 0.5 * (self.frame.log_determinant() - frame.log_determinant())
+        if centre == "mode":
+            return mode, frame, evidence
+        return mean_of_gaussian(likelihood, self.slopes, frame, random_state), frame, evidence
+
+
+def _precision(form: Covariance, n_classes: int, n_columns: int) -> tuple[str, Floats]:
+    if isinstance(form, Drawn):
+        form = _of_moments(form, n_classes, n_columns)
+    if isinstance(form, JointFull):
+        return "full", symmetric_inverse(form.matrix.copy())[0]
+    if isinstance(form, ClassFull):
+        return "class", symmetric_inverses(form.matrices.copy())[0]
+    if isinstance(form, ClassDiagonal):
+        return "diagonal", 1.0 / form.values
+    raise ValueError(
+        f"partial_fit goes on from draws or a Gaussian with the covariance of all weights, of each "
+        f"class or none, and the last fit has {form.in_words}; start with a new estimator, "
+        "sklearn.base.clone(model)"
+    )
+
+
+def _of_moments(form: Drawn, n_classes: int, n_columns: int) -> Covariance:
+    """The Gaussian that has the covariance of draws, as far as these can tell it."""
+    n_draws = len(form.deviations)
+    if n_draws >= DRAWS_PER_WEIGHT * n_classes * n_columns:
+        flat = form.deviations.reshape(n_draws, -1).astype(np.float64)
+        return JointFull(np.cov(flat, rowvar=False), n_classes)
+    if n_draws >= DRAWS_PER_WEIGHT * n_columns:
+        matrices = form.array()
+        return ClassFull(matrices, np.linalg.slogdet(matrices)[1])
+    raise ValueError(
+        f"partial_fit needs the covariance of {n_columns} weights, and the last fit kept "
+        f"{n_draws} draws, which cannot tell it; start with partial_fit instead of fit, or name "
+        f"covariance='class', or n_draws={DRAWS_PER_WEIGHT * n_columns}"
+    )
