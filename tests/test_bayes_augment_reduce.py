@@ -335,7 +335,7 @@ def test_refusal(data, monkeypatch):
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        ("horseshoe", "prior=HorseshoePrior() learns its scales"),
+        ("horseshoe", "prior=HorseshoePrior() learns several scales"),
         (HierarchicalPrior(), "take a GaussianPrior"),
         (GaussianPrior(mean=1.0), "with mean 0 and one scale"),
         (GaussianPrior(precision=np.ones(4)), "with mean 0 and one scale"),

@@ -556,8 +556,6 @@ def test_what_the_method_does_not_take():
     for covariance in ("auto", "full", "class"):
         with pytest.raises(ValueError, match=message):
             laplace(covariance=covariance, prior=prior).fit(X, y)
-    with pytest.raises(ValueError, match=r"per='all'; take prior=LearnedScale\('feature'\)"):
-        BayesianClassifier("independent-binary", LearnedScale()).fit(X, y)
 
 
 def test_a_mode_that_takes_long_is_announced():

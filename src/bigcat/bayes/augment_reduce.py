@@ -11,11 +11,13 @@ from numpy.typing import DTypeLike
 
 from bigcat import noise as noises
 from bigcat.bayes.covariance import ClassDiagonal
+from bigcat.bayes.learned_scale import LearnedScale
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.weight_posterior import Judge, WeightPosterior, fit_weight_posterior
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.combinations import Parts, resolve
 from bigcat.linear import FullRank, FullRankWeights, LinearModel
 from bigcat.noise import Noise
@@ -30,7 +32,9 @@ class AugmentReducePosterior(PosteriorMethod):
     """Posterior of ``y = argmax_k w_k . x + b_k + noise_k``, the model of `LinearClassifier`.
 
     Independent Gaussians, found by passes that look at a few classes per row (Ruiz et al., 2018,
-    *Augment and Reduce*).  It takes a `GaussianPrior` with mean 0 and one scale.
+    *Augment and Reduce*).  It takes a `GaussianPrior` with mean 0 and one scale, or learns that
+    scale and the intercepts' (`LearnedScale`): after each pass over all weights they are what
+    maximises the ELBO.
 
     Parameters
     ----------
@@ -110,10 +114,12 @@ class AugmentReducePosterior(PosteriorMethod):
 
     def _scales(self, prior: Prior) -> tuple[float, float]:
         """Standard deviations of weights and intercepts."""
+        if _learns_one_scale(prior):
+            return 1.0, 1.0  # to begin with
         if prior.learnt:
             raise ValueError(
-                f"prior={prior!r} learns its scales, which method='augment-reduce' does not; take "
-                "a GaussianPrior, or method='independent-binary'"
+                f"prior={prior!r} learns several scales, and method='augment-reduce' one; take "
+                "prior='learned', a GaussianPrior, or method='independent-binary'"
             )
         scales = prior.one_scale()
         if scales is None:
@@ -151,6 +157,7 @@ class AugmentReducePosterior(PosteriorMethod):
             parts,
             prior_scale=scale,
             intercept_scale=intercept_scale,
+            learns_scales=_learns_one_scale(task.prior),
             max_epochs=int(self.max_epochs),
             random_state=task.random_state,
             stop=Plateau(float(self.tol), int(self.n_iter_no_change)),
@@ -174,7 +181,7 @@ class AugmentReducePosterior(PosteriorMethod):
             spread = np.square(found.intercept_scale).astype(mean.dtype)
             mean = np.column_stack([mean, found.intercept_mean])
             variances = np.column_stack([variances, spread])
-        return NoisePosterior(
+        posterior = NoisePosterior(
             mean,
             ClassDiagonal(variances),
             intercept=task.fit_intercept,
@@ -183,6 +190,12 @@ class AugmentReducePosterior(PosteriorMethod):
             n_draws=int(self.n_draws),
             seed=task.random_state.randint(np.iinfo(np.int32).max),
         )
+        if _learns_one_scale(task.prior):
+            precision = np.full((1, mean.shape[1]), found.prior_scale**-2.0)
+            if task.fit_intercept:
+                precision[0, -1] = found.prior_intercept_scale**-2.0
+            posterior.prior = WeightPrior(np.zeros(mean.shape[1]), precision)
+        return posterior
 
     # Memory
 
@@ -204,6 +217,10 @@ class AugmentReducePosterior(PosteriorMethod):
 
     def memory_remedy(self, prior: Prior) -> str:
         return "fit fewer classes or features, or give X in float32"
+
+
+def _learns_one_scale(prior: Prior) -> bool:
+    return isinstance(prior, LearnedScale) and prior.per == "all"
 
 
 def _judge(noise: Noise, held_out: Sample) -> Judge:

@@ -20,9 +20,11 @@ from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.likelihoods import LIKELIHOODS
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
+from bigcat.bayes.one_scale import OneScaleState
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.stochastic import Stream
+from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.rows import Sizes
 from bigcat.training import progress
 from bigcat.training.checks import check_choice, check_whole, is_number
@@ -126,6 +128,8 @@ class IndependentBinary(PosteriorMethod):
             )
         n_rows = row_weights.sum()
         posterior = self._weighed(found.mean, found.covariance, task, n_rows)
+        if isinstance(prior, OneScaleState):
+            posterior.prior = WeightPrior(prior.mean, prior.values[None])
         seen = Seen(float(n_rows), 1)
         return FittedPosterior(posterior, found.elbo, History(found.history), seen)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._prior_arrays import check_positive
+from bigcat.bayes.one_scale import OneScaleState
 from bigcat.bayes.prior_chains import PriorChain, Scales
 from bigcat.bayes.priors import HierarchicalPrior, Prior, PriorState, Sharing
 from bigcat.training.checks import check_choice
@@ -25,7 +26,8 @@ class LearnedScale(Prior):
 
     A column of X counts in units of its own size, and dense columns are centred, so the answer does
     not depend on how columns are measured.  With ``method="laplace"`` the scale has a posterior of
-    its own, and draws of the weights are draws over both.
+    its own, and draws of the weights are draws over both.  The other methods take the one scale
+    that maximises their bound, with columns as they are.
 
     Parameters
     ----------
@@ -59,14 +61,17 @@ class LearnedScale(Prior):
         return {"class": "class", "both": "coordinate"}.get(self.per, "shared")  # type: ignore[return-value]
 
     def bind(self, n_classes: int, n_columns: int, intercept: bool) -> PriorState:
-        """The state of the prior for binary regressions, which learn a scale per class or feature.
+        """The state of the prior for binary regressions.
 
-        Variational factors stand for half-t distributions there, and columns count as they are.
+        One scale for all weights, at its best value; or one per class or per feature, where
+        variational factors stand for half-t distributions.  Columns count as they are.
         """
-        if self.per not in ("class", "feature"):
+        if self.per == "all":
+            return OneScaleState(n_classes, n_columns, intercept)
+        if self.per == "both":
             raise ValueError(
-                f"binary regressions learn a scale per class or per feature, and not per="
-                f"{self.per!r}; take prior=LearnedScale('feature')"
+                "binary regressions learn one scale, or one per class or per feature, and not "
+                "per='both'; take prior=LearnedScale('feature')"
             )
         return HierarchicalPrior(self.per).bind(n_classes, n_columns, intercept)
 

@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from bigcat.bayes.one_scale import best_precision
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
 from bigcat.kernels.posterior import Clock, Gaussians, settle, train_rows
@@ -61,6 +62,8 @@ __all__ = ["WeightPosterior", "fit_weight_posterior"]
 
 #: Coordinates that one kernel call visits: a fraction of a second, for Ctrl-C.
 CHUNK_COORDINATES = 1 << 23
+#: Weights that are summed at a time.
+BLOCK = 1 << 20
 #: Stamps of visits are int32; after so many rows all weights are brought up to now.
 MOST_STAMPS = 1 << 30
 #: What passes count.
@@ -192,6 +195,8 @@ class WeightPosterior:
         Means and standard deviations.
     intercept_mean, intercept_scale : (n_classes,) arrays
         Standard deviations of 0 say that the intercepts are point estimates.
+    prior_scale, prior_intercept_scale : float
+        Standard deviations of the prior, as given or learnt; infinite for point estimates.
     elbo : float
         In nats, of all rows together, as last estimated.
     history : History
@@ -204,6 +209,8 @@ class WeightPosterior:
     scale: np.ndarray
     intercept_mean: np.ndarray
     intercept_scale: np.ndarray
+    prior_scale: float = math.nan
+    prior_intercept_scale: float = math.nan
     elbo: float = math.nan
     history: History = field(default_factory=History)
 
@@ -224,6 +231,7 @@ def fit_weight_posterior(
     *,
     prior_scale: float = 1.0,
     intercept_scale: float | None = None,
+    learns_scales: bool = False,
     max_epochs: int = 50,
     shuffle: bool = True,
     random_state: np.random.RandomState | None = None,
@@ -248,6 +256,9 @@ def fit_weight_posterior(
     intercept_scale : float or None
         Standard deviation of the intercepts' prior.  None or infinity, a flat prior, makes them
         point estimates: a flat prior's posterior would be improper for classes without rows.
+    learns_scales : bool
+        Both scales are where the fit begins; after each pass over all weights they become what
+        maximises the ELBO.
     stop : callable
         Told each epoch's ELBO, or what `judge` says of it; None makes all epochs.
     judge : callable
@@ -285,6 +296,7 @@ def fit_weight_posterior(
         intercept_scale,
         shuffle=shuffle,
         random_state=random_state or np.random.RandomState(0),
+        learns_scales=learns_scales,
         settles_always=judge is not None,
     )
     with _progress.reporter(progress, max_epochs, parts.bound.name, "ELBO") as report:
@@ -370,9 +382,11 @@ class PosteriorPasses:
         *,
         shuffle: bool,
         random_state: np.random.RandomState,
+        learns_scales: bool = False,
         settles_always: bool = False,
     ) -> None:
         self.problem, self.shuffle, self.random_state = problem, shuffle, random_state
+        self.learns_scales = learns_scales
         self.bound, self.solver = bound_tag(parts), parts.solver.lower()
         self.sampler = parts.sampler.lower(problem)
         self.scratch = parts.sampler.scratch
@@ -495,6 +509,8 @@ class PosteriorPasses:
             class_major(scale.reshape(self.shape), rows),
             b.mean,
             1.0 / np.sqrt(b.base + b.information),
+            w.prior_precision**-0.5,
+            b.prior_precision**-0.5 if b.prior_precision > 0.0 else math.inf,
         )
 
     def _clock(self) -> Clock:
@@ -508,4 +524,21 @@ class PosteriorPasses:
         if self.problem.fit_intercept:
             kl += settle(self.intercepts, clock, self.solver, step_rate)
         self.now = 0
+        if self.learns_scales:  # the KL is that of the scales so far
+            self.weights = _with_best_scale(self.weights)
+            if self.problem.fit_intercept:
+                self.intercepts = _with_best_scale(self.intercepts)
         return float(kl)
+
+
+def _with_best_scale(q: Gaussians) -> Gaussians:
+    """With the precision of the prior that maximises the ELBO; point estimates as they are."""
+    if not q.base < math.inf:
+        return q
+    squares = 0.0
+    for start in range(0, q.mean.size, BLOCK):  # no copy of all weights
+        part = slice(start, start + BLOCK)
+        squares += float(np.square(q.mean[part], dtype=np.float64).sum())
+        squares += float((1.0 / (q.base + q.information[part].astype(np.float64))).sum())
+    precision = best_precision(q.mean.size, squares)
+    return q._replace(prior_precision=precision, base=precision)
