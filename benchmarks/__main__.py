@@ -14,6 +14,7 @@ from benchmarks import (
     field,
     first_fit,
     intervals,
+    last_layer,
     members,
     million_classes,
     noises,
@@ -92,6 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_measures(commands)
     field.add_to(commands)
     intervals.add_to(commands)
+    commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
     return parser
 
@@ -134,6 +136,8 @@ def main() -> None:
         categorical_from_binary.holdout_over_time(args.data, args.scale)
     elif args.command == "coverage":
         categorical_from_binary.coverage()
+    elif args.command == "last-layer":
+        last_layer.last_layer()
     elif args.command == "interval-coverage":
         intervals.interval_coverage(args.words, args.seconds, args.least, args.more, args.json)
     elif args.command == "posterior-quality":

@@ -71,16 +71,29 @@ class Data(NamedTuple):
     scale: float  # of the scores among rows
 
 
+def _rng(case: Case, seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, *case[:3]])
+
+
+def draw_scales(case: Case, seed: int) -> tuple[float, float]:
+    """Standard deviations of scores among rows, and of intercepts, of such a data set."""
+    return _draw_scales(case, _rng(case, seed))
+
+
+def _draw_scales(case: Case, rng: np.random.Generator) -> tuple[float, float]:
+    if case.scales == "prior":
+        first, second = np.abs(rng.standard_t(FREEDOM, 2)) * WIDTH
+    else:
+        bounds = np.log([SCORE_SCALES, INTERCEPT_SCALES])
+        first, second = (np.exp(rng.uniform(*some)) for some in bounds)
+    return float(first), float(second)
+
+
 def draw(case: Case, seed: int) -> Data:
     """A data set with its true probabilities."""
-    rng = np.random.default_rng([seed, *case[:3]])
+    rng = _rng(case, seed)
     k, d, n = case.n_classes, case.n_features, case.n_classes * case.rows_per_class
-    if case.scales == "prior":
-        scale, intercept_scale = np.abs(rng.standard_t(FREEDOM, 2)) * WIDTH
-    else:
-        scale, intercept_scale = (
-            np.exp(rng.uniform(*np.log(bounds))) for bounds in (SCORE_SCALES, INTERCEPT_SCALES)
-        )
+    scale, intercept_scale = _draw_scales(case, rng)
     X = rng.standard_normal((n + TEST_ROWS, d))
     length = float(d)
     if case.rows == "sparse":
@@ -96,7 +109,7 @@ def draw(case: Case, seed: int) -> Data:
     logs = log_probabilities(noise, scores)
     y = np.argmax(logs + rng.gumbel(size=logs.shape), axis=1)
     rows: Any = scipy.sparse.csr_array(X) if case.rows == "sparse" else X
-    return Data(rows[:n], y[:n], rows[n:], np.exp(logs[n:]), float(scale))
+    return Data(rows[:n], y[:n], rows[n:], np.exp(logs[n:]), scale)
 
 
 def measure(case: Case, seed: int) -> dict[str, Any]:

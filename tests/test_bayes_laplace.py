@@ -11,7 +11,7 @@ from scipy.special import log_expit
 
 import reference.laplace as twin
 import reference.noise as reference_noise
-from bigcat import BayesianClassifier, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat import noise as noises
 from bigcat.bayes import (
     GaussianPrior,

@@ -1,6 +1,7 @@
 """Other Bayesian methods to measure against, each in a virtual environment of its own.
 
-``advi`` and ``nuts`` run in the environment of numpyro.txt, ``gibbs`` in that of polyagamma.txt.
+``advi`` and ``nuts`` run in the environment of numpyro.txt, ``gibbs`` in that of polyagamma.txt,
+``laplace-torch`` in that of laplace_torch.txt.
 An adapter is a program that reads ``input.npz`` and ``options.json`` from a folder and writes
 ``output.npz`` into it; neither imports bigcat, and bigcat imports neither.
 """
@@ -25,7 +26,12 @@ _ONE_THREAD = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }
-_ENVIRONMENT_OF = {"advi": "numpyro", "nuts": "numpyro", "gibbs": "polyagamma"}
+_ENVIRONMENT_OF = {
+    "advi": "numpyro",
+    "nuts": "numpyro",
+    "gibbs": "polyagamma",
+    "laplace-torch": "laplace_torch",
+}
 
 
 def is_ready(method: str) -> bool:
@@ -51,7 +57,7 @@ def run(
 
     Parameters
     ----------
-    method : {"advi", "nuts", "gibbs"}
+    method : {"advi", "nuts", "gibbs", "laplace-torch"}
         What to run.
     X_train, X_test : ndarray of shape (..., rows, features)
         Without a column of ones; every method has intercepts.
@@ -64,7 +70,9 @@ def run(
         (0: none); ``learning_rate`` (advi); ``init_mean``, ``init_variance``: where nuts starts
         and its first scales, arrays of (classes, 1 + features), the intercepts first;
         ``adapt_scales``: whether nuts adapts the latter in its warm-up (True);
-        ``max_tree_depth`` (nuts, 10); ``last_class_zero`` (gibbs, True).
+        ``max_tree_depth`` (nuts, 10); ``last_class_zero`` (gibbs, True).  laplace-torch takes one
+        data set, the mode as ``init_mean``, ``structure`` ("full", "kron" or "diag"), ``sigma``,
+        ``intercept_sigma`` and ``n_samples``.
 
     Returns
     -------
@@ -73,7 +81,8 @@ def run(
         ``samples``: draws kept; ``compile_seconds``; ``seconds``: CPU seconds of all iterations
         with warm-up, without compiling or evaluation; nuts: ``leapfrogs``; and a trace at rising
         iterations of the test rows at the mean of the draws so far: ``trace_iteration``,
-        ``trace_seconds``, ``trace_log_likelihood``, ``trace_accuracy``.
+        ``trace_seconds``, ``trace_log_likelihood``, ``trace_accuracy``.  laplace-torch gives
+        ``samples``, and as ``seconds`` those of the curvature and of the draws.
     """
     python = prepare(method)
     several = np.ndim(X_train) == 3

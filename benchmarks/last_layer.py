@@ -1,0 +1,93 @@
+"""Our Gaussians beside those of laplace-torch, at one mode, with one prior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks import yardsticks
+from benchmarks._models import laplace
+from benchmarks._report import clock, save, show
+from benchmarks.intervals import LEVEL, Case, Data, draw, draw_scales
+from bigcat import noise as noises
+from bigcat.bayes import GaussianPrior
+from bigcat.bayes.posterior import tails_of
+from bigcat.probabilities import log_probabilities
+
+#: Shapes, and the structures that their sizes allow: theirs, and ours.
+SHAPES = {
+    Case(20, 20, 20): (("full", "kron", "diag"), ("full", "class", "diagonal")),
+    Case(200, 20, 50): (("kron", "diag"), ("class", "diagonal")),
+}
+N_DRAWS = 400
+
+
+def last_layer(n_sets: int = 3) -> None:
+    """Seconds after the mode is known, and what 90 % intervals hold."""
+    rows = []
+    for case, (theirs, ours) in SHAPES.items():
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(n_sets):
+            data = draw(case, seed)
+            scale, intercept_scale = draw_scales(case, seed)
+            scale /= np.sqrt(case.n_features)
+            prior = GaussianPrior(scale=scale, intercept_scale=intercept_scale)
+            mode = None
+            for form in ours:
+                for centre in ("mode", "mean"):
+                    model = laplace(covariance=form, centre=centre, prior=prior, n_draws=N_DRAWS)
+                    with clock() as times:
+                        model.fit(data.X, data.y, classes=np.arange(case.n_classes))
+                    low, high = model.predict_interval(data.X_test, LEVEL)
+                    name = f"bigcat, {form}, {centre}"
+                    found.setdefault(name, []).append((times["cpu"], _held(low, high, data)))
+                    mode = model.posterior_.mean if mode is None else mode
+            assert mode is not None
+            for structure in theirs:
+                seconds, held = _theirs(data, case, mode, structure, scale, intercept_scale)
+                found.setdefault(f"laplace-torch, {structure}", []).append((seconds, held))
+        for name, values in found.items():
+            seconds, covered = np.transpose(values)
+            rows.append(
+                {
+                    "classes, rows per class, features": str(case[:3]),
+                    "posterior": name,
+                    "CPU seconds": float(np.median(seconds)),
+                    "coverage": float(covered.mean()),
+                    "data sets": len(values),
+                }
+            )
+            show(rows[-1:])
+    show(rows)
+    save("last_layer", rows)
+
+
+def _theirs(
+    data: Data, case: Case, mode: np.ndarray, structure: str, scale: float, intercept_scale: float
+) -> tuple[float, float]:
+    """Seconds of curvature and draws, and what their intervals hold."""
+    found = yardsticks.run(
+        "laplace-torch",
+        data.X,
+        data.y,
+        data.X_test,
+        np.zeros(len(data.X_test)),
+        case.n_classes,
+        init_mean=np.column_stack([mode[:, -1], mode[:, :-1]]),
+        structure=structure,
+        sigma=scale,
+        intercept_sigma=intercept_scale,
+        n_samples=N_DRAWS,
+    )
+    draws = found["samples"][0]
+    rows = np.column_stack([np.ones(len(data.X_test)), data.X_test])
+    scores = np.einsum("nm,skm->snk", rows, draws)
+    flat = log_probabilities(noises.resolve("gumbel"), scores.reshape(-1, case.n_classes))
+    drawn = np.exp(flat).reshape(scores.shape)
+    low, high = np.quantile(drawn, tails_of(LEVEL), axis=0)
+    return float(found["seconds"].sum()), _held(low, high, data)
+
+
+def _held(low: Any, high: Any, data: Data) -> float:
+    return float(((low <= data.truth) & (data.truth <= high)).mean())

@@ -1,0 +1,62 @@
+"""Laplace approximations of a linear layer at a given mode. Runs in laplace_torch.txt's place."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from laplace import Laplace
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+torch.set_default_dtype(torch.float64)
+
+
+def layer_of(weights):
+    """A linear layer with these weights, (classes, 1 + features), the intercepts first."""
+    layer = torch.nn.Linear(weights.shape[1] - 1, len(weights))
+    with torch.no_grad():
+        layer.weight.copy_(torch.as_tensor(weights[:, 1:]))
+        layer.bias.copy_(torch.as_tensor(weights[:, 0]))
+    return layer
+
+
+def approximate(X, y, weights, options):
+    """Draws of the weights, (S, classes, 1 + features), and CPU seconds of the curvature."""
+    n_classes, n_features = weights.shape[0], weights.shape[1] - 1
+    precision = torch.full((n_classes * (n_features + 1),), options["sigma"] ** -2.0)
+    precision[n_classes * n_features :] = options["intercept_sigma"] ** -2.0
+    if options["structure"] == "kron":  # a number for each of its two blocks
+        precision = precision[[0, -1]]
+    data = TensorDataset(torch.as_tensor(X), torch.as_tensor(y))
+    loader = DataLoader(data, batch_size=options.get("batch_size", 100))
+    torch.manual_seed(options.get("seed", 0))
+    began = time.process_time()
+    found = Laplace(
+        layer_of(weights),
+        "classification",
+        subset_of_weights="all",
+        hessian_structure=options["structure"],
+        prior_precision=precision,
+    )
+    found.fit(loader)
+    fitted = time.process_time() - began
+    began = time.process_time()
+    draws = found.sample(options["n_samples"]).detach().numpy()
+    seconds = np.array([fitted, time.process_time() - began])
+    flat = draws[:, : n_classes * n_features].reshape(-1, n_classes, n_features)
+    return np.concatenate([draws[:, n_classes * n_features :, None], flat], axis=2), seconds
+
+
+def main(folder):
+    arrays = dict(np.load(folder / "input.npz"))
+    options = json.loads((folder / "options.json").read_text())
+    X, y = arrays["X_train"][0], arrays["y_train"][0]
+    samples, seconds = approximate(X, y, arrays["init_mean"], options)
+    np.savez(folder / "output.npz", samples=samples[None], seconds=seconds[None])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
