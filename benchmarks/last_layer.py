@@ -23,7 +23,7 @@ SHAPES = {
 N_DRAWS = 400
 
 
-def last_layer(n_sets: int = 3) -> None:
+def last_layer(n_sets: int = 2) -> None:
     """Seconds after the mode is known, and what 90 % intervals hold."""
     rows = []
     for case, (theirs, ours) in SHAPES.items():
