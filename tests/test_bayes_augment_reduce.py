@@ -336,7 +336,7 @@ def test_refusal(data, monkeypatch):
     ("prior", "message"),
     [
         ("horseshoe", "prior=HorseshoePrior() learns several scales"),
-        (HierarchicalPrior(), "take a GaussianPrior"),
+        (HierarchicalPrior(), "take prior='learned', a GaussianPrior"),
         (GaussianPrior(mean=1.0), "with mean 0 and one scale"),
         (GaussianPrior(precision=np.ones(4)), "with mean 0 and one scale"),
     ],
