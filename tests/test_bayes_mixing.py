@@ -55,6 +55,11 @@ def test_a_fit_says_how_its_chains_have_mixed(monkeypatch):
         assert 0.5 < choice["acceptance"] <= 1.0 or "prior" in options
         assert choice["r_hat"] < 2.5
         assert choice["ess_bulk"] > 4.0
+    drawn = laplace(n_draws=64).fit(X, y)
+    assert drawn.history_.choice is not None
+    told = {name: drawn.history_.choice[name] for name in _mixing.NAMES}
+    assert drawn.summary().attrs == {"level": 0.9, "base": None, **told}
+    assert set(laplace(covariance="class").fit(X, y).summary().attrs) == {"level", "base"}
     monkeypatch.setattr(_mixing, "TOO_FEW", 1e6)
     with pytest.warns(ConvergenceWarning, match="have not mixed.*raise n_draws"):
         laplace(n_draws=64).fit(X, y)

@@ -14,6 +14,8 @@ from scipy.stats import rankdata
 
 from bigcat.bayes._arrays import Floats
 
+#: What is told of chains.
+NAMES = ("acceptance", "r_hat", "ess_bulk")
 #: Fewer independent draws than this tell nothing about the spread of a scale.
 TOO_FEW = 10.0
 
@@ -47,8 +49,8 @@ class Mixing:
 
     def told(self) -> dict[str, float]:
         """For ``history_.choice``: what is known of them."""
-        every = {"acceptance": self.acceptance, "r_hat": self.r_hat, "ess_bulk": self.ess_bulk}
-        return {name: float(value) for name, value in every.items() if not np.isnan(value)}
+        every = {name: float(getattr(self, name)) for name in NAMES}
+        return {name: value for name, value in every.items() if not np.isnan(value)}
 
     def warning(self) -> str | None:
         if not self.ess_bulk < TOO_FEW:

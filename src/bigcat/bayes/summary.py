@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bigcat.bayes._arrays import Floats
+from bigcat.bayes._mixing import NAMES as MIXING
 from bigcat.bayes.posterior import BLOCK, GaussianPosterior, tails_of
 
 #: Columns of the table.
@@ -67,6 +68,7 @@ def summarise(
     top: int | None = None,
     level: float = 0.9,
     base: int | None = None,
+    choice: Mapping[str, Any] | None = None,
 ) -> Any:
     """The table of some weights, those first that are surest to differ from 0.
 
@@ -83,6 +85,8 @@ def summarise(
         Of the intervals.
     base : int, optional
         Number of the class whose weights are taken off.
+    choice : mapping, optional
+        What the history says of the fit; how chains have mixed is told of draws.
 
     Returns
     -------
@@ -117,7 +121,10 @@ def summarise(
         **dict(zip(COLUMNS[2:], values[:, order])),
     }
     label = None if base is None else posterior.classes[base : base + 1].tolist()[0]
-    return _table(table, {"level": float(level), "base": label})
+    attrs: dict[str, Any] = {"level": float(level), "base": label}
+    if posterior.covariance_form.n_kept is not None and choice is not None:
+        attrs |= {name: choice[name] for name in MIXING if name in choice}
+    return _table(table, attrs)
 
 
 def _of_classes(

@@ -14,6 +14,7 @@ from bigcat.estimators import inputs
 from bigcat.estimators.names import class_numbers, column_numbers, feature_names
 from bigcat.linear.labels import encode
 from bigcat.training.checks import check_whole
+from bigcat.training.history import History
 
 
 class PosteriorPredictions:
@@ -21,6 +22,7 @@ class PosteriorPredictions:
 
     posterior_: GaussianPosterior
     classes_: np.ndarray
+    history_: History
 
     def predict(self, X: Any, posterior: str = "averaged") -> np.ndarray:
         """The most probable class of each row, averaged over the posterior or at its mean."""
@@ -174,7 +176,8 @@ class PosteriorPredictions:
         -------
         pandas.DataFrame or bigcat.bayes.summary.Table
             Columns ``class``, ``feature``, ``mean``, ``sd``, ``low``, ``high``.  A list of dicts
-            that prints as a table where pandas is not installed.
+            that prints as a table where pandas is not installed.  Its ``attrs`` hold ``level`` and
+            ``base``, and for draws ``acceptance``, ``r_hat`` and ``ess_bulk`` of their chains.
 
         Examples
         --------
@@ -200,6 +203,7 @@ class PosteriorPredictions:
             top=top,
             level=level,
             base=None if base is None else int(self._class_numbers("base", [base])[0]),
+            choice=self.history_.choice,
         )
 
     def _class_numbers(self, parameter: str, labels: ArrayLike) -> np.ndarray:
