@@ -30,8 +30,10 @@ def approximate(X, y, weights, options):
     precision[n_classes * n_features :] = options["intercept_sigma"] ** -2.0
     if options["structure"] == "kron":  # a number for each of its two blocks
         precision = precision[[0, -1]]
-    # Derivatives of all scores by all weights exist for a batch at a time.
-    batch_size = int(np.clip(2e7 / weights.size / n_classes, 1, 500))
+    # All but Kronecker factors hold derivatives of all scores by all weights for a batch at a time.
+    batch_size = 500
+    if options["structure"] != "kron":
+        batch_size = int(np.clip(2e7 / weights.size / n_classes, 1, batch_size))
 
     def fitted_to(n_rows):
         found = Laplace(
