@@ -16,7 +16,7 @@ from bigcat.bayes.posterior import tails_of
 from bigcat.probabilities import log_probabilities
 
 #: Shapes, and the structures that their sizes allow: theirs, and ours.  Their diagonal takes all
-#: derivatives of scores by weights: with 200 classes it had not ended after six minutes.
+#: derivatives of scores by weights: with 200 classes 11 seconds for 180 rows.
 SHAPES = {
     Case(20, 20, 20): (("full", "kron", "diag"), ("full", "class", "diagonal")),
     Case(200, 20, 50): (("kron",), ("class", "diagonal")),
