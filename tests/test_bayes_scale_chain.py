@@ -99,6 +99,10 @@ def test_when_one_chain_is_taken(monkeypatch):
     chosen = plan("auto", large, LearnedScale(), 400)
     assert (chosen.form, chosen.one_chain) == ("class", True)
     assert not plan("draws", large, LearnedScale(), 400).one_chain
+    assert chosen.n_rows is None
+    huge = plan("auto", large._replace(n_rows=1_000_000), LearnedScale(), 400)
+    assert huge.n_rows is not None
+    assert 10_000 < huge.n_rows < 100_000
     X, y = four_classes(80)
     known = laplace(covariance="class").fit(X, y).posterior_.prior
     monkeypatch.setattr(_laplace_plan, "SECONDS_OF_PRIOR", 0.0)
@@ -109,3 +113,14 @@ def test_when_one_chain_is_taken(monkeypatch):
     assert known is not None
     # Twelve weights leave the scale open, four intercepts theirs by far more.
     assert np.abs(np.log(prior.precision / known.precision))[0, :-1].max() < 1.0
+
+
+def test_random_rows_tell_the_scale_too():
+    """All classes and some of the rows, which unlike the rows of some classes are not selected."""
+    likelihood = likelihood_of(150, 20, 8)
+    some = likelihood.of_rows(np.arange(0, likelihood.design.n, 4))
+    assert some.shape == likelihood.shape
+    assert some.design.n == 750
+    chain = chains(ScaleChain, some, 1, "diagonal")
+    chain.learn(16)
+    assert np.exp(chain._log_scales()[0]) == pytest.approx(SCALE, rel=0.25)

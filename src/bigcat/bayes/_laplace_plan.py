@@ -40,6 +40,8 @@ MOST_JOINT, SECONDS_OF_FRAME = 1_024, 1.0
 #: take no more seconds; else one chain, with as many draws as the seconds allow, between these.
 CHAINS_OF_PRIOR, DRAWS_OF_PRIOR, SECONDS_OF_PRIOR = 4, 16, 4.0
 LEAST_OF_PRIOR, MOST_OF_PRIOR = 10, 100
+#: Seconds of an iteration of that chain, beyond which it sees some of the rows only.
+SECONDS_OF_ITERATION = 3.0
 
 
 class Work(NamedTuple):
@@ -107,8 +109,8 @@ class Plan:
     n_chains, n_kept : int
         Chains, and draws of each that are kept.
     reason : str
-    score_seconds : float
-        Of one score of a row and class, and its slope.
+    n_rows : int or None
+        So many rows, at random, tell the prior; None where all do.
     every : int
         Iterations from one such draw to the next.
     """
@@ -118,7 +120,7 @@ class Plan:
     n_chains: int
     n_kept: int
     reason: str
-    score_seconds: float
+    n_rows: int | None = None
     every: int = 1
 
     @property
@@ -142,7 +144,7 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
     frame = finest(work, SECONDS_OF_FRAME)
     n_chains = 8 if work.n_weights < 2_000 else 4
     n_kept = -(-n_draws // n_chains)
-    whole = Plan("draws", frame, n_chains, n_kept, "named", work.score_seconds())
+    whole = Plan("draws", frame, n_chains, n_kept, "named")
     if covariance != "auto":
         return replace(whole, form=covariance, **_for_prior_alone(covariance, work))
     iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
@@ -184,7 +186,10 @@ def _for_prior_alone(form: str, work: Work) -> dict[str, Any]:
     if iterations * of_iteration <= SECONDS_OF_PRIOR:
         return {"n_chains": CHAINS_OF_PRIOR, "n_kept": DRAWS_OF_PRIOR}
     n_kept = int(np.clip(SECONDS_OF_PRIOR / of_iteration, LEAST_OF_PRIOR, MOST_OF_PRIOR))
-    return {"n_chains": 1, "n_kept": n_kept, "frame": "diagonal"}
+    n_rows = None
+    if of_iteration > SECONDS_OF_ITERATION:
+        n_rows = max(1, int(work.n_rows * SECONDS_OF_ITERATION / of_iteration))
+    return {"n_chains": 1, "n_kept": n_kept, "n_rows": n_rows, "frame": "diagonal"}
 
 
 def finest(work: Work, most_seconds: float = MOST_SECONDS_OF_BLOCKS) -> str:

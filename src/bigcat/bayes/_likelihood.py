@@ -54,6 +54,13 @@ class Likelihood:
         """Of the weights: classes, columns."""
         return self.n_classes, self.design.n_columns
 
+    def of_rows(self, rows: np.ndarray) -> Likelihood:
+        """The likelihood of some of the rows, given by number."""
+        design = self.design
+        features = design.rows[rows][:, : design.n_columns - design.intercept]
+        some = Design(features, design.intercept, design.row_weights[rows])
+        return Likelihood(some, self.labels[rows], self.noise, self.n_classes, self.n_threads)
+
     def values(self, stack: Floats) -> Floats:
         """Log-likelihoods, (C,)."""
         return self._sums(stack, slopes=False)[0]

@@ -1,7 +1,7 @@
 """The prior's scale of a problem whose chains would take too long, from one short chain.
 
 Very many weights leave little doubt about a scale that they share, so a few draws of all weights
-are enough for it, and two things become simpler than in `_chains`.
+are enough for it, and two things are done otherwise than in `_chains`.
 
 Steps are not accepted or rejected as wholes.  What a step of some angle gets wrong is a small
 energy for each row; for thousands of rows these add up, and rejecting them would force steps that

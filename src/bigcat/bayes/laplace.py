@@ -239,8 +239,8 @@ class _Fit:
 
     # Chains
 
-    def _chains(self, kind: type[AnyChains], start: Floats) -> AnyChains:
-        plan, likelihood = self.plan, self.likelihood
+    def _chains(self, kind: type[AnyChains], likelihood: Likelihood, start: Floats) -> AnyChains:
+        plan = self.plan
         prior = self._prior(plan.n_chains)
         mean = prior.mean[None]
 
@@ -252,7 +252,7 @@ class _Fit:
         return kind(likelihood, prior, reframe, start, self.task.random_state)
 
     def _draws(self, start: Floats) -> ChainDraws:
-        chains = self._chains(Chains, start)
+        chains = self._chains(Chains, self.likelihood, start)
         with self._told(chains) as tell:
             drawn = chains.run(self.plan.n_kept, self.plan.every, tell)
         self._judge(drawn.mixing)
@@ -289,7 +289,11 @@ class _Fit:
         if not self.plan.one_chain:
             drawn = self._draws(start)
             return drawn.precisions, drawn.frame.mode
-        chain = self._chains(ScaleChain, start)
+        likelihood, rng = self.likelihood, self.task.random_state
+        if self.plan.n_rows is not None:
+            n = likelihood.design.n
+            likelihood = likelihood.of_rows(np.sort(rng.choice(n, self.plan.n_rows, replace=False)))
+        chain = self._chains(ScaleChain, likelihood, start)
         with self._told(chain) as tell:
             precisions, mixing = chain.learn(self.plan.n_kept, tell)
         self._judge(mixing)
