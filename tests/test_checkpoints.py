@@ -114,13 +114,14 @@ def test_the_defaults_go_on_too(tmp_path, die_after):
     assert_same(kill_and_resume(estimator, data, tmp_path, die_after, (1, 3, 5)), never)
 
 
+@pytest.mark.parametrize("prior", ["gaussian", "learned"])
 @pytest.mark.parametrize("validation_fraction", [None, 0.2])
-def test_a_posterior_goes_on_too(validation_fraction, tmp_path, die_after):
+def test_a_posterior_goes_on_too(prior, validation_fraction, tmp_path, die_after):
     method = AugmentReducePosterior(
         n_negatives=2, max_epochs=4, tol=0.0, validation_fraction=validation_fraction
     )
-    never = BayesianClassifier(method, random_state=0).fit(X, Y)
-    estimator = BayesianClassifier(method, random_state=0)
+    never = BayesianClassifier(method, prior, random_state=0).fit(X, Y)
+    estimator = BayesianClassifier(method, prior, random_state=0)
     assert_same(kill_and_resume(estimator, (X, Y), tmp_path, die_after, (1, 2)), never)
 
 

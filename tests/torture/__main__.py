@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.torture.killed_fits import kill_fits
 from tests.torture.kills import kill_saves
 from tests.torture.subjects import FILES, MODELS, subjects
 from tests.torture.variants import try_variants, unnoticed_flips
@@ -50,6 +51,8 @@ def main() -> None:
             print(f"format {version}: {n} of {FLIPS * len(files)} flipped bits go unnoticed")
     with tempfile.TemporaryDirectory() as name:
         print(kill_saves(arguments.kills, Path(name), arguments.seed))
+    with tempfile.TemporaryDirectory() as name:
+        print(kill_fits(arguments.kills, Path(name), arguments.seed))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.torture.killed_fits import kill_fits
 from tests.torture.kills import kill_saves
 
 
@@ -13,3 +14,11 @@ def test_killed_saves(tmp_path):
     found = kill_saves(8, tmp_path)
     assert found.kills == 8
     assert found.left_behind == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_killed_fits(tmp_path):
+    found = kill_fits(3, tmp_path, names=["augment-reduce"])
+    assert found.kills >= 3
+    assert found.same_bits == found.fits

@@ -214,10 +214,14 @@ class WeightPosterior:
     elbo: float = math.nan
     history: History = field(default_factory=History)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Means and standard deviations by name."""
-        names = ("mean", "scale", "intercept_mean", "intercept_scale")
-        return {name: getattr(self, name) for name in names}
+    def snapshot(self) -> Snapshot:
+        """Means and standard deviations, of the prior too."""
+        arrays = ("mean", "scale", "intercept_mean", "intercept_scale")
+        numbers = ("prior_scale", "prior_intercept_scale")
+        return Snapshot(
+            {name: getattr(self, name) for name in numbers},
+            {name: getattr(self, name) for name in arrays},
+        )
 
     def with_own_means(self) -> WeightPosterior:
         """The same, which further training does not change."""
@@ -349,12 +353,13 @@ class _Watched:
     def snapshot(self) -> Snapshot:
         kept = self.record.snapshot()
         if self.record.best.kept is not None:
-            kept.put("best", Snapshot(arrays=self.record.best.kept.arrays()))
+            kept.put("best", self.record.best.kept.snapshot())
         return kept
 
     def restore(self, kept: Snapshot) -> None:
-        best: dict[str, Any] = {**kept.part("best").arrays}
-        self.record.restore(kept, WeightPosterior(**best) if best else None)
+        best = kept.part("best")
+        known: dict[str, Any] = {**best.arrays, **best.numbers}
+        self.record.restore(kept, WeightPosterior(**known) if known else None)
 
 
 class PosteriorPasses:
@@ -467,6 +472,9 @@ class PosteriorPasses:
 
     def snapshot(self, ended: bool) -> Snapshot:
         numbers = {name: getattr(self, name) for name in _COUNTS}
+        numbers["precisions"] = [
+            [q.prior_precision, q.base] for q in (self.weights, self.intercepts)
+        ]
         now = position(self.random_state)
         kept = Snapshot(numbers, self._arrays())
         # An epoch that is under way is begun again, and then draws the same order of rows.
@@ -478,6 +486,11 @@ class PosteriorPasses:
             self.begin_epoch(place.epoch, n_epochs)
         for name in _COUNTS:
             setattr(self, name, kept.numbers[name])
+        of_weights, of_intercepts = kept.numbers["precisions"]
+        self.weights = self.weights._replace(prior_precision=of_weights[0], base=of_weights[1])
+        self.intercepts = self.intercepts._replace(
+            prior_precision=of_intercepts[0], base=of_intercepts[1]
+        )
         for name, array in self._arrays().items():
             fill(array, kept.arrays[name])
 
