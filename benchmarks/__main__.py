@@ -26,6 +26,7 @@ from benchmarks import (
     step_cost,
     threads,
     unbiased_softmax,
+    wide_posteriors,
 )
 from benchmarks.peers import commands as peers
 
@@ -84,6 +85,10 @@ def make_parser() -> argparse.ArgumentParser:
         "posterior-quality", help="log-likelihood of the default posterior beside others"
     )
     quality.add_argument("data", nargs="*", help="default: all")
+    commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
+    size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
+    size.add_argument("data", nargs="*", help="wide, many; default: both")
+    size.add_argument("--here", action="store_true", help="in this process, one of them")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
@@ -141,7 +146,17 @@ def main() -> None:
     elif args.command == "interval-coverage":
         intervals.interval_coverage(args.words, args.seconds, args.least, args.more, args.json)
     elif args.command == "posterior-quality":
-        posteriors.quality(args.data)
+        wide = [name for name in args.data if name in wide_posteriors.REAL]
+        if not args.data or len(wide) < len(args.data):
+            posteriors.quality([name for name in args.data if name not in wide])
+        if not args.data or wide:
+            wide_posteriors.real_quality(wide)
+    elif args.command == "low-rank-coverage":
+        wide_posteriors.low_rank_coverage()
+    elif args.command == "posterior-size" and args.here:
+        wide_posteriors.size_here(*args.data)
+    elif args.command == "posterior-size":
+        wide_posteriors.size(args.data)
     elif args.command == "posterior-coverage":
         posteriors.coverage()
     elif args.command == "posterior-cost":

@@ -89,6 +89,36 @@ def class_blocks(H: np.ndarray, n_classes: int) -> np.ndarray:
     return np.array([H[k * M : (k + 1) * M, k * M : (k + 1) * M] for k in range(n_classes)])
 
 
+def low_rank_covariances(
+    noise: Noise, W: np.ndarray, X, s, P: np.ndarray, n_directions: int, n_rows: int, least: float
+) -> np.ndarray:
+    """Nearly the inverses of the class blocks, (K, M, M), by a diagonal and directions.
+
+    In the basis T with T' P T = I and T' (sum of all blocks without P) T diagonal, a block is the
+    identity and sum_n f_n z_n z_n', z = T' x.  The `n_rows` rows with the largest f above `least`
+    stay together, of the others the diagonal is kept: I + sum of these = diag(d).  Of the rows that
+    stay together, in units of d, the largest `n_directions` eigenvectors are kept, and the diagonal
+    of what that leaves out.
+    """
+    F = np.array([weight * np.diag(information(noise, W @ x)) for x, weight in zip(X, s)])
+    units = 1.0 / np.sqrt(P)
+    total = (X * units * F.sum(axis=1)[:, None]).T @ (X * units)
+    T = units[:, None] * np.linalg.eigh(total)[1]
+    Z = X @ T
+    found = []
+    for f in F.T:
+        largest = np.argsort(-f)[:n_rows]
+        together = largest[f[largest] > least]
+        others = np.setdiff1d(np.arange(len(f)), together)
+        d = 1.0 + f[others] @ Z[others] ** 2
+        rows = np.sqrt(f[together])[:, None] * Z[together]
+        _, sizes, right = np.linalg.svd(rows / np.sqrt(d), full_matrices=False)
+        kept = (sizes[:, None] * right * np.sqrt(d))[:n_directions]
+        d = d + (rows**2).sum(axis=0) - (kept**2).sum(axis=0)
+        found.append(T @ np.linalg.inv(np.diag(d) + kept.T @ kept) @ T.T)
+    return np.array(found)
+
+
 def log_evidence(noise: Noise, X, y, s, P, n_classes: int) -> float:
     """Laplace's approximation of log p(y): the height of the posterior times its volume."""
     mode = find_mode(noise, X, y, s, P, n_classes)

@@ -92,15 +92,19 @@ def test_moves_that_shrink_evenly_are_extrapolated():
     assert growing[0] == _scale_chain.LONGEST_MOVE
 
 
+def planned(covariance, work):
+    return plan(covariance, "auto", work, LearnedScale(), False, 400)
+
+
 def test_when_one_chain_is_taken(monkeypatch):
     small = Work(500, 20, 20, 20.0, False, True)
     large = Work(10_000, 101, 1_000, 101.0, False, True)
-    assert not plan("class", small, LearnedScale(), 400).one_chain
-    chosen = plan("auto", large, LearnedScale(), 400)
+    assert not planned("class", small).one_chain
+    chosen = planned("auto", large)
     assert (chosen.form, chosen.one_chain) == ("class", True)
-    assert not plan("draws", large, LearnedScale(), 400).one_chain
+    assert not planned("draws", large).one_chain
     assert chosen.n_rows is None
-    huge = plan("auto", large._replace(n_rows=1_000_000), LearnedScale(), 400)
+    huge = planned("auto", large._replace(n_rows=1_000_000))
     assert huge.n_rows is not None
     assert 10_000 < huge.n_rows < 100_000
     X, y = four_classes(80)

@@ -452,6 +452,7 @@ BUILDERS = {
     "against/spell.py": {"categorical", "linear"},
     "first_fit.py": {"classifier"},
     "field/measure.py": {"default"},
+    "wide_posteriors.py": {"real_quality"},
     "peers/adapters/bigcat_adapter.py": {"_classifier"},
 }
 ESTIMATORS = {

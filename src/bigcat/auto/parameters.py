@@ -58,7 +58,7 @@ class Parameters:
         check_whole("max_epochs", values["max_epochs"], or_auto=True)
         check_whole("n_iter_no_change", values["n_iter_no_change"])
         _check_threads(values["n_threads"])
-        _check_rank(values["rank"])
+        check_rank(values["rank"])
         check_whole("batch_size", values["batch_size"], or_auto=True)
         check_choice("init", values["init"], INITS)
         l2 = values["l2"]
@@ -93,6 +93,32 @@ class Parameters:
                 "shuffle": bool(values["shuffle"]),
                 "n_threads": _n_threads(values["n_threads"], values["random_state"]),
             }
+        )
+
+    @classmethod
+    def chosen(
+        cls, noise: Noise, rank: int | Auto | None, fit_intercept: bool, n_threads: int
+    ) -> Parameters:
+        """Those of a fit that is left to "auto" but for these."""
+        return cls(
+            noise=noise,
+            method=None,
+            rank=rank,
+            n_negatives="auto",
+            batch_size="auto",
+            max_epochs="auto",
+            learning_rate="auto",
+            l2="auto",
+            fit_intercept=fit_intercept,
+            validation_fraction=0.1,
+            early_stopping="auto",
+            n_iter_no_change=5,
+            tol=1e-4,
+            init="frequencies",
+            shuffle=True,
+            n_threads=n_threads,
+            solver="auto",
+            sampler="auto",
         )
 
     def given(self, name: str) -> bool:
@@ -144,7 +170,7 @@ def _check_threads(n_threads: Any) -> None:
         )
 
 
-def _check_rank(rank: Any) -> None:
+def check_rank(rank: Any) -> None:
     if rank is not None and not _is_auto(rank) and not (is_count(rank) and rank >= 1):
         raise ValueError(
             f"rank={rank!r} must be a whole number of at least 1, None for weights of full rank, "

@@ -17,29 +17,22 @@ import scipy.sparse
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes.covariance import PAIRS_CHUNK, pairs
+from bigcat.bayes.covariance import PAIRS_CHUNK, few_pairs, pairs, sparse_pairs
 
 
-class Frame(ABC):
-    """The mode and a root of the precision; u and weights are stacks, (C, K, M).
+class GaussianAtMode(ABC):
+    """The mode and a root of the covariance; u and weights are stacks, (C, K, M).
 
     Attributes
     ----------
     mode : array of shape (K, M)
-    diagonal : array of shape (K, M)
-        Of the precision.
     """
 
     mode: Floats
-    diagonal: Floats
 
     @abstractmethod
     def to_weights(self, u: Floats) -> Floats:
         """m + L^-T u."""
-
-    @abstractmethod
-    def of_weights(self, stack: Floats) -> Floats:
-        """L' (W - m)."""
 
     @abstractmethod
     def pulled(self, gradients: Floats) -> Floats:
@@ -48,6 +41,22 @@ class Frame(ABC):
     @abstractmethod
     def log_determinant(self) -> float:
         """Of the precision of all weights."""
+
+
+class Frame(GaussianAtMode):
+    """The same with the way back: coordinates for chains.
+
+    Attributes
+    ----------
+    diagonal : array of shape (K, M)
+        Of the precision.
+    """
+
+    diagonal: Floats
+
+    @abstractmethod
+    def of_weights(self, stack: Floats) -> Floats:
+        """L' (W - m)."""
 
 
 class JointFrame(Frame):
@@ -175,7 +184,11 @@ def class_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> 
     dtype = likelihood.dtype
 
     def add(found: Floats, x: Any) -> None:
-        x = x.toarray() if scipy.sparse.issparse(x) else x
+        if scipy.sparse.issparse(x):
+            if few_pairs(x):
+                sums[:] += np.asarray(sparse_pairs(x).T.tocsr() @ found).T
+                return
+            x = x.toarray()
         step = max(1, PAIRS_CHUNK // sums.shape[1])
         for start in range(0, len(found), step):
             part = slice(start, start + step)

@@ -6,27 +6,40 @@ Times are rough, in processor seconds of one core: they decide between ways that
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
+from bigcat.bayes._design import CHUNK
+from bigcat.bayes._low_rank_frame import (
+    LEAST_CURVATURE,
+    LEAST_DIRECTIONS,
+    LEAST_ROWS,
+    MOST_TURNED,
+    N_DIRECTIONS,
+)
 from bigcat.bayes.priors import Prior
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 
 #: What may be kept, the best first.
-FORMS = ("draws", "full", "class", "diagonal")
+FORMS = ("draws", "full", "class", "low-rank", "diagonal")
 #: Seconds for a score and its slope, and more for each value of a row behind it; quadrature.
 A_SCORE, A_PRODUCT, BY_QUADRATURE = 6e-9, 6e-11, 1e-6
 A_SPARSE_PRODUCT = 1.5e-9
 #: Multiplications and additions per second of a product of matrices.
 PRODUCTS_PER_SECOND = 2e10
+#: Sums of products of pairs of values of sparse rows per second.
+PAIRS_PER_SECOND = 5e8
 #: Gradients of an iteration of a chain, draws of scales included, and iterations before any draw
 #: is kept: usual, and at the most.
 GRADIENTS_OF_ITERATION = 5.5
 FIRST_ITERATIONS, MOST_FIRST = 40, 128
-#: The most that chains may take, and the blocks of classes.
-MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS = 60.0, 300.0
+#: The most that chains may take, the blocks of classes, and the mode where there is another way.
+MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS, MOST_SECONDS_OF_MODE = 60.0, 20.0, 5.0
+#: Up to so many columns a prior of independent weights is good enough where it is affordable; of
+#: more, features have much in common, and a fit of low rank may predict better.
+FEW_COLUMNS = 256
 #: Small problems take several iterations for each draw that is kept, for so long.
 SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
 #: Gradients that lead to a mode, and seconds of them that somebody should know of before.
@@ -80,7 +93,7 @@ class Work(NamedTuple):
 
     def warning(self) -> str | None:
         """What to say before a fit whose mode alone takes long; None where it does not."""
-        seconds = GRADIENTS_OF_MODE * self.gradient_seconds()
+        seconds = self.mode_seconds()
         if seconds <= LONG_SECONDS:
             return None
         return (
@@ -92,8 +105,14 @@ class Work(NamedTuple):
 
     def block_seconds(self) -> float:
         """Of a matrix for each class, and its root."""
-        a_class = (self.n_rows + self.n_columns) * self.n_columns**2
-        return self.n_classes * a_class / PRODUCTS_PER_SECOND
+        roots = self.n_columns**3 / PRODUCTS_PER_SECOND
+        sums = self.n_rows * self.n_columns**2 / PRODUCTS_PER_SECOND
+        if self.sparse:
+            sums = min(sums, self.n_rows * self.row_values**2 / PAIRS_PER_SECOND)
+        return self.n_classes * (sums + roots)
+
+    def mode_seconds(self) -> float:
+        return GRADIENTS_OF_MODE * self.gradient_seconds()
 
 
 @dataclass(frozen=True)
@@ -113,6 +132,15 @@ class Plan:
         So many rows, at random, tell the prior; None where all do.
     every : int
         Iterations from one such draw to the next.
+    around : {"mode", "linear", "either"}
+        Where a Gaussian lies: at the mode with the prior, at the fit of `LinearClassifier`, or
+        where held-out rows say.
+    n_directions : int
+        Of the form "low-rank".
+    turns_columns : bool
+        Are columns turned, so that it does not matter whether they are centred?
+    coverage : str
+        What 90 % intervals held of the truth in simulations.
     """
 
     form: str
@@ -122,6 +150,10 @@ class Plan:
     reason: str
     n_rows: int | None = None
     every: int = 1
+    around: str = "mode"
+    n_directions: int = 0
+    turns_columns: bool = True
+    coverage: str = ""
 
     @property
     def most_iterations(self) -> int:
@@ -129,7 +161,8 @@ class Plan:
 
     def told(self) -> dict[str, Any]:
         """For ``history_.choice``."""
-        return {"covariance": self.form, "reason": self.reason}
+        told = {"covariance": self.form, "reason": self.reason}
+        return told | ({"coverage": self.coverage} if self.coverage else {})
 
     @property
     def one_chain(self) -> bool:
@@ -137,16 +170,28 @@ class Plan:
         return self.n_chains == 1
 
 
-def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
-    """The best form that can be had; the one that is named, if one is."""
+def plan(
+    covariance: str, rank: int | str | None, work: Work, prior: Prior, usual: bool, n_draws: int
+) -> Plan:
+    """The best form that can be had; the one that is named, if one is.
+
+    `usual` says that the prior was left to the method, which then may learn it in another way.
+    """
     if covariance not in ("auto", "draws"):
         _check_learnable(prior, f"covariance={covariance!r}")
     frame = finest(work, SECONDS_OF_FRAME)
     n_chains = 8 if work.n_weights < 2_000 else 4
     n_kept = -(-n_draws // n_chains)
     whole = Plan("draws", frame, n_chains, n_kept, "named")
+    if is_rank(rank):
+        return _wide(whole, work, around="linear", reason="rank is given")
+    free = rank == "auto" and usual and work.softmax
+    if covariance == "low-rank":
+        return _wide(whole, work, around=_around(work, free), reason="named")
     if covariance != "auto":
-        return replace(whole, form=covariance, **_for_prior_alone(covariance, work))
+        turns = covariance != "diagonal"
+        some = _for_prior_alone(covariance, work)
+        return replace(whole, form=covariance, turns_columns=turns, **some)
     iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
     seconds = iterations * work.gradient_seconds()
     numbers = n_draws * work.n_weights
@@ -156,15 +201,41 @@ def plan(covariance: str, work: Work, prior: Prior, n_draws: int) -> Plan:
         return replace(whole, reason=reason, every=every)
     _check_learnable(prior, f"a fit whose draws would take {seconds:,.0f} seconds")
     blocks = work.n_classes * work.n_columns**2
-    some = _for_prior_alone("class", work)
-    if blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS:
-        reason = (
-            f"chains would take some {seconds:,.0f} seconds; a matrix for each class takes "
-            f"{work.block_seconds():.0f}"
-        )
-        return replace(whole, form="class", reason=reason, **some)
-    reason = f"matrices of all classes would hold {blocks:,} numbers"
-    return replace(whole, form="diagonal", reason=reason, **some)
+    reason = (
+        f"chains would take some {seconds:,.0f} seconds; a matrix for each class takes "
+        f"{work.block_seconds():,.0f}"
+    )
+    fits = blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS
+    if fits and (work.n_columns <= FEW_COLUMNS or not free):
+        return replace(whole, form="class", reason=reason, **_for_prior_alone("class", work))
+    reason += f", and {blocks:,} numbers"
+    return _wide(whole, work, around=_around(work, free), reason=reason)
+
+
+def is_rank(rank: int | str | None) -> TypeGuard[int]:
+    """Is it a number, and neither "auto" nor None?"""
+    return rank is not None and rank != "auto"
+
+
+def _wide(whole: Plan, work: Work, *, around: str, reason: str) -> Plan:
+    """A spectrum and a few directions per class."""
+    fitting = MOST_KEPT // max(1, work.n_weights)
+    return replace(
+        whole,
+        form="low-rank",
+        around=around,
+        reason=reason,
+        n_directions=int(np.clip(fitting, LEAST_DIRECTIONS, N_DIRECTIONS)),
+        turns_columns=work.n_columns <= MOST_TURNED,
+        **_for_prior_alone("low-rank", work),
+    )
+
+
+def _around(work: Work, free: bool) -> str:
+    """Where the Gaussian lies."""
+    if not free:
+        return "mode"
+    return "either" if work.mode_seconds() <= MOST_SECONDS_OF_MODE else "linear"
 
 
 def _check_learnable(prior: Prior, what: str) -> None:
@@ -201,11 +272,12 @@ def finest(work: Work, most_seconds: float = MOST_SECONDS_OF_BLOCKS) -> str:
 
 
 def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
-    """Bytes beside the data."""
-    numbers = {
+    """Bytes beside the data, of what lies around the mode."""
+    numbers: float = {
         "draws": 3 * n_draws * work.n_weights,
         "full": 4 * work.n_weights**2,
         "class": 4 * work.n_classes * work.n_columns**2,
+        "low-rank": low_rank_numbers(work, work.n_columns, plan.n_directions),
         "diagonal": 4 * work.n_weights,
     }[plan.form]
     of_frame = 0
@@ -218,3 +290,14 @@ def memory(plan: Plan, work: Work, n_draws: int, n_threads: int) -> int:
     rows = work.n_rows * (2 * work.row_values + 4)
     optimiser = 30 * work.n_weights
     return int(8 * (numbers + of_frame + rows + optimiser))
+
+
+def low_rank_numbers(work: Work, width: int, n_directions: int) -> float:
+    """Numbers of 8 bytes for a spectrum of `width` and directions per class, while it is made."""
+    turned = 3 * width**2 if width <= MOST_TURNED else 0
+    # Diagonals, once more with the prior, and their roots; directions are single floats.
+    spectra = work.n_classes * width * (3 + 0.5 * n_directions)
+    # Rows that stand out: their numbers, classes and curvatures, twice while they are sorted.
+    entries = 8 * work.n_rows * min(work.n_classes, 1.0 / LEAST_CURVATURE) / 4
+    blocks = 4 * max(CHUNK, LEAST_ROWS * (work.n_classes + width))
+    return turned + spectra + entries + blocks

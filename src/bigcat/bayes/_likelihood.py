@@ -160,6 +160,14 @@ class Likelihood:
         found: Floats = np.exp(log_probabilities(self.noise, scores))
         return found
 
+    def _softmax(self, weights: Floats, rows: slice) -> Floats:
+        """The same in the precision of the scores, (n, K)."""
+        p: Floats = np.asarray(self.rows[rows] @ weights.T.astype(self.dtype))
+        p -= p.max(axis=1, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=1, keepdims=True)
+        return p
+
     def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
         """d log p(label) / d scores for some rows, (n, K)."""
         scores = np.ascontiguousarray(self.design.rows[rows] @ weights.T)
@@ -172,9 +180,10 @@ class Likelihood:
         The Hessian of the log-likelihood in the scores, in expectation over the label; that of the
         softmax does not depend on the label.
         """
-        p = self.probabilities(weights, rows)
         if self.noise.softmax:
+            p = self._softmax(weights, rows)
             return p * (1.0 - p)
+        p = self.probabilities(weights, rows)
         total = np.zeros_like(p)
         for label in range(self.n_classes):
             total += p[:, label : label + 1] * self.score_slopes(weights, rows, label) ** 2

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.optimize
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._frames import Frame
+from bigcat.bayes._frames import GaussianAtMode
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.machine import one_blas_thread
 
@@ -100,7 +100,7 @@ MEAN_STEPS, PAIRS, LONGEST_STEP = 4, 2, 0.5
 def mean_of_gaussian(
     likelihood: Likelihood,
     prior_slopes: Callable[[Floats], Floats],
-    frame: Frame,
+    frame: GaussianAtMode,
     random_state: np.random.RandomState,
 ) -> Floats:
     """The mean of the Gaussian closest to the posterior, with the covariance of the frame.

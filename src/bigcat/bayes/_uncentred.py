@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._frames import ClassFrame, DiagonalFrame, Frame, JointFrame
-from bigcat.bayes.covariance import ClassDiagonal, ClassFull, Covariance, JointFull
+from bigcat.bayes._frames import ClassFrame, DiagonalFrame, GaussianAtMode, JointFrame
+from bigcat.bayes._low_rank_frame import LowRankFrame
+from bigcat.bayes.covariance import ClassDiagonal, ClassFull, Covariance, JointFull, LowRank
 
 
 def uncentred(stack: Floats, means: Floats | None) -> Floats:
@@ -18,7 +19,7 @@ def uncentred(stack: Floats, means: Floats | None) -> Floats:
     return out
 
 
-def uncentred_covariance(frame: Frame, means: Floats | None) -> Covariance:
+def uncentred_covariance(frame: GaussianAtMode, means: Floats | None) -> Covariance:
     """The covariance of a frame's weights."""
     turn = None
     if means is not None:
@@ -36,5 +37,10 @@ def uncentred_covariance(frame: Frame, means: Floats | None) -> Covariance:
         matrices = np.matmul(class_roots.transpose(0, 2, 1), class_roots)
         logs = -2.0 * np.log(np.diagonal(frame.roots, axis1=1, axis2=2)).sum(axis=1)
         return ClassFull(matrices, logs)
+    if isinstance(frame, LowRankFrame):
+        found = frame.covariance
+        if turn is None:
+            return found
+        return LowRank(found.scales, found.directions, found.shrinkage, turn @ found.basis)
     assert isinstance(frame, DiagonalFrame)
     return ClassDiagonal(1.0 / frame.diagonal)

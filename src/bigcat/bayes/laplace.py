@@ -7,23 +7,27 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import noise as noises
+from bigcat.auto import Parameters
+from bigcat.auto.parameters import check_rank
 from bigcat.bayes import _laplace_plan
+from bigcat.bayes._around_linear import AroundLinear, Trial, memory_around_linear
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._chains import Chains
 from bigcat.bayes._chains import Drawn as ChainDraws
 from bigcat.bayes._column_sizes import ColumnSizes, column_means
 from bigcat.bayes._design import Design
-from bigcat.bayes._frames import Frame, make_frame
+from bigcat.bayes._frames import Frame, GaussianAtMode, make_frame
 from bigcat.bayes._laplace_batches import Known
-from bigcat.bayes._laplace_plan import Plan, Work
+from bigcat.bayes._laplace_plan import Plan, Work, is_rank
 from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._low_rank_frame import low_rank_frame
 from bigcat.bayes._mixing import Mixing
 from bigcat.bayes._mode import find_mode, mean_of_gaussian
 from bigcat.bayes._scale_chain import ScaleChain
@@ -60,16 +64,23 @@ class Laplace(PosteriorMethod):
     ----------
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
         The softmax, the multinomial probit, the multinomial logistic model.
-    covariance : {"auto", "draws", "full", "class", "diagonal"}, default="auto"
+    covariance : {"auto", "draws", "full", "class", "low-rank", "diagonal"}, default="auto"
         What is kept of the posterior: draws of chains, or a Gaussian whose covariance is that of
-        all weights together, of the weights of each class, or none.  "auto" takes the first of
-        draws, class, diagonal that time and memory allow, and says in ``history_.choice`` what it
-        took.
+        all weights together, of the weights of each class, the same as a spectrum and a few
+        directions, or none.  "auto" takes the first of draws, class, low-rank that time and memory
+        allow, and says in ``history_.choice`` what it took.
     n_draws : int, default=400
         Draws that are kept, or made for averaged probabilities and intervals.
     centre : {"mean", "mode"}, default="mean"
         Of a Gaussian: the posterior's mean, which predicts better, or its mode, which with a flat
         prior is the maximum-likelihood estimate of other programs.  Draws have a mean of their own.
+    rank : int, "auto" or None, default="auto"
+        None is a weight per class and feature, with the prior.  A number is the posterior of class
+        vectors, given the vectors of the features that `LinearClassifier` of that rank has found.
+        "auto" is None where draws can be had, or a matrix per class of few columns; else it is
+        what predicts held-out rows better, the mode with the prior or the fit of
+        `LinearClassifier()`, of whatever rank.  What is left out is how sure the vectors of the
+        features are; docs/bayesian.md says what that does to intervals.  For the softmax.
 
     Notes
     -----
@@ -93,10 +104,23 @@ class Laplace(PosteriorMethod):
     covariance: str = "auto"
     n_draws: int = 400
     centre: str = "mean"
+    rank: int | str | None = "auto"
 
     def __post_init__(self) -> None:
         noises.resolve(self.noise)
         check_choice("covariance", self.covariance, ("auto", *_laplace_plan.FORMS))
+        check_rank(self.rank)
+        if is_rank(self.rank) and self.covariance not in ("auto", "low-rank"):
+            raise ValueError(
+                f"rank={self.rank!r} and covariance={self.covariance!r} do not go together: class "
+                "vectors have a covariance of the form 'low-rank'; set covariance='auto' or rank="
+                "None"
+            )
+        if is_rank(self.rank) and not noises.resolve(self.noise).softmax:
+            raise ValueError(
+                f"rank={self.rank!r} is for the softmax, noise='gumbel', not for {self.noise!r}; "
+                "set rank=None"
+            )
         check_whole("n_draws", self.n_draws)
         check_choice("centre", self.centre, ("mean", "mode"))
 
@@ -104,17 +128,42 @@ class Laplace(PosteriorMethod):
 
     def fit(self, task: Task) -> FittedPosterior:
         sizes = Sizes.of(task.sample.X, task.n_classes)
-        warning = Work.of(sizes, task.fit_intercept, noises.resolve(self.noise)).warning()
+        work = Work.of(sizes, task.fit_intercept, noises.resolve(self.noise))
+        plan = self.plan(work, task.prior)
+        warning = None if plan.around == "linear" else work.warning()
         if warning is not None:
             warnings.warn(warning, UserWarning, stacklevel=3)
-        fit = _Fit(self, task)
-        found = fit.run()
         seen = Seen(float(task.sample.row_weights.sum()), 1)
-        return FittedPosterior(found, fit.evidence, fit.history, seen, bounds_evidence=False)
+        begun = None
+        if plan.around != "mode":
+            around = self._around(task, plan)
+            trial = around.trial()
+            if plan.around == "either" and trial is not None:
+                begun = _better_mode(self, task, plan, trial)
+            if begun is None:
+                found, history = _linear_posterior(self, around, trial, plan)
+                return FittedPosterior(found, np.nan, history, seen, bounds_evidence=False)
+        fit = _Fit(self, task, plan, begun)
+        posterior = fit.run()
+        return FittedPosterior(posterior, fit.evidence, fit.history, seen, bounds_evidence=False)
+
+    def _around(self, task: Task, plan: Plan) -> AroundLinear:
+        noise = noises.resolve(self.noise)
+        return AroundLinear(task, noise, self._linear_rank, plan.n_directions)
+
+    @property
+    def _linear_rank(self) -> int | Literal["auto"]:
+        """Of the fit of `LinearClassifier`, where there is one."""
+        return int(self.rank) if is_rank(self.rank) else "auto"
 
     def why_no_batches(self, prior: Prior) -> str | None:
-        if self.covariance != "draws":
+        if self.covariance not in ("draws", "low-rank") and not is_rank(self.rank):
             return None
+        if self.covariance != "draws":
+            return (
+                "partial_fit keeps a matrix per class or less of them, and not covariance="
+                "'low-rank' or a rank; name 'auto', 'full', 'class' or 'diagonal', or use fit"
+            )
         return (
             "partial_fit keeps a Gaussian, which is the prior of the next rows, and not "
             "covariance='draws'; name 'auto', 'full', 'class' or 'diagonal', or use fit"
@@ -169,30 +218,75 @@ class Laplace(PosteriorMethod):
 
     def plan(self, work: Work, prior: Prior) -> Plan:
         """What is kept, and why."""
-        return _laplace_plan.plan(self.covariance, work, prior, int(self.n_draws))
+        usual = prior == self.usual_prior
+        return _laplace_plan.plan(self.covariance, self.rank, work, prior, usual, int(self.n_draws))
 
     def memory_needed(
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
-        work = Work.of(sizes, fit_intercept, noises.resolve(self.noise))
-        return _laplace_plan.memory(self.plan(work, prior), work, int(self.n_draws), n_threads)
+        noise = noises.resolve(self.noise)
+        work = Work.of(sizes, fit_intercept, noise)
+        plan = self.plan(work, prior)
+        needed = 0
+        if plan.around != "linear":
+            needed = _laplace_plan.memory(plan, work, int(self.n_draws), n_threads)
+        if plan.around != "mode":
+            parameters = Parameters.chosen(noise, self._linear_rank, fit_intercept, n_threads)
+            around = memory_around_linear(parameters, sizes, dtype, work, plan)
+            needed = max(needed, around)
+        return needed
 
     def memory_remedy(self, prior: Prior) -> str:
-        return "set covariance='diagonal' of the method, or fit fewer classes or features"
+        return (
+            "set covariance='diagonal' or a smaller rank of the method, or fit fewer classes or "
+            "features"
+        )
+
+
+class Begun(NamedTuple):
+    """A prior that was learnt, and a mode near the one that is sought."""
+
+    precisions: Floats
+    mode: Floats
+
+
+def _better_mode(method: Laplace, task: Task, plan: Plan, trial: Trial) -> Begun | None:
+    """The mode with the prior, unless the fit of the trial predicts held-out rows better.
+
+    By more than a standard error: around the mode all that is unknown is in the intervals.
+    """
+    fit = _Fit(method, replace(task, sample=trial.kept), plan)
+    begun = fit.begin()
+    weights = uncentred(begun.mode[None], fit.means)[0]
+    scores = Design(trial.held_out.X, task.fit_intercept).product(weights.T)
+    return None if trial.is_ahead_of(scores) else begun
+
+
+def _linear_posterior(
+    method: Laplace, around: AroundLinear, trial: Trial | None, plan: Plan
+) -> tuple[NoisePosterior, History]:
+    """The posterior around the fit of `LinearClassifier`, and how it came about."""
+    began, task = time.perf_counter(), around.task
+    found = around.run(trial)
+    reason = f"{plan.reason}; around the fit of LinearClassifier"
+    if trial is not None and plan.around == "either":
+        reason += ", which predicts held-out rows better than the mode with the prior"
+    choice = plan.told() | {"rank": found.rank, "reason": reason, **found.chosen._asdict()}
+    row = _row(1, time.perf_counter() - began, 0)
+    row[LEARNT[0]] = float(np.log(found.chosen.scale**-2.0))
+    return _posterior(method, task, found.mean, found.covariance), History([row], choice)
 
 
 class _Fit:
     """One fit: its rows, likelihood and prior, and what becomes of them."""
 
-    def __init__(self, method: Laplace, task: Task) -> None:
-        self.method, self.task = method, task
+    def __init__(self, method: Laplace, task: Task, plan: Plan, begun: Begun | None = None) -> None:
+        self.method, self.task, self.plan, self.begun = method, task, plan, begun
         X, labels, row_weights = task.sample
         self.noise = noises.resolve(method.noise)
-        sizes = Sizes.of(X, task.n_classes)
-        self.plan = method.plan(Work.of(sizes, task.fit_intercept, self.noise), task.prior)
         # Independent weights of centred columns would not be independent of the intercept.
         centres = task.prior.in_units_of_columns and task.fit_intercept
-        centres = centres and self.plan.form != "diagonal"
+        centres = centres and self.plan.turns_columns
         self.means = column_means(X, row_weights) if centres else None
         centred = X if self.means is None else np.asarray(X, np.float64) - self.means
         self.design = Design(centred, task.fit_intercept, row_weights)
@@ -212,18 +306,30 @@ class _Fit:
             stack = uncentred(drawn.stack, self.means)
             mean = stack.mean(axis=0)
             return self._posterior(mean, Drawn((stack - mean).astype(np.float32)))
-        prior, near = self._precisions(start)
+        prior, near = self.begun or self._precisions(start)
         mode = self._mode(prior, near)
-        frame = make_frame(self.plan.form, self.likelihood, mode, prior)
+        frame = self._gaussian(mode, prior)
         self._weigh(frame, prior)
         mean = self._mean(prior, frame)
         covariance = uncentred_covariance(frame, self.means)
         return self._posterior(uncentred(mean[None], self.means)[0], covariance)
 
+    def begin(self) -> Begun:
+        """The prior and the mode, without what lies around it."""
+        start = np.zeros(self.likelihood.shape)
+        prior, near = self._precisions(start)
+        return Begun(prior, self._mode(prior, near))
+
     def _mode(self, precision: Floats, start: Floats) -> Floats:
         return find_mode(self.likelihood, precision, self._prior(1).mean[None], start)[0]
 
-    def _mean(self, precision: Floats, frame: Frame) -> Floats:
+    def _gaussian(self, mode: Floats, precision: Floats) -> GaussianAtMode:
+        if self.plan.form == "low-rank":
+            return low_rank_frame(self.likelihood, mode, precision, self.plan.n_directions)
+        found: GaussianAtMode = make_frame(self.plan.form, self.likelihood, mode, precision)
+        return found
+
+    def _mean(self, precision: Floats, frame: GaussianAtMode) -> Floats:
         if self.method.centre == "mode":
             return frame.mode
         prior_mean = self._prior(1).mean
@@ -301,7 +407,7 @@ class _Fit:
 
     # What comes out
 
-    def _weigh(self, frame: Frame, precision: Floats) -> None:
+    def _weigh(self, frame: GaussianAtMode, precision: Floats) -> None:
         """The Laplace approximation of the log-evidence: log p(y, W) at the mode, and the volume.
 
         The 2 pi of prior and volume cancel.
@@ -314,19 +420,10 @@ class _Fit:
         self.evidence = value - 0.5 * frame.log_determinant()
 
     def _posterior(self, mean: Floats, covariance: Covariance) -> NoisePosterior:
-        task = self.task
         if not self.history:
             seconds = time.perf_counter() - self.began
             self.history.append(_row(1, seconds, self.likelihood.n_gradients))
-        found = NoisePosterior(
-            mean,
-            covariance,
-            intercept=task.fit_intercept,
-            classes=task.classes,
-            noise=self.noise,
-            n_draws=int(self.method.n_draws),
-            seed=task.random_state.randint(np.iinfo(np.int32).max),
-        )
+        found = _posterior(self.method, self.task, mean, covariance)
         found.prior = WeightPrior(self._prior(1).mean, self.precisions, self.means)
         return found
 
@@ -335,3 +432,15 @@ def _row(iteration: int, seconds: float, gradients: int) -> dict[str, Any]:
     """Of the history, with nothing learnt of the prior."""
     row = {"iteration": iteration, "seconds": seconds, "gradients": gradients}
     return row | dict.fromkeys(LEARNT, np.nan)
+
+
+def _posterior(method: Laplace, task: Task, mean: Floats, covariance: Covariance) -> NoisePosterior:
+    return NoisePosterior(
+        mean,
+        covariance,
+        intercept=task.fit_intercept,
+        classes=task.classes,
+        noise=noises.resolve(method.noise),
+        n_draws=int(method.n_draws),
+        seed=task.random_state.randint(np.iinfo(np.int32).max),
+    )

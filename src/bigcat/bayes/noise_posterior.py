@@ -13,6 +13,9 @@ from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.noise import Noise
 
+#: Mean probabilities below this are taken of logarithms, which cannot underflow.
+VANISHING = 1e-290
+
 
 class NoisePosterior(GaussianPosterior):
     """Posterior of the weights of y = argmax_k w_k . x + b_k + noise_k.
@@ -96,13 +99,33 @@ class NoisePosterior(GaussianPosterior):
             yield rows, self._averaged(eta, np.sqrt(variance)) if averaged else eta
 
     def _averaged(self, eta: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        rng = np.random.RandomState(self.seed)
+        if not self.noise.softmax:
+            return self._averaged_logs(eta, deviations)
+        total = np.zeros(eta.shape)
+        for draw in self._draws(eta, deviations):
+            draw -= draw.max(axis=1, keepdims=True)
+            np.exp(draw, out=draw)
+            draw /= draw.sum(axis=1, keepdims=True)
+            total += draw
+        vanishing = total.min(axis=1) < VANISHING  # sums of logarithms cost four times as much
+        total[vanishing] = 1.0
+        mean: np.ndarray = np.minimum(np.log(total) - np.log(self.n_draws), 0.0)  # rounding
+        if vanishing.any():
+            mean[vanishing] = self._averaged_logs(eta[vanishing], deviations[vanishing])
+        return mean
+
+    def _averaged_logs(self, eta: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         total = np.full(eta.shape, -np.inf)
-        for _ in range(self.n_draws):
-            draw = eta + deviations * rng.standard_normal(self.n_classes)
+        for draw in self._draws(eta, deviations):
             np.logaddexp(total, self.log_probabilities(draw), out=total)
         mean: np.ndarray = np.minimum(total - np.log(self.n_draws), 0.0)  # rounding
         return mean
+
+    def _draws(self, eta: np.ndarray, deviations: np.ndarray) -> Iterator[np.ndarray]:
+        """Scores of all rows, one draw after the other."""
+        rng = np.random.RandomState(self.seed)
+        for _ in range(self.n_draws):
+            yield eta + deviations * rng.standard_normal(self.n_classes)
 
     def log_probabilities(self, margins: np.ndarray) -> np.ndarray:
         flat = margins.reshape(-1, self.n_classes)

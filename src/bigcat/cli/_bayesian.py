@@ -61,8 +61,8 @@ def add_fit_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--bayesian", action="store_true", help="fit a BayesianClassifier")
     group.add_argument(
         "--covariance",
-        help="what is kept of the posterior; laplace: auto (default), draws, full, class or "
-        "diagonal; independent-binary: full (default) or diagonal",
+        help="what is kept of the posterior; laplace: auto (default), draws, full, class, "
+        "low-rank or diagonal; independent-binary: full (default) or diagonal",
     )
     group.add_argument(
         "--draws", type=int, metavar="N", help="draws that are kept, or made for averages"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from bigcat.bayes.covariance import (
     Covariance,
     Drawn,
     JointFull,
+    LowRank,
     SharedDiagonal,
     SharedFull,
     Spectral,
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History
 
 #: The arrays of each covariance in the order of its constructor, and their shapes for K classes
-#: and M weights per class, J = K M weights in all; S, the number of draws, is what the file has.
+#: and M weights per class, J = K M weights in all;
+#: S, the number of draws, L, of directions, R, of their numbers, and B are what the file has.
 #: What is "=K" is that number itself, and not stored.
 COVARIANCES: dict[str, tuple[type[Covariance], dict[str, str]]] = {
     "shared full": (SharedFull, {"matrix": "MM", "log_determinant": ""}),
@@ -49,9 +52,15 @@ COVARIANCES: dict[str, tuple[type[Covariance], dict[str, str]]] = {
     "spectral": (Spectral, {"basis": "MM", "spectra": "KM"}),
     "joint full": (JointFull, {"matrix": "JJ", "n_classes": "=K"}),
     "draws": (Drawn, {"deviations": "SKM"}),
+    "low-rank": (
+        LowRank,
+        {"scales": "KR", "directions": "KLR", "shrinkage": "KL", "basis": "BR"},
+    ),
 }
 #: More draws than anybody makes: predictions take memory for each of them.
 _MOST_DRAWS = 1_000_000
+#: The evidence of a posterior around another fit than its own mode.
+_UNKNOWN = to_json(math.nan)
 #: What each key of the header's `posterior` has to be; facts are those of one kind of posterior.
 _KEYS: dict[str, Check] = {
     "kind": is_text,
@@ -59,7 +68,7 @@ _KEYS: dict[str, Check] = {
     "transposed": is_names,
     "intercept": lambda value: isinstance(value, bool),
     "bounds_evidence": lambda value: isinstance(value, bool),
-    "evidence": lambda value: is_number(from_json(value)),
+    "evidence": lambda value: is_number(from_json(value)) or value == _UNKNOWN,
     "rows_seen": lambda value: is_number(value, 0),
     "steps_made": is_whole,
 }
@@ -143,8 +152,9 @@ def unpack_posterior(
         found = read(name)
         if name in stored["transposed"]:
             found = found.T
-        free = dict(zip(axes, found.shape))
-        expected = tuple(sizes.get(axis, free.get(axis)) for axis in axes)
+        for axis, size in zip(axes, found.shape):  # one that is not known yet holds for all arrays
+            sizes.setdefault(axis, size)
+        expected = tuple(sizes.get(axis) for axis in axes)
         if found.shape != expected:
             raise ValueError(
                 f"{name} has shape {found.shape}, but {expected} belongs to {len(classes)} classes "

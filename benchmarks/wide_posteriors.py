@@ -1,0 +1,196 @@
+"""Posteriors of many weights: quality on real sets, coverage, time and memory."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from scipy.special import softmax
+
+from benchmarks._models import laplace
+from benchmarks._report import clock, save, show
+from benchmarks.peers import configuration
+from benchmarks.peers.problems import folder_of
+from bigcat import LinearClassifier
+
+#: Real sets of many weights, as the peers' campaign has them.
+REAL = ("bibtex", "delicious", "omniglot")
+MOST_TEST_ROWS = 3_000
+
+
+def real_quality(names: list[str] | None = None) -> None:
+    """The default posterior beside `LinearClassifier()`, nothing set; paired standard errors."""
+    rows = []
+    for name in names or REAL:
+        X, y, X_test, y_test = _real(name)
+        linear = LinearClassifier(random_state=0, n_threads=1, progress=False)
+        with clock() as linear_times:
+            linear.fit(X, y)
+        model = laplace()
+        with clock() as times:
+            model.fit(X, y)
+        averaged = model.log_proba_of(X_test, y_test)
+        difference = averaged - linear.log_proba_of(X_test, y_test)
+        choice = model.history_.choice or {}
+        rows.append(
+            {
+                "data": name,
+                "averaged": float(averaged.mean()),
+                "LinearClassifier": float((averaged - difference).mean()),
+                "difference": float(difference.mean()),
+                "standard error": float(difference.std() / np.sqrt(len(difference))),
+                "CPU seconds": times["cpu"],
+                "of LinearClassifier": linear_times["cpu"],
+                "form": choice["covariance"],
+                "rank": choice.get("rank"),
+                "scale": choice.get("scale"),
+            }
+        )
+        show(rows[-1:])
+        save("wide_quality", rows)
+
+
+def _real(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    folder = folder_of(configuration.read().problems[name])
+    X, X_test = (
+        scipy.sparse.load_npz(folder / f"X_{part}.npz").tocsr() for part in ("train", "test")
+    )
+    labels = np.load(folder / "labels.npz")
+    some = np.random.default_rng(0).permutation(X_test.shape[0])[:MOST_TEST_ROWS]
+    return X, labels["y_train"], X_test[some], labels["y_test"][some]
+
+
+class Case(NamedTuple):
+    """Simulated rows; weights are independent, or products of vectors of length `true_rank`."""
+
+    n_classes: int
+    n_features: int
+    rows_per_class: int
+    true_rank: int | None
+    rows: str
+    scale: float = 2.0
+
+
+#: Shapes at which a matrix per class does not fit or takes long; scores of deviation 1 to 2.
+CASES = [
+    Case(20, 500, 50, None, "correlated"),
+    Case(20, 2_000, 50, None, "sparse", 1.5),
+    Case(200, 500, 20, None, "sparse"),
+    Case(200, 500, 20, 10, "sparse"),
+    Case(200, 500, 20, 10, "dense", 1.0),
+    Case(200, 1_000, 20, 20, "sparse", 1.5),
+]
+
+
+def draw(case: Case, seed: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    """Rows, labels, test rows and their true probabilities."""
+    rng = np.random.default_rng([seed, *case[:3], 7])
+    k, d, n = case.n_classes, case.n_features, case.n_classes * case.rows_per_class
+    X = rng.standard_normal((n + 200, d))
+    if case.rows == "sparse":
+        X *= rng.random(X.shape) < 20.0 / d
+    elif case.rows == "correlated":
+        X = (X * np.arange(1, d + 1) ** -0.5) @ np.linalg.qr(rng.standard_normal((d, d)))[0]
+    weights = rng.standard_normal((k, case.true_rank or d))
+    if case.true_rank is not None:
+        weights = weights @ rng.standard_normal((case.true_rank, d))
+    scores = X @ weights.T
+    scores *= case.scale / scores.std()
+    scores += 0.7 * rng.standard_normal(k)
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    rows: Any = scipy.sparse.csr_array(X) if case.rows == "sparse" else X
+    return rows[:n], y[:n], rows[n:], softmax(scores[n:], axis=1)
+
+
+def low_rank_coverage(repetitions: int = 2, covariances: tuple[str, ...] = ("low-rank",)) -> None:
+    """What 90 % intervals of wide posteriors hold, their width, and what they lie around."""
+    rows = []
+    for case in CASES:
+        for covariance in covariances:
+            found = []
+            for seed in range(repetitions):
+                X, y, X_test, truth = draw(case, seed)
+                model = laplace(covariance=covariance, random_state=seed)
+                with clock() as times:
+                    model.fit(X, y, classes=np.arange(case.n_classes))
+                low, high = model.predict_interval(X_test, 0.9)
+                inside = float(((low <= truth) & (truth <= high)).mean())
+                centre = "linear" if "scale" in (model.history_.choice or {}) else "mode"
+                found.append((inside, float((high - low).mean()), times["cpu"], centre))
+            covered, widths, seconds, around = zip(*found)
+            error = np.std(covered, ddof=1) / np.sqrt(repetitions) if repetitions > 1 else np.nan
+            rows.append(
+                {
+                    **case._asdict(),
+                    "covariance": covariance,
+                    "around": ", ".join(sorted(set(around))),
+                    "coverage": float(np.mean(covered)),
+                    "standard error": float(error),
+                    "width": float(np.mean(widths)),
+                    "CPU seconds": float(np.mean(seconds)),
+                }
+            )
+            show(rows[-1:])
+            save("low_rank_coverage", rows)
+
+
+#: Classes, features, rows: what is fitted, in a process of its own, for time and memory.
+SIZES = {"wide": (10_000, 5_000, 50_000), "many": (100_000, 1_000, 200_000)}
+
+
+def size(names: list[str] | None = None) -> None:
+    """Peak memory beside the forecast, and seconds, each in a process of its own."""
+    for name in names or SIZES:
+        subprocess.run([sys.executable, "-m", "benchmarks", "posterior-size", name, "--here"])
+
+
+def size_here(name: str) -> None:
+    """Fit sparse rows with 20 values each; a label is the best of 256 classes drawn for its row.
+
+    Scores are products of vectors of length 10: what matters here are sizes, not what is learnt.
+    """
+    n_classes, n_features, n_rows = SIZES[name]
+    rng = np.random.default_rng(0)
+    indices = np.sort(rng.integers(0, n_features, (n_rows, 20)), axis=1).ravel().astype(np.int32)
+    values = rng.standard_normal(n_rows * 20).astype(np.float32)
+    starts = np.arange(n_rows + 1, dtype=np.int32) * 20
+    X = scipy.sparse.csr_array((values, indices, starts), shape=(n_rows, n_features))
+    X.sum_duplicates()
+    vectors = rng.standard_normal((n_features, 10)).astype(np.float32)
+    classes = rng.standard_normal((n_classes, 10)).astype(np.float32)
+    embedded = X @ vectors / np.sqrt(200.0)
+    y = np.empty(n_rows, np.int64)
+    for start in range(0, n_rows, 1_000):
+        some = embedded[start : start + 1_000]
+        drawn = rng.integers(0, n_classes, (len(some), 256))
+        scores = 3.0 * np.einsum("nr,ncr->nc", some, classes[drawn])
+        best = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        y[start : start + 1_000] = drawn[np.arange(len(some)), best]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    model = laplace()
+    kinds = len(np.unique(y))
+    forecast = model.memory_forecast(n_rows, n_features, kinds, row_nonzeros=20, dtype=np.float32)
+    with clock() as times:
+        model.fit(X, y)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    choice = model.history_.choice or {}
+    row = {
+        "classes": kinds,
+        "features": n_features,
+        "rows": n_rows,
+        "forecast, GiB": forecast / 2**30,
+        "process before, GiB": before / 2**30,
+        "peak of the process, GiB": peak / 2**30,
+        "CPU seconds": times["cpu"],
+        "form": choice["covariance"],
+        "rank": choice.get("rank"),
+    }
+    with clock() as times:
+        low, high = model.predict_interval(X[:5])
+    row |= {"CPU seconds of 5 intervals": times["cpu"], "mean width": float((high - low).mean())}
+    show([row])
+    save(f"posterior_size_{name}", [row])

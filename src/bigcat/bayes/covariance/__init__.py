@@ -1,0 +1,51 @@
+"""Covariances of the weights, in the smallest form that holds them.
+
+Each kind answers the same few questions for a block of classes (a slice or class numbers); what all
+classes share is one row in the answer (shape (1, ...)), never a copy per class.
+"""
+
+from __future__ import annotations
+
+from bigcat.bayes.covariance.base import Covariance
+from bigcat.bayes.covariance.diagonal import ClassDiagonal, SharedDiagonal
+from bigcat.bayes.covariance.drawn import Drawn
+from bigcat.bayes.covariance.full import (
+    ClassFull,
+    JointFull,
+    SharedFull,
+    symmetric_inverse,
+    symmetric_inverses,
+)
+from bigcat.bayes.covariance.low_rank import LowRank
+from bigcat.bayes.covariance.pairs import (
+    PAIRS_CHUNK,
+    PAIRS_UP_TO,
+    few_pairs,
+    packed,
+    pairs,
+    sparse_pairs,
+    sums_of_pairs,
+)
+from bigcat.bayes.covariance.spectral import Spectral, spectral_basis
+
+__all__ = [
+    "PAIRS_CHUNK",
+    "PAIRS_UP_TO",
+    "ClassDiagonal",
+    "ClassFull",
+    "Covariance",
+    "Drawn",
+    "JointFull",
+    "LowRank",
+    "SharedDiagonal",
+    "SharedFull",
+    "Spectral",
+    "few_pairs",
+    "packed",
+    "pairs",
+    "sparse_pairs",
+    "spectral_basis",
+    "sums_of_pairs",
+    "symmetric_inverse",
+    "symmetric_inverses",
+]
