@@ -85,7 +85,9 @@ def make_parser() -> argparse.ArgumentParser:
         "posterior-quality", help="log-likelihood of the default posterior beside others"
     )
     quality.add_argument("data", nargs="*", help="default: all")
-    commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
+    wide = commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
+    wide.add_argument("--rank", type=int, help="of a linear fit to lie around; default: auto")
+    wide.add_argument("--repetitions", type=int, default=2)
     size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
     size.add_argument("data", nargs="*", help="wide, many; default: both")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
@@ -152,7 +154,7 @@ def main() -> None:
         if not args.data or wide:
             wide_posteriors.real_quality(wide)
     elif args.command == "low-rank-coverage":
-        wide_posteriors.low_rank_coverage()
+        wide_posteriors.low_rank_coverage(args.rank or "auto", args.repetitions)
     elif args.command == "posterior-size" and args.here:
         wide_posteriors.size_here(*args.data)
     elif args.command == "posterior-size":

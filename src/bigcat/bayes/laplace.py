@@ -271,7 +271,11 @@ def _linear_posterior(
     reason = f"{plan.reason}; around the fit of LinearClassifier"
     if trial is not None and plan.around == "either":
         reason += ", which predicts held-out rows better than the mode with the prior"
-    choice = plan.told() | {"rank": found.rank, "reason": reason, **found.chosen._asdict()}
+    choice = replace(plan, around="linear").told() | {
+        "rank": found.rank,
+        "reason": reason,
+        **found.chosen._asdict(),
+    }
     row = _row(1, time.perf_counter() - began, 0)
     row[LEARNT[0]] = float(np.log(found.chosen.scale**-2.0))
     return _posterior(method, task, found.mean, found.covariance), History([row], choice)
@@ -294,7 +298,7 @@ class _Fit:
             self.design, labels, self.noise, task.n_classes, task.n_threads
         )
         self.columns = ColumnSizes.of(self.design)
-        self.history = History(choice=self.plan.told())
+        self.history = History(choice=replace(plan, around="mode").told())
         self.evidence = np.nan
         self.began = time.perf_counter()
 
