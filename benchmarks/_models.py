@@ -125,9 +125,7 @@ def laplace(
     n_threads: int = 1,
 ) -> BayesianClassifier:
     """The posterior around the mode or a linear fit, with the prior's scale learnt."""
-    method = Laplace(
-        noise=noise, covariance=covariance, rank=rank, n_draws=n_draws, centre=centre
-    )
+    method = Laplace(noise=noise, covariance=covariance, rank=rank, n_draws=n_draws, centre=centre)
     return BayesianClassifier(
         method, prior, n_threads=n_threads, random_state=random_state, progress=False
     )
