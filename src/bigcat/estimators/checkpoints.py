@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bigcat._version import __version__
+from bigcat.kernels import VERSION
 from bigcat.training.checkpoint import Checkpoint, Identity, digest
 from bigcat.training.checks import is_number
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
@@ -48,9 +49,7 @@ def keeper_for(
 
 
 def _parameters(estimator: Any) -> dict[str, str]:
-    from bigcat.compile.cache import source_hash
-
-    found = {"bigcat": __version__, "compiled code": source_hash()[:12]}
+    found = {"bigcat": __version__, "compiled code": VERSION}
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, np.random.RandomState):
             value = "a RandomState"  # where it began is in the checkpoint
