@@ -528,3 +528,9 @@ def test_a_look_at_held_out_rows_is_bounded(monkeypatch):
     monkeypatch.setattr(LinearModel, "mean_log_likelihood", counted)
     LinearClassifier(rank=4, max_epochs=2).fit(X[1000:], y[1000:], X_val=X[:1000], y_val=y[:1000])
     assert seen.count(150) == 2
+
+
+def test_few_rows_of_many_features_are_few_products():
+    """In the row space a fit has as many weights as rows."""
+    recipe = recipe_for(Parameters(), Sizes(70, 2_000, 2, 140_000, False))
+    assert recipe.parts.solver.name == "lbfgs"

@@ -213,3 +213,50 @@ def test_fits_that_are_averaged_have_the_mean_of_their_scores():
     mean = averaged(fits)
     assert mean.weights.kind.rank == 6
     assert_allclose(mean.weights.dense() @ X.T + mean.intercept[:, None], means, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("n_rows", "least", "most"), [(20, 1.2, 3.0), (20_000, 3.8, 4.0)])
+def test_only_many_rows_can_say_that_a_fit_should_be_much_surer(n_rows, least, most):
+    """The rows want a factor of 4 and more; a few of them do not get it."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, n_rows)
+    model = LinearModel(FullRankWeights(np.array([[0.0], [1.0]])), np.zeros(2), Gumbel())
+    held_out = Sample(2.0 * labels[:, None] - 1.0, labels, np.ones(n_rows))
+    found = find_factors([model], np.zeros(2), held_out)
+    assert least < found.factors[0] <= most
+
+
+def test_more_rows_are_held_out_where_nearly_all_are_of_one_class():
+    rng = np.random.default_rng(0)
+    n = 15_000
+    y = (rng.random(n) < 0.01).astype(int)
+    X = scipy.sparse.random_array((n, 400), density=0.02, rng=rng, format="lil")
+    X[np.flatnonzero(y), rng.integers(0, 5, y.sum())] = 1.0
+    model = LinearClassifier(random_state=0).fit(X.tocsr(), y)
+    assert model.history_.choice["blend"]["held_out_rows"] >= 0.9 * n / 10
+
+
+def genes(n_rows, n_classes, seed=0):
+    """More columns than rows, and five directions in which rows differ most that say nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n_rows)
+    X = rng.standard_normal((n_rows, 1_500))
+    X += rng.standard_normal((n_rows, 5)) @ rng.standard_normal((5, 1_500)) / 2.0
+    X[:, :60] += 0.6 * rng.standard_normal((n_classes, 60))[y]
+    return X.astype(np.float32), y
+
+
+def test_an_exact_fit_is_tried_where_passes_find_little():
+    X, y = genes(1_500, 12)
+    model = LinearClassifier(random_state=0).fit(X[:500], y[:500])
+    assert model.history_.choice["blend"]["gain"] < 0.2
+    assert model.history_.choice["solver"] == "lbfgs"
+    assert model.log_proba_of(X[500:], y[500:]).mean() > -np.log(12) + 0.7
+
+
+def test_an_exact_fit_that_finds_nothing_leaves_class_frequencies():
+    X, y = genes(300, 4)
+    y = np.random.default_rng(2).permutation(y)
+    with pytest.warns(UserWarning, match="nothing was gained over class frequencies"):
+        model = LinearClassifier(random_state=0).fit(X, y)
+    assert not model.coef_.any()

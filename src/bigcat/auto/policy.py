@@ -20,6 +20,7 @@ from bigcat.rows import Sizes
 from bigcat.samplers import Sampler, Shared
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import AdaGrad, Damped, Solver
+from bigcat.training import row_space
 from bigcat.training.passes import AVERAGES
 from bigcat.training.recipe import Recipe
 from bigcat.training.stopping import GrowingPatience, Never, NoGain
@@ -146,6 +147,7 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
         must_hold_out=asked or parameters.l2 == "path",
         blends=blends,
         beside=_beside(parameters, sizes) if several else (),
+        otherwise=_otherwise(parameters, sizes) if several else None,
         with_pairs=several and sizes.sparse and (n_apart > 1 or _is_quick(parameters, sizes)),
         scales_columns=not parameters.given("solver") and parameters.l2 in ("auto", 0.0),
     )
@@ -221,15 +223,36 @@ def _is_whole(parameters: Parameters, sizes: Sizes) -> bool:
     few_rows = sizes.n_rows <= WHOLE.most_rows
     full_rank = parameters.rank in ("auto", None)
     if not parameters.given("l2") and parameters.noise.softmax and full_rank:
-        n_weights = sizes.n_features * sizes.n_classes
-        products = sizes.n_values * sizes.n_classes + WHOLE.products_per_weight * n_weights
-        few = n_weights + sizes.n_classes <= WHOLE.few_weights
-        few_rows = products <= (WHOLE.most_products if few else WHOLE.most_products_of_many_weights)
+        few = (sizes.n_features + 1) * sizes.n_classes <= WHOLE.few_weights
+        most = WHOLE.most_products if few else WHOLE.most_products_of_many_weights
+        few_rows = _products(sizes) <= most
     solver = _kind_of_solver(parameters.solver)
     is_few = few_weights and few_rows
     return (solver is not None and not solver.stochastic) or (
         is_few and not _wants_passes(parameters)
     )
+
+
+def _products(sizes: Sizes) -> int:
+    """What a look at all rows and a step of L-BFGS take, in the row space where that is smaller."""
+    n, n_features = sizes.n_rows, sizes.n_features
+    products = sizes.n_values + WHOLE.products_per_weight * n_features
+    if n * n_features <= row_space.MOST_NUMBERS:
+        products = min(products, n * n + WHOLE.products_per_weight * n)
+    return sizes.n_classes * products
+
+
+def _otherwise(parameters: Parameters, sizes: Sizes) -> Recipe | None:
+    """The exact fit of dense rows, where it takes less than a second.
+
+    Where a few directions are much longer than all others, passes learn those alone.
+    """
+    few_weights = sizes.n_features * sizes.n_classes <= WHOLE.most_weights
+    few = few_weights and _products(sizes) <= WHOLE.most_products
+    if sizes.sparse or not few or _wants_passes(parameters):
+        return None
+    recipe = _all_at_once(replace(parameters, rank=None), sizes)
+    return replace(recipe, must_hold_out=False, validation_fraction=None)
 
 
 def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:

@@ -30,6 +30,9 @@ MOST_SCORES_BY_NODES = 1 << 20
 SCORES_AT_A_TIME = 1 << 16
 #: Nobody is trusted more than this.
 LARGEST_FACTOR = 4.0
+#: That the factors add up to more than 1 has this standard deviation before any row was seen: a
+#: handful of rows cannot say that a fit should be three times as sure of itself.
+LOUDER = 1.0
 _ITERATIONS, _TOLERANCE = 30, 1e-5
 
 
@@ -137,7 +140,11 @@ def _by_newton(
                     curvatures[a, b] += weights @ (second - means[a] * means[b])
                     curvatures[b, a] = curvatures[a, b]
         total = sample.row_weights.sum()
-        return sample.row_weights @ logs / total, slopes / total, curvatures / total, logs
+        louder = max(factors.sum() - 1.0, 0.0)
+        doubt = 1.0 / (LOUDER**2 * sample.n_rows)
+        value = sample.row_weights @ logs / total - 0.5 * doubt * louder**2
+        slopes = slopes / total - doubt * louder
+        return value, slopes, curvatures / total + doubt * (louder > 0.0), logs
 
     factors = np.full(len(models), 1.0 / len(models))
     value, slopes, curvatures, logs = look(factors)

@@ -46,7 +46,9 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
         scratch += PAIR_BYTES * sizes.n_values
     scratch += sum(needed(member, sizes, dtype) for member in recipe.beside)
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
-    return item * n_weights * copies + scratch + 8 * sizes.n_rows * per_row + tables
+    of_passes = item * n_weights * copies + scratch + 8 * sizes.n_rows * per_row + tables
+    instead = recipe.otherwise  # made when the passes are done
+    return max(of_passes, needed(instead, sizes, dtype)) if instead else of_passes
 
 
 def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:

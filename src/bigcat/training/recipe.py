@@ -45,6 +45,8 @@ class Recipe:
         Find by held-out rows how far to trust the fit, and those of `beside` (`blend`).
     beside : tuple of Recipe
         What else to fit to the same rows; the scores are added.
+    otherwise : Recipe or None
+        What to try where held-out rows gain little by all these.
     n_apart : int
         So many fits of this kind, trained apart, whose scores are averaged; their ranks add up.
     slows_down : bool
@@ -79,6 +81,7 @@ class Recipe:
     searches_ridge: bool = False
     blends: bool = False
     beside: tuple[Recipe, ...] = ()
+    otherwise: Recipe | None = None
     n_apart: int = 1
     slows_down: bool = False
     with_pairs: bool = False

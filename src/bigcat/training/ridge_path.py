@@ -266,9 +266,9 @@ def choose_quickly(
     chosen = max(l2 for l2 in tried if is_as_good(l2))
     lost = judge.of_frequencies() - rows[chosen]
     mean = float(weights @ lost)
+    error = float(np.sqrt(weights**2 @ (lost - mean) ** 2))
     report = _report(tried, started)
-    report["gain"] = -mean
-    report["gains"] = bool(mean <= np.sqrt(weights**2 @ (lost - mean) ** 2))
+    report |= {"gain": -mean, "gain_error": error, "gains": mean <= error}
     return replace(recipe, l2=chosen), report
 
 

@@ -35,7 +35,9 @@ from bigcat.training.stopping import Never
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
 MANY_CLASSES = 2_048
-#: Rows held out for a choice that we make ourselves; with many classes no more than can be scored.
+#: Rows held out for a choice that we make ourselves: a tenth, but at least so many of all, and at
+#: most so many, or as many as have the least number of classes other than the most frequent one,
+#: which alone say little; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
 #: Up to so many rows, or rows times classes, a fit goes on with passes over all rows, and of low
 #: rank up to so many; of more, the held-out ones alone are visited.  Weights of pairs are fitted
@@ -51,6 +53,9 @@ SLOWER = 0.5
 #: The same of full rank, or how much faster where it was timid, up to which rate, and how often.
 MUCH_SLOWER, MUCH_FASTER, FASTEST, MOST_MORE = 0.25, 4.0, 16.0, 2
 
+#: Passes that gain less than this part of what they leave have failed, or there is little to know:
+#: an exact fit is tried where that is quick.
+LITTLE = 0.1
 #: Rows that say how large columns are, and from which factor on one is told of it.
 LOOKED_AT_FOR_SCALES, UNSCALED = 1_000, 30.0
 
@@ -212,6 +217,13 @@ class Task:
         try:
             before = self.fit_members(members, task, validation, given)
             kept, report = members_chosen(members, base, validation)
+            left = min(member.judge(base, validation).left for member in members)
+            if report["gain"] < LITTLE * left:
+                rows = validation if given else None
+                exact = self.exact_instead(rows, before, report["gain"])
+                if exact is not None:
+                    exact.history.choice = {**(exact.history.choice or {}), "blend": report}
+                    return exact
             if not given:
                 for member in kept:
                     before = member.on_all_rows(before)
@@ -226,6 +238,22 @@ class Task:
             outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
         choice = members[0].fits[0].history.choice or {}
         outcome.history.choice = {**choice, "blend": report}
+        return outcome
+
+    def exact_instead(
+        self, validation: Sample | None, before: Before, gain: float
+    ) -> Outcome | None:
+        """The fit with the best ridge, if it gains more than passes did, by a standard error."""
+        recipe = self.recipe.otherwise
+        if recipe is None:
+            return None
+        space = _row_space(recipe, self.data, self.n_classes, validation)
+        task, start = replace(self, recipe=recipe, space=space).with_best_ridge(validation)
+        path = (task.recipe.choice or {}).get("ridge_path")
+        if path is None or path["gain"] <= gain + path["gain_error"]:
+            return None
+        outcome = task.fit(None, start, before)
+        outcome.history.choice = task.recipe.choice
         return outcome
 
     def fit_members(
@@ -396,7 +424,10 @@ class Task:
         fraction = recipe.validation_fraction
         if fraction is None:
             n = self.data.n_rows
-            most = min(MOST_HELD_OUT, most_rows_scored(self.n_classes))
+            counts = np.bincount(self.data.labels)
+            rare = max(n - counts.max(), 1) / n  # rows that are not of the most frequent class
+            most = max(MOST_HELD_OUT, int(LEAST_HELD_OUT / rare))
+            most = min(most, most_rows_scored(self.n_classes))
             wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), most)
             fraction = max(wanted, 1) / n
         remedy = "give X_val and y_val or set early_stopping=False"
