@@ -532,5 +532,6 @@ def test_a_look_at_held_out_rows_is_bounded(monkeypatch):
 
 def test_few_rows_of_many_features_are_few_products():
     """In the row space a fit has as many weights as rows."""
-    recipe = recipe_for(Parameters(), Sizes(70, 2_000, 2, 140_000, False))
+    defaults = Parameters.of(LinearClassifier().get_params(deep=False))
+    recipe = recipe_for(defaults, Sizes(70, 2_000, 2, 140_000, False))
     assert recipe.parts.solver.name == "lbfgs"

@@ -233,7 +233,8 @@ def test_more_rows_are_held_out_where_nearly_all_are_of_one_class():
     X = scipy.sparse.random_array((n, 400), density=0.02, rng=rng, format="lil")
     X[np.flatnonzero(y), rng.integers(0, 5, y.sum())] = 1.0
     model = LinearClassifier(random_state=0).fit(X.tocsr(), y)
-    assert model.history_.choice["blend"]["held_out_rows"] >= 0.9 * n / 10
+    choice = model.history_.choice or {}
+    assert choice["blend"]["held_out_rows"] >= 0.9 * n / 10
 
 
 def genes(n_rows, n_classes, seed=0):
@@ -249,8 +250,9 @@ def genes(n_rows, n_classes, seed=0):
 def test_an_exact_fit_is_tried_where_passes_find_little():
     X, y = genes(1_500, 12, seed=1)
     model = LinearClassifier(random_state=0).fit(X[:500], y[:500])
-    assert model.history_.choice["blend"]["gain"] < 0.2
-    assert model.history_.choice["solver"] == "lbfgs"
+    choice = model.history_.choice or {}
+    assert choice["blend"]["gain"] < 0.2
+    assert choice["solver"] == "lbfgs"
     assert model.log_proba_of(X[500:], y[500:]).mean() > -np.log(12) + 0.7
 
 
