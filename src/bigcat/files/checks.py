@@ -79,7 +79,7 @@ _OF_LINEAR: dict[str, Check] = {
     "weights_dtype": lambda value: value in WEIGHT_TYPES,
     "weights": is_names,
     "transposed": is_names,
-    "rank": or_none(lambda value: is_whole(value, 1)),
+    "rank": or_none(is_whole),  # 0 where weights of pairs are all there is
 }
 _OPTIONAL: dict[str, Check] = {
     "choice": or_none(is_object),

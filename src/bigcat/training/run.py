@@ -217,6 +217,7 @@ class Task:
         try:
             before = self.fit_members(members, task, validation, given)
             kept, report = members_chosen(members, base, validation)
+            choice = {**(members[0].fits[0].history.choice or {}), "blend": report}
             left = min(member.judge(base, validation).left for member in members)
             if report["gain"] < LITTLE * left:
                 rows = validation if given else None
@@ -236,8 +237,7 @@ class Task:
             outcome = add_up(kept, self.base())
         else:
             outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
-        choice = members[0].fits[0].history.choice or {}
-        outcome.history.choice = {**choice, "blend": report}
+        outcome.history.choice = choice
         return outcome
 
     def exact_instead(
