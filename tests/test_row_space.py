@@ -66,8 +66,9 @@ def assert_same(models, X_test, y_test):
     ours, plain = models
     assert ours.coef_.shape == plain.coef_.shape == (4, N_FEATURES)
     assert ours.history_.choice["l2"] == plain.history_.choice["l2"]
+    # Both begin where a fold's fit ended, in other coordinates, and stop near the optimum.
     np.testing.assert_allclose(
-        ours.predict_log_proba(X_test), plain.predict_log_proba(X_test), atol=1e-4
+        ours.predict_log_proba(X_test), plain.predict_log_proba(X_test), atol=5e-4
     )
     assert plain.log_proba_of(X_test, y_test).mean() > np.log(0.25) + 0.05  # it has learned
 
