@@ -152,3 +152,13 @@ def test_one_category_per_row_is_learned(n_rows, noisy):
     np.add.at(best, (X.indices, y), 1.0)
     best = np.log(best / best.sum(axis=1, keepdims=True))[X_test.indices, y_test].mean()
     assert gain > 0.9 * (best - frequencies)
+
+
+def test_a_fit_that_begins_at_its_optimum_has_a_history():
+    """Few different rows: every trial of a ridge has seen all there is."""
+    rng = np.random.default_rng(0)
+    category = rng.integers(0, 3, 300)
+    X = scipy.sparse.csr_array((np.ones(300), category, np.arange(301)), (300, 3))
+    model = default(X, category)
+    assert model.n_iter_ == len(model.history_) >= 1
+    assert np.isfinite(model.history_["objective"]).all()

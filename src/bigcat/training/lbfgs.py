@@ -162,5 +162,8 @@ def run_lbfgs(
                 "ftol": 0.0,
             },
         )
+    if not result.nit and not stopped:  # it began at the optimum: a fit with one row of history
+        with contextlib.suppress(StopIteration):
+            after_iteration(result)
     best_w, best_b = split(result.x)
     return best_w, best_b, bool(result.success) or stopped
