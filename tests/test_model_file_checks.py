@@ -127,7 +127,11 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
         {"noise": {"name": "x", "custom": False, "probabilities": "quadrature"}},
         "noise='x' is not known",
     ),
-    "rank 0": ({}, {"rank": 0}, "rank is 0"),
+    "rank 0": (
+        {},
+        {"rank": 0},
+        "rank None, but the header is of 6 classes and 4 features and rank 0",
+    ),
     "rank true": ({}, {"rank": True}, "rank is True"),
     "features below 0": ({}, {"n_features_in": -4}, "n_features_in is -4"),
     "features 4.0": ({}, {"n_features_in": 4.0}, r"n_features_in is 4\.0"),
