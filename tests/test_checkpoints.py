@@ -110,6 +110,8 @@ def test_the_defaults_go_on_too(tmp_path, die_after):
     data = SPARSE, OF_SPARSE
     never = LinearClassifier(random_state=0).fit(*data)
     assert "blend" in (never.history_.choice or {})
+    assert never.history_["epoch"].tolist() == list(range(1, never.n_iter_ + 1))
+    assert (np.diff(never.history_["seconds"]) >= 0.0).all()
     estimator = LinearClassifier(random_state=0)
     assert_same(kill_and_resume(estimator, data, tmp_path, die_after, (1, 3, 5)), never)
 

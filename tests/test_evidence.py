@@ -162,3 +162,15 @@ def test_a_fit_that_begins_at_its_optimum_has_a_history():
     model = default(X, category)
     assert model.n_iter_ == len(model.history_) >= 1
     assert np.isfinite(model.history_["objective"]).all()
+
+
+def test_the_clock_of_several_fits_does_not_go_back():
+    """Two models of low rank, each of which goes on with all rows when both are judged."""
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((1_500, 700), density=0.02, rng=rng, format="csr")
+    y = np.concatenate([np.arange(600), rng.integers(0, 600, 900)])
+    X = (X + scipy.sparse.csr_array((np.full(1_500, 3.0), y, np.arange(1_501)), X.shape)).tocsr()
+    model = default(X.astype(np.float32), y)
+    assert "2 x rank" in str((model.history_.choice or {})["blend"])
+    assert model.history_["epoch"].tolist() == list(range(1, model.n_iter_ + 1))
+    assert (np.diff(model.history_["seconds"]) >= 0.0).all()

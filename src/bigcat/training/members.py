@@ -110,7 +110,8 @@ class Member:
         """Complete the fits; gives what went on until then."""
         for i, fit in enumerate(self.fits):
             self.fits[i] = self.complete(fit, before)
-            before = self.after(before)
+            history = self.fits[i].history
+            before = Before.after(history) if history else before
         return before
 
 
