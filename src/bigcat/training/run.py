@@ -43,6 +43,8 @@ HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
 #: rank up to so many; of more, the held-out ones alone are visited.  Weights of pairs are fitted
 #: again, or do without them.
 FEW_ROWS, FEW_SCORES, FEW_ROWS_OF_LOW_RANK = 5_000, 1 << 21, 50_000
+#: Full rank is fitted again instead where classes have so few rows that one more counts.
+FEW_PER_CLASS = 8
 #: Those passes, as a part of all, and their rate, which falls to zero, of full and of low rank.
 MORE_PASSES, MORE_PASSES_OF_LOW_RANK = 0.5, 0.25
 MORE_RATE, MORE_RATE_OF_LOW_RANK = 0.5, 1.0
@@ -373,10 +375,11 @@ class Task:
 
     def on_all_rows(self, first: Outcome, held_out: Sample, before: Before) -> Outcome:
         """A fit that goes on with the rows that were held out, and where it is quick with all."""
-        if self.recipe.early_stopping:
-            return self.refit(None, first, before)
         recipe, rows = self.recipe, self.data
         is_low = recipe.kind.rank is not None
+        few_per_class = rows.n_rows < FEW_PER_CLASS * self.n_classes
+        if recipe.early_stopping or (self.is_soon_visited and few_per_class and not is_low):
+            return self.refit(None, first, before)
         if self.is_soon_visited or (is_low and rows.n_rows <= FEW_ROWS_OF_LOW_RANK):
             more = MORE_PASSES_OF_LOW_RANK if is_low else MORE_PASSES
             passes = max(1, round(more * recipe.max_epochs))
