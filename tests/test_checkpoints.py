@@ -169,6 +169,7 @@ def test_an_unfinished_fit_is_not_overwritten(begun):
 
 def test_progress_and_the_interval_may_change(begun):
     begun.set_params(progress=False, checkpoint_every=5.0).fit(X, Y, resume=True)
+    assert begun.n_iter_ == 3
 
 
 def test_a_folder_with_other_files_is_not_touched(tmp_path):
