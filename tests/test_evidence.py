@@ -174,3 +174,24 @@ def test_the_clock_of_several_fits_does_not_go_back():
     assert "2 x rank" in str((model.history_.choice or {})["blend"])
     assert model.history_["epoch"].tolist() == list(range(1, model.n_iter_ + 1))
     assert (np.diff(model.history_["seconds"]) >= 0.0).all()
+
+
+def test_pairs_alone_have_the_history_of_what_was_fitted_beside(monkeypatch):
+    choose = members.choose
+
+    def pairs_alone(fitted, base, held_out):
+        pairs = next(member for member in fitted if member.what == "pairs")
+        pairs.factor = 1.0
+        return [pairs], choose(fitted, base, held_out)[1]
+
+    monkeypatch.setattr(run, "members_chosen", pairs_alone)
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 30, 3_000)
+    own = rng.random((3_000, 5)) < 0.6  # of five words, most are of the class
+    words = 6 * np.where(own, y[:, None], rng.integers(0, 30, (3_000, 5))) + rng.integers(
+        0, 6, (3_000, 5)
+    )
+    places = (np.ones(15_000, np.float32), words.ravel(), np.arange(0, 15_001, 5))
+    model = default(scipy.sparse.csr_array(places, (3_000, 180)), y)
+    assert model.class_embedding_.shape[1] == 0
+    assert model.n_iter_ == len(model.history_) > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +26,7 @@ from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
 from bigcat.training.sample import Sample, hold_out
+from bigcat.training.scaling import columns_of, turn_back, warn_of_unscaled
 from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.state import State
@@ -58,8 +58,6 @@ MUCH_SLOWER, MUCH_FASTER, FASTEST, MOST_MORE = 0.25, 4.0, 16.0, 2
 #: Passes that gain less than this part of what they leave have failed, or there is little to know:
 #: an exact fit is tried where that is quick.
 LITTLE = 0.1
-#: Rows that say how large columns are, and from which factor on one is told of it.
-LOOKED_AT_FOR_SCALES, UNSCALED = 1_000, 30.0
 
 
 def train(
@@ -96,19 +94,19 @@ def train(
         classes = classes[order]
     columns: Columns | SparseColumns | None = None
     if recipe.scales_columns and start is None:
-        columns = _columns(data, recipe.fit_intercept)
+        columns = columns_of(data, recipe.fit_intercept)
         if columns is not None:
             data = data.turned(columns)
             validation = validation and validation.turned(columns)
     elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
-        _warn_of_unscaled(data)
+        warn_of_unscaled(data)
     audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
     space = None if start else _row_space(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space)
 
     def in_terms_of_the_user(outcome: Outcome) -> Outcome:
         if columns is not None:
-            _turn_back(outcome, columns)
+            turn_back(outcome, columns)
         if order is not None:
             if outcome.resume is not None:  # what the solver remembers is in the other order
                 outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)
@@ -239,6 +237,8 @@ class Task:
             outcome = add_up(kept, self.base())
         else:
             outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
+        if not outcome.history:  # pairs alone, whose passes are not told: what was fitted beside
+            outcome.history[:] = [row for m in members for fit in m.fits for row in fit.history]
         outcome.history.choice = choice
         return outcome
 
@@ -522,27 +522,6 @@ def _by_frequency(data: Sample, n_classes: int) -> np.ndarray | None:
     return np.argsort(-np.bincount(data.labels, data.row_weights, n_classes), kind="stable")
 
 
-def _columns(data: Sample, centred: bool) -> Columns | SparseColumns | None:
-    """How columns are scaled, if they are."""
-    if scipy.sparse.issparse(data.X):
-        return SparseColumns.of(data.X, data.row_weights)
-    columns = Columns.of(data.X, data.row_weights, centred=centred)
-    _warn_of_far_out(columns, data.X)
-    return columns
-
-
-def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
-    n, first = columns.far_out(X)
-    if n:
-        warnings.warn(
-            f"{n:,} of {len(X):,} rows have values that are very far from all others of their "
-            f"column, the first of them row {first}; in training they count as the farthest usual "
-            "ones",
-            UserWarning,
-            stacklevel=5,
-        )
-
-
 def _row_space(
     recipe: Recipe, data: Sample, n_classes: int, validation: Sample | None
 ) -> RowSpace | None:
@@ -558,38 +537,6 @@ def _row_space(
     if validation is not None and validation.n_rows * data.n_rows > row_space.MOST_NUMBERS:
         return None
     return RowSpace.of(distinct)
-
-
-def _warn_of_unscaled(data: Sample) -> None:
-    """One rate for all columns: where a few decide how long rows are, the others learn nothing."""
-    some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
-    columns = Columns.of(some.X, some.row_weights, centred=True)
-    varies = columns.factors > 0.0
-    sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
-    if not len(sizes):
-        return
-    largest = sizes.max() / np.median(sizes)
-    off = np.linalg.norm(centres / sizes.max()) / np.linalg.norm(sizes / sizes.max())
-    if max(largest, off) > UNSCALED:
-        what = "one column is" if largest > off else "the columns' means are"
-        warnings.warn(
-            f"{what} {max(largest, off):,.0f} times as large as the columns' usual deviations, and "
-            "what differs in the others is hardly learned; scale the columns, for example by "
-            "scikit-learn's StandardScaler, or leave method, solver and l2 to 'auto'",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _turn_back(outcome: Outcome, columns: Columns | SparseColumns) -> None:
-    """From weights for scaled columns to weights for those of the user."""
-    outcome.weights = outcome.weights.of_features(columns.factors)
-    outcome.resume = None  # a solver's memory is of scaled columns
-    if isinstance(columns, SparseColumns):
-        return
-    centres = columns.centres[None].astype(np.float64)
-    taken_off = outcome.weights.astype(np.float64).products(False, np.float64)(centres)[0]
-    outcome.intercept = (outcome.intercept - taken_off).astype(np.float32)
 
 
 def _numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:
