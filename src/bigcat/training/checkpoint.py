@@ -58,16 +58,22 @@ class Identity:
 
     def differences(self, other: dict[str, dict[str, str]]) -> list[str]:
         """What differs from the one in a file, as people would say it."""
-        found = []
-        before = other["parameters"]
-        for name in sorted(before.keys() | self.parameters.keys()):
-            then, now = before.get(name), self.parameters.get(name)
-            if then != now:
-                found.append(f"{name} was {then} and is {now}")
-        names = before_data = other["data"]
-        changed = [name for name in self.data if before_data.get(name) != self.data[name]]
-        changed += [name for name in names if name not in self.data]
-        return found + [f"{name} holds other values" for name in changed]
+        found = [
+            f"{name} was {then} and is {now}"
+            for name, then, now in _changed(other["parameters"], self.parameters)
+        ]
+        return found + [
+            f"{name} holds other values" for name, *_ in _changed(other["data"], self.data)
+        ]
+
+
+def _changed(
+    before: dict[str, str], now: dict[str, str]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Names whose values differ, with both."""
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            yield name, before.get(name), now.get(name)
 
 
 class Checkpoint:
@@ -98,7 +104,7 @@ class Checkpoint:
     ) -> None:
         self.folder, self.every = Path(folder), float(every)
         self.random_state = random_state
-        self.n_runs, self.n_written = 0, 0
+        self.n_runs = 0
         self.process: Process | None = None
         self.listener: Listener | None = None
         self.last = time.monotonic()
