@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat import bayes, bounds, data, metrics, noise, samplers, solvers
+    from bigcat import bayes, bounds, data, inspection, metrics, noise, plots, samplers, solvers
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
+    from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
 
 _HOME = {
@@ -28,8 +29,19 @@ _HOME = {
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
+    "report": "bigcat.reporting",
 }
-_SUBMODULES = {"bayes", "bounds", "data", "metrics", "noise", "samplers", "solvers"}
+_SUBMODULES = {
+    "bayes",
+    "bounds",
+    "data",
+    "inspection",
+    "metrics",
+    "noise",
+    "plots",
+    "samplers",
+    "solvers",
+}
 
 __all__ = [
     "BayesianClassifier",
@@ -42,10 +54,13 @@ __all__ = [
     "bounds",
     "compressed",
     "data",
+    "inspection",
     "load_model",
     "methods",
     "metrics",
     "noise",
+    "plots",
+    "report",
     "samplers",
     "save_model",
     "save_onnx",

@@ -19,16 +19,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "RowMeasures",
     "accuracy",
     "by_frequency",
     "calibration",
     "class_frequency_baseline",
     "evaluate",
+    "frequency_bins",
     "hit_at_k",
     "log_likelihood",
+    "measure",
+    "reliability",
 ]
 
 CHUNK_ROWS = 8192
+#: Of bins of class frequencies.
+EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000)
 
 
 class Model(Protocol):
@@ -42,18 +48,47 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """What the measures need of each row of a known class."""
+class RowMeasures:
+    """What is measured of each row, from which all figures follow; :func:`measure` gives it.
 
-    position: np.ndarray  # of the row's class in ``classes_``
-    log_proba: np.ndarray  # of the row's class
-    rank: np.ndarray  # place of the row's class among the first k, from 0; k when not among them
-    top_log_proba: np.ndarray  # of the most probable class
+    Parameters
+    ----------
+    position : array of shape (n,)
+        Place of the row's class in ``classes_``.
+    log_proba : array of shape (n,)
+        Log-probability of the row's class.
+    rank : array of shape (n,)
+        Place of the row's class among the k most probable ones, from 0; k when it is not there.
+    predicted : array of shape (n,)
+        Place of the most probable class in ``classes_``.
+    top_log_proba : array of shape (n, k)
+        Log-probabilities of the k most probable classes, the best first.
+    row : array of shape (n,)
+        Number of the row in X: rows of unknown classes are left out.
+    dropped : int
+        How many those are.
+    """
+
+    position: np.ndarray
+    log_proba: np.ndarray
+    rank: np.ndarray
+    predicted: np.ndarray
+    top_log_proba: np.ndarray
+    row: np.ndarray
     dropped: int
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         return len(self.position)
+
+    def confidence(self, k: int = 1) -> np.ndarray:
+        """Probability that the row's class is among the k best, as the model says, (n,)."""
+        total = np.exp(self.top_log_proba[:, :k]).sum(axis=1)
+        bounded: np.ndarray = np.minimum(total, 1.0)  # of rounded terms
+        return bounded
+
+    def hit(self, k: int = 1) -> np.ndarray:
+        """Whether it is among them, (n,)."""
+        return self.rank < k
 
 
 def evaluate(model: Model, X: Any, y: ArrayLike, k: int = 5) -> dict[str, float]:
@@ -88,12 +123,12 @@ def evaluate(model: Model, X: Any, y: ArrayLike, k: int = 5) -> dict[str, float]
     (0.667, 3, 1)
     """
     start = time.perf_counter()
-    rows = _measure(model, X, y, k)
+    rows = measure(model, X, y, k)
     return {
         "log_likelihood": float(rows.log_proba.mean()),
-        "accuracy": float((rows.rank == 0).mean()),
-        f"hit_at_{k}": float((rows.rank < k).mean()),
-        "rows": rows.count,
+        "accuracy": float(rows.hit().mean()),
+        f"hit_at_{k}": float(rows.hit(k).mean()),
+        "rows": len(rows),
         "rows_dropped_unseen": rows.dropped,
         "seconds": time.perf_counter() - start,
     }
@@ -102,7 +137,7 @@ def evaluate(model: Model, X: Any, y: ArrayLike, k: int = 5) -> dict[str, float]
 def log_likelihood(model: Model, X: Any, y: ArrayLike) -> float:
     """Mean log-probability of the observed classes, in nats a row (larger is better)."""
     total, count = 0.0, 0
-    for X_chunk, y_chunk, _ in _known_chunks(model, X, y)[0]:
+    for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
         total += float(np.sum(model.log_proba_of(X_chunk, y_chunk), dtype=np.float64))
         count += len(y_chunk)
     return total / count
@@ -117,7 +152,7 @@ def hit_at_k(model: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
     """Share of rows whose observed class is among the k most probable ones."""
     k = _checked_k(model, k)
     hits, count = 0, 0
-    for X_chunk, y_chunk, _ in _known_chunks(model, X, y)[0]:
+    for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
         top, _log_proba = model.predict_top_k(X_chunk, k)
         hits += int((top == y_chunk[:, None]).any(axis=1).sum())
         count += len(y_chunk)
@@ -151,7 +186,7 @@ def by_frequency(
     y: ArrayLike,
     counts: ArrayLike,
     *,
-    edges: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000),
+    edges: Sequence[int] = EDGES,
     k: int = 5,
 ) -> list[dict[str, float]]:
     """Measure rows apart by how often their class occurs in the training data.
@@ -178,10 +213,16 @@ def by_frequency(
             f"counts has shape {counts.shape}, the model has {n_classes} classes; "
             "give one count a class, in the order of classes_"
         )
-    edge_array = np.asarray(edges)
-    if np.any(np.diff(edge_array) <= 0):
+    if np.any(np.diff(np.asarray(edges)) <= 0):
         raise ValueError(f"edges must increase, got {list(edges)}")
-    rows = _measure(model, X, y, k)
+    return frequency_bins(measure(model, X, y, k), counts, edges=edges, k=k)
+
+
+def frequency_bins(
+    rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = EDGES, k: int = 5
+) -> list[dict[str, float]]:
+    """The table of :func:`by_frequency` for rows that were measured before."""
+    edge_array = np.asarray(edges)
     bin_of_class = np.searchsorted(edge_array, counts, side="right")
     bin_of_row = bin_of_class[rows.position]
     table = []
@@ -194,8 +235,8 @@ def by_frequency(
                 "classes": int((bin_of_class == b).sum()),
                 "rows": int(inside.sum()),
                 "log_likelihood": float(rows.log_proba[inside].mean()),
-                "accuracy": float((rows.rank[inside] == 0).mean()),
-                f"hit_at_{k}": float((rows.rank[inside] < k).mean()),
+                "accuracy": float(rows.hit()[inside].mean()),
+                f"hit_at_{k}": float(rows.hit(k)[inside].mean()),
             }
         )
     return table
@@ -214,15 +255,39 @@ def calibration(model: Model, X: Any, y: ArrayLike, n_bins: int = 10) -> dict[st
         ``count`` (rows); an empty bin holds NaN. ``ece``, the expected calibration error: the mean
         over rows of |accuracy - confidence| of their bin.
     """
+    rows = measure(model, X, y, 1)
+    return reliability(rows.confidence(), rows.hit(), n_bins)
+
+
+def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> dict[str, Any]:
+    """Compare stated probabilities with how often what they speak of is the case.
+
+    Parameters
+    ----------
+    confidence : array of shape (n,)
+        Probabilities.
+    right : array of bool of shape (n,)
+    n_bins : int
+        Bins of equal width.
+
+    Returns
+    -------
+    dict
+        As :func:`calibration` has it.
+
+    Examples
+    --------
+    >>> found = reliability([0.2, 0.2, 0.9, 0.9], [False, False, True, True], n_bins=2)
+    >>> found["accuracy"].tolist(), round(found["ece"], 3)
+    ([0.0, 1.0], 0.15)
+    """
     if n_bins < 1:
         raise ValueError(f"n_bins is {n_bins}; it has to be at least 1")
-    rows = _measure(model, X, y, 1)
-    confidence = np.exp(rows.top_log_proba)
-    right = rows.rank == 0
+    confidence = np.asarray(confidence, np.float64)
     bin_of_row = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
     count = np.bincount(bin_of_row, minlength=n_bins)
     sum_confidence = np.bincount(bin_of_row, weights=confidence, minlength=n_bins)
-    sum_right = np.bincount(bin_of_row, weights=right, minlength=n_bins)
+    sum_right = np.bincount(bin_of_row, weights=np.asarray(right, float), minlength=n_bins)
     filled = np.where(count == 0, np.nan, count)
     return {
         "confidence": sum_confidence / filled,
@@ -232,31 +297,46 @@ def calibration(model: Model, X: Any, y: ArrayLike, n_bins: int = 10) -> dict[st
     }
 
 
-def _measure(model: Model, X: Any, y: ArrayLike, k: int) -> _Rows:
-    """One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it."""
+def measure(model: Model, X: Any, y: ArrayLike, k: int = 5) -> RowMeasures:
+    """Look at each row once: its class's log-probability and rank, and what is predicted instead.
+
+    One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it.
+
+    Parameters
+    ----------
+    model, X, y :
+        As in :func:`evaluate`.
+    k : int
+        How many of the most probable classes are looked at.
+
+    Returns
+    -------
+    RowMeasures
+    """
     k_found = _checked_k(model, k)
     chunks, dropped = _known_chunks(model, X, y)
+    classes = np.asarray(model.classes_)
     parts: list[tuple[np.ndarray, ...]] = []
-    for X_chunk, y_chunk, position in chunks:
+    for X_chunk, y_chunk, position, row in chunks:
         top, top_log_proba = model.predict_top_k(X_chunk, k_found)
         match = top == y_chunk[:, None]
         found = match.any(axis=1)
         rank = np.where(found, match.argmax(axis=1), k)
-        log_proba = np.asarray(top_log_proba, dtype=np.float64)[
-            np.arange(len(y_chunk)), np.minimum(rank, k_found - 1)
-        ]
+        top_log_proba = np.asarray(top_log_proba, dtype=np.float64)
+        log_proba = top_log_proba[np.arange(len(y_chunk)), np.minimum(rank, k_found - 1)]
         if not found.all():
             missed = np.flatnonzero(~found)
             log_proba[missed] = model.log_proba_of(X_chunk[missed], y_chunk[missed])
-        parts.append((position, log_proba, rank, np.asarray(top_log_proba[:, 0], np.float64)))
-    position, log_proba, rank, top_log_proba = map(np.concatenate, zip(*parts))
-    return _Rows(position, log_proba, rank, top_log_proba, dropped)
+        predicted = np.searchsorted(classes, top[:, 0])
+        parts.append((position, log_proba, rank, predicted, top_log_proba, row))
+    position, log_proba, rank, predicted, top_log_proba, row = map(np.concatenate, zip(*parts))
+    return RowMeasures(position, log_proba, rank, predicted, top_log_proba, row, dropped)
 
 
 def _known_chunks(
     model: Model, X: Any, y: ArrayLike
-) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray]], int]:
-    """Chunks of (X, y, positions in ``classes_``) without the rows of unknown classes."""
+) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]], int]:
+    """Chunks of (X, y, places in ``classes_``, row numbers), without rows of unknown classes."""
     X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     y = np.asarray(y)
     if y.ndim != 1 or X.shape[0] != len(y):
@@ -267,15 +347,15 @@ def _known_chunks(
     if not known.any():
         raise ValueError(_nothing_known(len(y)))
 
-    def chunks() -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
+    def chunks() -> Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]]:
         for start in range(0, len(y), CHUNK_ROWS):
             part = slice(start, start + CHUNK_ROWS)
             keep = known[part]
+            rows = start + np.flatnonzero(keep)
             if keep.all():
-                yield X[part], y[part], position[part]
+                yield X[part], y[part], position[part], rows
             elif keep.any():
-                rows = start + np.flatnonzero(keep)
-                yield X[rows], y[rows], position[rows]
+                yield X[rows], y[rows], position[rows], rows
 
     return chunks(), int(len(y) - known.sum())
 

@@ -22,7 +22,8 @@ class CalibrationCheck:
     ----------
     averaged, plug_in : dict
         Those of :func:`bigcat.metrics.calibration`, ``ece`` among them, which
-        :func:`bigcat.plots.calibration_curve` draws; and ``log_likelihood`` (mean per row, nats).
+        :func:`bigcat.plots.predictions.draw_reliability` draws; and ``log_likelihood`` (mean per
+        row, nats).
     n_rows, n_dropped : int
         Rows that were measured, and rows of classes that the model does not know.
     """

@@ -73,6 +73,11 @@ class StoredModel:
         y = like_classes(dataset.y, self.estimator.classes_)
         return type(dataset)(X, y, dataset.report, dataset.vectorizer)
 
+    def feature_names(self) -> Any:
+        """Names of the columns: those of the vectoriser, if there is one."""
+        vectorizer = self.extra.get("vectorizer")
+        return None if vectorizer is None else vectorizer.get_feature_names_out()
+
     def _text_form(self) -> str | None:
         """The form of text that a model with a vectoriser was fitted on."""
         if self.extra.get("vectorizer") is None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 QUICK_CORPUS: dict[str, Any] = {"max_rows": 60_000, "max_features": 2_000, "min_classes": 500}
 
 CURVE_ROWS = 4_000  # held-out rows behind each point of the curve
+REPORT_ROWS = 8_000  # held-out rows that the report looks at
 EXAMPLES = 6
 
 
@@ -36,7 +37,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         "--output",
         metavar="DIR",
         default="bigcat-demo",
-        help="folder for curve.png and results.json (default: bigcat-demo)",
+        help="folder for report.html, curve.png and results.json (default: bigcat-demo)",
     )
     parser.add_argument(
         "--save-model",
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     from bigcat import data, metrics, plots
     from bigcat.estimators import LinearClassifier
     from bigcat.machine import available_cores
+    from bigcat.reporting import report
 
     plots.require_matplotlib()
     folder = Path(arguments.output)
@@ -87,14 +89,22 @@ def run(arguments: argparse.Namespace) -> int:
     results["class_frequency_baseline"] = baseline
     results["gain"] = results["log_likelihood"] - baseline
     curve = folder / "curve.png"
-    plots.learning_curve(
-        estimator.history_,
-        curve,
-        baseline=baseline,
-        title=f"Next identifier in Python source, {results['classes']:,} classes",
+    title = f"Next identifier in Python source, {results['classes']:,} classes"
+    plots.save(plots.history(estimator, baseline=baseline, label=title), curve)
+    page = report(
+        estimator,
+        test.X,
+        test.y,
+        folder / "report.html",
+        title=title,
+        feature_names=[
+            f"{position}: {token}" for position, token in corpus.report["feature_names"]
+        ],
+        max_rows=REPORT_ROWS,
     )
     choice = estimator.history_.choice
     results |= {"seed": arguments.seed, "choice": choice, "curve": str(curve)}
+    results["report"] = str(page)
     if arguments.save_model:
         results |= _save(folder, estimator, test)
     results["total_seconds"] = time.perf_counter() - start
@@ -107,7 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
     console.print(_output.facts(_result_rows(results)))
     console.print(f"\n[bold]{EXAMPLES} held-out rows, drawn at random[/bold]")
     console.print(_examples(corpus, estimator, arguments.seed))
-    console.print(f"\nThe curve: {curve}\nThe figures: {folder / 'results.json'}", soft_wrap=True)
+    console.print(
+        f"\nThe report: {page} (open it in a browser)\nThe curve: {curve}\n"
+        f"The figures: {folder / 'results.json'}",
+        soft_wrap=True,
+    )
     console.print("\n[bold]Try next[/bold]")
     for command, remark in _next_commands(folder, arguments.save_model):
         console.print(f"  [cyan]{command}[/cyan]", soft_wrap=True)

@@ -187,7 +187,7 @@ def run(arguments: argparse.Namespace) -> int:
             console.print(_output.facts(_output.evaluation_rows(report["test"])))
             console.print(f"Class frequencies alone: {baseline:.4f} nats a row.", style="dim")
     if arguments.plot:
-        plots.learning_curve(estimator.history_, arguments.plot, baseline=baseline)
+        plots.save(plots.history(estimator, baseline=baseline), arguments.plot)
         report["plot"] = arguments.plot
     if arguments.json:
         _output.print_json(report)

@@ -86,6 +86,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     coef_ : array of shape (n_classes, n_features)
     intercept_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
+    class_count_ : array of shape (n_classes,)
+        Training rows of each class.
     evidence_ : float
         What the method makes of log p(y | X), in nats, of all rows together, for comparing models
         of one method.  Of "laplace" it is the Laplace approximation at the prior's learnt scale;
@@ -193,6 +195,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         given = {"X": X, "y": y, "sample_weight": weights, "classes": known}
         keeper = checkpoints.keeper_for(self, task.random_state, resume, given)
         self._adopt(method.fit(replace(task, keeper=keeper)))
+        self.class_count_ = np.bincount(sample.labels, minlength=len(known))
         validate_data(self, given_X, skip_check_array=True)
         keeper.complete()
         return self
@@ -239,8 +242,11 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             validate_data(self, given_X, skip_check_array=True, reset=False)
             labels = encode(y, known)
         weights = inputs.check_weights(sample_weight, X, self)
-        task = self._task(prior, Sample(X, labels, weights).that_counts(), known)
+        sample = Sample(X, labels, weights).that_counts()
+        task = self._task(prior, sample, known)
         self._adopt(method.fit_more(task, None if first else self.fitted))
+        rows = np.bincount(sample.labels, minlength=len(known))
+        self.class_count_ = rows if first else getattr(self, "class_count_", 0) + rows
         if first:
             validate_data(self, given_X, skip_check_array=True)
         return self

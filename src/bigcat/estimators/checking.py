@@ -126,7 +126,7 @@ class PosteriorChecks:
         -------
         bigcat.bayes.calibration.CalibrationCheck
             ``averaged`` and ``plug_in``: dicts with the expected calibration error ``ece``, the
-            mean ``log_likelihood``, and what `bigcat.plots.calibration_curve` draws.
+            mean ``log_likelihood``, and what `bigcat.plots.predictions.draw_reliability` draws.
 
         Examples
         --------

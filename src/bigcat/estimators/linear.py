@@ -154,6 +154,8 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         ``pair_coef_[pair_offset_[j] : pair_offset_[j + 1]]``, of the classes ``pair_class_`` there.
     intercept_ : array of shape (n_classes,), float32
     classes_ : array of shape (n_classes,)
+    class_count_ : array of shape (n_classes,)
+        Training rows of each class.
     n_features_in_ : int
     bound_ : Bound
         What was maximised; where ``method="auto"`` took an estimator that is no bound, the one of
@@ -298,10 +300,10 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
                 keeper=keeper,
             )
         except InterruptedFit as interruption:
-            self._adopt(interruption.outcome, classes, bound)
+            self._adopt(interruption.outcome, classes, bound, sample)
             validate_data(self, given_X, skip_check_array=True)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
-        self._adopt(outcome, classes, bound)
+        self._adopt(outcome, classes, bound, sample)
         validate_data(self, given_X, skip_check_array=True)
         keeper.complete()
         return self
@@ -375,7 +377,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
             progress=self.progress,
         )
         bound = bound_of(recipe.parts.bound, parameters.method is None)
-        self._adopt(outcome, known, bound, append=not first)
+        self._adopt(outcome, known, bound, sample, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
         return self
@@ -466,13 +468,20 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         return weights.copy(), self.intercept_.copy()
 
     def _adopt(
-        self, outcome: Outcome, classes: np.ndarray, bound: Bound, append: bool = False
+        self,
+        outcome: Outcome,
+        classes: np.ndarray,
+        bound: Bound,
+        sample: Sample,
+        append: bool = False,
     ) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
         if append:
             for row in outcome.history:
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
+        before_rows = getattr(self, "class_count_", 0) if append else 0
+        self.class_count_ = before_rows + np.bincount(sample.labels, minlength=len(classes))
         self.classes_ = classes
         self._set_weights(outcome.weights)
         self.intercept_ = outcome.intercept

@@ -24,6 +24,7 @@ class LinearPredictions(WithParts):
 
     noise: str | Noise
     classes_: np.ndarray
+    class_count_: np.ndarray
     intercept_: np.ndarray
     exact_classes_: np.ndarray
     history_: History

@@ -123,6 +123,16 @@ def shown(value: object) -> str:
 # --- arrays -------------------------------------------------------------------------------------
 
 
+def check_counts(counts: np.ndarray, n_classes: int) -> None:
+    """Training rows of each class."""
+    if counts.dtype != np.int64 or counts.shape != (n_classes,):
+        raise ValueError(
+            f"class_count has shape {counts.shape} of {counts.dtype}, not ({n_classes},) of int64"
+        )
+    if (counts < 0).any():
+        raise ValueError(f"class_count has {counts.min()} rows of a class")
+
+
 def check_classes(classes: np.ndarray) -> None:
     """Labels are found by bisection, so that they have to be in order, each of them once."""
     if classes.ndim != 1 or len(classes) < 2:

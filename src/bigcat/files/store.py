@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.files.checks import check_classes
+from bigcat.files.checks import check_classes, check_counts
 from bigcat.files.formats import FORMAT, FORMAT_VERSION
 from bigcat.files.linear import check_dtype, pack_linear, unpack_linear
 from bigcat.files.opening import HEADER, HEADER_DIGEST, ModelFileError, opened
@@ -115,6 +115,8 @@ def save_model(
         from bigcat.files.bayesian import pack_posterior
 
         header["posterior"] = pack_posterior(tensors, cast("BayesianClassifier", model))
+    if hasattr(model, "class_count_"):
+        tensors["class_count"] = np.asarray(model.class_count_, np.int64)
     if hasattr(model, "feature_names_in_"):
         header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
     extra = dict(extra or {})
@@ -217,6 +219,9 @@ def load_model(
         model.n_features_in_ = header["n_features_in"]
         if header["n_iter"] is not None:
             model.n_iter_ = header["n_iter"]
+        if "class_count" in header["shapes"]:
+            model.class_count_ = read("class_count")
+            check_counts(model.class_count_, len(classes))
         if "feature_names" in header:
             names = unpack_labels(read, "feature_names", header["feature_names"])
             if names.shape != (header["n_features_in"],):

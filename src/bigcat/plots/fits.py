@@ -1,0 +1,90 @@
+"""How a fit went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bigcat.plots.style import BLUE, DASHED, GREY, ORANGE, legend, prepared, title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Points up to which a curve shows each of them.
+FEW_POINTS = 40
+
+
+def history(
+    history: Any,
+    *,
+    baseline: float | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw bound and held-out log-likelihood against the seconds of the fit.
+
+    Parameters
+    ----------
+    history : History or fitted estimator
+        ``history_`` of a fitted estimator, or the estimator.
+    baseline : float, optional
+        Log-likelihood of a model that knows the class frequencies only, drawn as a line.
+    label : str, optional
+        A title.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> from bigcat import plots
+    >>> from bigcat.estimators import History
+    >>> rows = [{"seconds": s, "bound": -9 / s, "validation_log_likelihood": -8 / s}
+    ...         for s in (1.0, 2.0, 3.0)]
+    >>> plots.history(History(rows), baseline=-7.5).get_xlabel()
+    'seconds of training'
+    """
+    rows = getattr(history, "history_", history)
+    ax = prepared(ax, "seconds of training", "nats per row")
+    seconds = _column(rows, "seconds")
+    bound, name = _column(rows, "bound"), "bound, training rows"
+    if not np.isfinite(bound).any():  # an estimator's objective is on another scale
+        bound, name = _column(rows, "log_likelihood"), "log-likelihood, training rows"
+    held_out = _column(rows, "validation_log_likelihood")
+    marker = "o" if len(seconds) <= FEW_POINTS else ""
+    style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.8}
+    if np.isfinite(held_out).any():
+        ax.plot(seconds, held_out, color=BLUE, label="held-out log-likelihood", **style)
+    ax.plot(seconds, bound, color=ORANGE, label=name, **style)
+    if baseline is not None:
+        ax.axhline(baseline, color=GREY, linestyle=DASHED, linewidth=1.3, label="class frequencies")
+    ax.set_xlim(left=0)
+    bottom = _bottom(bound, held_out, baseline)
+    if bottom is not None:
+        ax.set_ylim(bottom=bottom)
+    title(ax, label)
+    legend(ax, 3)
+    return ax
+
+
+def _column(rows: Any, name: str) -> np.ndarray:
+    return np.array([row.get(name, np.nan) for row in rows], dtype=float)
+
+
+def _bottom(bound: np.ndarray, held_out: np.ndarray, baseline: float | None) -> float | None:
+    """Lower end of the picture: a bound that starts far below may enter through it."""
+    ends = [curve[np.isfinite(curve)] for curve in (bound, held_out)]
+    values = np.concatenate(ends)
+    if baseline is not None:
+        values = np.append(values, baseline)
+    if not len(values):
+        return None
+    top = values.max()
+    interesting = [curve[len(curve) // 4 :].min() for curve in ends if len(curve)]
+    if baseline is not None:
+        interesting.append(baseline)
+    reach = top - min(interesting)
+    return max(values.min(), top - 2 * reach) - 0.05 * reach if reach > 0 else None
