@@ -31,6 +31,7 @@ from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
+from bigcat.training.streams import hold_out_last
 
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
@@ -435,7 +436,12 @@ class Task:
             fraction = max(wanted, 1) / n
         remedy = "give X_val and y_val or set early_stopping=False"
         try:
-            kept, held = hold_out(self.data, self.n_classes, fraction, self.random_state, remedy)
+            if recipe.window is not None:
+                n_held = min(round(fraction * self.data.n_rows), recipe.window)
+                kept, held = hold_out_last(self.data, self.n_classes, n_held, remedy)
+            else:
+                how = (self.n_classes, fraction, self.random_state, remedy)
+                kept, held = hold_out(self.data, *how)
         except ValueError:
             if recipe.must_hold_out:
                 raise
