@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bigcat._version import __version__
-from bigcat.cli import compress, demo, evaluate, export, fit, info, methods, predict
+from bigcat.cli import compress, convert, demo, evaluate, export, fit, info, methods, predict
 
 __all__ = ["main"]
 
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bigcat {__version__}")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, fit, predict, evaluate, compress, export, info, methods):
+    for command in (demo, fit, predict, evaluate, convert, compress, export, info, methods):
         added = command.add_to(commands)
         added.set_defaults(run=command.run)
         added.add_argument("--debug", action="store_true", help="show the traceback of an error")
