@@ -241,7 +241,7 @@ def test_slices_shards_and_pickles(rows, tmp_path):
     again = pickle.loads(pickle.dumps(shards))
     assert again.fingerprint == shards.fingerprint
     with pytest.raises(TypeError, match="taken by slices"):
-        shards[3]
+        shards[3]  # type: ignore[index]
 
 
 def test_parquet(rows, tmp_path):
@@ -326,7 +326,8 @@ def folder(rows, tmp_path_factory):
 def test_fits_in_windows_are_as_good(folder, rows, options):
     X, y = rows
     streamed = open_shards(folder / "rows", window_bytes=12_000)
-    assert 0 < streamed.window_rows < N / 3
+    assert streamed.window_rows is not None
+    assert streamed.window_rows < N / 3
     of_arrays = LinearClassifier(random_state=0, **options).fit(X, y)
     model = LinearClassifier(random_state=0, **options).fit(streamed)
     ours, theirs = metrics.evaluate(model, streamed), metrics.evaluate(of_arrays, X, y)
@@ -336,6 +337,7 @@ def test_fits_in_windows_are_as_good(folder, rows, options):
     np.testing.assert_array_equal(model.predict(streamed), model.predict(streamed.X))
     choice = model.history_.choice
     if not options:
+        assert choice is not None
         assert f"{streamed.window_rows:,} at a time" in choice["reason"]
         assert choice["window"] == streamed.window_rows
 
