@@ -24,6 +24,7 @@ from benchmarks import (
     roofline,
     serving,
     step_cost,
+    streams,
     threads,
     unbiased_softmax,
     wide_posteriors,
@@ -186,6 +187,10 @@ def main() -> None:
         noises.noises(args.problems, args.epochs, args.json, sampler=args.sampler)
     elif args.command == "first-fit":
         first_fit.first_fit(args.json, args.kernels)
+    elif args.command == "streams":
+        streams.streams(args.problems, args.json)
+    elif args.command == "conversions":
+        streams.conversions(args.megabytes, args.json)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
     elif args.command == "million-classes":
@@ -236,6 +241,12 @@ def _add_measures(commands) -> None:
     first.add_argument("--kernels", action="store_true", help="list what is compiled in any case")
     thread = commands.add_parser("threads", help="rows a second on one and on two threads")
     thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
+    stream = commands.add_parser(
+        "streams", help="fits to rows of four times the memory beside fits in memory"
+    )
+    stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
+    converted = commands.add_parser("conversions", help="megabytes a second of `bigcat convert`")
+    converted.add_argument("--megabytes", type=int, default=100, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
     )
@@ -268,7 +279,19 @@ def _add_measures(commands) -> None:
     other.add_argument("--jobs", type=int, default=1, help="processes that answer at a time")
     for command in (cost, noise):
         command.add_argument("--sampler", default="auto", help="instead of the default one")
-    for command in (cost, noise, first, thread, million, steps, serve, fasttext, other):
+    for command in (
+        cost,
+        noise,
+        first,
+        thread,
+        stream,
+        converted,
+        million,
+        steps,
+        serve,
+        fasttext,
+        other,
+    ):
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 

@@ -11,7 +11,7 @@ from bigcat import LinearClassifier
 from bigcat.auto.policy import LOW
 from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, weighted_sum
 from bigcat.noise import Gaussian, Gumbel
-from bigcat.training import members, run
+from bigcat.training import member_fits, members, task
 from bigcat.training.blend import find_factors
 from bigcat.training.fit import Fit, Outcome
 from bigcat.training.history import History
@@ -144,10 +144,10 @@ def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
             fitted.append(problem.n_rows)
             super().__init__(recipe, problem, *args)
 
-    monkeypatch.setattr(run, "FEW_ROWS", few)
-    monkeypatch.setattr(run, "FEW_ROWS_OF_LOW_RANK", few)
-    monkeypatch.setattr(run, "FEW_SCORES", 0)
-    monkeypatch.setattr(run, "Fit", Spied)
+    monkeypatch.setattr(member_fits, "FEW_ROWS", few)
+    monkeypatch.setattr(member_fits, "FEW_ROWS_OF_LOW_RANK", few)
+    monkeypatch.setattr(member_fits, "FEW_SCORES", 0)
+    monkeypatch.setattr(task, "Fit", Spied)
     model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
     assert fitted == [2_160, last]
     epochs = model.history_["epoch"].tolist()
@@ -254,7 +254,7 @@ def test_an_exact_fit_is_tried_where_passes_find_little(monkeypatch):
         report = {"seconds": 0.0, "compile_seconds": 0.0, "trials": {}}
         return recipe.with_solver(recipe.parts.solver.at_rate(1e-5)), report
 
-    monkeypatch.setattr(run, "search_rate", far_too_low)
+    monkeypatch.setattr(task, "search_rate", far_too_low)
     X, y = genes(1_500, 12)
     model = LinearClassifier(random_state=0).fit(X[:500], y[:500])
     choice = model.history_.choice or {}

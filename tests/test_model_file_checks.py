@@ -16,8 +16,8 @@ from model_files import as_format_3, rewrite, write_header
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from test_store import make_model
 
+from bigcat.atomic import replacing
 from bigcat.files import ModelFileError, check_model_file, load_model, read_header, save_model
-from bigcat.files.atomic import replacing
 from bigcat.files.tensors import open_tensors
 from bigcat.files.vectorizers import is_linear
 from bigcat.linear import LowRankWeights, PairedWeights
@@ -437,7 +437,7 @@ def test_what_a_killed_save_leaves_is_removed_by_the_next(path):
     script = """
         import os, signal, sys
         from pathlib import Path
-        from bigcat.files.atomic import replacing
+        from bigcat.atomic import replacing
         with replacing(Path(sys.argv[1])) as file:
             file.write(b"half of it")
             file.flush()

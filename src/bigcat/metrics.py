@@ -91,13 +91,13 @@ class RowMeasures:
         return self.rank < k
 
 
-def evaluate(model: Model, X: Any, y: ArrayLike, k: int = 5) -> dict[str, float]:
+def evaluate(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> dict[str, float]:
     """Measure a fitted model on held-out rows.
 
     Parameters
     ----------
     model : fitted classifier
-    X : array or CSR matrix of shape (n, D)
+    X : array or CSR matrix of shape (n, D), or `bigcat.data.Shards`, which have labels
     y : array of shape (n,)
         Labels; rows whose label is not in ``model.classes_`` are dropped and counted.
     k : int
@@ -134,7 +134,7 @@ def evaluate(model: Model, X: Any, y: ArrayLike, k: int = 5) -> dict[str, float]
     }
 
 
-def log_likelihood(model: Model, X: Any, y: ArrayLike) -> float:
+def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
     """Mean log-probability of the observed classes, in nats a row (larger is better)."""
     total, count = 0.0, 0
     for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
@@ -143,12 +143,12 @@ def log_likelihood(model: Model, X: Any, y: ArrayLike) -> float:
     return total / count
 
 
-def accuracy(model: Model, X: Any, y: ArrayLike) -> float:
+def accuracy(model: Model, X: Any, y: ArrayLike | None = None) -> float:
     """Share of rows whose most probable class is the observed one."""
     return hit_at_k(model, X, y, k=1)
 
 
-def hit_at_k(model: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
+def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> float:
     """Share of rows whose observed class is among the k most probable ones."""
     k = _checked_k(model, k)
     hits, count = 0, 0
@@ -242,7 +242,9 @@ def frequency_bins(
     return table
 
 
-def calibration(model: Model, X: Any, y: ArrayLike, n_bins: int = 10) -> dict[str, Any]:
+def calibration(
+    model: Model, X: Any, y: ArrayLike | None = None, n_bins: int = 10
+) -> dict[str, Any]:
     """Compare the probability of the predicted class with how often it is right.
 
     Rows are grouped into ``n_bins`` bins of equal width by the probability of their most probable
@@ -297,7 +299,7 @@ def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> di
     }
 
 
-def measure(model: Model, X: Any, y: ArrayLike, k: int = 5) -> RowMeasures:
+def measure(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> RowMeasures:
     """Look at each row once: its class's log-probability and rank, and what is predicted instead.
 
     One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it.
@@ -334,30 +336,40 @@ def measure(model: Model, X: Any, y: ArrayLike, k: int = 5) -> RowMeasures:
 
 
 def _known_chunks(
-    model: Model, X: Any, y: ArrayLike
+    model: Model, X: Any, y: ArrayLike | None
 ) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]], int]:
     """Chunks of (X, y, places in ``classes_``, row numbers), without rows of unknown classes."""
+    classes = np.asarray(model.classes_)
+    X, position, known = _placed_rows(classes, X, y)
+    if not known.any():
+        raise ValueError(_nothing_known(len(known)))
+
+    def chunks() -> Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]]:
+        for start in range(0, len(known), CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            keep = known[part]
+            rows = start + np.flatnonzero(keep)
+            if keep.any():
+                X_chunk = X[part] if keep.all() else X[rows]
+                yield X_chunk, classes[position[rows]], position[rows], rows
+
+    return chunks(), int(len(known) - known.sum())
+
+
+def _placed_rows(
+    classes: np.ndarray, X: Any, y: ArrayLike | None
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Rows, where their labels stand in the sorted classes, and whether they are there at all."""
+    if y is None and hasattr(X, "labels"):  # a source whose labels are numbers already
+        position, known = _positions(classes, X.classes)
+        return X.X, position[X.labels], known[X.labels]
     X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     y = np.asarray(y)
     if y.ndim != 1 or X.shape[0] != len(y):
         raise ValueError(f"X has {X.shape[0]} rows and y has shape {y.shape}; give one label a row")
     if not len(y):
         raise ValueError("there are no rows to measure; X and y are empty")
-    position, known = _positions(np.asarray(model.classes_), y)
-    if not known.any():
-        raise ValueError(_nothing_known(len(y)))
-
-    def chunks() -> Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]]:
-        for start in range(0, len(y), CHUNK_ROWS):
-            part = slice(start, start + CHUNK_ROWS)
-            keep = known[part]
-            rows = start + np.flatnonzero(keep)
-            if keep.all():
-                yield X[part], y[part], position[part], rows
-            elif keep.any():
-                yield X[rows], y[rows], position[rows], rows
-
-    return chunks(), int(len(y) - known.sum())
+    return X, *_positions(classes, y)
 
 
 def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

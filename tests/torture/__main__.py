@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.torture.killed_conversions import kill_conversions
 from tests.torture.killed_fits import kill_fits
 from tests.torture.kills import kill_saves
 from tests.torture.subjects import FILES, MODELS, subjects
@@ -51,6 +52,8 @@ def main() -> None:
             print(f"format {version}: {n} of {FLIPS * len(files)} flipped bits go unnoticed")
     with tempfile.TemporaryDirectory() as name:
         print(kill_saves(arguments.kills, Path(name), arguments.seed))
+    with tempfile.TemporaryDirectory() as name:
+        print(kill_conversions(arguments.kills, Path(name), arguments.seed))
     with tempfile.TemporaryDirectory() as name:
         print(kill_fits(arguments.kills, Path(name), arguments.seed))
 

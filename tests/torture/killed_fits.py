@@ -16,6 +16,7 @@ import scipy.sparse
 
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
+from bigcat.data import Shards, convert, open_shards
 
 #: Seconds between two checkpoints: often, so that kills meet them.
 EVERY = 0.01
@@ -39,10 +40,20 @@ def _data() -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
     return (dense, labels), (sparse, of_sparse)
 
 
-def cases() -> dict[str, tuple[Callable[[], Any], tuple[Any, np.ndarray]]]:
-    """Estimators, each made anew, with their data: methods, solvers, ranks, a posterior."""
+def _rows_in_files(rows: tuple[Any, np.ndarray], folder: Path) -> Shards:
+    """Dense rows that are visited a tenth at a time."""
+    table = np.column_stack(rows)
+    header = ",".join([*(f"x{i}" for i in range(table.shape[1] - 1)), "label"])
+    form = ["%.6g"] * (table.shape[1] - 1) + ["%d"]
+    np.savetxt(folder / "rows.csv", table, form, ",", header=header, comments="")
+    n_bytes = convert(folder / "rows.csv", folder / "rows", shard_bytes=1 << 16).n_bytes
+    return open_shards(folder / "rows", window_bytes=n_bytes // 10)
+
+
+def cases(folder: Path) -> dict[str, tuple[Callable[[], Any], tuple[Any, ...]]]:
+    """Estimators, each made anew, with their data: methods, solvers, ranks, a posterior, files."""
     dense, sparse = _data()
-    linear: dict[str, tuple[dict[str, Any], tuple[Any, np.ndarray]]] = {
+    linear: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
         "augment-reduce": ({"method": "augment-reduce", "max_epochs": 12}, dense),
         "adagrad": ({"method": "augment-reduce", "solver": "adagrad", "max_epochs": 12}, dense),
         "ridge": (
@@ -51,6 +62,10 @@ def cases() -> dict[str, tuple[Callable[[], Any], tuple[Any, np.ndarray]]]:
         ),
         "damped": ({"method": "exact", "solver": "damped", "max_epochs": 12}, dense),
         "implicit": ({"method": "implicit", "batch_size": 8, "max_epochs": 5}, dense),
+        "streams": (
+            {"method": "augment-reduce", "max_epochs": 12},
+            (_rows_in_files(dense, folder),),
+        ),
         "early stopping": (
             {"method": "augment-reduce", "early_stopping": True, "max_epochs": 12},
             dense,
@@ -78,7 +93,7 @@ def fitted_arrays(model: Any) -> list[np.ndarray]:
 def kill_fits(n: int, folder: Path, seed: int = 0, names: list[str] | None = None) -> KilledFits:
     """Kill fits at random moments, `n` times in all; each is begun again until it ends."""
     rng = np.random.default_rng(seed)
-    known = {name: case for name, case in cases().items() if names is None or name in names}
+    known = {name: case for name, case in cases(folder).items() if names is None or name in names}
     never, seconds = {}, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -109,7 +124,7 @@ def kill_fits(n: int, folder: Path, seed: int = 0, names: list[str] | None = Non
 
 def _fit_in_child(
     estimator: Any,
-    data: tuple[Any, np.ndarray],
+    data: tuple[Any, ...],
     result: Path,
     rng: np.random.Generator,
     seconds: float,

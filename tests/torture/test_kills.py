@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.torture.killed_conversions import kill_conversions
 from tests.torture.killed_fits import kill_fits
 from tests.torture.kills import kill_saves
 
@@ -19,6 +20,14 @@ def test_killed_saves(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_killed_fits(tmp_path):
-    found = kill_fits(3, tmp_path, names=["augment-reduce"])
-    assert found.kills >= 3
+    found = kill_fits(4, tmp_path, names=["augment-reduce", "streams"])
+    assert found.kills >= 4
     assert found.same_bits == found.fits
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_killed_conversions(tmp_path):
+    found = kill_conversions(5, tmp_path)
+    assert found.kills == 5
+    assert found.left_behind == 0

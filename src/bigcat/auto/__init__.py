@@ -8,21 +8,31 @@ from bigcat.auto.policy import chosen_recipe, chosen_recipe_for_stream
 from bigcat.combinations import check_parts_for_rows
 from bigcat.rows import Sizes
 from bigcat.training.recipe import Recipe
+from bigcat.training.streams import for_streams
 
 __all__ = ["Parameters", "recipe_for", "recipe_for_stream"]
 
 
-def recipe_for(parameters: Parameters, sizes: Sizes) -> Recipe:
-    """The recipe of a fit to data of these sizes, checked against them."""
+def recipe_for(parameters: Parameters, sizes: Sizes, window: int | None = None) -> Recipe:
+    """The recipe of a fit to data of these sizes, checked against them.
+
+    `window` is the number of rows to visit at a time, where they are mapped to files.
+    """
     chooses = parameters.method is None
     recipe = chosen_recipe(parameters, sizes) if chooses else named_recipe(parameters)
-    check_parts_for_rows(recipe.parts, sizes.sparse)
-    return recipe
+    return _checked(recipe, parameters, sizes, window)
 
 
-def recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
+def recipe_for_stream(parameters: Parameters, sizes: Sizes, window: int | None = None) -> Recipe:
     """The recipe of a pass of which it is not known how many more will come."""
     chooses = parameters.method is None
     recipe = chosen_recipe_for_stream(parameters, sizes) if chooses else named_recipe(parameters)
-    check_parts_for_rows(recipe.parts, sizes.sparse)
+    recipe = _checked(recipe, parameters, sizes, window)
     return recipe.with_solver(recipe.parts.solver.at_constant_rate())
+
+
+def _checked(recipe: Recipe, parameters: Parameters, sizes: Sizes, window: int | None) -> Recipe:
+    if window is not None:
+        recipe = for_streams(recipe, window, chosen=not parameters.given("sampler"))
+    check_parts_for_rows(recipe.parts, sizes.sparse)
+    return recipe

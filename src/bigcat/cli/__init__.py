@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from bigcat._version import __version__
 from bigcat.cli import (
     compress,
+    convert,
     demo,
     evaluate,
     explain,
@@ -91,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bigcat {__version__}")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    listed = (demo, fit, predict, evaluate, report, explain, compress, export, info, methods)
-    for command in listed:
+    use = (fit, predict, evaluate, report, explain)
+    for command in (demo, *use, convert, compress, export, info, methods):
         added = command.add_to(commands)
         added.set_defaults(run=command.run)
         added.add_argument("--debug", action="store_true", help="show the traceback of an error")

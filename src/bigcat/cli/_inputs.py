@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
-import gzip
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,24 +15,31 @@ from bigcat.data.forms import FORMS
 if TYPE_CHECKING:
     import numpy as np
 
-    from bigcat.data import Dataset
+    from bigcat.data import Dataset, Shards
 
 CATALOGUE = "data:"
+MANIFEST = "manifest.json"  # as in bigcat.data.manifest, which is slow to import
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
+    add_form_options(parser)
+    parser.add_argument(
+        "--data-home",
+        metavar="DIR",
+        help="folder of the sets named data:NAME (default: the environment variable BIGCAT_DATA)",
+    )
+
+
+def add_form_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--form",
         choices=FORMS,
         help="form of the data files; by default told from their names or first lines",
     )
     parser.add_argument(
-        "--label-column", metavar="NAME", help="csv: the column with the labels (default: label)"
-    )
-    parser.add_argument(
-        "--data-home",
-        metavar="DIR",
-        help="folder of the sets named data:NAME (default: the environment variable BIGCAT_DATA)",
+        "--label-column",
+        metavar="NAME",
+        help="csv and parquet: the column with the labels (default: label)",
     )
     parser.add_argument(
         "--max-bytes",
@@ -42,6 +48,56 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         help="how large a gzipped file or an npz archive may become when it is unpacked (default: "
         "100 times its size, or 256 MiB if that is more)",
     )
+
+
+def add_features_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--features",
+        type=int,
+        metavar="N",
+        help="svmlight: how many features there are, where the training file lacks the last ones",
+    )
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    text = parser.add_argument_group("text (label<TAB>text)")
+    text.add_argument(
+        "--analyzer", choices=("word", "char", "char_wb"), help="features: words or characters"
+    )
+    text.add_argument("--ngrams", type=_range, metavar="LOW-HIGH", help="such as 1-2")
+    text.add_argument("--min-df", type=int, metavar="N", help="rows a feature has to occur in")
+
+
+def _range(text: str) -> tuple[int, int]:
+    low, _, high = text.partition("-")
+    if not low.isdigit() or not (high or low).isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
+    from bigcat.files.vectorizers import LONGEST_NGRAM
+
+    found = int(low), int(high or low)
+    if not 1 <= found[0] <= found[1] <= LONGEST_NGRAM:  # what a model file would not give back
+        raise argparse.ArgumentTypeError(f"{text!r} does not rise within 1 to {LONGEST_NGRAM}")
+    return found
+
+
+def text_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Options of a vectoriser that were given."""
+    options = {
+        "analyzer": arguments.analyzer,
+        "ngram_range": arguments.ngrams,
+        "min_df": arguments.min_df,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def vectorizer(arguments: argparse.Namespace) -> Any:
+    """The one that the options describe; None where there are none."""
+    options = text_options(arguments)
+    if not options:
+        return None
+    from bigcat.data.text import default_vectorizer
+
+    return default_vectorizer(**options)
 
 
 @dataclass(frozen=True)
@@ -61,7 +117,9 @@ class StoredModel:
             estimator = _bayesian.predictor(estimator, path, arguments)
         return cls(estimator, extra)
 
-    def read(self, name: str, arguments: argparse.Namespace, labels: bool = True) -> Dataset:
+    def read(
+        self, name: str, arguments: argparse.Namespace, labels: bool = True
+    ) -> Dataset | Shards:
         """Data with the model's columns; `labels=False` for files that have none."""
         form = arguments.form or self._text_form()
         if labels:
@@ -69,9 +127,9 @@ class StoredModel:
         else:
             form = form or self.extra.get("form")
             dataset = read_unlabelled(name, form, self.extra, arguments.max_bytes)
-        X = with_columns(name, dataset.X, self.estimator.n_features_in_)
-        y = like_classes(dataset.y, self.estimator.classes_)
-        return type(dataset)(X, y, dataset.report, dataset.vectorizer)
+        return as_model_has_it(
+            name, dataset, self.estimator.n_features_in_, self.estimator.classes_
+        )
 
     def feature_names(self) -> Any:
         """Names of the columns: those of the vectoriser, if there is one."""
@@ -95,8 +153,9 @@ def read(
     like: dict[str, Any] | None = None,
     vectorizer: Any = None,
     n_features: int | None = None,
-) -> Dataset:
-    """The file `name`, or a part of a set of the catalogue: ``data:NAME`` or ``data:NAME:PART``.
+    window_bytes: int | None = None,
+) -> Dataset | Shards:
+    """The file or folder `name`, or a part of a set: ``data:NAME`` or ``data:NAME:PART``.
 
     `like` is what the model file says of the training data: its vectoriser, and whether indices
     count from 0.
@@ -119,7 +178,10 @@ def read(
         if dataset is None:
             raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
         return dataset
-    path = existing(name)
+    path = existing(name, may_be_folder=True)
+    if path.is_dir():
+        window = {} if window_bytes is None else {"window_bytes": window_bytes}
+        return data.open_shards(path, **window)
     form = form or arguments.form or form_of(path)
     for_a_model = like is not None
     like = like or {}
@@ -168,11 +230,12 @@ def _text_for_numbers(name: str) -> str:
     )
 
 
-def existing(name: str) -> Path:
+def existing(name: str, may_be_folder: bool = False) -> Path:
+    """The file; or a folder of converted rows, where that may be."""
     path = Path(name)
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such file; check the name", name)
-    if path.is_dir():
+    if path.is_dir() and not (may_be_folder and (path / MANIFEST).exists()):
         raise IsADirectoryError(
             errno.EISDIR, "is a folder; give a file, or data:NAME of the catalogue", name
         )
@@ -181,16 +244,35 @@ def existing(name: str) -> Path:
 
 def form_of(path: Path) -> str | None:
     """The form that name or first line tell; None for a file that no reader takes, and says so."""
-    from bigcat.data.files import guess_form
+    from bigcat.data import DataError
+    from bigcat.data.files import form_of_file
 
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    try:
-        with gzip.open(path) if zipped else open(path, "rb") as file:
-            head = file.read(100_000)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        return None
-    return guess_form(path, head) if head.strip() else None
+    with contextlib.suppress(DataError):
+        return form_of_file(path)
+    return None
+
+
+def rows_and_labels(dataset: Dataset | Shards) -> tuple[Any, ...]:
+    """What `fit` and `evaluate` take of it: X and y, or the folder that has both."""
+    return (dataset,) if hasattr(dataset, "labels") else (dataset.X, dataset.y)
+
+
+def as_model_has_it(
+    name: str, dataset: Dataset | Shards, n_features: int, classes: np.ndarray
+) -> Dataset | Shards:
+    """The data with as many columns, and labels of the same kind."""
+    from bigcat.data import Dataset
+
+    if isinstance(dataset, Dataset):
+        X = with_columns(name, dataset.X, n_features)
+        y = like_classes(dataset.y, classes)
+        return Dataset(X, y, dataset.report, dataset.vectorizer)
+    if dataset.shape[1] != n_features:
+        raise ValueError(
+            f"{name} has {dataset.shape[1]} features, the model was fitted on {n_features}; "
+            "convert the data with --like FOLDER, the folder of the training data"
+        )
+    return dataset.with_classes(like_classes(dataset.classes, classes))
 
 
 def with_columns(name: str, X: Any, n_features: int) -> Any:

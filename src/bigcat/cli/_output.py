@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from bigcat.data import Dataset, Shards
     from bigcat.estimators import BayesianClassifier, LinearClassifier
 
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -81,11 +82,20 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def forecast(estimator: LinearClassifier | BayesianClassifier, X: Any, n_classes: int) -> int:
-    """Bytes that fitting X will take besides the data."""
+def forecast(
+    estimator: LinearClassifier | BayesianClassifier, data: Dataset | Shards, n_classes: int
+) -> int:
+    """Bytes that fitting data will take besides them."""
     from bigcat.estimators import BayesianClassifier
 
+    X, window = data.X, getattr(data, "window_rows", None)
     n_rows, n_features = X.shape
+    if window is not None and not isinstance(estimator, BayesianClassifier):
+        sparse = hasattr(X, "indptr")
+        n_values = X.nnz if sparse else X.size
+        return estimator.memory_forecast(
+            n_rows, n_features, n_classes, sparse=sparse, nnz=n_values, window=window
+        )
     if not hasattr(X, "indptr"):
         return estimator.memory_forecast(n_rows, n_features, n_classes, sparse=False)
     if isinstance(estimator, BayesianClassifier):

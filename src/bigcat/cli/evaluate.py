@@ -14,7 +14,11 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         description="Measure a model on data with labels.",
     )
     parser.add_argument("model", metavar="FILE", help="a model file")
-    parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        help="a data file, a folder of `bigcat convert`, or data:NAME (its test part)",
+    )
     _inputs.add_data_options(parser)
     _bayesian.add_posterior_option(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -26,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     model = _inputs.StoredModel.load(arguments.model, arguments)
     dataset = model.read(arguments.data, arguments)
-    report = metrics.evaluate(model.estimator, dataset.X, dataset.y)
+    report = metrics.evaluate(model.estimator, *_inputs.rows_and_labels(dataset))
     if arguments.json:
         _output.print_json(report)
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bigcat.cli import _bayesian, _inputs, _output
 
 if TYPE_CHECKING:
-    from bigcat.data import Dataset
+    from bigcat.data import Dataset, Shards
 
 # Options of the command line that are parameters of the estimator, and their names there.
 # Those that are not given are left to the estimator's own defaults.
@@ -39,26 +39,16 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         "fit",
         help="fit a model to a data file",
         description="Fit a model to a data file and save it.",
-        epilog="TRAIN and TEST are files (xc, svmlight, label<TAB>text, npz or csv; gzipped or "
-        "not) or data:NAME, a set of the folder BIGCAT_DATA.",
+        epilog="TRAIN and TEST are files (xc, svmlight, label<TAB>text, npz, csv or parquet; "
+        "gzipped or not), folders of `bigcat convert`, or data:NAME, a set of the folder "
+        "BIGCAT_DATA.",
     )
     parser.add_argument("train", metavar="TRAIN", help="the training data")
     parser.add_argument("--model", metavar="FILE", required=True, help="the model file to write")
     parser.add_argument("--test", metavar="TEST", help="evaluate the model on these data")
     _inputs.add_data_options(parser)
-    parser.add_argument(
-        "--features",
-        type=int,
-        metavar="N",
-        help="svmlight: how many features there are, where the training file lacks the last ones",
-    )
-
-    text = parser.add_argument_group("text (label<TAB>text)")
-    text.add_argument(
-        "--analyzer", choices=("word", "char", "char_wb"), help="features: words or characters"
-    )
-    text.add_argument("--ngrams", type=_range, metavar="LOW-HIGH", help="such as 1-2")
-    text.add_argument("--min-df", type=int, metavar="N", help="rows a feature has to occur in")
+    _inputs.add_features_option(parser)
+    _inputs.add_text_options(parser)
 
     model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
     model.add_argument("--noise", help="gumbel (softmax), gaussian (probit) or logistic")
@@ -101,6 +91,13 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     )
     training.add_argument("--seed", type=int, default=0, help="of the random numbers (default 0)")
 
+    training.add_argument(
+        "--window-bytes",
+        type=int,
+        metavar="N",
+        help="of a folder of converted rows: bytes that are visited in random order at a time, at "
+        "most as many as there is memory for (default 256 MiB)",
+    )
     training.add_argument(
         "--checkpoint",
         metavar="DIR",
@@ -148,8 +145,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.train,
         arguments,
         part="train",
-        vectorizer=_vectorizer(arguments),
+        vectorizer=_inputs.vectorizer(arguments),
         n_features=arguments.features,
+        window_bytes=arguments.window_bytes,
     )
     extra = _description(arguments.train, train)
     test = None
@@ -157,11 +155,11 @@ def run(arguments: argparse.Namespace) -> int:
         test = _read_test(arguments, train, extra)
 
     n_classes = train.report["classes"]
-    memory = _output.forecast(estimator, train.X, n_classes)
+    memory = _output.forecast(estimator, train, n_classes)
     console = _output.console()
     if not arguments.json:
         console.print(_output.facts(_data_rows(train, memory)))
-    estimator.fit(train.X, train.y, resume=arguments.resume)
+    estimator.fit(*_inputs.rows_and_labels(train), resume=arguments.resume)
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:
         checkpoint.remove(arguments.checkpoint)
@@ -179,7 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
     baseline = None
     if test is not None:
         judged = _bayesian.Predictor(estimator) if arguments.bayesian else estimator
-        report["test"] = metrics.evaluate(judged, test.X, test.y)
+        report["test"] = metrics.evaluate(judged, *_inputs.rows_and_labels(test))
         baseline = metrics.class_frequency_baseline(train.y, test.y)
         report["test"]["class_frequency_baseline"] = baseline
         if not arguments.json:
@@ -224,14 +222,14 @@ def _report(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _read_test(arguments: argparse.Namespace, train: Dataset, extra: dict[str, Any]) -> Dataset:
+def _read_test(
+    arguments: argparse.Namespace, train: Dataset | Shards, extra: dict[str, Any]
+) -> Dataset | Shards:
     test = _inputs.read(arguments.test, arguments, part="test", like=extra)
-    X = _inputs.with_columns(arguments.test, test.X, train.X.shape[1])
-    y = _inputs.like_classes(test.y, train.y)
-    return type(test)(X, y, test.report, test.vectorizer)
+    return _inputs.as_model_has_it(arguments.test, test, train.X.shape[1], train.y)
 
 
-def _description(name: str, train: Dataset) -> dict[str, Any]:
+def _description(name: str, train: Dataset | Shards) -> dict[str, Any]:
     """What the model file has to know to read more data of this kind."""
     extra = {"trained_on": name, "form": train.report["form"], "rows": len(train)}
     if "zero_based" in train.report:
@@ -241,21 +239,7 @@ def _description(name: str, train: Dataset) -> dict[str, Any]:
     return extra
 
 
-def _vectorizer(arguments: argparse.Namespace) -> Any:
-    options = {
-        "analyzer": arguments.analyzer,
-        "ngram_range": arguments.ngrams,
-        "min_df": arguments.min_df,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
-    if not options:
-        return None
-    from bigcat.data.text import default_vectorizer
-
-    return default_vectorizer(**options)
-
-
-def _data_rows(train: Dataset, memory: int) -> list[tuple[str, str, str]]:
+def _data_rows(train: Dataset | Shards, memory: int) -> list[tuple[str, str, str]]:
     report = train.report
     remarks = []
     if report["multi_label_rows"]:
@@ -308,18 +292,6 @@ def _solver_remark(choice: dict[str, Any]) -> str:
             rate += f" from {len(search['trials'])} trials, {search['seconds']:.1f} seconds"
         remarks.append(rate)
     return "; ".join(remarks)
-
-
-def _range(text: str) -> tuple[int, int]:
-    low, _, high = text.partition("-")
-    if not low.isdigit() or not (high or low).isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
-    from bigcat.files.vectorizers import LONGEST_NGRAM
-
-    found = int(low), int(high or low)
-    if not 1 <= found[0] <= found[1] <= LONGEST_NGRAM:  # what a model file would not give back
-        raise argparse.ArgumentTypeError(f"{text!r} does not rise within 1 to {LONGEST_NGRAM}")
-    return found
 
 
 def _rank(text: str) -> int | str:

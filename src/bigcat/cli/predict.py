@@ -46,6 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--top-k is {arguments.top_k}; it has to be at least 1")
     model = _inputs.StoredModel.load(arguments.model, arguments)
     dataset = model.read(arguments.data, arguments, labels=not arguments.no_labels)
+    if hasattr(dataset, "labels"):
+        raise ValueError(
+            f"{arguments.data}: the rows of a folder are in random order, and predictions would be "
+            "of nobody knows which; give the file itself"
+        )
     missing = dataset.report["rows_without_label"]
     if missing:
         raise ValueError(
@@ -84,8 +89,8 @@ def _destination(path: str | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
+    from bigcat.atomic import replacing
     from bigcat.files import check_destination
-    from bigcat.files.atomic import replacing
 
     with replacing(check_destination(path)) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)

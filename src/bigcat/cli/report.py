@@ -36,10 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
     files.check_destination(arguments.out)
     model = _inputs.StoredModel.load(arguments.model)
     dataset = model.read(arguments.data, arguments)
+    X, y = (dataset, None) if hasattr(dataset, "labels") else (dataset.X, dataset.y)
     path = report(
         model.estimator,
-        dataset.X,
-        dataset.y,
+        X,
+        y,
         arguments.out,
         title=arguments.title,
         feature_names=model.feature_names(),

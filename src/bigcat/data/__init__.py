@@ -1,4 +1,4 @@
-"""Data: files of five forms, the shared catalogue, an embedded corpus, synthetic sets, event logs.
+"""Data: files of six forms, rows larger than memory, the shared catalogue, and made-up sets.
 
 Names are imported when first used: ``import bigcat.data`` brings in neither numba nor
 scikit-learn.
@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bigcat.data import events, synthetic
     from bigcat.data.catalogue import available, load
+    from bigcat.data.convert import convert
     from bigcat.data.corpus import stdlib_corpus
     from bigcat.data.dataset import DataError, Dataset, Split
     from bigcat.data.files import read
+    from bigcat.data.shards import Shards, open_shards
 
 _HOME = {
     "DataError": "bigcat.data.dataset",
     "Dataset": "bigcat.data.dataset",
+    "Shards": "bigcat.data.shards",
     "Split": "bigcat.data.dataset",
     "available": "bigcat.data.catalogue",
+    "convert": "bigcat.data.convert",
     "load": "bigcat.data.catalogue",
+    "open_shards": "bigcat.data.shards",
     "read": "bigcat.data.files",
     "stdlib_corpus": "bigcat.data.corpus",
 }
@@ -27,10 +32,13 @@ _HOME = {
 __all__ = [
     "DataError",
     "Dataset",
+    "Shards",
     "Split",
     "available",
+    "convert",
     "events",
     "load",
+    "open_shards",
     "read",
     "stdlib_corpus",
     "synthetic",

@@ -6,7 +6,7 @@ import codecs
 import csv
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -146,17 +146,48 @@ def read_csv(
     label_column: str | int | None = None,
 ) -> Dataset:
     """A table with a header; the column ``label`` (or `label_column`) holds the labels."""
+    start = raw.find(b"\n") + 1 or len(raw)
+    columns = table_columns(path, raw[:start], label_column)
+    check_columns(path, len(columns.names), n_features)
+    X, labels = table_rows(path, raw, start, columns)
+    labelled = np.array([label != "" for label in labels], bool)
+    if not labelled.all():
+        X = X[labelled]
+    y = integers_or_strings([label for label in labels if label])
+    return make_dataset(X, y, "csv", rows_without_label=len(labels) - len(y))
+
+
+class TableColumns(NamedTuple):
+    """The columns of a table, and which of them holds the labels."""
+
+    header: list[str]
+    label_at: int
+
+    @property
+    def names(self) -> list[str]:
+        """Of the features."""
+        return self.header[: self.label_at] + self.header[self.label_at + 1 :]
+
+
+def table_columns(path: Path, line: bytes, label_column: str | int | None) -> TableColumns:
+    """What the first line of a table says."""
+    decode(path, line)  # for its error
+    check_line_ends(path, line)
+    header = _fields(path, 1, line.removeprefix(codecs.BOM_UTF8))
+    return TableColumns(header, label_position(path, header, label_column))
+
+
+def table_rows(
+    path: Path, raw: bytes, start: int, columns: TableColumns
+) -> tuple[np.ndarray, list[str]]:
+    """Numbers and labels of the rows from byte `start` on; lines are counted from the first."""
     from bigcat.kernels import scan_text
 
-    decode(path, raw)  # for its error
+    decode(path, raw)
     check_line_ends(path, raw)
-    raw = raw.removeprefix(codecs.BOM_UTF8) + b"\n" * (not raw.endswith(b"\n"))
-    start = raw.index(b"\n") + 1
-    header = _fields(path, 1, raw[:start])
-    at = _label_position(path, header, label_column)
-    names = header[:at] + header[at + 1 :]
-    check_columns(path, len(names), n_features)
-
+    if not raw.endswith(b"\n"):
+        raw += b"\n"
+    (header, at), names = columns, columns.names
     n_lines = raw.count(b"\n", start)
     # A row has its commas, so that few long rows among many blank lines ask for little memory.
     n_full = min(n_lines, raw.count(b",", start) // max(len(names), 1) + 1)
@@ -166,14 +197,10 @@ def read_csv(
         np.frombuffer(raw, np.uint8), start, len(header), at, values, spans
     )
     if error:
-        raise _table_error(path, raw, header, error, position, line + 2, column)
+        line += 1 + (start > 0)
+        raise _table_error(path, raw, header, error, position, line, column)
     labels = [_label(path, raw, begin, end) for begin, end in spans[:n].tolist()]
-    labelled = np.array([label != "" for label in labels], bool)
-    X = values[: n * len(names)].reshape(n, len(names))
-    if not labelled.all():
-        X = X[labelled]
-    y = integers_or_strings([label for label in labels if label])
-    return make_dataset(X, y, "csv", rows_without_label=int(n - labelled.sum()))
+    return values[: n * len(names)].reshape(n, len(names)), labels
 
 
 def _label(path: Path, raw: bytes, begin: int, end: int) -> str:
@@ -205,7 +232,7 @@ def _table_error(
     if error == scan_text.OPEN_QUOTE:
         return error_at(path, line, "a closing quote", repr(raw[position:end].decode()[:40]))
     if error == scan_text.WRONG_WIDTH:
-        begin = raw.rindex(b"\n", 0, position) + 1
+        begin = raw.rfind(b"\n", 0, position) + 1
         return error_at(
             path, line, f"{len(header)} fields", len(_fields(path, line, raw[begin:end]))
         )
@@ -218,7 +245,7 @@ def _table_error(
     return error_at(path, line, f"{expected} in column {header[column]!r}", repr(field))
 
 
-def _label_position(path: Path, header: list[str], label_column: str | int | None) -> int:
+def label_position(path: Path, header: list[str], label_column: str | int | None) -> int:
     if isinstance(label_column, int):
         if not -len(header) <= label_column < len(header):
             raise error_at(path, 1, f"more than {label_column} columns", len(header))

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, Dataset, Split, make_dataset
-from bigcat.data.files import read, read_bytes
+from bigcat.data.files import read_bytes, read_file
 from bigcat.data.text import decode, default_vectorizer, read_tsv
 
 _HOLD_OUT_EVERY = 5
@@ -148,13 +148,13 @@ def _first_rows(data: Dataset, n: int | None) -> Dataset:
 
 
 def _sparse(folder: Path, n_train: int | None, n_test: int | None) -> Split:
-    train, test = read(folder / "train.txt.gz", "xc"), read(folder / "test.txt.gz", "xc")
+    train, test = read_file(folder / "train.txt.gz", "xc"), read_file(folder / "test.txt.gz", "xc")
     return Split(_first_rows(train, n_train), _first_rows(test, n_test))
 
 
 def _pixels(folder: Path, n_train: int | None, n_test: int | None) -> Split:
     def part(name: str, n: int | None) -> Dataset:
-        data = _first_rows(read(folder / name), n)
+        data = _first_rows(read_file(folder / name), n)
         return Dataset(data.X / np.float32(255), data.y, data.report)
 
     return Split(part("train.npz", n_train), part("test.npz", n_test))
@@ -188,7 +188,7 @@ def _text(make_vectorizer: Callable[[], Any]) -> Callable[..., Split]:
 
 def _table(folder: Path, n_train: int | None, n_test: int | None) -> Split:
     """The files have one part: of each class every fifth row, in the file's order, is test."""
-    data = read(folder / f"{folder.name}.csv")
+    data = read_file(folder / f"{folder.name}.csv")
     order = np.argsort(data.y, kind="stable")
     _, starts, counts = np.unique(data.y[order], return_index=True, return_counts=True)
     rank = np.empty(len(order), np.int64)

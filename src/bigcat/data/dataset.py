@@ -14,9 +14,25 @@ class DataError(ValueError):
     """A data file that cannot be used: says which file, where, and what was expected."""
 
 
-def error_at(path: str | PathLike[str], line: int, expected: str, found: object) -> DataError:
+class LineError(DataError):
+    """The error of one line of a text file, which knows its place."""
+
+    def __init__(self, path: str | PathLike[str], line: int, expected: str, found: object) -> None:
+        super().__init__(path, line, expected, found)  # what a process hands on to another
+
+    def __str__(self) -> str:
+        path, line, expected, found = self.args
+        return f"{path}, line {line}: expected {expected}, found {found}"
+
+    def further_down(self, lines: int) -> LineError:
+        """The same error, where so many lines come before those that were read."""
+        path, line, expected, found = self.args
+        return LineError(path, line + lines, expected, found)
+
+
+def error_at(path: str | PathLike[str], line: int, expected: str, found: object) -> LineError:
     """The error of one line of a text file."""
-    return DataError(f"{path}, line {line}: expected {expected}, found {found}")
+    return LineError(path, line, expected, f"{found}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,10 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, error_at
-from bigcat.data.unpack import gzip_errors
+from bigcat.data.unpack import GZIP_MAGIC, gzip_errors
 
 _LINE = "time,user@domain,computer,process,Start|End"
-_GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 2**24
 
 
@@ -362,7 +361,7 @@ def _parsed_lines(
 ) -> Iterator[tuple[int, tuple[int, bytes, bytes, bytes]]]:
     """Number, and (time, user, process, kind), of each line."""
     with path.open("rb") as raw:
-        zipped = raw.read(2) == _GZIP_MAGIC
+        zipped = raw.read(2) == GZIP_MAGIC
     number = 0
     with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
         while chunk := _next_lines(path, stream):

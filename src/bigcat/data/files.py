@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 from bigcat.data.dataset import DataError, Dataset
 from bigcat.data.forms import FORMS
-from bigcat.data.unpack import gunzip
+from bigcat.data.shards import Shards, open_shards
+from bigcat.data.unpack import GZIP_MAGIC, gunzip, gzip_errors
 
-_GZIP_MAGIC = b"\x1f\x8b"
+#: Bytes that tell the form of a file.
+_HEAD_BYTES = 100_000
 
 
 def read(
@@ -23,14 +26,15 @@ def read(
     zero_based: bool | Literal["auto"] = "auto",
     label_column: str | int | None = None,
     max_bytes: int | None = None,
-) -> Dataset:
-    r"""Read a labelled data file, plain or gzipped.
+) -> Dataset | Shards:
+    r"""Read a labelled data file, plain or gzipped, or open a folder of converted rows.
 
     Parameters
     ----------
     path : path
-        The file. Gzip is recognised by its first bytes.
-    form : {"xc", "svmlight", "tsv", "npz", "csv"}, optional
+        The file, of which gzip is recognised by its first bytes; or a folder that
+        `bigcat.data.convert` made.
+    form : {"xc", "svmlight", "tsv", "npz", "csv", "parquet"}, optional
         Guessed from the name, then from the first line, unless given.
     label : {"first", "single"}
         xc and svmlight rows with several labels: take the first one, or drop such rows.
@@ -53,7 +57,7 @@ def read(
 
     Returns
     -------
-    Dataset
+    Dataset, or Shards for a folder
         Rows without a label are dropped and counted in ``report``.
 
     Raises
@@ -74,19 +78,48 @@ def read(
     (1, 1)
     """
     path = Path(path)
-    if form is not None and form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-    raw = read_bytes(path, max_bytes)
-    form = form or guess_form(path, raw)
+    check_form(form)
+    if path.is_dir():
+        return open_shards(path)
     options = {
         "label": (label, "first"),
         "vectorizer": (vectorizer, None),
         "zero_based": (zero_based, "auto"),
         "label_column": (label_column, None),
     }
-    used: dict[str, Any] = {"n_features": n_features}
+    return read_file(path, form, options, n_features=n_features, max_bytes=max_bytes)
+
+
+def read_file(
+    path: Path,
+    form: str | None = None,
+    options: dict[str, tuple[Any, Any]] | None = None,
+    *,
+    n_features: int | None = None,
+    max_bytes: int | None = None,
+) -> Dataset:
+    """`read` for a file, with values and defaults of options by name."""
+    raw = read_bytes(path, max_bytes)
+    form = form or guess_form(path, raw)
+    used = {"n_features": n_features, **used_options(form, path, options or {})}
     if "max_bytes" in FORMS[form].options:
         used["max_bytes"] = max_bytes
+    dataset = FORMS[form].read(path, raw, **used)
+    if not len(dataset):
+        raise DataError(f"{path}: expected labelled rows, found none")
+    dataset.report["file"] = str(path)
+    return dataset
+
+
+def check_form(form: str | None) -> None:
+    """Raise for the name of no form."""
+    if form is not None and form not in FORMS:
+        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
+
+
+def used_options(form: str, path: Path, options: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Those that the form takes, of values and defaults by name; ValueError for others."""
+    used = {}
     for name, (value, default) in options.items():
         if name in FORMS[form].options:
             used[name] = value
@@ -96,17 +129,24 @@ def read(
                 f"{name}= is an option of {' and '.join(takers)}, "
                 f"and {path} was read as {form}; form= says otherwise"
             )
-    dataset = FORMS[form].read(path, raw, **used)
-    if not len(dataset):
-        raise DataError(f"{path}: expected labelled rows, found none")
-    dataset.report["file"] = str(path)
-    return dataset
+    return used
+
+
+def form_of_file(path: Path) -> str:
+    """The form that name or first line tell, of a file that need not fit into memory."""
+    with open(path, "rb") as file:
+        packed = file.read(2) == GZIP_MAGIC
+    with gzip_errors(path), gzip.open(path) if packed else open(path, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if not head.strip():
+        raise DataError(f"{path}: the file is empty")
+    return guess_form(path, head)
 
 
 def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
     """The file's bytes, unzipped; never empty."""
     raw = path.read_bytes()
-    if path.suffix == ".gz" or raw.startswith(_GZIP_MAGIC):
+    if path.suffix == ".gz" or raw.startswith(GZIP_MAGIC):
         raw = gunzip(path, raw, max_bytes)
     if not raw.strip():
         raise DataError(f"{path}: the file is empty")
@@ -119,7 +159,7 @@ def guess_form(path: Path, raw: bytes) -> str:
     for form in FORMS.values():
         if suffix in form.suffixes:
             return form.name
-    first = raw[:100_000].lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
+    first = raw[:_HEAD_BYTES].lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
     fitting = [form.name for form in FORMS.values() if form.fits(first)]
     if len(fitting) == 1:
         return fitting[0]

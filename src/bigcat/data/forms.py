@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bigcat.data.dataset import Dataset
+    from bigcat.data.parts import PartsReader
 
 Reader = Callable[..., "Dataset"]
 
@@ -37,6 +38,9 @@ class Form:
         one fits none.
     options : tuple of str
         Parameters of `bigcat.data.read` that it takes.  ``vectorizer`` is one of text.
+    parts : str, callable or None
+        A `bigcat.data.parts.PartsReader` for `bigcat.data.convert`; None for a form that cannot be
+        read in parts.
     labelled : str, callable or None
         Turns the bytes of a file without labels into one whose rows all have the label 0, for
         ``bigcat predict --no-labels``; None where there is no such thing.
@@ -56,6 +60,7 @@ class Form:
     first_line: str = ""
     options: tuple[str, ...] = ()
     labelled: str | Callable[[bytes], bytes] | None = None
+    parts: str | Callable[..., PartsReader] | None = None
 
     @property
     def is_text(self) -> bool:
@@ -65,6 +70,14 @@ class Form:
     def read(self, path: Any, raw: bytes, **options: Any) -> Dataset:
         dataset: Dataset = _function(self.reader)(path, raw, **options)
         return dataset
+
+    def parts_reader(self, **options: Any) -> PartsReader:
+        """Reads files of the form in parts; ValueError where that cannot be done."""
+        if self.parts is None:
+            able = ", ".join(form.name for form in FORMS.values() if form.parts is not None)
+            raise ValueError(f"files of the form {self.name} cannot be converted, but {able} can")
+        reader: PartsReader = _function(self.parts)(**options)
+        return reader
 
     def fits(self, line: bytes) -> bool:
         """Could it be the first line of such a file?"""
@@ -98,6 +111,7 @@ FORMS: dict[str, Form] = {
             first_line=r"\s*\d+\s+\d+\s+\d+\s*",
             options=("label",),
             labelled="bigcat.data.unlabelled:xc",
+            parts="bigcat.data.parts:XcParts",
         ),
         Form(
             "svmlight",
@@ -106,6 +120,7 @@ FORMS: dict[str, Form] = {
             first_line=r"\s*[+-]?\d+(,[+-]?\d+)*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?",
             options=("label", "zero_based"),
             labelled="bigcat.data.unlabelled:svmlight",
+            parts="bigcat.data.parts:SvmlightParts",
         ),
         Form(
             "tsv",
@@ -114,6 +129,7 @@ FORMS: dict[str, Form] = {
             first_line=r"[^\t]+\t.+",
             options=("vectorizer",),
             labelled="bigcat.data.unlabelled:tsv",
+            parts="bigcat.data.parts:TsvParts",
         ),
         Form(
             "npz",
@@ -130,6 +146,15 @@ FORMS: dict[str, Form] = {
             first_line=r"[^\t:]+,[^\t:]*",
             options=("label_column",),
             labelled="bigcat.data.unlabelled:csv",
+            parts="bigcat.data.parts:CsvParts",
+        ),
+        Form(
+            "parquet",
+            reader="bigcat.data.parquet:read_parquet",
+            suffixes=(".parquet",),
+            first_line=r"PAR1.*",
+            options=("label_column",),
+            parts="bigcat.data.parquet:ParquetParts",
         ),
     )
 }

@@ -11,13 +11,15 @@ import scipy.sparse as sp
 from bigcat.data.dataset import DataError, Dataset, check_columns, error_at, make_dataset
 from bigcat.data.text import check_line_ends
 
-_INDEX_LIMIT = np.iinfo(np.int32).max
-_LABEL_LIMIT = 10**17  # the scanner's integers saturate here
+INDEX_LIMIT = np.iinfo(np.int32).max
+LABEL_LIMIT = 10**17  # the scanner's integers saturate here
 _HEADER_LIMIT = 4096  # three numbers are shorter than this
 _MESSAGE_LENGTH = 40
 
 
-class _Rows(NamedTuple):
+class ScannedRows(NamedTuple):
+    """Rows of some lines, without those that have no label."""
+
     X: sp.csr_matrix
     y: np.ndarray
     lines: np.ndarray  # line of the file that holds each row
@@ -31,18 +33,12 @@ def read_xc(
 ) -> Dataset:
     """The extreme-classification form: ``N D K``, then ``label,label index:value ...``."""
     header, newline, _ = raw[:_HEADER_LIMIT].partition(b"\n")
-    n_rows, n_columns, n_labels = _xc_header(path, header)
+    n_rows, n_columns, n_labels = xc_header(path, header)
     check_columns(path, n_columns, n_features)
-    n_labels = min(n_labels, _LABEL_LIMIT)
-    rows = _scan(path, raw, len(header + newline), 2, "xc", label, n_labels, n_columns)
-    # Blank lines are rows with nothing in them, except at the end, where they may be just that.
-    if not rows.total_to_content <= n_rows <= rows.total:
-        raise DataError(
-            f"{path}: the header (line 1) announces {n_rows} rows, found {rows.total}; "
-            "is the file cut off, or the header wrong?"
-        )
+    n_labels = min(n_labels, LABEL_LIMIT)
+    rows = scan_lines(path, raw, len(header + newline), 2, "xc", label, n_labels, n_columns)
     facts = dict(rows.facts)
-    facts["rows_without_label"] -= rows.total - n_rows
+    facts["rows_without_label"] -= blank_at_end(path, n_rows, rows.total, rows.total_to_content)
     return make_dataset(rows.X, rows.y, "xc", **facts)
 
 
@@ -57,7 +53,7 @@ def read_svmlight(
     """svmlight / libsvm: ``label index:value ... # comment``, indices from 0 or from 1."""
     if not (zero_based == "auto" or isinstance(zero_based, bool)):
         raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
-    rows = _scan(path, raw, 0, 1, "svmlight", label, _LABEL_LIMIT, _INDEX_LIMIT)
+    rows = scan_lines(path, raw, 0, 1, "svmlight", label, LABEL_LIMIT, INDEX_LIMIT)
     X, indices = rows.X, rows.X.indices
     lowest = indices.min() if len(indices) else 0
     if zero_based == "auto":
@@ -84,17 +80,31 @@ def read_svmlight(
     return make_dataset(X, rows.y, "svmlight", zero_based=zero_based, **rows.facts)
 
 
-def _xc_header(path: Path, line: bytes) -> list[int]:
+def xc_header(path: Path, line: bytes) -> list[int]:
+    """Rows, features and labels, as the first line announces them."""
     fields = line.split()
     if len(fields) != 3 or not all(field.isdigit() for field in fields):
         raise error_at(path, 1, "the header 'N D K' (rows, features, labels)", _shown(line))
     sizes = [int(field) for field in fields]
-    if sizes[1] > _INDEX_LIMIT:
-        raise error_at(path, 1, f"at most {_INDEX_LIMIT} features", _shown(fields[1]))
+    if sizes[1] > INDEX_LIMIT:
+        raise error_at(path, 1, f"at most {INDEX_LIMIT} features", _shown(fields[1]))
     return sizes
 
 
-def _scan(
+def blank_at_end(path: Path, announced: int, total: int, total_to_content: int) -> int:
+    """How many blank lines at the end are no rows; DataError where the header is wrong.
+
+    Blank lines are rows with nothing in them, except at the end, where they may be just that.
+    """
+    if not total_to_content <= announced <= total:
+        raise DataError(
+            f"{path}: the header (line 1) announces {announced} rows, found {total}; "
+            "is the file cut off, or the header wrong?"
+        )
+    return total - announced
+
+
+def scan_lines(
     path: Path,
     raw: bytes,
     start: int,
@@ -103,7 +113,7 @@ def _scan(
     label: str,
     n_classes: int,
     n_features: int,
-) -> _Rows:
+) -> ScannedRows:
     """Scan the rows from byte `start`, whose line has number `first_line`."""
     from bigcat.kernels import scan_text
 
@@ -146,7 +156,7 @@ def _scan(
         }[error]
         token = raw[position : position + 10 * _MESSAGE_LENGTH].split(None, 1)
         raise error_at(path, first_line + line, expected, _shown(token[0] if token else b""))
-    index_type: Any = np.int32 if entries < _INDEX_LIMIT else np.int64
+    index_type: Any = np.int32 if entries < INDEX_LIMIT else np.int64
     X = sp.csr_matrix(
         (
             values[:entries],
@@ -156,7 +166,7 @@ def _scan(
         shape=(kept, n_features),
     )
     facts = {"multi_label_rows": multi, "rows_without_label": unlabelled}
-    rows = _Rows(X, labels[:kept].copy(), lines[:kept] + first_line, total, to_content, facts)
+    rows = ScannedRows(X, labels[:kept].copy(), lines[:kept] + first_line, total, to_content, facts)
     if not ascending:
         X.sort_indices()
         _refuse_duplicates(path, rows)
@@ -164,7 +174,7 @@ def _scan(
     return rows
 
 
-def _refuse_duplicates(path: Path, rows: _Rows) -> None:
+def _refuse_duplicates(path: Path, rows: ScannedRows) -> None:
     indices, indptr = rows.X.indices, rows.X.indptr
     same = indices[1:] == indices[:-1]
     starts = indptr[1:-1]
@@ -176,7 +186,7 @@ def _refuse_duplicates(path: Path, rows: _Rows) -> None:
         )
 
 
-def _line_of(rows: _Rows, entry: int) -> int:
+def _line_of(rows: ScannedRows, entry: int) -> int:
     return int(rows.lines[np.searchsorted(rows.X.indptr, entry, side="right") - 1])
 
 

@@ -38,10 +38,10 @@ def read_tsv(
     return make_dataset(X, y, "tsv", vectorizer, rows_without_label=len(kept) - len(texts))
 
 
-def decode(path: Path, raw: bytes) -> str:
+def decode(path: Path, raw: bytes, encoding: str = "utf-8-sig") -> str:
     """UTF-8 text with its byte-order mark removed; an error names the line of a stray byte."""
     try:
-        return raw.decode("utf-8-sig")
+        return raw.decode(encoding)
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         found = f"byte 0x{error.object[error.start]:02x}"

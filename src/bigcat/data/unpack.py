@@ -25,6 +25,8 @@ from bigcat.data.dataset import DataError
 USUAL_FACTOR, USUAL_BYTES = 100, 1 << 28
 _BLOCK_BYTES = 1 << 24
 
+GZIP_MAGIC = b"\x1f\x8b"
+
 
 @contextmanager
 def gzip_errors(path: str | PathLike[str]) -> Iterator[None]:
@@ -42,14 +44,14 @@ def gzip_errors(path: str | PathLike[str]) -> Iterator[None]:
 def gunzip(path: str | PathLike[str], raw: bytes, max_bytes: int | None) -> bytes:
     """The content of a gzip file; DataError where it is damaged or larger than the limit."""
     with gzip_errors(path), gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
-        return _up_to(path, file, _limit(len(raw), max_bytes))
+        return _up_to(path, file, unpacked_limit(len(raw), max_bytes))
 
 
 def read_archive(
     path: str | PathLike[str], raw: bytes, max_bytes: int | None = None
 ) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` archive by name; DataError where it is not one of plain arrays."""
-    left = _limit(len(raw), max_bytes)
+    left = unpacked_limit(len(raw), max_bytes)
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
@@ -70,8 +72,17 @@ def read_archive(
     return arrays
 
 
-def _limit(size: int, max_bytes: int | None) -> int:
+def unpacked_limit(size: int, max_bytes: int | None) -> int:
+    """Bytes to which a packed file of that size may unpack."""
     return max(USUAL_FACTOR * size, USUAL_BYTES) if max_bytes is None else max_bytes
+
+
+def too_large(path: str | PathLike[str], limit: int) -> DataError:
+    """The error of a file that unpacks to more."""
+    return DataError(
+        f"{path}: unpacks to more than {limit:,} bytes; if it is meant to, raise the limit "
+        "with max_bytes= (on the command line --max-bytes)"
+    )
 
 
 def _up_to(path: str | PathLike[str], file: IO[bytes] | gzip.GzipFile, limit: int) -> bytes:
@@ -80,10 +91,7 @@ def _up_to(path: str | PathLike[str], file: IO[bytes] | gzip.GzipFile, limit: in
     while block := file.read(_BLOCK_BYTES):
         size += len(block)
         if size > limit:
-            raise DataError(
-                f"{path}: unpacks to more than {limit:,} bytes; if it is meant to, raise the limit "
-                "with max_bytes= (on the command line --max-bytes)"
-            )
+            raise too_large(path, limit)
         blocks.append(block)
     return b"".join(blocks)
 

@@ -17,6 +17,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from bigcat.data.shards import Shards
+from bigcat.linear.labels import classes_of, encode
 from bigcat.training.sample import Sample
 
 _X_OPTIONS: dict[str, Any] = {
@@ -39,6 +41,9 @@ def check_rows(X: Any, estimator: Any) -> Any:
 def check_for_prediction(estimator: Any, X: Any) -> Any:
     """`check_rows` for a fitted estimator, with the features that it knows."""
     check_is_fitted(estimator)
+    if isinstance(X, Shards):
+        validate_data(estimator, X, skip_check_array=True, reset=False)
+        return X.X
     if _is_ready(X, estimator):
         check_indices(X)
         return _canonical(X)
@@ -55,6 +60,53 @@ def _is_ready(X: Any, estimator: Any) -> bool:
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != estimator.n_features_in_:
         return False
     return X.dtype in _X_OPTIONS["dtype"] and not hasattr(estimator, "feature_names_in_")
+
+
+def labelled_rows(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Checked rows, all classes, and the number of each row's; X may be a source of both."""
+    if isinstance(X, Shards):
+        check_alone(X, y)
+        if len(X.classes) < 2:
+            classes_of(X.classes)  # for its error
+        return X.X, X.classes, X.labels.astype(np.int64)
+    X, y = check_rows_and_labels(X, y, estimator)
+    return X, *classes_of(y)
+
+
+def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[Any, np.ndarray]:
+    """Checked rows and the numbers of their labels among classes that are known."""
+    if isinstance(X, Shards):
+        check_alone(X, y)
+        return X.X, encode(X.classes, classes)[X.labels]
+    X, y = check_rows_and_labels(X, y, estimator)
+    return X, encode(y, classes)
+
+
+def is_source(X: Any) -> bool:
+    """Does it bring its labels?"""
+    return isinstance(X, Shards)
+
+
+def check_alone(source: Shards, y: Any) -> None:
+    """Raise for labels beside rows that have theirs."""
+    if y is not None:
+        raise ValueError(
+            f"y was given beside {source!r}, which has labels; leave y out, or give the rows as "
+            "its X"
+        )
+
+
+def places(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Where labels stand among sorted classes; -1 for those that do not."""
+    if (labels.dtype.kind in "biuf") != (classes.dtype.kind in "biuf"):
+        return np.full(len(labels), -1)
+    found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return np.where(classes[found] == labels, found, -1)
+
+
+def window_of(X: Any) -> int | None:
+    """Rows to visit at a time, where they are mapped to files; None for all."""
+    return X.window_rows if isinstance(X, Shards) else None
 
 
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:
@@ -108,6 +160,8 @@ def check_indices(X: Any) -> None:
 
 def check_kind(X: Any) -> None:
     """Raise for rows whose numbers would be taken for others: masked ones, and dates."""
+    if isinstance(X, Shards):
+        raise ValueError(f"{X!r} is for LinearClassifier; give its X and y to other estimators")
     if _is_masked(X):
         raise ValueError("X is a masked array, and what is masked would count; drop or impute it")
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -20,7 +19,7 @@ from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.linear_predictions import LinearPredictions
 from bigcat.estimators.options import named_part, only_if
-from bigcat.linear.labels import classes_of, encode
+from bigcat.linear.labels import classes_of
 from bigcat.noise import Noise
 from bigcat.part import Part
 from bigcat.rows import Sizes
@@ -56,7 +55,7 @@ def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
     return AugmentReduce() if was_chosen and not fitted.is_bound else fitted
 
 
-class LinearClassifier(ClassifierMixin, LinearPredictions):
+class LinearClassifier(LinearPredictions):
     """Linear classifier over very many classes.
 
     The model is ``y = argmax_k w_k . x + b_k + noise_k``: the softmax with Gumbel noise, the
@@ -246,7 +245,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         X_val: Any = None,
@@ -259,14 +258,16 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (n, n_features)
+        X : array or CSR matrix of shape (n, n_features), or `bigcat.data.Shards`
+            Shards have labels, too, and need not fit into memory.
         y : array of shape (n,)
             Labels: integers or strings.
         sample_weight : array of shape (n,), optional
             How much each row counts.  A row of weight 0 is as if it was not there, but that its
             class is one of `classes_`.
         X_val, y_val : optional
-            A validation set; its log-likelihood is in `history_` after each epoch.
+            A validation set, or Shards as `X_val`; its log-likelihood is in `history_` after each
+            epoch.
         resume : bool, default=False
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
             parameters and the data must be those that it was begun with.
@@ -274,17 +275,18 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         parameters = self._parameters()
         checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
         given_X = X
-        X, y = inputs.check_rows_and_labels(X, y, self)
+        X, classes, labels = inputs.labelled_rows(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
-        classes, labels = classes_of(y)
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, classes)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for(parameters, Sizes.of(sample.X, len(classes)))
+        sizes, window = Sizes.of(sample.X, len(classes)), inputs.window_of(given_X)
+        recipe = recipe_for(parameters, sizes, window)
         bound = bound_of(recipe.parts.bound, parameters.method is None)
-        given = {"X": X, "y": y, "sample_weight": weights, "X_val": X_val, "y_val": y_val}
+        given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
+        given |= {"X_val": X_val, "y_val": y_val}
         given["the weights to start from"] = start and start[1]
         keeper = checkpoints.keeper_for(self, random_state, resume, given)
         try:
@@ -319,7 +321,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
     def partial_fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearClassifier:
@@ -339,16 +341,16 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
                 "of the whole data"
             )
         parameters = self._parameters()
-        given_X = X
-        X, y = inputs.check_rows_and_labels(X, y, self)
         if first:
             known = classes_of(np.asarray(classes))[0]
         else:
             known = self.classes_
             if classes is not None and not np.array_equal(np.unique(classes), known):
                 raise ValueError("classes differ from those of the first call of partial_fit")
+        given_X = X
+        X, labels = inputs.numbered_rows(X, y, known, self)
+        if not first:
             validate_data(self, given_X, skip_check_array=True, reset=False)
-        labels = encode(y, known)
         weights = inputs.check_weights(sample_weight, X, self)
         if isinstance(self.class_weight, str):
             raise ValueError(
@@ -365,7 +367,8 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
                 "place; load the model with load_model without mmap=True"
             )
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for_stream(parameters, Sizes.of(sample.X, len(known)))
+        sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
+        recipe = recipe_for_stream(parameters, sizes, window)
         outcome = train_on_more(
             recipe,
             sample,
@@ -392,10 +395,12 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         max_row_nonzeros: int = 100,
         nnz: int | None = None,
         dtype: DTypeLike = np.float32,
+        window: int | None = None,
     ) -> int:
         """Bytes that `fit` will need beside the data.
 
         Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
+        `window` is the ``window_rows`` of Shards, whose rows need no memory.
 
         Examples
         --------
@@ -410,7 +415,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)
         most = max_row_nonzeros if sparse else n_features
         sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse, most)
-        return memory.needed(recipe_for(self._parameters(), sizes), sizes, dtype)
+        return memory.needed(recipe_for(self._parameters(), sizes, window), sizes, dtype)
 
     # Inside
 
@@ -443,14 +448,14 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
     def _validation(
         self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int
     ) -> Sample | None:
-        if (X_val is None) != (y_val is None):
+        if (X_val is None) != (y_val is None) and not inputs.is_source(X_val):
             raise ValueError("X_val and y_val go together; one of them is missing")
         if X_val is None:
             return None
-        X_val, y_val = inputs.check_rows_and_labels(X_val, y_val, self)
+        X_val, labels = inputs.numbered_rows(X_val, y_val, classes, self)
         if X_val.shape[1] != n_features:
             raise ValueError(f"X_val has {X_val.shape[1]} features and X {n_features}")
-        return Sample(X_val, encode(y_val, classes), np.ones(len(y_val)))
+        return Sample(X_val, labels, np.ones(len(labels)))
 
     def _previous_weights(self, classes: np.ndarray, n_features: int) -> Start | None:
         if not hasattr(self, "classes_"):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +20,7 @@ from bigcat.noise import Noise
 from bigcat.training.history import History
 
 
-class LinearPredictions(WithParts):
+class LinearPredictions(ClassifierMixin, WithParts):
     """What an estimator with linear weights tells: predictions, and its model by itself."""
 
     noise: str | Noise
@@ -42,6 +43,17 @@ class LinearPredictions(WithParts):
         X = inputs.check_for_prediction(self, X)
         labels: np.ndarray = self.classes_[self.linear_model().best(X)]
         return labels
+
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Accuracy, as in scikit-learn; X may be `bigcat.data.Shards`, which have labels."""
+        if inputs.is_source(X):
+            inputs.check_alone(X, y)
+            best = self.linear_model().best(inputs.check_for_prediction(self, X))
+            right = best == inputs.places(X.classes, self.classes_)[X.labels]
+            return float(np.average(right, weights=inputs.check_weights(sample_weight, X, self)))
+        return float(super().score(X, y, sample_weight))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities of all classes, (n, n_classes)."""

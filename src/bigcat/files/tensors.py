@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from bigcat.files.atomic import replacing
+from bigcat.atomic import replacing
 
 #: Gives an array by its name.
 Tensors = Callable[[str], np.ndarray]

@@ -9,8 +9,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from bigcat.atomic import replacing
 from bigcat.files import check_destination
-from bigcat.files.atomic import replacing
 from bigcat.plots import require_matplotlib
 from bigcat.reporting.content import MOST_ROWS, Source, collect
 from bigcat.reporting.page import render
@@ -21,7 +21,7 @@ __all__ = ["MOST_ROWS", "report"]
 def report(
     model: Any,
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     path: str | os.PathLike[str] = "report.html",
     *,
     title: str | None = None,
@@ -39,8 +39,8 @@ def report(
     Parameters
     ----------
     model : fitted LinearClassifier or BayesianClassifier
-    X : array or CSR matrix of shape (n, n_features)
-        Rows that the model has not seen.
+    X : array or CSR matrix of shape (n, n_features), or `bigcat.data.Shards`
+        Rows that the model has not seen; shards have labels, too.
     y : array of shape (n,)
         Their labels; rows of classes that the model does not know are left out and counted.
     path : path, default="report.html"

@@ -45,7 +45,7 @@ class Source:
 
     model: Any
     X: Any
-    y: ArrayLike
+    y: ArrayLike | None
     feature_names: Sequence[str] | None
     class_counts: ArrayLike | None
     facts: dict[str, Any]
@@ -55,8 +55,10 @@ class Source:
     @cached_property
     def rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """X, y and the numbers of the rows that are looked at."""
-        X = self.X.tocsr() if hasattr(self.X, "tocsr") else np.asarray(self.X)
-        y = np.asarray(self.y)
+        X, y = self.X, self.y
+        if y is None and hasattr(X, "labels"):  # rows of files, with their labels
+            X, y = X.X, X.y
+        X, y = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X), np.asarray(y)
         numbers = np.arange(len(y))
         if len(y) > self.max_rows and len(y) == X.shape[0]:
             rng = np.random.default_rng(self.random_state)
@@ -173,7 +175,7 @@ def _quality(source: Source) -> Section:
         f"hit_at_{HITS}": float(rows.hit(HITS).mean()),
         "baseline": _baseline(source),
         "rows": len(rows),
-        "rows_given": len(np.asarray(source.y)),
+        "rows_given": source.X.shape[0],
         "dropped": rows.dropped,
         "hits": inspection.hit_curve(rows),
     }

@@ -166,6 +166,7 @@ class Fit:
             shuffle=recipe.shuffle,
             fresh_rows=one_pass,
             n_threads=recipe.n_threads,
+            window=recipe.window,
         )
         interrupted = False
         try:
@@ -281,6 +282,8 @@ class Fit:
         if not self.parts.noise.softmax:
             most //= COST_OF_NODES
         most = max(most, LEAST_ROWS)
+        if self.recipe.window is not None:
+            most = min(most, self.recipe.window)
         if held_out.n_rows <= most:
             return held_out
         return held_out.take(_some(held_out.n_rows, most))
@@ -295,6 +298,8 @@ class Fit:
         if self.parts.bound.is_bound:
             return None
         n = min(p.n_rows, max(MOST_SCORES // p.n_classes, LEAST_ROWS))
+        if self.recipe.window is not None:
+            n = min(n, self.recipe.window)
         X: Any = p.rows.values
         if is_sparse(p.rows):
             shape = (p.n_rows, p.n_features)

@@ -6,6 +6,7 @@ import numpy as np
 
 from bigcat.kernels.train_rows import Geometry, Plan
 from bigcat.rows import Problem, batch_grams, squared_norms
+from bigcat.training.streams import in_windows
 
 
 class Order:
@@ -13,19 +14,26 @@ class Order:
 
     An implicit step of several rows needs their inner products, which are worked out once: the
     batches stay the same and only their order changes (unbiased softmax, appendix F.3).
+
+    Where rows are mapped to files, whose order is random, they are visited window by window.
     """
 
     def __init__(
-        self, problem: Problem, plan: Plan, shuffle: bool, random_state: np.random.RandomState
+        self,
+        problem: Problem,
+        plan: Plan,
+        shuffle: bool,
+        random_state: np.random.RandomState,
+        window: int | None = None,
     ) -> None:
-        self.shuffle, self.random_state = shuffle, random_state
+        self.shuffle, self.random_state, self.window = shuffle, random_state, window
         self.rows = np.arange(problem.n_rows)
         self.batch_size = plan.batch_size
         self.fixed = plan.implicit and self.batch_size > 1
         norms = plan.implicit or plan.damped or plan.weight_bound < np.inf
         grams, slots = np.empty((0, 0, 0)), 0
         if self.fixed:
-            if self.shuffle:
+            if self.shuffle and window is None:
                 self.rows = random_state.permutation(problem.n_rows)
             grams = batch_grams(problem.rows, problem.n_features, self.rows, self.batch_size)
             slots = problem.n_classes
@@ -41,12 +49,18 @@ class Order:
         if not self.shuffle:
             return
         if not self.fixed:
-            self.rows = self.random_state.permutation(len(self.rows))
+            self.rows = self._permutation(len(self.rows), self.window)
             return
         # Whole batches change places; a smaller one stays last.
         whole = len(self.members) // self.batch_size
-        batches = self.random_state.permutation(whole)
+        window = self.window and max(1, self.window // self.batch_size)
+        batches = self._permutation(whole, window)
         cut = whole * self.batch_size
         self.geometry.batch_order[:whole] = batches
         shuffled = self.members[:cut].reshape(whole, self.batch_size)[batches].ravel()
         self.rows = np.concatenate([shuffled, self.members[cut:]])
+
+    def _permutation(self, n: int, window: int | None) -> np.ndarray:
+        if window is None or window >= n:
+            return self.random_state.permutation(n)
+        return in_windows(n, window, self.random_state)

@@ -46,6 +46,8 @@ class Passes:
         How many there will be at most, for rates that fall.
     fresh_rows : bool
         Rows that were never seen: local parameters start anew.
+    window : int or None
+        Rows that are visited in random order at a time (`Recipe.window`).
     n_threads : int
         More than one give other bits each time.
     """
@@ -63,6 +65,7 @@ class Passes:
         shuffle: bool = True,
         fresh_rows: bool = False,
         n_threads: int = 1,
+        window: int | None = None,
     ) -> None:
         batch_size = min(batch_size, problem.n_rows)
         self.problem, self.parts, self.state = problem, parts, state
@@ -70,7 +73,7 @@ class Passes:
         self.n_rows, self.total_weight = problem.n_rows, float(problem.row_weights.sum())
         self.journey = Journey(parts, kind, problem.sizes, batch_size, len(problem.head))
         self.plan = make_plan(problem, parts, kind, batch_size)
-        self.order = Order(problem, self.plan, shuffle, random_state)
+        self.order = Order(problem, self.plan, shuffle, random_state, window)
         self.n_threads = n = n_threads if can_share(parts.solver) else 1
         self.bound = parts.bound.lower(parts.noise)
         tag = parts.sampler.lower(problem)

@@ -42,7 +42,10 @@ def search_rate(
     solver = recipe.parts.solver
     rates = solver.rates_to_try()
     n = min(max(data.n_rows // TRIAL_PART, LEAST_ROWS), MOST_ROWS, data.n_rows)
-    chosen = np.sort(random_state.permutation(data.n_rows)[:n])
+    if recipe.window is None:
+        chosen = np.sort(random_state.permutation(data.n_rows)[:n])
+    else:  # in random order as they are
+        chosen = np.arange(min(n, recipe.window))
     trial, judges, own_rows = _small_problem(data.take(chosen), held_out, problem)
     seed = random_state.randint(2**31)
     tried: dict[float, float] = {}

@@ -58,6 +58,9 @@ class Recipe:
         the usual size; turn the weights back after.
     refits : bool
         Fit once more on all rows, the held-out ones too, for as many epochs as were best.
+    window : int or None
+        Rows that are visited in random order at a time, where they are mapped to files in random
+        order (`streams`); None for all.
     stop : callable
         Makes a rule that is told each epoch's value, and says when to stop.
     choice : dict or None
@@ -87,6 +90,7 @@ class Recipe:
     with_pairs: bool = False
     scales_columns: bool = False
     refits: bool = False
+    window: int | None = None
     stop: Callable[[], StoppingRule] = Never
     choice: dict[str, Any] | None = None
 

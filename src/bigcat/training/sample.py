@@ -84,17 +84,25 @@ def _with_labels(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _equal_values(X: Any) -> np.ndarray:
     """A number for each row, the same for rows of the same values."""
-    factors = np.random.RandomState(0).standard_normal(X.shape[1])
+    return np.unique(row_sums(X, row_factors(X.shape[1])), return_inverse=True)[1]
+
+
+def row_factors(n_features: int) -> np.ndarray:
+    """What columns are multiplied by in `row_sums`."""
+    return np.random.RandomState(0).standard_normal(n_features)
+
+
+def row_sums(X: Any, factors: np.ndarray) -> np.ndarray:
+    """Numbers that are the same for rows of the same values, and for hardly any others."""
     if scipy.sparse.issparse(X):
         # Sums of each row in the same order, so that copies give the same bits.
         products = np.append(X.data * factors[X.indices], 0.0)
         sums = np.add.reduceat(products, X.indptr[:-1])
         sums[np.diff(X.indptr) == 0] = 0.0
-    else:
-        step = max(1, (1 << 20) // max(X.shape[1], 1))
-        blocks = (X[i : i + step] for i in range(0, len(X), step))
-        sums = np.concatenate([(block * factors).sum(axis=1) for block in blocks])
-    return np.unique(sums, return_inverse=True)[1]
+        return np.asarray(sums)
+    step = max(1, (1 << 20) // max(X.shape[1], 1))
+    blocks = (X[i : i + step] for i in range(0, len(X), step))
+    return np.concatenate([(block * factors).sum(axis=1) for block in blocks])
 
 
 def hold_out(

@@ -37,7 +37,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _new_file(target: Path) -> tuple[Path, IO[bytes]]:
@@ -54,7 +54,7 @@ def _new_file(target: Path) -> tuple[Path, IO[bytes]]:
             if private:
                 with contextlib.suppress(PermissionError):  # of systems that have no permissions
                     os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-            if _lock(file, wait=True) and not _is_there(temporary, file):
+            if lock(file, wait=True) and not _is_there(temporary, file):
                 file.close()  # somebody took it for an orphan before it was locked
                 continue
         except BaseException:
@@ -68,7 +68,7 @@ def _remove_orphans(target: Path) -> None:
     """Remove files of writers of `target` that are gone: nobody holds their locks."""
     for orphan in target.parent.glob(f".{_escaped(target.name)}.{'[0-9a-f]' * 8}.tmp"):
         with contextlib.suppress(OSError), open(orphan, "r+b") as file:
-            if _lock(file, wait=False):
+            if lock(file, wait=False):
                 orphan.unlink(missing_ok=True)
 
 
@@ -76,7 +76,7 @@ def _escaped(name: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in name)
 
 
-def _lock(file: IO[bytes], wait: bool) -> bool:
+def lock(file: IO[bytes], wait: bool) -> bool:
     """Is the file locked by us now?  Not where the system has no locks, or somebody else has it."""
     if _LOCKS is None:
         return False
@@ -94,7 +94,7 @@ def _is_there(path: Path, file: IO[bytes]) -> bool:
         return False
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new name survive a power cut, where the system lets folders be synced."""
     if os.name != "posix":
         return

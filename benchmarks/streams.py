@@ -1,0 +1,346 @@
+"""Rows larger than memory: how fast they are converted, and fits to them beside fits in memory."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks._report import save, show
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, classes, and the parameters of fits to them: of a given number of passes, or none."""
+
+    n_classes: int
+    fits: dict[str, dict[str, Any]]
+    n_rows: int = 100_000
+    n_features: int = 5_000
+    per_row: int = 150
+
+
+PASSES: dict[str, Any] = {"max_epochs": 4, "tol": None, "batch_size": 64}
+PROBLEMS = {
+    "30 classes": Problem(
+        30,
+        {
+            "all classes": {"method": "exact", "solver": "damped", **PASSES, "batch_size": 1},
+            "the defaults": {},
+        },
+    ),
+    "3,000 classes": Problem(
+        3_000,
+        {"low rank": {"method": "complementary", "sampler": "shared", "rank": 16, **PASSES}},
+    ),
+}
+TEST_ROWS = 10_000
+#: The rows are so many times the memory that a fit may take, of which this share is for arrays and
+#: the rest for mapped pages; rows that are visited at a time take a part of those.
+TIMES, SHARE_OF_ARRAYS, SHARE_OF_WINDOW = 4, 0.6, 0.25
+#: Rows of a first fit, which compiles.
+WARM_UP_ROWS = 6_000
+#: Seconds between two looks at how many pages are mapped.
+LOOK_EVERY = 0.02
+_PAGE_OUT = 21  # MADV_PAGEOUT, which Python has no name for
+
+
+def make_rows(name: str, n_rows: int, seed: int) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Rows of unit length whose features are drawn around those of their class."""
+    problem = PROBLEMS[name]
+    n_features, per_row, n_classes = problem.n_features, problem.per_row, problem.n_classes
+    rng = np.random.default_rng(0)
+    typical = rng.integers(n_features, size=(n_classes, 2 * per_row), dtype=np.int32)
+    rng = np.random.default_rng([seed, 1])
+    frequencies = np.arange(1, n_classes + 1) ** -0.7
+    labels = rng.choice(n_classes, n_rows, p=frequencies / frequencies.sum())
+    # One in five features is of the class; the rest are anybody's.
+    own = rng.random((n_rows, per_row)) < 0.2
+    places = rng.integers(2 * per_row, size=(n_rows, per_row))
+    anybody = rng.integers(n_features, size=(n_rows, per_row), dtype=np.int32)
+    indices = np.where(own, typical[labels[:, None], places], anybody)
+    X = sp.csr_matrix(
+        (
+            np.full(n_rows * per_row, per_row**-0.5, np.float32),
+            indices.ravel(),
+            np.arange(0, n_rows * per_row + 1, per_row),
+        ),
+        shape=(n_rows, n_features),
+    )
+    X.sum_duplicates()
+    return X, labels
+
+
+def write_svmlight(path: Path, X: sp.csr_matrix, labels: np.ndarray) -> None:
+    """The rows as text: all values are multiples of one, so few digits do."""
+    number = {value: f":{value:.4g}" for value in np.unique(X.data).tolist()}
+    spelled = [number[value] for value in X.data.tolist()]
+    columns = X.indices.tolist()
+    with open(path, "w") as file:
+        for i, (begin, end) in enumerate(zip(X.indptr.tolist(), X.indptr[1:].tolist())):
+            entries = map("{}{}".format, columns[begin:end], spelled[begin:end])
+            file.write(f"{labels[i]} {' '.join(entries)}\n")
+
+
+# Fits
+
+
+def streams(names: list[str], as_json: bool) -> None:
+    """Fits in memory, and under a limit of it: rows shuffled and sorted by their labels."""
+    rows = []
+    for name in names or PROBLEMS:
+        with tempfile.TemporaryDirectory() as folder:
+            _write_problem(name, Path(folder))
+            for fit in PROBLEMS[name].fits:
+                for how in ("arrays", "shuffled", "sorted", "arrays, limited"):
+                    row = _in_process(name, fit, Path(folder), how)
+                    rows.append({"problem": name, "fit": fit, "rows": how, **row})
+                    print(rows[-1], file=sys.stderr, flush=True)
+    save("streams", rows)
+    show(rows, as_json)
+
+
+def _write_problem(name: str, folder: Path) -> None:
+    """The same rows twice: in random order, and sorted by label."""
+    from bigcat.data import convert
+
+    problem = PROBLEMS[name]
+    path = folder / "rows.svm"
+    how: dict[str, Any] = {"n_features": problem.n_features, "zero_based": True}
+    X, y = make_rows(name, problem.n_rows, seed=0)
+    write_svmlight(path, X, y)
+    convert(path, folder / "shuffled", **how)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[i] for i in np.argsort(y, kind="stable")))
+    convert(path, folder / "sorted", **how)
+    path.unlink()
+    X_test, y_test = make_rows(name, TEST_ROWS, seed=1)
+    sp.save_npz(folder / "test.npz", X_test, compressed=False)
+    np.save(folder / "test.npy", y_test)
+
+
+def _in_process(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
+    words = [sys.executable, "-m", "benchmarks.streams", name, fit, str(folder), how]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
+    """A fit in this process, its memory limited unless the rows are arrays."""
+    from bigcat import LinearClassifier, metrics
+    from bigcat.data import open_shards
+
+    problem = PROBLEMS[name]
+    options = {"random_state": 0, "n_threads": 1, "progress": False, **problem.fits[fit]}
+    limited = how != "arrays"
+    source = open_shards(folder / ("sorted" if how == "sorted" else "shuffled"))
+    allowed = source.n_bytes // TIMES
+    for_arrays = int(SHARE_OF_ARRAYS * allowed)
+    X_warm, y_warm = make_rows(name, WARM_UP_ROWS, seed=2)
+    y_warm[: problem.n_classes] = np.arange(problem.n_classes)  # as many classes: the same kernels
+    with warnings.catch_warnings(), _few_rows(X_warm, y_warm, how) as warm:
+        warnings.simplefilter("ignore")
+        metrics.log_likelihood(LinearClassifier(**options).fit(*warm), X_warm, y_warm)
+    found: dict[str, Any] = {"n_rows": len(source), "data_MB": source.n_bytes / 1e6}
+    found["allowed_MB"] = allowed / 1e6 if limited else None
+    with _Watched() as watched:  # its thread has a stack, which counts
+        before = _memory()
+        if limited:
+            limit = before["VmData"] + for_arrays
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+        try:
+            if how.startswith("arrays"):
+                data: tuple[Any, ...] = (source.X.copy(), source.y)
+            else:
+                window = int(SHARE_OF_WINDOW * allowed)
+                data = (open_shards(source.folder, window_bytes=window),)
+                _forget(data[0])
+                watched.squeeze(_maps(data[0]), allowed - for_arrays)
+            began, cpu = time.perf_counter(), time.process_time()
+            model = LinearClassifier(**options).fit(*data)
+            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+        except MemoryError as error:
+            return found | {"error": f"MemoryError: {error}"}
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2)
+    X_test, y_test = sp.load_npz(folder / "test.npz"), np.load(folder / "test.npy")
+    passes = options.get("max_epochs")
+    return found | {
+        "arrays_MB": (watched.most_taken - before["RssAnon"]) / 1e6,
+        "mapped_MB": watched.most_mapped / 1e6,
+        "squeezed": watched.times,
+        "cpu_seconds": cpu,
+        "seconds": seconds,
+        "rows_per_cpu_second": passes and round(passes * len(source) / cpu),
+        "log_likelihood": metrics.log_likelihood(model, X_test, y_test),
+    }
+
+
+@contextmanager
+def _few_rows(X: sp.csr_matrix, y: np.ndarray, how: str) -> Iterator[tuple[Any, ...]]:
+    """Few rows, as the fit that is measured will have them."""
+    from bigcat.data import convert, open_shards
+
+    if how.startswith("arrays"):
+        yield X, y
+        return
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "rows.svm"
+        write_svmlight(path, X, y)
+        rows = convert(path, Path(name) / "rows", n_features=X.shape[1], zero_based=True)
+        yield (open_shards(Path(name) / "rows", window_bytes=rows.n_bytes // 3),)
+
+
+def _memory() -> dict[str, int]:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    pairs = (line.split() for line in lines if line.startswith(("VmData", "RssAnon", "RssFile")))
+    return {name.rstrip(":"): 1024 * int(number) for name, number, _ in pairs}
+
+
+def _maps(source: Any) -> list[mmap.mmap]:
+    return [array._mmap for array in source._arrays.values()]
+
+
+def _forget(source: Any) -> None:
+    """Let the fit begin with nothing of its rows in memory."""
+    for path in (source.folder / source.manifest.arrays).iterdir():
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class _Watched:
+    """Counts pages, and takes mapped ones away whenever there are more than are allowed."""
+
+    def __init__(self) -> None:
+        self.maps: list[mmap.mmap] = []
+        self.allowed = self.times = self.most_taken = self.most_mapped = 0
+        self.at_first = _memory()["RssFile"]
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._look)
+
+    def squeeze(self, maps: list[mmap.mmap], allowed: int) -> None:
+        self.maps, self.allowed = maps, allowed
+        self.at_first = _memory()["RssFile"]
+
+    def __enter__(self) -> _Watched:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.done.set()
+        self.thread.join()
+
+    def _look(self) -> None:
+        while not self.done.wait(LOOK_EVERY):
+            now = _memory()
+            mapped = now["RssFile"] - self.at_first
+            self.most_taken = max(self.most_taken, now["RssAnon"])
+            self.most_mapped = max(self.most_mapped, mapped)
+            if self.maps and mapped > self.allowed:
+                self.times += 1
+                for pages in self.maps:
+                    pages.madvise(_PAGE_OUT)
+
+
+# Conversions
+
+
+def conversions(megabytes: int, as_json: bool) -> None:
+    """Megabytes of text per second: of one core, and of whatever others leave of two."""
+    from bigcat.data import convert
+
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for _, path, options in _files(folder, 1):  # compiles, and starts processes
+            for n_jobs in (1, 2):
+                convert(path, folder / "small", n_jobs=n_jobs, **options)
+        for form, path, options in _files(folder, megabytes):
+            size = path.stat().st_size / 1e6
+            cpu = time.process_time()
+            convert(path, folder / "one", n_jobs=1, **options)
+            cpu = time.process_time() - cpu
+            row = {"form": form, "MB": size, "one process, MB per CPU second": size / cpu}
+            began, cpu = time.perf_counter(), _cpu_of_all()
+            convert(path, folder / "two", n_jobs=2, **options)
+            seconds, cpu = time.perf_counter() - began, _cpu_of_all() - cpu
+            row |= {"two processes, MB per CPU second": size / cpu, "MB per second": size / seconds}
+            rows.append(row | {"load": os.getloadavg()[0]})
+            print(rows[-1], file=sys.stderr, flush=True)
+            path.unlink()
+    save("conversions", rows)
+    show(rows, as_json)
+
+
+def _cpu_of_all() -> float:
+    """CPU seconds of this process and of those that it started."""
+    total = time.process_time()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == os.getpid():
+                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+def _files(folder: Path, megabytes: int) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """A file of each form: a block that is repeated."""
+    from sklearn.feature_extraction.text import HashingVectorizer
+
+    rng = np.random.default_rng(0)
+    X, y = make_rows("30 classes", 4_000, seed=0)
+    X.data = rng.random(X.nnz).astype(np.float32).round(4)
+    write_svmlight(folder / "block", X, y)
+    block = (folder / "block").read_bytes()
+    times = max(1, round(megabytes * 1e6 / len(block)))
+    (folder / "a.xc").write_bytes(b"%d %d %d\n" % (4_000 * times, X.shape[1], 30) + block * times)
+    yield "xc", folder / "a.xc", {}
+    (folder / "a.svm").write_bytes(block * times)
+    yield "svmlight", folder / "a.svm", {}
+    numbers = rng.standard_normal((4_000, 50))
+    lines = [",".join([*(f"{x:.5f}" for x in row), f"k{i % 50}"]) for i, row in enumerate(numbers)]
+    block = "\n".join([*lines, ""]).encode()
+    times = max(1, round(megabytes * 1e6 / len(block)))
+    header = ",".join([*(f"c{i}" for i in range(50)), "label"]).encode() + b"\n"
+    (folder / "a.csv").write_bytes(header + block * times)
+    yield "csv", folder / "a.csv", {}
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        print("no pyarrow: Parquet is left out", file=sys.stderr)
+    else:
+        n = int(megabytes * 1e6 / (8 * 51))
+        columns = {f"c{i}": rng.standard_normal(n) for i in range(50)}
+        parquet.write_table(
+            pa.table({**columns, "label": rng.integers(50, size=n)}), folder / "a.parquet"
+        )
+        yield "parquet", folder / "a.parquet", {}
+    words = np.array([f"word{i}" for i in range(30_000)])
+    drawn = words[np.minimum(rng.zipf(1.2, (20_000, 12)), 30_000) - 1]
+    block = "".join(f"k{i % 50}\t{' '.join(row)}\n" for i, row in enumerate(drawn)).encode()
+    (folder / "a.tsv").write_bytes(block * max(1, round(megabytes / 4 * 1e6 / len(block))))
+    yield "tsv, counted", folder / "a.tsv", {}
+    (folder / "a.tsv").write_bytes(block * max(1, round(megabytes / 4 * 1e6 / len(block))))
+    yield "tsv, hashed", folder / "a.tsv", {"vectorizer": HashingVectorizer(dtype=np.float32)}
+
+
+if __name__ == "__main__":
+    name, fit, folder, how = sys.argv[1:]
+    print(json.dumps(fit_here(name, fit, Path(folder), how)))

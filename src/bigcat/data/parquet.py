@@ -1,0 +1,132 @@
+"""Parquet tables, by row groups: numbers and a column of labels, or texts and their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigcat.data.arrays import label_position
+from bigcat.data.dataset import (
+    DataError,
+    Dataset,
+    check_columns,
+    integers_or_strings,
+    make_dataset,
+)
+from bigcat.data.parts import PART_BYTES, Block, Part, PartsReader, labelled_rows, labelled_texts
+from bigcat.data.text import check_label
+
+_NUMBER_BYTES = 8
+
+
+def require_pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow; install bigcat[parquet]") from error
+    return pyarrow
+
+
+def read_parquet(
+    path: Path,
+    raw: bytes,
+    *,
+    n_features: int | None = None,
+    label_column: str | int | None = None,
+) -> Dataset:
+    """A table of numbers; the column ``label`` (or `label_column`) holds the labels."""
+    reader = ParquetParts(n_features, label_column)
+    if reader.has_text(path):
+        raise DataError(f"{path}: expected columns of numbers, found text; `convert` takes it")
+    blocks = [block for part in reader.parts(path, None) for block in reader.blocks(part)]
+    if not blocks:
+        raise DataError(f"{path}: expected labelled rows, found none")
+    X = np.concatenate([block.X for block in blocks])
+    check_columns(path, X.shape[1], n_features)
+    labels = [label for block in blocks for label in block.labels]
+    n = sum(block.facts["rows_without_label"] for block in blocks)
+    return make_dataset(X, integers_or_strings(labels), "parquet", rows_without_label=n)
+
+
+@dataclass(frozen=True)
+class ParquetParts(PartsReader):
+    """Row groups, a few rows at a time."""
+
+    label_column: str | int | None = None
+
+    def has_text(self, path: Path) -> bool:
+        """Is the one column beside the labels a column of texts?"""
+        schema = _opened(path).schema_arrow
+        at = label_position(path, schema.names, self.label_column)
+        others = [i for i in range(len(schema.names)) if i != at]
+        return len(others) == 1 and _is_text(require_pyarrow(), schema.types[others[0]])
+
+    def column_names(self, head: list[str]) -> list[str]:
+        at = label_position(Path(), head, self.label_column)
+        return head[:at] + head[at + 1 :]
+
+    def parts(self, path: Path, max_bytes: int | None, size: int = PART_BYTES) -> Iterator[Part]:
+        file = _opened(path)
+        names = file.schema_arrow.names
+        label_position(path, names, self.label_column)  # for its error, before any work
+        batch = max(1, size // (_NUMBER_BYTES * len(names)))
+        for group in range(file.metadata.num_row_groups):
+            yield Part(path, names, group, group, batch)
+
+    def blocks(self, part: Part) -> Iterator[Block]:
+        names = part.head
+        at = label_position(part.path, names, self.label_column)
+        file = _opened(part.path)
+        pa = require_pyarrow()
+        for batch in file.iter_batches(part.length, row_groups=[part.first_line]):
+            labels = _labels(part.path, batch.column(at))
+            others = self.column_names(names)
+            types = [batch.column(name).type for name in others]
+            if len(others) == 1 and _is_text(pa, types[0]):
+                texts = [
+                    "" if text is None else text for text in batch.column(others[0]).to_pylist()
+                ]
+                yield labelled_texts(labels, texts)
+            else:
+                columns = [_numbers(pa, part.path, name, batch.column(name)) for name in others]
+                X = np.stack(columns, axis=1) if columns else np.empty((len(labels), 0), np.float32)
+                yield labelled_rows(X, labels)
+
+
+def _opened(path: Path) -> Any:
+    pyarrow = require_pyarrow()
+    try:
+        return pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise DataError(f"{path}: expected a Parquet file: {error}") from error
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _labels(path: Path, column: Any) -> list[str]:
+    """As they are spelled; a null is a row without a label."""
+    found = ["" if value is None else str(value).strip() for value in column.to_pylist()]
+    for label in found:
+        check_label(path, 0, label)
+    return found
+
+
+def _numbers(pa: Any, path: Path, name: str, column: Any) -> np.ndarray:
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise DataError(f"{path}: expected numbers in column {name!r}, found {kind}")
+    with np.errstate(over="ignore"):
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"{path}: expected finite numbers that fit a float32 in column {name!r}, found NaN, "
+            "null, infinity or a larger one"
+        )
+    return np.asarray(values, np.float32)

@@ -1,0 +1,424 @@
+"""Data files as folders of rows that are mapped to memory, and fits to them."""
+
+import gzip
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+
+from bigcat import BayesianClassifier, LinearClassifier, metrics
+from bigcat.cli import main
+from bigcat.data import DataError, Shards, convert, open_shards, parts, read
+from bigcat.data.vectorizers import WordCounts
+from bigcat.training.sample import Sample, hold_out
+from bigcat.training.streams import hold_out_last, in_windows
+
+N, D, K = 600, 40, 12
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.RandomState(0)
+    X = sp.random(N, D, 0.2, format="csr", random_state=0, dtype=np.float32)
+    X.data = X.data.round(3)
+    y = (X @ rng.standard_normal((D, K)) + rng.gumbel(size=(N, K))).argmax(axis=1)
+    order = np.argsort(y, kind="stable")  # the worst order for a fit
+    return X[order], y[order]
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Files of a few kilobytes are cut, too."""
+    monkeypatch.setattr(parts.LinesReader.parts, "__defaults__", (4_000,))
+
+
+def sparse_lines(X, y, first=0):
+    for i, label in enumerate(y):
+        entries = slice(X.indptr[i], X.indptr[i + 1])
+        pairs = zip(X.indices[entries] + first, X.data[entries])
+        yield f"{label} " + " ".join(f"{j}:{x:.3f}" for j, x in pairs)
+
+
+def files_of(rows, folder: Path) -> dict[str, Path]:
+    """The same kind of rows in each form."""
+    X, y = rows
+    words = np.array([f"word{j}" for j in range(D)])
+    texts = [" ".join(words[X.indices[X.indptr[i] : X.indptr[i + 1]]]) for i in range(N)]
+    table = [",".join([*(f"{x:.3f}" for x in X[[i]].toarray()[0]), f"k{y[i]}"]) for i in range(N)]
+    content = {
+        "rows.xc": [f"{N} {D} {K}", *sparse_lines(X, y)],
+        "rows.svm": sparse_lines(X, y, first=1),
+        "rows.tsv": [f"k{label}\t{text}" for label, text in zip(y, texts)],
+        "rows.csv": [",".join([*(f"c{j}" for j in range(D)), "label"]), *table],
+    }
+    for name, lines in content.items():
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return {name: folder / name for name in content}
+
+
+def same_rows(shards: Shards, X, y) -> None:
+    """The same rows, in whatever order."""
+    assert shards.shape == X.shape
+    factors = np.random.RandomState(1).standard_normal(X.shape[1])
+    ours, theirs = (np.asarray(rows @ factors).round(3) for rows in (shards.X, X))
+    first, second = np.lexsort((shards.y, ours)), np.lexsort((y, theirs))
+    np.testing.assert_allclose(ours[first], theirs[second], atol=2e-3)
+    assert shards.y.dtype.kind == y.dtype.kind
+    np.testing.assert_array_equal(shards.y[first], y[second])
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", ["rows.xc", "rows.svm", "rows.tsv", "rows.csv"])
+def test_the_same_rows_as_the_reader_gives(rows, tmp_path, name):
+    path = files_of(rows, tmp_path)[name]
+    whole = read(path)
+    shards = convert(path, tmp_path / "rows", shard_bytes=10_000)
+    same_rows(shards, whole.X, whole.y)
+    assert len(shards.manifest.shards) > 2
+    for fact in ("form", "rows", "features", "classes", "rows_without_label", "zero_based"):
+        assert shards.report.get(fact) == whole.report.get(fact)
+    packed = tmp_path / f"{name}.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    again = convert(packed, tmp_path / "again", shard_bytes=10_000)
+    assert again.fingerprint == shards.fingerprint
+    if whole.vectorizer is not None:
+        assert again.vectorizer.vocabulary_ == whole.vectorizer.vocabulary_
+        np.testing.assert_allclose(again.vectorizer.idf_, whole.vectorizer.idf_)
+
+
+def test_processes_give_the_same_bits(rows, tmp_path, monkeypatch):
+    path = files_of(rows, tmp_path)["rows.tsv"]
+    monkeypatch.setattr(parts.LinesReader.parts, "__defaults__", (10_000,))
+    how: dict[str, Any] = {"vectorizer": HashingVectorizer(n_features=64), "shard_bytes": 10_000}
+    one, two = (convert(path, tmp_path / str(n), n_jobs=n, **how) for n in (1, 2))
+    assert one.fingerprint == two.fingerprint
+    assert convert(path, tmp_path / "seed", seed=1, **how).fingerprint != one.fingerprint
+
+
+def test_rows_are_in_random_order(rows, tmp_path):
+    shards = convert(files_of(rows, tmp_path)["rows.xc"], tmp_path / "rows", shard_bytes=10_000)
+    # A sorted file: neighbours are of the same class, but for K - 1 of them.
+    same = (np.diff(shards.labels) == 0).mean()
+    frequencies = np.bincount(shards.labels) / N
+    expected = (frequencies**2).sum()
+    assert abs(same - expected) < 5 * (expected / N) ** 0.5
+    # Each tenth of the rows has all frequent classes.
+    assert all(len(np.unique(part)) > K / 2 for part in np.array_split(shards.labels, 10))
+
+
+def test_several_files_and_columns_like_those_of_another_folder(rows, tmp_path):
+    path = files_of(rows, tmp_path)["rows.svm"]
+    train = convert([path, path], tmp_path / "train")
+    assert len(train) == 2 * N
+    (tmp_path / "test.svm").write_text("3 1:1 2:0.5\n4 2:1\n")
+    test = convert(tmp_path / "test.svm", tmp_path / "test", like=tmp_path / "train")
+    assert test.shape == (2, D)
+    assert sorted(test.X.indices.tolist()) == [0, 1, 1]  # counted from 1, as in training
+    (tmp_path / "wide.svm").write_text(f"3 {D + 5}:1\n")
+    with pytest.raises(DataError, match=f"n_features={D} columns, counted from 1, found {D + 5}"):
+        convert(tmp_path / "wide.svm", tmp_path / "wide", like=train)
+    assert not list((tmp_path / "wide").glob("rows-*"))
+
+
+@pytest.mark.parametrize(
+    "vectorizer",
+    [
+        HashingVectorizer(n_features=64),
+        CountVectorizer(max_features=9, ngram_range=(1, 2)),
+        TfidfVectorizer(min_df=0.05, max_df=0.3, sublinear_tf=True, norm=None),
+        TfidfVectorizer(analyzer="char", ngram_range=(2, 3), use_idf=False),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+@pytest.mark.usefixtures("small_parts")
+def test_text_in_one_pass(rows, tmp_path, vectorizer):
+    path = files_of(rows, tmp_path)["rows.tsv"]
+    whole = read(path, vectorizer=vectorizer)
+    shards = convert(path, tmp_path / "rows", vectorizer=vectorizer)
+    same_rows(shards, whole.X, whole.y)
+    words = ["word3 word7 word7 unheard"]
+    ours, theirs = shards.vectorizer.transform(words), whole.vectorizer.transform(words)
+    np.testing.assert_allclose(ours.toarray(), theirs.toarray(), rtol=1e-6)
+
+
+def test_words_are_counted_in_bounded_memory():
+    counts = WordCounts(most=100)
+    rng = np.random.RandomState(0)
+    for block in range(50):
+        rare = [f"rare{block}-{i}" for i in range(40)]
+        counts.add(100, ["often", *rare], [60, *rng.randint(1, 3, 40)], [60] * 41)
+        assert len(counts.rows) <= 100
+    assert counts.forgotten > 0
+    assert 3000 - counts.forgotten <= counts.rows["often"] <= 3000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "x,label\n" + "1,a\n" * 400 + "bad,b\n", "line 402: .* found 'bad'"),
+        ("a.csv", 'x,label\n1,"a\nb"\n2,c\n', "line 2: expected labels without newlines"),
+        ("a.tsv", "a\tb\n" * 400 + "no tab\n", "line 401: expected label<TAB>text"),
+        ("a.tsv", "a\tb\n" * 999 + "\n\n" + "a\tb\n" * 100, "blank lines between|no tab in ''"),
+        ("a.xc", "400 2 2\n" + "1 0:1\n" * 399, "announces 400 rows, found 399"),
+        ("a.xc", "400 2 2\n" + "1 0:1\n" * 399 + "1 7:1\n", "line 401: .* index below 2"),
+        ("a.svm", "1 1:1\n" * 300 + "2 3:x\n", "line 301: "),
+        ("a.tsv", "\n", "the file is empty"),
+        ("a.svm", "# only a comment\n", "expected labelled rows, found none"),
+        ("a.npz", "PK", "npz cannot be converted, but xc, svmlight"),
+    ],
+)
+@pytest.mark.usefixtures("small_parts")
+def test_errors_name_the_line_and_leave_nothing(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        convert(tmp_path / name, tmp_path / "rows")
+    assert not list(tmp_path.glob("rows/rows-*"))
+
+
+def test_other_folders_are_not_touched(rows, tmp_path):
+    path = files_of(rows, tmp_path)["rows.csv"]
+    with pytest.raises(ValueError, match="holds other files; give a folder of its own"):
+        convert(path, tmp_path)
+    with pytest.raises(DataError, match=r"expected manifest.json, as `bigcat convert` writes it"):
+        open_shards(tmp_path)
+
+
+def test_a_conversion_takes_the_place_of_the_one_before(rows, tmp_path):
+    files = files_of(rows, tmp_path)
+    before = convert(files["rows.csv"], tmp_path / "rows")
+    labels = before.y
+    (tmp_path / "rows" / "rows-00000000").mkdir()  # of a conversion that was killed at once
+    bad = tmp_path / "bad.csv"
+    bad.write_text("x,label\nbad,a\n")
+    with pytest.raises(DataError):
+        convert(bad, tmp_path / "rows")
+    assert open_shards(tmp_path / "rows").fingerprint == before.fingerprint
+    now = convert(files["rows.xc"], tmp_path / "rows")
+    assert now.manifest.sparse
+    assert len(os.listdir(tmp_path / "rows")) == 2
+    np.testing.assert_array_equal(before.y, labels)  # whoever has it open still has it
+
+
+def test_damage_is_found_when_a_shard_is_first_used(rows, tmp_path):
+    shards = convert(files_of(rows, tmp_path)["rows.xc"], tmp_path / "rows", shard_bytes=10_000)
+    edge = shards.manifest.shards[0].rows
+    for name in ("labels", "indptr", "indices", "values"):
+        path = tmp_path / "rows" / shards.manifest.arrays / name
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        again = open_shards(tmp_path / "rows")
+        assert len(again[:edge]) == edge
+        with pytest.raises(DataError, match=r"shard \d+\) are damaged: its digest is another"):
+            again.X
+        path.write_bytes(content[:-4])
+        with pytest.raises(DataError, match=r"expected [\d,]+ bytes, found [\d,]+; convert"):
+            open_shards(tmp_path / "rows")
+        path.write_bytes(content)
+    manifest = tmp_path / "rows" / "manifest.json"
+    text = manifest.read_text()
+    for other in ("{", text.replace(f'"rows": {N}', f'"rows": {N + 1}'), "[]"):
+        manifest.write_text(other)
+        with pytest.raises(DataError, match=r"manifest.json: damaged"):
+            open_shards(tmp_path / "rows")
+    manifest.write_text(json.dumps({**json.loads(text), "format_version": 2}))
+    with pytest.raises(DataError, match="expected format 1, found 2"):
+        open_shards(tmp_path / "rows")
+
+
+def test_slices_shards_and_pickles(rows, tmp_path):
+    shards = convert(files_of(rows, tmp_path)["rows.xc"], tmp_path / "rows", shard_bytes=10_000)
+    X, y = shards.X, shards.y
+    part = shards[100:250]
+    assert (X[100:250] != part.X).nnz == 0
+    np.testing.assert_array_equal(part.y, y[100:250])
+    np.testing.assert_array_equal(np.concatenate([shard.y for shard in shards]), y)
+    again = pickle.loads(pickle.dumps(shards))
+    assert again.fingerprint == shards.fingerprint
+    with pytest.raises(TypeError, match="taken by slices"):
+        shards[3]  # type: ignore[index]
+
+
+def test_parquet(rows, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    X, y = rows
+    table = {f"c{j}": X[:, [j]].toarray()[:, 0] for j in range(D)} | {"kind": y}
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table(table), path, row_group_size=250)
+    shards = convert(path, tmp_path / "rows", label_column="kind")
+    same_rows(shards, X.toarray(), y)
+    whole = read(path, label_column="kind")
+    same_rows(shards, whole.X, whole.y)
+    texts = [f"word{i % 7} word{i % 5}" for i in range(100)]
+    parquet.write_table(pa.table({"label": ["a", "b"] * 50, "text": texts}), path)
+    assert convert(path, tmp_path / "texts").shape == (100, 7)
+    parquet.write_table(pa.table({"label": ["a"], "c": [float("nan")], "d": [1]}), path)
+    with pytest.raises(DataError, match="finite numbers that fit a float32 in column 'c'"):
+        convert(path, tmp_path / "bad")
+    (tmp_path / "no.parquet").write_text("PAR1")
+    with pytest.raises(DataError, match="expected a Parquet file"):
+        convert(tmp_path / "no.parquet", tmp_path / "bad")
+
+
+# Fits
+
+
+@pytest.mark.parametrize(("n", "window"), [(1000, 80), (1000, 7), (50, 49), (9, 1)])
+def test_windows_visit_every_row_once(n, window):
+    random_state = np.random.RandomState(0)
+    first, second = (in_windows(n, window, random_state) for _ in range(2))
+    np.testing.assert_array_equal(np.sort(first), np.arange(n))
+    assert (first != second).any()
+    # Rows of a window are of a few runs: nobody touches all pages in every window.
+    run = max(1, window // 8)
+    for begin in range(0, n, window):
+        assert len(np.unique(first[begin : begin + window] // run)) <= 2 * 8 + 4
+
+
+def test_held_out_rows_are_the_last(rows):
+    X, y = rows
+    order = np.random.RandomState(0).permutation(N)
+    sample = Sample(X[order], y[order].astype(np.int64), np.ones(N))
+    kept, held = hold_out_last(sample, K, 60, "remedy")
+    assert kept.X is sample.X
+    out = np.flatnonzero(kept.row_weights == 0.0)
+    assert out.min() >= N - 60
+    assert len(out) == held.n_rows > 50
+    assert (sample.X[out] != held.X).nnz == 0
+    # A class with no other row, and a copy of a row, stay where they are.
+    labels = sample.labels.copy()
+    labels[N - 1] = K
+    copied = np.r_[np.arange(N - 2), 0, N - 1]
+    other = Sample(sample.X[copied], labels[copied], np.ones(N))
+    kept, _ = hold_out_last(other, K + 1, 60, "remedy")
+    assert (kept.row_weights[[N - 2, N - 1]] == 1.0).all()
+    # The same rows are copies for the split in memory.
+    left, _ = hold_out(other, K + 1, 0.1, np.random.RandomState(0), "remedy")
+    assert left.n_rows > 0
+    with pytest.raises(ValueError, match="no validation row has a class"):
+        hold_out_last(Sample(X[:2], np.arange(2), np.ones(2)), 2, 1, "remedy")
+
+
+ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad"}
+FITS: dict[str, dict[str, Any]] = {
+    "augment-reduce": {**ADAGRAD, "max_epochs": 8},
+    "early stopping": {**ADAGRAD, "early_stopping": True, "max_epochs": 8},
+    "the defaults": {},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(rows, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    convert(files_of(rows, folder)["rows.xc"], folder / "rows", shard_bytes=10_000)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
+def test_fits_in_windows_are_as_good(folder, rows, options):
+    X, y = rows
+    streamed = open_shards(folder / "rows", window_bytes=12_000)
+    assert streamed.window_rows is not None
+    assert streamed.window_rows < N / 3
+    of_arrays = LinearClassifier(random_state=0, **options).fit(X, y)
+    model = LinearClassifier(random_state=0, **options).fit(streamed)
+    ours, theirs = metrics.evaluate(model, streamed), metrics.evaluate(of_arrays, X, y)
+    assert ours["log_likelihood"] > 1.1 * theirs["log_likelihood"]
+    assert ours["rows"] == N
+    assert model.score(streamed) == pytest.approx(ours["accuracy"])
+    np.testing.assert_array_equal(model.predict(streamed), model.predict(streamed.X))
+    choice = model.history_.choice
+    if not options:
+        assert choice is not None
+        assert f"{streamed.window_rows:,} at a time" in choice["reason"]
+        assert choice["window"] == streamed.window_rows
+
+
+def test_what_fits_into_the_window_is_fitted_as_arrays_are(folder):
+    shards = open_shards(folder / "rows")
+    assert shards.window_rows is None
+    given: dict[str, Any] = {"random_state": 0, "solver": "lbfgs", "l2": 1.0}
+    model = LinearClassifier(**given).fit(shards)
+    other = LinearClassifier(**given).fit(shards.X, shards.y)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    with pytest.raises(ValueError, match="needs all rows in every step"):
+        LinearClassifier(**given).fit(open_shards(folder / "rows", window_bytes=12_000))
+
+
+def test_partial_fit_and_validation(folder):
+    shards = open_shards(folder / "rows", window_bytes=12_000)
+    model = LinearClassifier(random_state=0, **ADAGRAD)
+    model.partial_fit(shards, classes=shards.classes)
+    before = metrics.log_likelihood(model, shards)
+    for _ in range(3):
+        model.partial_fit(shards)
+    assert metrics.log_likelihood(model, shards) > before
+    model.set_params(max_epochs=2, tol=None).fit(shards, X_val=shards)
+    assert np.isfinite(model.history_["validation_log_likelihood"]).all()
+
+
+def test_what_is_refused(folder):
+    shards = open_shards(folder / "rows")
+    with pytest.raises(ValueError, match="y was given beside Shards"):
+        LinearClassifier().fit(shards, shards.y)
+    with pytest.raises(ValueError, match="is for LinearClassifier; give its X and y"):
+        BayesianClassifier().fit(shards, shards.y)
+    with pytest.raises(ValueError, match="window_bytes=0 must be"):
+        open_shards(folder / "rows", window_bytes=0)
+
+
+def test_a_checkpoint_knows_the_folder_without_reading_it(folder, tmp_path, rows):
+    X, y = rows
+    shards = open_shards(folder / "rows", window_bytes=12_000)
+    given: dict[str, Any] = {**ADAGRAD, "max_epochs": 4, "random_state": 0}
+    never = LinearClassifier(**given, tol=None).fit(shards)
+
+    def stop(row):
+        if row["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    stopped = LinearClassifier(
+        **given, tol=None, checkpoint=tmp_path / "fit", checkpoint_every=0.0, callbacks=[stop]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(shards)
+    stopped.set_params(callbacks=None)
+    with pytest.raises(ValueError, match="X holds other values"):
+        stopped.fit(X, y, resume=True)
+    stopped.fit(open_shards(folder / "rows", window_bytes=12_000), resume=True)
+    np.testing.assert_array_equal(stopped.coef_, never.coef_)
+
+
+def test_the_command_line(rows, tmp_path, capsys):
+    files = files_of(rows, tmp_path)
+    train, test = str(tmp_path / "train"), str(tmp_path / "test")
+    assert main(["convert", str(files["rows.tsv"]), "--out", train, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rows"], report["classes"]) == (N, K)
+    assert main(["convert", str(files["rows.tsv"]), "--out", test, "--like", train]) == 0
+    assert "in random order" in capsys.readouterr().out
+    model = str(tmp_path / "model.safetensors")
+    how = ["--solver", "adagrad", "--method", "augment-reduce", "--epochs", "3", "--json"]
+    window = ["--window-bytes", "12000"]
+    assert main(["fit", train, "--model", model, "--test", test, *how, *window]) == 0
+    fitted = json.loads(capsys.readouterr().out)
+    for data in (test, str(files["rows.tsv"])):
+        assert main(["evaluate", model, data, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["log_likelihood"] == pytest.approx(fitted["test"]["log_likelihood"], abs=1e-5)
+    assert main(["predict", model, test]) == 2
+    assert "in random order" in capsys.readouterr().err
+    hashed = str(tmp_path / "hashed")
+    words = ["convert", str(files["rows.tsv"]), "--out", hashed, "--hashed", "32", "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["features"] == 32
+    assert main([*words, "--min-df", "2"]) == 2
+    assert "give one of them" in capsys.readouterr().err
