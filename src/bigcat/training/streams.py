@@ -18,7 +18,7 @@ from bigcat.training.sample import MOST_COPIES, Sample, row_factors, row_sums
 #: Runs of rows that make a window: taken from all over the rows, anew in each epoch.
 RUNS = 8
 #: Values that are looked at together.
-BLOCK_VALUES = 1 << 22
+BLOCK_VALUES = 1 << 17
 
 
 def in_windows(n: int, window: int, random_state: np.random.RandomState) -> np.ndarray:
