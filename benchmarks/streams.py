@@ -29,6 +29,7 @@ class Problem:
     """Rows, classes, and the parameters of fits to them: of a given number of passes, or none."""
 
     n_classes: int
+    own: float  # share of a row's features that are of its class; the rest are anybody's
     fits: dict[str, dict[str, Any]]
     n_rows: int = 100_000
     n_features: int = 5_000
@@ -39,6 +40,7 @@ PASSES: dict[str, Any] = {"max_epochs": 4, "tol": None, "batch_size": 64}
 PROBLEMS = {
     "30 classes": Problem(
         30,
+        0.04,
         {
             "all classes": {"method": "exact", "solver": "damped", **PASSES, "batch_size": 1},
             "the defaults": {},
@@ -46,6 +48,7 @@ PROBLEMS = {
     ),
     "3,000 classes": Problem(
         3_000,
+        0.12,
         {"low rank": {"method": "complementary", "sampler": "shared", "rank": 16, **PASSES}},
     ),
 }
@@ -69,8 +72,7 @@ def make_rows(name: str, n_rows: int, seed: int) -> tuple[sp.csr_matrix, np.ndar
     rng = np.random.default_rng([seed, 1])
     frequencies = np.arange(1, n_classes + 1) ** -0.7
     labels = rng.choice(n_classes, n_rows, p=frequencies / frequencies.sum())
-    # One in five features is of the class; the rest are anybody's.
-    own = rng.random((n_rows, per_row)) < 0.2
+    own = rng.random((n_rows, per_row)) < problem.own
     places = rng.integers(2 * per_row, size=(n_rows, per_row))
     anybody = rng.integers(n_features, size=(n_rows, per_row), dtype=np.int32)
     indices = np.where(own, typical[labels[:, None], places], anybody)
