@@ -21,7 +21,7 @@ from bigcat.linear import LinearModel
 from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Sample, hold_out, kinds_of_rows
+from bigcat.training.sample import Kinds, Sample, hold_out, kinds_of_rows
 from bigcat.training.start import log_frequencies
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
@@ -73,12 +73,17 @@ def folds_of(
     random_state: np.random.RandomState,
     remedy: str,
     quickly: bool = False,
+    kinds: Kinds | None = None,
 ) -> list[Fold]:
-    """One fold, or as many as say enough, which share all rows where these are very few."""
-    kind = kinds_of_rows(data)
+    """One fold, or as many as say enough, which share all rows where these are very few.
+
+    Rows of one kind stay together, which are copies unless you know more.
+    """
+    kinds = kinds_of_rows(data) if kinds is None else kinds
+    kind = kinds.of_row
     n = int(kind.max()) + 1
     if n * HELD_OUT >= ENOUGH_HELD_OUT:
-        kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy)
+        kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy, kinds)
         held_out = held_out.distinct()
         enough = max(ROWS_PER_WEIGHT * n_classes * (data.X.shape[1] + 1), LEAST_FITTED)
         if not quickly or kept.n_rows <= enough:

@@ -17,6 +17,7 @@ from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, T
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.member_fits import run_members
 from bigcat.training.members import as_frequencies
+from bigcat.training.near_copies import kinds_of, warn_of_near_copies
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
@@ -71,11 +72,16 @@ def train(
             validation = validation and validation.turned(columns)
     elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
         warn_of_unscaled(data)
+    kinds = kinds_of(data) if recipe.splits_rows and validation is None else None
+    if kinds is not None and kinds.share:
+        warn_of_near_copies(kinds.share)
     audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
     space = None if start else row_space_of(recipe, data, len(classes), validation)
-    task = Task(recipe, data, len(classes), audience, random_state, space)
+    task = Task(recipe, data, len(classes), audience, random_state, space, kinds)
 
     def in_terms_of_the_user(outcome: Outcome) -> Outcome:
+        if kinds is not None and kinds.share and outcome.history.choice is not None:
+            outcome.history.choice = {**outcome.history.choice, "near_copies": kinds.share}
         if columns is not None:
             turn_back(outcome, columns)
         if order is not None:
