@@ -13,6 +13,7 @@ from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns
 from bigcat.training import ridge_path
+from bigcat.training.column_sizes import factors_of_sizes
 from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, Tell, nobody
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.member_fits import run_members
@@ -75,6 +76,13 @@ def train(
     kinds = kinds_of(data) if recipe.splits_rows and validation is None else None
     if kinds is not None and kinds.share:
         warn_of_near_copies(kinds.share)
+    elif isinstance(columns, Columns):
+        factors = factors_of_sizes(columns, data)
+        if factors is not None:
+            columns = columns._replace(factors=columns.factors * factors)
+            data = data.multiplied(factors)
+            validation = validation and validation.multiplied(factors)
+            recipe = recipe.noting(column_sizes="the roots of what they were")
     audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
     space = None if start else row_space_of(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space, kinds)
