@@ -10,7 +10,7 @@ import numpy as np
 from bigcat.training import pairs
 from bigcat.training.fit import InterruptedFit, Outcome
 from bigcat.training.history import History
-from bigcat.training.members import Member, add_up, as_frequencies, averaged
+from bigcat.training.members import Member, add_up, as_frequencies, averaged, followed
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
@@ -103,6 +103,7 @@ def _exact_instead(
     if path is None or path["gain"] <= gain + path["gain_error"]:
         return None
     outcome = task.fit(None, start, before)
+    outcome = followed(outcome, path["factor"], task.base(), task.data.n_rows)
     outcome.history.choice = task.recipe.choice
     return outcome
 

@@ -17,7 +17,7 @@ from bigcat.training.column_sizes import factors_of_sizes
 from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, Tell, nobody
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.member_fits import run_members
-from bigcat.training.members import as_frequencies
+from bigcat.training.members import followed
 from bigcat.training.near_copies import kinds_of, warn_of_near_copies
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
@@ -149,8 +149,7 @@ def _run(task: Task, validation: Sample | None, start: Start | None) -> Outcome:
         before = Before.after(outcome.history)
         outcome = replace(task, data=everything).refit(start, outcome, before)
     path = (task.recipe.choice or {}).get("ridge_path", {})
-    if not path.get("gains", True):
-        outcome = as_frequencies(outcome, task.base(), task.data.n_rows)
+    outcome = followed(outcome, path.get("factor", 1.0), task.base(), task.data.n_rows)
     outcome.history.choice = task.recipe.choice
     return outcome
 
