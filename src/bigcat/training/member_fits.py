@@ -173,6 +173,10 @@ class MemberFits:
         if recipe.n_apart > 1 and too_sure():
             members.append(go_on(SLOWER))
             members[-1].what += ", slower"
+            if not members[-1].gains_on(members[:1], task.base(), held_out):
+                alike = members[0].with_more([go_on(1.0)])
+                if alike.beats_sum_of(members, task.base(), held_out):
+                    members = [alike]
         elif recipe.n_apart > 1:
             for _ in range(recipe.n_apart - 1):
                 members.append(go_on(1.0))

@@ -82,6 +82,11 @@ class Member:
         gains = [other.judge(base, held_out).gain for other in others]
         return self.judge(base, held_out).gain > max(gains, default=0.0)
 
+    def beats_sum_of(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
+        """Is it worth more than others together?"""
+        together = find_factors([other.model() for other in others], base, held_out)
+        return self.judge(base, held_out).gain > together.gain
+
     def adds_to(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
         """Is it worth while beside the best of others?"""
         best = max(others, key=lambda other: other.judge(base, held_out).gain)
