@@ -57,7 +57,7 @@ TEST_ROWS = 10_000
 #: the rest for mapped pages; rows that are visited at a time take a part of those.
 TIMES, SHARE_OF_ARRAYS, SHARE_OF_WINDOW = 4, 0.4, 0.2
 #: In memory without a limit; from files whose order was random, or sorted by label, with a limit of
-#: what the process allocates; the same with a limit of mapped pages, too; and in memory with a limit.
+#: what the process allocates; with a limit of mapped pages, too; and in memory with a limit.
 HOW = ("arrays", "shuffled", "sorted", "shuffled, squeezed", "arrays, limited")
 #: Rows of a first fit, which compiles.
 WARM_UP_ROWS = 6_000

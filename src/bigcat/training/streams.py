@@ -99,6 +99,7 @@ def for_streams(recipe: Recipe, window: int, chosen: bool) -> Recipe:
             "weights of pairs": recipe.with_pairs,
             "other fits beside": bool(recipe.beside),
             "an exact fit": recipe.otherwise is not None,
+            "a search for near copies": recipe.splits_rows,
         }.items()
         if is_asked
     ]
