@@ -29,6 +29,7 @@ class Problem:
     """Rows, classes, and the parameters of fits to them: of a given number of passes, or none."""
 
     n_classes: int
+    own: float  # share of a row's features that are of its class; the rest are anybody's
     fits: dict[str, dict[str, Any]]
     n_rows: int = 100_000
     n_features: int = 5_000
@@ -39,6 +40,7 @@ PASSES: dict[str, Any] = {"max_epochs": 4, "tol": None, "batch_size": 64}
 PROBLEMS = {
     "30 classes": Problem(
         30,
+        0.04,
         {
             "all classes": {"method": "exact", "solver": "damped", **PASSES, "batch_size": 1},
             "the defaults": {},
@@ -46,17 +48,21 @@ PROBLEMS = {
     ),
     "3,000 classes": Problem(
         3_000,
+        0.12,
         {"low rank": {"method": "complementary", "sampler": "shared", "rank": 16, **PASSES}},
     ),
 }
 TEST_ROWS = 10_000
 #: The rows are so many times the memory that a fit may take, of which this share is for arrays and
 #: the rest for mapped pages; rows that are visited at a time take a part of those.
-TIMES, SHARE_OF_ARRAYS, SHARE_OF_WINDOW = 4, 0.6, 0.25
+TIMES, SHARE_OF_ARRAYS, SHARE_OF_WINDOW = 4, 0.4, 0.2
+#: In memory without a limit; from files whose order was random, or sorted by label, with a limit of
+#: what the process allocates; with a limit of mapped pages, too; and in memory with a limit.
+HOW = ("arrays", "shuffled", "sorted", "shuffled, squeezed", "arrays, limited")
 #: Rows of a first fit, which compiles.
 WARM_UP_ROWS = 6_000
 #: Seconds between two looks at how many pages are mapped.
-LOOK_EVERY = 0.02
+LOOK_EVERY = 0.05
 _PAGE_OUT = 21  # MADV_PAGEOUT, which Python has no name for
 
 
@@ -69,8 +75,7 @@ def make_rows(name: str, n_rows: int, seed: int) -> tuple[sp.csr_matrix, np.ndar
     rng = np.random.default_rng([seed, 1])
     frequencies = np.arange(1, n_classes + 1) ** -0.7
     labels = rng.choice(n_classes, n_rows, p=frequencies / frequencies.sum())
-    # One in five features is of the class; the rest are anybody's.
-    own = rng.random((n_rows, per_row)) < 0.2
+    own = rng.random((n_rows, per_row)) < problem.own
     places = rng.integers(2 * per_row, size=(n_rows, per_row))
     anybody = rng.integers(n_features, size=(n_rows, per_row), dtype=np.int32)
     indices = np.where(own, typical[labels[:, None], places], anybody)
@@ -107,7 +112,7 @@ def streams(names: list[str], as_json: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             _write_problem(name, Path(folder))
             for fit in PROBLEMS[name].fits:
-                for how in ("arrays", "shuffled", "sorted", "arrays, limited"):
+                for how in HOW:
                     row = _in_process(name, fit, Path(folder), how)
                     rows.append({"problem": name, "fit": fit, "rows": how, **row})
                     print(rows[-1], file=sys.stderr, flush=True)
@@ -171,10 +176,12 @@ def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
                 window = int(SHARE_OF_WINDOW * allowed)
                 data = (open_shards(source.folder, window_bytes=window),)
                 _forget(data[0])
-                watched.squeeze(_maps(data[0]), allowed - for_arrays)
-            began, cpu = time.perf_counter(), time.process_time()
+                if how.endswith("squeezed"):
+                    watched.squeeze(_maps(data[0]), allowed - for_arrays)
+            began, (user, system) = time.perf_counter(), _cpu()
             model = LinearClassifier(**options).fit(*data)
-            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+            seconds, now = time.perf_counter() - began, _cpu()
+            user, system = now[0] - user, now[1] - system
         except MemoryError as error:
             return found | {"error": f"MemoryError: {error}"}
         finally:
@@ -185,9 +192,10 @@ def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
         "arrays_MB": (watched.most_taken - before["RssAnon"]) / 1e6,
         "mapped_MB": watched.most_mapped / 1e6,
         "squeezed": watched.times,
-        "cpu_seconds": cpu,
+        "user_seconds": user,
+        "system_seconds": system,
         "seconds": seconds,
-        "rows_per_cpu_second": passes and round(passes * len(source) / cpu),
+        "rows_per_cpu_second": passes and round(passes * len(source) / (user + system)),
         "log_likelihood": metrics.log_likelihood(model, X_test, y_test),
     }
 
@@ -205,6 +213,12 @@ def _few_rows(X: sp.csr_matrix, y: np.ndarray, how: str) -> Iterator[tuple[Any, 
         write_svmlight(path, X, y)
         rows = convert(path, Path(name) / "rows", n_features=X.shape[1], zero_based=True)
         yield (open_shards(Path(name) / "rows", window_bytes=rows.n_bytes // 3),)
+
+
+def _cpu() -> tuple[float, float]:
+    """Seconds of this thread: the one that looks on is not part of the fit."""
+    found = resource.getrusage(resource.RUSAGE_THREAD)
+    return found.ru_utime, found.ru_stime
 
 
 def _memory() -> dict[str, int]:

@@ -156,16 +156,26 @@ def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("limit", "parts"),
-    [(0.0, [("2 x rank 128", 1.0)]), (9.0, [("rank 128", 1.0), ("rank 128, slower", 0.5)])],
+    ("limit", "slower_is_better", "two_alike_are_better", "parts"),
+    [
+        (0.0, False, False, [("2 x rank 128", 1.0)]),
+        (9.0, True, True, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
+        (9.0, False, False, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
+        (9.0, False, True, [("2 x rank 128", 1.0)]),
+    ],
 )
-def test_what_is_too_sure_is_followed_by_slower_fits(limit, parts, monkeypatch):
+def test_what_is_too_sure_is_followed_by_slower_fits(
+    limit, slower_is_better, two_alike_are_better, parts, monkeypatch
+):
+    """And if a slower one is no better by itself, by another that is as fast."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 70, 2_400)
     X = np.eye(70)[y] + 0.3 * rng.standard_normal((2_400, 70))
     monkeypatch.setattr(members, "TOO_SURE", limit)
     monkeypatch.setattr(members, "TIMID", np.inf)
     monkeypatch.setattr(members, "LEAST_SHARE", -1.0)
+    monkeypatch.setattr(members.Member, "gains_on", lambda *given: slower_is_better)
+    monkeypatch.setattr(members.Member, "beats_sum_of", lambda *given: two_alike_are_better)
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
     choice = model.history_.choice

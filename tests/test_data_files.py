@@ -316,14 +316,16 @@ def test_unclear_form(tmp_path, content, fits):
 
 def test_form_is_checked_before_the_file(tmp_path):
     with pytest.raises(
-        ValueError, match="form must be one of xc, svmlight, tsv, npz, csv, got 'x'"
+        ValueError, match="form must be one of xc, svmlight, tsv, npz, csv, parquet, got 'x'"
     ):
         read(tmp_path / "absent", "x")
 
 
 def test_option_of_another_form(tmp_path):
     path = write(tmp_path / "a.txt", XC)
-    with pytest.raises(ValueError, match=r"label_column= is an option of csv, and .* read as xc"):
+    with pytest.raises(
+        ValueError, match=r"label_column= is an option of csv and parquet, and .* read as xc"
+    ):
         read(path, label_column="kind")
     with pytest.raises(ValueError, match="zero_based must be True, False or 'auto', got 'yes'"):
         read(write(tmp_path / "a.svm", SVMLIGHT), zero_based="yes")  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from bigcat.data import DataError, Shards, convert, open_shards, parts, read
 from bigcat.data.vectorizers import WordCounts
 from bigcat.training.sample import Sample, hold_out
 from bigcat.training.streams import hold_out_last, in_windows
+from tests.memory import peak_of
 
 N, D, K = 600, 40, 12
 
@@ -340,6 +341,37 @@ def test_fits_in_windows_are_as_good(folder, rows, options):
         assert choice is not None
         assert f"{streamed.window_rows:,} at a time" in choice["reason"]
         assert choice["window"] == streamed.window_rows
+
+
+@pytest.fixture(scope="module")
+def large_folder(tmp_path_factory):
+    """Eight megabytes of rows, of few lines that come again and again in random order."""
+    folder = tmp_path_factory.mktemp("large")
+    rng = np.random.RandomState(0)
+    X = sp.random(200, 200, 0.25, format="csr", random_state=0, dtype=np.float32)
+    lines = np.array(list(sparse_lines(X, rng.randint(K, size=200))))
+    path = folder / "rows.svm"
+    path.write_text("\n".join(lines[rng.randint(200, size=20_000)]) + "\n")
+    return folder
+
+
+def test_a_conversion_holds_a_part_at_a_time(large_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts.LinesReader.parts, "__defaults__", (100_000,))
+    path = large_folder / "rows.svm"
+    convert(path, tmp_path / "rows")  # compiles
+    peak = peak_of(lambda: convert(path, tmp_path / "rows", shard_bytes=200_000, n_jobs=1))
+    assert peak < path.stat().st_size / 4
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("options", FITS.values(), ids=FITS)
+def test_a_fit_does_not_hold_the_rows(large_folder, options):
+    n_bytes = convert(large_folder / "rows.svm", large_folder / "rows").n_bytes
+    shards = open_shards(large_folder / "rows", window_bytes=n_bytes // 20)
+    model = LinearClassifier(random_state=0, **options)
+    model.fit(shards)  # compiles
+    # Some numbers per row, of which each has 50 values, and a window of rows that are held out.
+    assert peak_of(lambda: model.fit(shards)) < 2 * n_bytes / 3
 
 
 def test_what_fits_into_the_window_is_fitted_as_arrays_are(folder):

@@ -9,20 +9,23 @@ import scipy.sparse
 
 from bigcat.rows.forms import Rows, is_sparse
 
-#: Sparse rows whose squares are held at a time.
-_ROWS_AT_A_TIME = 1 << 16
+#: Squares of sparse rows that are held at a time, about: rows may be mapped to files that are
+#: larger than memory.
+_VALUES_AT_A_TIME = 1 << 18
 
 
 def squared_norms(rows: Rows) -> np.ndarray:
     """|x|^2 of each row."""
     if is_sparse(rows):
-        norms = np.empty(len(rows.indptr) - 1)
-        for first in range(0, len(norms), _ROWS_AT_A_TIME):
-            indptr = rows.indptr[first : first + _ROWS_AT_A_TIME + 1]
+        n_rows = len(rows.indptr) - 1
+        norms = np.empty(n_rows)
+        step = max(1, n_rows * _VALUES_AT_A_TIME // max(len(rows.values), _VALUES_AT_A_TIME))
+        for first in range(0, n_rows, step):
+            indptr = rows.indptr[first : first + step + 1]
             values = rows.values[indptr[0] : indptr[-1]]
             squares = np.append(np.square(values, dtype=np.float64), 0.0)  # for empty last rows
             sums = np.add.reduceat(squares, np.minimum(indptr[:-1] - indptr[0], len(values)))
-            norms[first : first + _ROWS_AT_A_TIME] = np.where(np.diff(indptr) > 0, sums, 0.0)
+            norms[first : first + step] = np.where(np.diff(indptr) > 0, sums, 0.0)
         return norms
     return np.einsum("ij,ij->i", rows.values, rows.values, dtype=np.float64)
 

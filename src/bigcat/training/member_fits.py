@@ -10,7 +10,7 @@ import numpy as np
 from bigcat.training import pairs
 from bigcat.training.fit import InterruptedFit, Outcome
 from bigcat.training.history import History
-from bigcat.training.members import Member, add_up, as_frequencies, averaged
+from bigcat.training.members import Member, add_up, as_frequencies, averaged, followed
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
@@ -103,6 +103,7 @@ def _exact_instead(
     if path is None or path["gain"] <= gain + path["gain_error"]:
         return None
     outcome = task.fit(None, start, before)
+    outcome = followed(outcome, path["factor"], task.base(), task.data.n_rows)
     outcome.history.choice = task.recipe.choice
     return outcome
 
@@ -172,6 +173,10 @@ class MemberFits:
         if recipe.n_apart > 1 and too_sure():
             members.append(go_on(SLOWER))
             members[-1].what += ", slower"
+            if not members[-1].gains_on(members[:1], task.base(), held_out):
+                alike = members[0].with_more([go_on(1.0)])
+                if alike.beats_sum_of(members, task.base(), held_out):
+                    members = [alike]
         elif recipe.n_apart > 1:
             for _ in range(recipe.n_apart - 1):
                 members.append(go_on(1.0))

@@ -36,7 +36,12 @@ def with_best_ridge(task: Task, validation: Sample | None) -> tuple[Task, Start 
         remedy = "give X_val and y_val, or l2 a number"
         try:
             folds = ridge_path.folds_of(
-                data, task.n_classes, task.random_state, remedy, quickly=not asked
+                data,
+                task.n_classes,
+                task.random_state,
+                remedy,
+                quickly=not asked,
+                kinds=task.kinds,
             )
         except ValueError:
             if asked:
@@ -78,8 +83,12 @@ def row_space_of(
 
 
 def _leave_one_out(task: Task) -> LeaveOneOut | None:
-    """Every row as a judge of ridges, where that is quick and a row can be spared."""
-    if task.space is not None:  # a way to the same fit: it must not change how it is judged
+    """Every row as a judge of ridges, where that is quick and a row can be spared.
+
+    Not in the row space: a way to the same fit must not change how it is judged.  And not where a
+    row has near copies, which know its label.
+    """
+    if task.space is not None or (task.kinds is not None and task.kinds.share):
         return None
     return leave_one_out.judge(task.recipe, task.data, task.n_classes)
 

@@ -13,10 +13,12 @@ from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns
 from bigcat.training import ridge_path
+from bigcat.training.column_sizes import factors_of_sizes
 from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, Tell, nobody
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.member_fits import run_members
-from bigcat.training.members import as_frequencies
+from bigcat.training.members import followed
+from bigcat.training.near_copies import kinds_of, warn_of_near_copies
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
@@ -71,11 +73,24 @@ def train(
             validation = validation and validation.turned(columns)
     elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
         warn_of_unscaled(data)
+    searches = recipe.splits_rows and validation is None and recipe.window is None
+    kinds = kinds_of(data) if searches else None
+    if kinds is not None and kinds.share:
+        warn_of_near_copies(kinds.share)
+    elif isinstance(columns, Columns):
+        factors = factors_of_sizes(columns, data)
+        if factors is not None:
+            columns = columns._replace(factors=columns.factors * factors)
+            data = data.multiplied(factors)
+            validation = validation and validation.multiplied(factors)
+            recipe = recipe.noting(column_sizes="the roots of what they were")
     audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
     space = None if start else row_space_of(recipe, data, len(classes), validation)
-    task = Task(recipe, data, len(classes), audience, random_state, space)
+    task = Task(recipe, data, len(classes), audience, random_state, space, kinds)
 
     def in_terms_of_the_user(outcome: Outcome) -> Outcome:
+        if kinds is not None and kinds.share and outcome.history.choice is not None:
+            outcome.history.choice = {**outcome.history.choice, "near_copies": kinds.share}
         if columns is not None:
             turn_back(outcome, columns)
         if order is not None:
@@ -135,8 +150,7 @@ def _run(task: Task, validation: Sample | None, start: Start | None) -> Outcome:
         before = Before.after(outcome.history)
         outcome = replace(task, data=everything).refit(start, outcome, before)
     path = (task.recipe.choice or {}).get("ridge_path", {})
-    if not path.get("gains", True):
-        outcome = as_frequencies(outcome, task.base(), task.data.n_rows)
+    outcome = followed(outcome, path.get("factor", 1.0), task.base(), task.data.n_rows)
     outcome.history.choice = task.recipe.choice
     return outcome
 

@@ -18,7 +18,7 @@ from bigcat.training.sample import MOST_COPIES, Sample, row_factors, row_sums
 #: Runs of rows that make a window: taken from all over the rows, anew in each epoch.
 RUNS = 8
 #: Values that are looked at together.
-BLOCK_VALUES = 1 << 22
+BLOCK_VALUES = 1 << 17
 
 
 def in_windows(n: int, window: int, random_state: np.random.RandomState) -> np.ndarray:
@@ -99,6 +99,7 @@ def for_streams(recipe: Recipe, window: int, chosen: bool) -> Recipe:
             "weights of pairs": recipe.with_pairs,
             "other fits beside": bool(recipe.beside),
             "an exact fit": recipe.otherwise is not None,
+            "a search for near copies": recipe.splits_rows,
         }.items()
         if is_asked
     ]

@@ -14,7 +14,7 @@ from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.sample import Kinds, Sample, hold_out
 from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
@@ -37,6 +37,8 @@ class Task:
     random_state: np.random.RandomState
     #: Where the fits are made, if not in the columns of the data; rows are held out as they are.
     space: RowSpace | None = None
+    #: Which rows stay on one side of every split; None where nobody looked for near copies.
+    kinds: Kinds | None = None
 
     def problem(self) -> Problem:
         recipe, (X, labels, weights) = self.recipe, self.data
@@ -106,13 +108,14 @@ class Task:
                 n_held = min(round(fraction * self.data.n_rows), recipe.window)
                 kept, held = hold_out_last(self.data, self.n_classes, n_held, remedy)
             else:
-                how = (self.n_classes, fraction, self.random_state, remedy)
-                kept, held = hold_out(self.data, *how)
+                kept, held = hold_out(
+                    self.data, self.n_classes, fraction, self.random_state, remedy, self.kinds
+                )
         except ValueError:
             if recipe.must_hold_out:
                 raise
             return replace(self, recipe=recipe.without_held_out_rows()), None
-        return replace(self, data=kept), held
+        return replace(self, data=kept, kinds=None), held
 
     def at_best_rate(self, validation: Sample | None) -> tuple[Task, Before]:
         """The task with the rate that short trials found, and what they took."""
