@@ -57,8 +57,9 @@ def add_fit_options(parser: argparse.ArgumentParser) -> None:
         "With --bayesian, --method is laplace (the default), independent-binary or augment-reduce. "
         "--prior, --draws, --seed and --threads are for all of them; --noise for laplace and "
         "augment-reduce; --covariance for laplace and independent-binary; --link, --likelihood and "
-        "--solver for independent-binary; --rank for laplace; --negatives, --learning-rate and --validation-fraction "
-        "for augment-reduce; --epochs for both (iterations of independent-binary).",
+        "--solver for independent-binary; --rank for laplace; --negatives, --learning-rate and "
+        "--validation-fraction for augment-reduce; --epochs for both (iterations of "
+        "independent-binary).",
     )
     group.add_argument("--bayesian", action="store_true", help="fit a BayesianClassifier")
     group.add_argument(
