@@ -10,6 +10,8 @@ rows like any.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 from scipy.special import expit, logsumexp
@@ -81,12 +83,12 @@ def probabilities_of_labels(
     return out
 
 
-def _own_scores(x: object, weights: Floats, labels: np.ndarray) -> Floats:
+def _own_scores(x: Any, weights: Floats, labels: np.ndarray) -> Floats:
     """Of some rows, each with the weights of its own class."""
     if not scipy.sparse.issparse(x):
         found: Floats = np.einsum("nm,nm->n", x, weights[labels])
         return found
-    one_by_one = scipy.sparse.csr_array(x)
-    at = np.repeat(np.arange(len(labels)), np.diff(one_by_one.indptr))
-    values = one_by_one.data * weights[labels[at], one_by_one.indices]
-    return np.bincount(at, values, len(labels))
+    at = np.repeat(np.arange(len(labels)), np.diff(x.indptr))
+    values = x.data * weights[labels[at], x.indices]
+    sums: Floats = np.bincount(at, values, len(labels)).astype(np.float64, copy=False)
+    return sums
