@@ -60,6 +60,20 @@ def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F
         np.testing.assert_allclose([sum(line["probabilities"]) for line in lines], 1.0)
 
 
+def test_ranks(files, capsys):  # noqa: F811
+    """Around the fit of that rank there is no evidence; without one there is."""
+    train, _, model = files("npz", "npz")
+    words = ["fit", train, "--bayesian", "--model", model, *LAPLACE, "--rank"]
+    report = run_json(capsys, [*words, "3"])
+    assert report["choice"]["rank"] == 3
+    assert report["evidence"] is None
+    assert main([*words, "3"]) == 0
+    assert "evidence" not in capsys.readouterr().out
+    report = run_json(capsys, [*words, "none"])
+    assert "rank" not in report["choice"]
+    assert report["evidence"] < 0.0
+
+
 @pytest.mark.parametrize("options", [[*LAPLACE, "--prior", "gaussian"], BINARY])
 def test_intervals_of_probabilities(files, capsys, monkeypatch, options):  # noqa: F811
     train, test, model = files("npz", "npz")
@@ -178,6 +192,8 @@ def test_what_a_person_sees(files, capsys):  # noqa: F811
         (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
         (["--bayesian", "--covariance", "block"], "covariance='block' is not known"),
         (["--bayesian", "--draws", "0"], "n_draws=0"),
+        (["--bayesian", *BINARY, "--rank", "3"], "--rank belongs to --method laplace; leave it"),
+        (["--bayesian", "--rank", "0"], "rank=0 must be a whole number of at least 1"),
         (["--bayesian", "--prior-scale", "-1"], "scale=-1.0 of the prior must be"),
         (
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],

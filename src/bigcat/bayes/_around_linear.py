@@ -1,21 +1,20 @@
-"""A posterior around the fit of `LinearClassifier`: its last layer, or all of its weights.
+"""A posterior around the fit of `LinearClassifier`.
 
 Where weights are many, what a fit of low rank, or a sum of several fits, has learnt of the features
-predicts better than any mode with a prior of independent weights.  So such a fit is taken as it is:
-scores are vectors of classes times an embedding of the rows, which counts as known, and the
-curvature of the likelihood says how sure the class vectors are.  The embedding was fitted to the
-same labels, so neither evidence nor chains can tell the prior's scale from them; rows that a first
-fit has not seen do, and with it a factor of the scores, which averaging makes less sure.
+predicts better than any mode with a prior of independent weights.  So such a fit is the mean, with
+a factor, and the curvature of the likelihood there, of all weights, and a prior say how sure it is.
+The prior's scale is what the fit implies: the scores' variance is that of the fitted scores and
+what is unknown of them together.  Rows that a first fit has not seen say how much the scores vary,
+what their factor is, and where a wider prior would predict worse.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import DTypeLike
 from scipy.special import logsumexp
 
@@ -23,12 +22,14 @@ from bigcat.auto import Parameters, recipe_for
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._design import Design
-from bigcat.bayes._laplace_plan import Plan, Work, low_rank_numbers
+from bigcat.bayes._expected_softmax import log_expected_of, spread_normals
+from bigcat.bayes._laplace_plan import ENTRIES_PER_ROW, Plan, Work, low_rank_bytes
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._low_rank_frame import Curvature
+from bigcat.bayes._own_rows import curvature_of_own_rows
 from bigcat.bayes.covariance import LowRank
 from bigcat.bayes.method import Task
-from bigcat.linear import LinearModel, LowRankWeights
+from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.training import memory
@@ -39,21 +40,23 @@ from bigcat.training.start import scores_of_frequencies
 
 #: Held-out rows: a part of all, at the most, at the least, and so that these are all scores.
 HELD_OUT_PART, MOST_HELD_OUT, LEAST_HELD_OUT, MOST_SCORES = 10, 1_000, 200, 1 << 21
+#: Where they are at most one in so many, a fit without them is as good as one with them.
+FEW_HELD_OUT = 100
 #: Draws of their scores: so that these are all, but not too few or many.
-DRAWN, LEAST_DRAWS, MOST_DRAWS = 1 << 25, 16, 64
+DRAWN, LEAST_DRAWS, MOST_DRAWS = 1 << 23, 4, 32
 #: Scales that are tried, standard deviations of scores under the prior, and steps of the factor.
-SCALES = 2.0 ** np.arange(-1.0, 3.1, 0.5)
+SCALES = 2.0 ** np.arange(-2.0, 4.1, 0.5)
 STEP = 1.08
-#: How much of the held-out log-likelihood a wider prior may cost.  It hardly depends on the scale
-#: until intervals are as wide as they should be, and falls beyond: what it tells is a limit.
-MAY_COST = 0.003
-#: From so many weights on a posterior is that of class vectors alone.
+#: What is believed of the factor's logarithm before: it is 0, with this standard deviation.
+DEVIATION_OF_FACTOR = 0.3
+#: How much of the held-out log-likelihood a wider prior may cost.
+MAY_COST = 0.01
+#: From so many weights on a fit of low rank is not one of several that are added up.
 MANY_WEIGHTS = 1 << 24
 #: The scale where no row can be held out.
 USUAL_SCALE = 1.0
-#: Multiplications and additions that may be spent on the curvature: of more rows some are taken.
-MOST_PRODUCTS, LEAST_CURVATURE_ROWS = 2e12, 1_000
-TINY = 1e-30
+#: Seconds that the curvature may take with all classes of all rows.
+MOST_SECONDS_OF_CURVATURE = 30.0
 
 
 class Chosen(NamedTuple):
@@ -77,48 +80,23 @@ class Chosen(NamedTuple):
     n_rows: int
 
 
-class Layer(NamedTuple):
-    """Fitted scores as class vectors times an embedding of rows with their intercept.
+class Tried(NamedTuple):
+    """A scale of the prior, the best factor with it, and what comes of both.
 
-    Parameters
-    ----------
-    model : LinearModel
-    turn : array of shape (D + 1, R) or None
-        From columns with the intercept to the embedding, which is the columns where it is None.
-    vectors : array of shape (n_classes, R)
+    `implied` is the scale of a prior under which scores vary as they do in all: fitted, and
+    unknown.
     """
 
-    model: LinearModel
-    turn: Floats | None
-    vectors: Floats
-
-    @classmethod
-    def of(cls, model: LinearModel, intercept: bool) -> Layer:
-        weights = model.weights
-        ones = [model.intercept] if intercept else []
-        low = weights if isinstance(weights, LowRankWeights) else None
-        if low is None or low.features.shape[1] >= len(low.features):
-            dense = np.asarray(weights.dense(), np.float64)
-            return cls(model, None, np.column_stack([dense, *ones]))
-        n_features, rank = low.features.shape
-        turn = np.zeros((n_features + intercept, rank + intercept))
-        turn[:n_features, :rank] = low.features
-        if intercept:
-            turn[-1, -1] = 1.0
-        return cls(model, turn, np.column_stack([low.classes, *ones]).astype(np.float64))
-
-    def embedded(self, X: Any, intercept: bool, row_weights: Floats | None = None) -> Design:
-        """Rows that meet the class vectors."""
-        if self.turn is None:
-            return Design(X, intercept, row_weights)
-        features = self.turn[: X.shape[1], : self.turn.shape[1] - intercept]
-        return Design(np.asarray(X @ features), intercept, row_weights)
+    scale: float
+    factor: float
+    value: float
+    implied: float
 
 
 class Trial(NamedTuple):
     """A fit to a part of the rows, and what it makes of the others."""
 
-    layer: Layer
+    model: LinearModel
     kept: Sample
     held_out: Sample
     scores: Floats  # of the held-out rows
@@ -149,7 +127,6 @@ class Found(NamedTuple):
     covariance: LowRank
     chosen: Chosen
     rank: int | None
-    n_curvature_rows: int
 
 
 @dataclass(frozen=True)
@@ -171,91 +148,92 @@ class AroundLinear:
 
     def run(self, trial: Trial | None) -> Found:
         """The posterior from all rows, its scale and factor from the trial if there is one."""
-        chosen = Chosen(USUAL_SCALE, 1.0, np.nan, np.nan, 0)
+        chosen, sample, curvature = Chosen(USUAL_SCALE, 1.0, np.nan, np.nan, 0), None, None
         if trial is not None:
-            chosen = self.choose(trial)
-        layer = self.fit(self.task.sample)
-        curvature = self.curvature(layer, self.task.sample)
-        found = curvature.covariance(self.n_directions, chosen.scale**-2.0)
-        basis = found.basis if layer.turn is None else layer.turn @ found.basis
-        covariance = LowRank(found.scales, found.directions, found.shrinkage, basis)
-        vectors = self.multiplied(layer.vectors, chosen.factor)
-        mean = vectors if layer.turn is None else vectors @ layer.turn.T
-        rank = layer.model.weights.kind.rank
-        return Found(mean, covariance, chosen, rank, curvature.likelihood.design.n)
+            curvature = self.curvature(trial.model, trial.kept)
+            chosen = self.choose(trial, curvature)
+            if FEW_HELD_OUT * trial.held_out.n_rows <= self.task.sample.n_rows:
+                model, sample = trial.model, trial.kept
+        if sample is None or curvature is None:
+            curvature = None  # before the next is made
+            model, sample = self.fit(self.task.sample), self.task.sample
+            curvature = self.curvature(model, sample)
+        covariance = curvature.covariance(self.n_directions, chosen.scale**-2.0)
+        mean = self.weights(model)
+        self.multiply(mean, chosen.factor)
+        return Found(mean, covariance, chosen, model.weights.kind.rank)
 
     def trial(self) -> Trial | None:
         """A fit without some rows; None where no row can be held out, a row per class or so."""
         sample, n_classes = self.task.sample, self.task.n_classes
         n = sample.n_rows
-        most = min(MOST_HELD_OUT, max(MOST_SCORES // n_classes, LEAST_HELD_OUT))
-        wanted = min(max(1, n // HELD_OUT_PART), most)
+        wanted = min(max(1, n // HELD_OUT_PART), most_held_out(n_classes))
         try:
             kept, held = hold_out(sample, n_classes, wanted / n, self.task.random_state, "")
         except ValueError:
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says it again
-            layer = self.fit(kept)
-        scores = np.concatenate([some for _, some in layer.model.score_blocks(held.X)])
-        return Trial(layer, kept, held, scores)
+            model = self.fit(kept)
+        scores = np.concatenate([some for _, some in model.score_blocks(held.X)])
+        return Trial(model, kept, held, scores)
 
-    def choose(self, trial: Trial) -> Chosen:
-        """The widest prior with which held-out rows are predicted well, and the scores' factor."""
-        layer, held = trial.layer, trial.held_out
-        curvature = self.curvature(layer, trial.kept)
-        rows = layer.embedded(held.X, self.task.fit_intercept)
+    def choose(self, trial: Trial, curvature: Curvature) -> Chosen:
+        """The scale that the fit implies, or the widest below it that predicts well."""
+        held = trial.held_out
         judge = _Judge(trial.scores, self.base(), held, self.task.random_state)
-        everyone = slice(0, self.task.n_classes)
-        values, factors = [], [1.0]
+        rows, everyone = Design(held.X, self.task.fit_intercept), slice(0, self.task.n_classes)
+        unit = curvature.prior_variances(rows).mean() - self.task.fit_intercept
+        fitted = judge.fitted_variance()
+        tried: list[Tried] = []
         for scale in SCALES:
-            spread = curvature.covariance(0, scale**-2.0).row_variances(rows, everyone)
-            value, factor = judge(factors[-1], spread), factors[-1]
-            while (more := judge(STEP * factor, spread)) > value:  # wider priors want larger ones
-                value, factor = more, STEP * factor
-            values.append(value)
-            factors.append(factor)
-            if value < max(values) * (1.0 + MAY_COST):
+            variances = curvature.covariance(0, scale**-2.0).row_variances(rows, everyone)
+            factor, value = judge.best(tried[-1].factor if tried else 1.0, variances)
+            implied = np.sqrt((fitted + variances.mean()) / unit)
+            tried.append(Tried(scale, factor, value, float(implied)))
+            best = max(one.value for one in tried)
+            if implied <= scale or value < best * (1.0 + MAY_COST):
                 break
-        scale, factor = _widest(np.array(values), np.array(factors[1:]))
-        spread = curvature.covariance(0, scale**-2.0).row_variances(rows, everyone)
-        return Chosen(scale, factor, judge(factor, spread), trial.value(), held.n_rows)
+        scale, factor, averaged = _between(tried)
+        return Chosen(scale, factor, averaged, trial.value(), held.n_rows)
 
     # Parts
 
-    def fit(self, sample: Sample) -> Layer:
+    def fit(self, sample: Sample) -> LinearModel:
         """The fit of `LinearClassifier` to some rows."""
         task = self.task
         parameters = Parameters.chosen(self.noise, self.rank, task.fit_intercept, task.n_threads)
         recipe = _recipe(parameters, Sizes.of(sample.X, task.n_classes))
         outcome = train(recipe, sample, task.classes, task.random_state)
-        model = LinearModel(outcome.weights, outcome.intercept, self.noise, self.task.n_threads)
-        return Layer.of(model, self.task.fit_intercept)
+        return LinearModel(outcome.weights, outcome.intercept, self.noise, task.n_threads)
 
-    def curvature(self, layer: Layer, sample: Sample) -> Curvature:
+    def weights(self, model: LinearModel) -> Floats:
+        """Of all columns, the intercept last, (K, M)."""
+        dense = model.weights.dense()
+        out = np.empty((len(dense), dense.shape[1] + self.task.fit_intercept))
+        out[:, : dense.shape[1]] = dense
+        if self.task.fit_intercept:
+            out[:, -1] = model.intercept
+        return out
+
+    def curvature(self, model: LinearModel, sample: Sample) -> Curvature:
         """At the fit, with a prior under which the scores of a class have deviation 1."""
-        n_columns = layer.vectors.shape[1]
-        affordable = rows_of_curvature(self.task.n_classes, n_columns)
-        if sample.n_rows > affordable:
-            share = sample.n_rows / affordable
-            rows = self.task.random_state.choice(sample.n_rows, affordable, replace=False)
-            sample = sample.take(np.sort(rows))
-            sample = sample._replace(row_weights=sample.row_weights * share)
-        design = layer.embedded(sample.X, self.task.fit_intercept, sample.row_weights)
-        likelihood = Likelihood(
-            design, sample.labels, self.noise, self.task.n_classes, self.task.n_threads
-        )
+        task = self.task
+        design = Design(sample.X, task.fit_intercept, sample.row_weights)
+        likelihood = Likelihood(design, sample.labels, self.noise, task.n_classes, task.n_threads)
         columns = ColumnSizes.of(design)
         prior = columns.sizes * columns.squared_length
-        prior = np.append(prior, 1.0) if self.task.fit_intercept else prior
-        return Curvature.at(likelihood, layer.vectors, prior[None])
+        prior = np.append(prior, 1.0)[None] if task.fit_intercept else prior[None]
+        work = Work.of(Sizes.of(sample.X, task.n_classes), task.fit_intercept, self.noise)
+        if work.curvature_seconds() > MOST_SECONDS_OF_CURVATURE:
+            return curvature_of_own_rows(likelihood, self.weights(model), prior, task.random_state)
+        return Curvature.at(likelihood, self.weights(model), prior)
 
-    def multiplied(self, vectors: Floats, factor: float) -> Floats:
-        """With a departure from the class frequencies that is so many times as large."""
-        out = factor * vectors
+    def multiply(self, weights: Floats, factor: float) -> None:
+        """Make the departure from the class frequencies so many times as large."""
+        weights *= factor
         if self.task.fit_intercept:
-            out[:, -1] += (1.0 - factor) * self.base()
-        return out
+            weights[:, -1] += (1.0 - factor) * self.base()
 
     def base(self) -> Floats:
         """Scores of a model that knows the class frequencies only."""
@@ -267,44 +245,46 @@ class AroundLinear:
 
 
 def _recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
-    """Of a low rank alone where there are many weights: a sum with others would be of full rank."""
+    """Of a low rank alone where there are many weights: what is added to it takes long."""
     recipe = recipe_for(parameters, sizes)
     if recipe.kind.rank is None or sizes.n_classes * sizes.n_features <= MANY_WEIGHTS:
         return recipe
     return replace(recipe, with_pairs=False, beside=())
 
 
-def rows_of_curvature(n_classes: int, width: int) -> int:
-    """The most rows whose scores of all classes are looked at."""
-    return max(LEAST_CURVATURE_ROWS, int(MOST_PRODUCTS / (4 * n_classes * width)))
+def most_held_out(n_classes: int) -> int:
+    """Rows that are held out, at the most."""
+    return min(MOST_HELD_OUT, max(MOST_SCORES // n_classes, LEAST_HELD_OUT))
 
 
 def memory_around_linear(
     parameters: Parameters, sizes: Sizes, dtype: DTypeLike, work: Work, plan: Plan
 ) -> int:
-    """Bytes beside the data: the fit, then its embedded rows and what is kept of each class."""
-    recipe = _recipe(parameters, sizes)
-    rank = recipe.kind.rank
-    width = work.n_columns
-    if rank is not None and not recipe.with_pairs and not recipe.beside:
-        width = min(width, rank * recipe.n_apart + 1)
-    rows = min(sizes.n_rows, rows_of_curvature(sizes.n_classes, width))
-    held = min(MOST_HELD_OUT, max(MOST_SCORES // sizes.n_classes, LEAST_HELD_OUT))
-    numbers = low_rank_numbers(work._replace(n_rows=rows), width, plan.n_directions)
-    numbers += 3 * work.n_weights + 2 * rows * width + 4 * held * sizes.n_classes
-    return int(memory.needed(recipe, sizes, dtype) + 8 * numbers)
+    """Bytes beside the data: those of the fit, or of what is made of it, which come in turn."""
+    held = min(sizes.n_rows, most_held_out(sizes.n_classes)) * sizes.n_classes
+    after = low_rank_bytes(work, plan.n_directions) + 40 * held
+    own_rows = work.curvature_seconds() > MOST_SECONDS_OF_CURVATURE
+    after += work.n_rows * (32 if own_rows else 16 * min(work.n_classes, ENTRIES_PER_ROW))
+    return int(max(memory.needed(_recipe(parameters, sizes), sizes, dtype), after))
 
 
-def _widest(values: Floats, factors: Floats) -> tuple[float, float]:
-    """Scale and factor up to which log-likelihoods stay near the best, between those tried."""
-    limit = values.max() * (1.0 + MAY_COST)
-    last = int(np.flatnonzero(values >= limit)[-1])
-    part = 0.0
-    if last + 1 < len(values):
-        part = (values[last] - limit) / (values[last] - values[last + 1])
-    steps = np.arange(len(values))
-    scale = np.exp(np.interp(last + part, steps, np.log(SCALES[: len(values)])))
-    return float(scale), float(np.interp(last + part, steps, factors))
+def _between(tried: list[Tried]) -> tuple[float, float, float]:
+    """Scale, factor and log-likelihood where the first of two limits is met, between those tried.
+
+    One is that scores vary as the scale says, the other what held-out rows may lose.
+    """
+    scales, factors, values, implied = np.array(tried).T
+    steps = np.arange(len(tried), dtype=float)
+    at = steps[-1]
+    if len(tried) > 1:
+        before, after = (values - values.max() * (1.0 + MAY_COST))[-2:]
+        if after < 0.0:
+            at = min(at, steps[-2] + before / (before - after))
+        before, after = np.log(implied / scales)[-2:]
+        if after < 0.0:
+            at = min(at, steps[-2] + before / (before - after))
+    scale = float(np.exp(np.interp(at, steps, np.log(scales))))
+    return scale, float(np.interp(at, steps, factors)), float(np.interp(at, steps, values))
 
 
 class _Judge:
@@ -316,26 +296,35 @@ class _Judge:
         self.base = base.astype(np.float32)
         self.departures = scores.astype(np.float32) - self.base
         self.labels, self.row_weights = held_out.labels, held_out.row_weights
-        n, n_classes = scores.shape
         n_draws = int(np.clip(DRAWN // scores.size, LEAST_DRAWS, MOST_DRAWS))
-        normals = random_state.standard_normal((n_draws, n + n_classes)).astype(np.float32)
-        # Row i has the numbers from i on: others than the rows around it for every class.
-        self.normals = sliding_window_view(normals, n_classes, axis=1)[:, :n]
+        rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max))
+        self.normals = spread_normals(n_draws, scores.shape[1], rng).astype(np.float32)
+
+    def fitted_variance(self) -> float:
+        """Of the departures of a class among rows, its mean over classes."""
+        return float(self.departures.var(axis=0).mean())
 
     def __call__(self, factor: float, variances: Floats) -> float:
         middle = self.base + np.float32(factor) * self.departures
         deviations = np.sqrt(variances).astype(np.float32)
-        draws = np.array([self._probabilities(middle + deviations * u) for u in self.normals])
-        mean = draws.mean(axis=0)
-        # The logarithm of a mean of draws is too low by half of its relative variance.
-        relative = draws.var(axis=0, ddof=1) / (mean**2 * len(draws))
-        values = np.log(mean) + 0.5 * relative
+        values = log_expected_of(middle, deviations, self.labels, self.normals)
         return float(self.row_weights @ values / self.row_weights.sum())
 
-    def _probabilities(self, scores: Floats) -> Floats:
-        """Of the labels; scores are overwritten."""
-        scores -= scores.max(axis=1, keepdims=True)
-        np.exp(scores, out=scores)
-        own = scores[np.arange(len(scores)), self.labels].astype(np.float64)
-        found: Floats = np.maximum(own, TINY) / scores.sum(axis=1, dtype=np.float64)
-        return found
+    def best(self, factor: float, variances: Floats) -> tuple[float, float]:
+        """The most probable factor, near a first one, and its log-likelihood."""
+        total = self.row_weights.sum()
+
+        def judged(power: int) -> tuple[float, float, float]:
+            one = factor * STEP**power
+            value = self(one, variances)
+            prior = -0.5 * (np.log(one) / DEVIATION_OF_FACTOR) ** 2 / total
+            return value + prior, one, value
+
+        found = judged(0)
+        for direction in (1, -1):
+            power = direction
+            while (more := judged(power)) > found:
+                found, power = more, power + direction
+            if power != direction:
+                break
+        return found[1], found[2]

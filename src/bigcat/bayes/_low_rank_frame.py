@@ -8,13 +8,13 @@ the rows that say most about a class, and these are kept as directions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._design import CHUNK
+from bigcat.bayes._design import CHUNK, Design
 from bigcat.bayes._frames import GaussianAtMode, class_precisions
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.covariance import LowRank
@@ -109,7 +109,13 @@ class Curvature(NamedTuple):
     def at(cls, likelihood: Likelihood, weights: Floats, prior: Floats) -> Curvature:
         basis: Floats = np.empty((0, 0))
         if len(prior) == 1 and prior.shape[1] <= MOST_TURNED:
-            basis, prior = _basis(likelihood, weights, prior), np.ones_like(prior)
+            rough = weights.astype(likelihood.dtype, copy=False)
+
+            def of_rows(rows: slice) -> Floats:
+                sums: Floats = likelihood.fisher_weights(rough, rows).sum(axis=1)
+                return sums * likelihood.design.row_weights[rows]
+
+            basis, prior = basis_of(likelihood, prior, of_rows), np.ones_like(prior)
         if basis.size and prior.shape[1] <= EXACT_UP_TO:
             sums = class_precisions(likelihood, weights, np.zeros_like(prior))
             sums = basis.T @ sums @ basis
@@ -123,16 +129,23 @@ class Curvature(NamedTuple):
             return self._exact(self.matrices, factor)
         n_classes, n_columns = self.spectra.shape
         n_directions = min(n_directions, n_columns)
-        diagonals = self.spectra + factor * self.prior
+        diagonals = self.spectra + np.asarray(factor * self.prior, self.spectra.dtype)
         directions = np.zeros((n_classes, n_directions, n_columns), np.float32)
         shrinkage = np.zeros((n_classes, n_directions), np.float32)
-        for k in range(n_classes) if n_directions else ():
-            z = self._rows_of_class(k, ROWS_PER_DIRECTION * n_directions)
-            if len(z):
-                diagonals[k], own, shrunk = _directions(diagonals[k], z, n_directions)
-                directions[k, : len(own)], shrinkage[k, : len(own)] = own, shrunk
-        scales = (1.0 / np.sqrt(diagonals)).astype(np.float32)
+        for k, z in self._rows_of_classes(ROWS_PER_DIRECTION * n_directions):
+            diagonals[k], own, shrunk = _directions(diagonals[k], z, n_directions)
+            directions[k, : len(own)], shrinkage[k, : len(own)] = own, shrunk
+        scales = diagonals.astype(np.float32, copy=False)
+        np.sqrt(scales, out=scales)
+        np.divide(1.0, scales, out=scales)
         return LowRank(scales, directions, shrinkage, self.basis)
+
+    def prior_variances(self, design: Design) -> Floats:
+        """Of the scores of some rows under the prior, (n,)."""
+        z = turned(design.rows, self.basis)
+        squares = np.square(z) if isinstance(z, np.ndarray) else z.multiply(z).tocsr()
+        found: Floats = np.asarray(squares @ (1.0 / self.prior[0]))
+        return found
 
     def _exact(self, matrices: Floats, factor: float) -> LowRank:
         """As many directions as columns: I + S_k in units of the prior, which is diagonal."""
@@ -142,31 +155,45 @@ class Curvature(NamedTuple):
         scales = np.full(values.shape, factor**-0.5, np.float32)
         return LowRank(scales, directions, shrinkage.astype(np.float32), self.basis)
 
-    def _rows_of_class(self, k: int, most: int) -> Floats:
-        """Those that say most about it, times the roots of their curvatures."""
-        rows, weights = self.entries.of_class(k)
-        if len(rows) > most:
-            chosen = np.argpartition(-weights, most)[:most]
-            rows, weights = rows[chosen], weights[chosen]
+    def _rows_of_classes(self, most: int) -> Iterator[tuple[int, Floats]]:
+        """Classes with the rows that say most about each, times the roots of their curvatures."""
+        classes, chosen, n_rows = [], [], 0
+        n_classes, width = self.spectra.shape
+        for k in range(n_classes) if most else ():
+            rows, weights = self.entries.of_class(k)
+            if len(rows) > most:
+                best = np.argpartition(-weights, most)[:most]
+                rows, weights = rows[best], weights[best]
+            if len(rows):
+                classes.append(k)
+                chosen.append((rows, weights))
+                n_rows += len(rows)
+            if n_rows * width >= CHUNK or (k == n_classes - 1 and classes):
+                yield from zip(classes, self._gathered(chosen))
+                classes, chosen, n_rows = [], [], 0
+
+    def _gathered(self, chosen: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Floats]:
+        """Rows of several classes in the basis, taken together: single ones cost as much each."""
+        rows, weights = (np.concatenate(parts) for parts in zip(*chosen))
         x = self.likelihood.design.rows[rows]
         x = x.toarray() if self.likelihood.design.sparse and not self.basis.size else x
-        z: Floats = _turned(x, self.basis) * np.sqrt(weights)[:, None]
-        return z
+        z: Floats = turned(x, self.basis) * np.sqrt(weights)[:, None]
+        return np.split(z, np.cumsum([len(some) for some, _ in chosen])[:-1])
 
 
-def _basis(likelihood: Likelihood, mode: Floats, prior: Floats) -> Floats:
-    """T with T' P T = I, and T' (sum_nk w_nk x x') T diagonal."""
+def basis_of(
+    likelihood: Likelihood, prior: Floats, curvatures: Callable[[slice], Floats]
+) -> Floats:
+    """T with T' P T = I, and T' (sum_n c_n x x') T diagonal; c_n is summed over classes."""
     design = likelihood.design
     units = 1.0 / np.sqrt(prior[0])
     total = np.zeros((design.n_columns, design.n_columns))
     enough = ROWS_OF_BASIS * design.n_columns
     step = max(1, design.n // enough)  # every so many rows say as much
-    weights = mode.astype(likelihood.dtype, copy=False)
     for rows in _row_blocks(likelihood, step):
         some = slice(rows.start + -rows.start % step, rows.stop, step)
-        curvatures = likelihood.fisher_weights(weights, some).sum(axis=1)
         x = design.dense(some) * units
-        x *= np.sqrt(curvatures * design.row_weights[some])[:, None]
+        x *= np.sqrt(curvatures(some))[:, None]
         total += x.T @ x
     basis: Floats = units[:, None] * np.linalg.eigh(total)[1]
     return basis
@@ -175,14 +202,14 @@ def _basis(likelihood: Likelihood, mode: Floats, prior: Floats) -> Floats:
 def _sums(likelihood: Likelihood, weights: Floats, basis: Floats) -> tuple[Floats, Entries]:
     """The diagonals of all sums over rows, (K, M), in the basis, and the rows that stand out."""
     design = likelihood.design
-    spectra = np.zeros(likelihood.shape)
+    spectra = np.zeros(likelihood.shape, likelihood.dtype)
     basis = basis.astype(likelihood.dtype, copy=False)
     weights = weights.astype(likelihood.dtype, copy=False)
     found = []
     for rows in _row_blocks(likelihood):
         curvatures = likelihood.fisher_weights(weights, rows)
         curvatures *= design.row_weights[rows, None].astype(curvatures.dtype)
-        z = _turned(likelihood.rows[rows], basis)
+        z = turned(likelihood.rows[rows], basis)
         if isinstance(z, np.ndarray):
             spectra += curvatures.T @ np.square(z)
         else:
@@ -199,7 +226,7 @@ def _row_blocks(likelihood: Likelihood, step: int = 1) -> Iterator[slice]:
     return likelihood.design.chunks(width, step * max(CHUNK, LEAST_ROWS * width))
 
 
-def _turned(rows: Any, basis: Floats) -> Any:
+def turned(rows: Any, basis: Floats) -> Any:
     return np.asarray(rows @ basis) if basis.size else rows
 
 
@@ -209,6 +236,7 @@ def _directions(diagonal: Floats, z: Floats, n_directions: int) -> tuple[Floats,
     The precision is diag(d) + z'z with d = diagonal - diag(z'z).  Of z'z in units of d the largest
     eigenvalues are kept; the rest counts on the diagonal again.
     """
+    diagonal = diagonal.astype(np.float64, copy=False)
     d = np.maximum(diagonal - np.square(z).sum(axis=0), 1e-9 * diagonal)
     values, vectors = np.linalg.eigh(_gram(z / np.sqrt(d)))
     kept = slice(max(0, len(values) - n_directions), None)

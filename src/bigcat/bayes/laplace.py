@@ -75,12 +75,12 @@ class Laplace(PosteriorMethod):
         Of a Gaussian: the posterior's mean, which predicts better, or its mode, which with a flat
         prior is the maximum-likelihood estimate of other programs.  Draws have a mean of their own.
     rank : int, "auto" or None, default="auto"
-        None is a weight per class and feature, with the prior.  A number is the posterior of class
-        vectors, given the vectors of the features that `LinearClassifier` of that rank has found.
-        "auto" is None where draws can be had, or a matrix per class of few columns; else it is
-        what predicts held-out rows better, the mode with the prior or the fit of
-        `LinearClassifier()`, of whatever rank.  What is left out is how sure the vectors of the
-        features are; docs/bayesian.md says what that does to intervals.  For the softmax.
+        Where the posterior lies.  None is the mode with the prior, a number the fit of
+        `LinearClassifier` with that rank.  "auto" is None where draws can be had, or a matrix per
+        class of few columns; else it is what predicts held-out rows better, the mode or the fit of
+        `LinearClassifier()`, of whatever rank.  Around a fit the prior's scale is what the fit
+        implies, and intervals hold their level roughly; docs/bayesian.md has figures.  For the
+        softmax.
 
     Notes
     -----
@@ -112,9 +112,9 @@ class Laplace(PosteriorMethod):
         check_rank(self.rank)
         if is_rank(self.rank) and self.covariance not in ("auto", "low-rank"):
             raise ValueError(
-                f"rank={self.rank!r} and covariance={self.covariance!r} do not go together: class "
-                "vectors have a covariance of the form 'low-rank'; set covariance='auto' or rank="
-                "None"
+                f"rank={self.rank!r} and covariance={self.covariance!r} do not go together: around "
+                "a linear fit the covariance has the form 'low-rank'; set covariance='auto' or "
+                "rank=None"
             )
         if is_rank(self.rank) and not noises.resolve(self.noise).softmax:
             raise ValueError(

@@ -9,12 +9,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bigcat import probabilities
+from bigcat.bayes._expected_softmax import N_NODES, log_expected_softmax, spread_normals
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.noise import Noise
-
-#: Mean probabilities below this are taken of logarithms, which cannot underflow.
-VANISHING = 1e-290
 
 
 class NoisePosterior(GaussianPosterior):
@@ -25,7 +23,8 @@ class NoisePosterior(GaussianPosterior):
     mean, scale, classes : as in `GaussianPosterior`
     noise : Noise
     n_draws : int
-        Draws of scores for averaged probabilities.
+        Draws of scores for averaged probabilities; where a class's own score can be integrated
+        (`_expected_softmax`), so many evaluations.
     seed : int
         Of these draws.
     """
@@ -85,8 +84,8 @@ class NoisePosterior(GaussianPosterior):
     def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, scores of the mean), or (rows, log of the probabilities' mean over draws).
 
-        All rows share one set of standard normal numbers, n_draws for each class, so a row's
-        answer depends neither on the other rows nor on the blocks.
+        All rows share one set of standard normal numbers for each class, so a row's answer depends
+        neither on the other rows nor on the blocks.
         """
         averaged = how == "averaged"
         if averaged and not self.covariance_form.independent_classes:
@@ -101,18 +100,11 @@ class NoisePosterior(GaussianPosterior):
     def _averaged(self, eta: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         if not self.noise.softmax:
             return self._averaged_logs(eta, deviations)
-        total = np.zeros(eta.shape)
-        for draw in self._draws(eta, deviations):
-            draw -= draw.max(axis=1, keepdims=True)
-            np.exp(draw, out=draw)
-            draw /= draw.sum(axis=1, keepdims=True)
-            total += draw
-        vanishing = total.min(axis=1) < VANISHING  # sums of logarithms cost four times as much
-        total[vanishing] = 1.0
-        mean: np.ndarray = np.minimum(np.log(total) - np.log(self.n_draws), 0.0)  # rounding
-        if vanishing.any():
-            mean[vanishing] = self._averaged_logs(eta[vanishing], deviations[vanishing])
-        return mean
+        # As many evaluations as draws, most of them where they do most.
+        n_others = -(-self.n_draws // N_NODES)
+        rng = np.random.default_rng(self.seed)
+        normals = spread_normals(n_others, self.n_classes, rng)
+        return np.minimum(log_expected_softmax(eta, deviations, normals), 0.0)  # rounding
 
     def _averaged_logs(self, eta: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         total = np.full(eta.shape, -np.inf)

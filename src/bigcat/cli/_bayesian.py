@@ -33,12 +33,14 @@ METHOD_OPTIONS = {
     "learning_rate": ("learning_rate",),
     "validation_fraction": ("validation_fraction",),
     "draws": ("n_draws",),
+    "rank": ("rank",),
 }
+#: The text for weights of full rank: None would be an option that is not given.
+FULL_RANK = "none"
 # Those that mean nothing without --bayesian.
 OWN = ("link", "likelihood", "covariance", "draws", "prior", "prior_scale")
 # Options of LinearClassifier alone, and what to do instead.
 REFUSED = {
-    "rank": "leave it out",
     "sampler": "leave it out",
     "expectation": "leave it out",
     "exact_classes": "leave it out",
@@ -55,8 +57,9 @@ def add_fit_options(parser: argparse.ArgumentParser) -> None:
         "With --bayesian, --method is laplace (the default), independent-binary or augment-reduce. "
         "--prior, --draws, --seed and --threads are for all of them; --noise for laplace and "
         "augment-reduce; --covariance for laplace and independent-binary; --link, --likelihood and "
-        "--solver for independent-binary; --negatives, --learning-rate and --validation-fraction "
-        "for augment-reduce; --epochs for both (iterations of independent-binary).",
+        "--solver for independent-binary; --rank for laplace; --negatives, --learning-rate and "
+        "--validation-fraction for augment-reduce; --epochs for both (iterations of "
+        "independent-binary).",
     )
     group.add_argument("--bayesian", action="store_true", help="fit a BayesianClassifier")
     group.add_argument(
@@ -144,7 +147,7 @@ def _method(arguments: argparse.Namespace) -> PosteriorMethod:
                 f"{_flag(option)} belongs to --method {' or '.join(others)}; leave it out, or give "
                 "that method"
             )
-        given[own[0]] = value
+        given[own[0]] = None if (option, value) == ("rank", FULL_RANK) else value
     return replace(method, **given)
 
 
@@ -162,7 +165,7 @@ def report(model: Any) -> dict[str, Any]:
         "iterations": model.n_iter_,
         "seconds": last["seconds"],
         "compile_seconds": last.get("compile_seconds", 0.0),
-        "evidence": model.evidence_,
+        "evidence": model.evidence_ if model.evidence_ == model.evidence_ else None,
         "choice": model.history_.choice,
         "averaging_weight": getattr(model, "averaging_weight_", None),
         "validation_log_likelihood": last.get("validation_log_likelihood"),
@@ -177,8 +180,10 @@ def fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows += [
         ("iterations", f"{report['iterations']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", ""),
-        ("evidence", f"{report['evidence']:.2f}", "its logarithm, nats, all rows together"),
     ]
+    if report["evidence"] is not None:
+        evidence = f"{report['evidence']:.2f}"
+        rows.append(("evidence", evidence, "its logarithm, nats, all rows together"))
     weight, validation = report["averaging_weight"], report["validation_log_likelihood"]
     if weight is not None:
         rows.append(("weight", f"{weight:.4f}", "of the conditioned likelihood"))

@@ -31,7 +31,7 @@ PARAMETERS = {
     "checkpoint_every": "checkpoint_every",
 }
 
-FULL_RANK = "none"  # None would be an option that is not given
+FULL_RANK = _bayesian.FULL_RANK
 
 
 def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
