@@ -83,6 +83,10 @@ CASES = [
     Case(200, 500, 20, 10, "sparse"),
     Case(200, 500, 20, 10, "dense", 1.0),
     Case(200, 1_000, 20, 20, "sparse", 1.5),
+    # These had no part in finding what is done around a linear fit.
+    Case(50, 600, 30, None, "dense", 1.5),
+    Case(500, 400, 10, 5, "sparse"),
+    Case(100, 800, 40, None, "sparse", 1.0),
 ]
 
 

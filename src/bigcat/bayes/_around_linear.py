@@ -50,7 +50,7 @@ STEP = 1.08
 #: What is believed of the factor's logarithm before: it is 0, with this standard deviation.
 DEVIATION_OF_FACTOR = 0.3
 #: How much of the held-out log-likelihood a wider prior may cost.
-MAY_COST = 0.01
+MAY_COST = 0.007
 #: From so many weights on a fit of low rank is not one of several that are added up.
 MANY_WEIGHTS = 1 << 24
 #: The scale where no row can be held out.

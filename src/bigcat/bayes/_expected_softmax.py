@@ -26,14 +26,13 @@ _weights = _weights / _weights.sum()
 def spread_normals(n_draws: int, n_classes: int, rng: np.random.Generator) -> Floats:
     """Standard normal numbers, (n_draws, n_classes), evenly spread in each class.
 
-    Each class has the same quantiles in an order of its own (a Latin hypercube), so that sums of
-    functions of single scores have no error from drawing.
+    Each class has one number from each of `n_draws` equally probable intervals, in an order of its
+    own (a Latin hypercube).  Where a number lies in its interval is drawn: with the intervals'
+    middles sums of exponentials, which live on their tails, would be too small in every class.
     """
-    quantiles = ndtri((np.arange(n_draws) + 0.5) / n_draws)
-    if n_draws > 1:
-        quantiles /= quantiles.std()
-    columns = np.broadcast_to(quantiles, (n_classes, n_draws))
-    found: Floats = rng.permuted(columns, axis=1).T
+    intervals = np.broadcast_to(np.arange(n_draws, dtype=float), (n_classes, n_draws))
+    places = rng.permuted(intervals, axis=1) + rng.random((n_classes, n_draws))
+    found: Floats = ndtri(np.maximum(places, TINY).T / n_draws)
     return found
 
 

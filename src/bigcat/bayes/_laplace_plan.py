@@ -30,7 +30,7 @@ COVERAGES = {
     ("draws", "mode"): "0.84 to 0.97 in simulations, most between 0.87 and 0.93",
     ("class", "mode"): "0.85 to 0.90 in simulations, less with many features and few rows",
     ("low-rank", "mode"): "0.88 to 0.92 in simulations",
-    ("low-rank", "linear"): "0.81 to 0.97 in simulations: the prior's scale is a guess",
+    ("low-rank", "linear"): "0.69 to 0.98 in simulations: the prior's scale is a guess",
 }
 UNKNOWN_COVERAGE = "not measured; see check_coverage"
 #: Seconds for a score and its slope, and more for each value of a row behind it; quadrature.
