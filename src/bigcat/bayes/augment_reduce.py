@@ -203,7 +203,7 @@ class AugmentReducePosterior(PosteriorMethod):
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
         """The most is needed at the end, when the state of the fit is not yet gone."""
-        kind = FullRank().working_dtype(dtype, sizes.n_features, sizes.n_classes)
+        kind = FullRank().working_dtype(np.dtype(dtype), sizes.n_features, sizes.n_classes)
         item = np.dtype(kind).itemsize
         weights = (sizes.n_features + 1) * sizes.n_classes
         # Means, information, the solver's state and stamps; at the end means and scales twice (with

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.training import memory
-from bigcat.training.fit import InterruptedFit, Outcome, Start
+from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome, Start
 from bigcat.training.history import History
 from bigcat.training.run import train, train_on_more
 from bigcat.training.sample import Sample
@@ -253,7 +254,10 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
     ) -> LinearClassifier:
         """Fit the model; on bad input or failure the estimator stays as it was.
 
-        After Ctrl-C it has the weights of that moment, if an epoch was made by then.
+        After Ctrl-C it has the weights of that moment, if an epoch was made by then.  Where numbers
+        become infinite or NaN, `bigcat.solvers.DivergedError` is raised; its ``last_model`` is the
+        model of the last epoch that was finite, None where there is none or its weights take more
+        than 16 MB.
 
         Parameters
         ----------
@@ -301,10 +305,23 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
             self._adopt(interruption.outcome, classes, bound)
             validate_data(self, given_X, skip_check_array=True)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
+        except DivergedFit as divergence:
+            if divergence.outcome is not None:
+                divergence.last_model = self._like_this(divergence.outcome, classes, bound, given_X)
+            raise
         self._adopt(outcome, classes, bound)
         validate_data(self, given_X, skip_check_array=True)
         keeper.complete()
         return self
+
+    def _like_this(
+        self, outcome: Outcome, classes: np.ndarray, bound: Bound, X: Any
+    ) -> LinearClassifier:
+        """Another estimator with these parameters, fitted: an error's, not ours."""
+        other = type(self)(**self.get_params(deep=False))
+        other._adopt(outcome, classes, bound)
+        validate_data(other, X, skip_check_array=True)
+        return other
 
     def _how_to_go_on(self) -> str:
         """After an interruption."""
@@ -321,7 +338,9 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearClassifier:
-        """One pass over more rows; weights move in place, so no copy of them is made.
+        """One pass over more rows, on a copy of the weights.
+
+        So an error or Ctrl-C on the way leaves the model as it was.
 
         Parameters
         ----------
@@ -354,14 +373,10 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
                 "sample_weight to partial_fit"
             )
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, known)
-        start: Start | None = None if first else (self._weights(), self.intercept_)
-        if start:
-            start[0].check_can_go_on()
-        if start and not start[1].flags.writeable:
-            raise ValueError(
-                "the weights are read-only, mapped to a file, and partial_fit changes them in "
-                "place; load the model with load_model without mmap=True"
-            )
+        start: Start | None = None
+        if not first:
+            self._weights().check_can_go_on()
+            start = self._weights().copy(), self.intercept_.copy()
         parameters = parameters.keeping(start and start[0].kind)
         recipe = recipe_for_stream(parameters, Sizes.of(sample.X, len(known)))
         outcome = train_on_more(
@@ -370,7 +385,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
             known,
             check_random_state(self.random_state),
             start=start,
-            resume=getattr(self, "_resume", None),
+            resume=copy.deepcopy(getattr(self, "_resume", None)),
             tell=self._tell,
             progress=self.progress,
         )
@@ -463,7 +478,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
                 f"{weights.shape[1]} features and this one has {len(classes)} and "
                 f"{n_features}, or other labels; set warm_start=False"
             )
-        return weights.copy(), self.intercept_.copy()
+        return weights, self.intercept_
 
     def _adopt(
         self, outcome: Outcome, classes: np.ndarray, bound: Bound, append: bool = False

@@ -15,11 +15,27 @@ from bigcat.machine import available_cores
 from bigcat.rows import Columns, Problem, Sizes, as_rows
 from bigcat.training import leave_one_out, pairs, ridge_path, row_space
 from bigcat.training.blend import most_rows_scored
-from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, Tell, nobody
+from bigcat.training.fit import (
+    Audience,
+    DivergedFit,
+    Fit,
+    InterruptedFit,
+    Outcome,
+    Start,
+    Tell,
+    nobody,
+)
 from bigcat.training.history import History
 from bigcat.training.leave_one_out import LeaveOneOut
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
-from bigcat.training.members import Member, add_up, as_frequencies, averaged
+from bigcat.training.members import (
+    Member,
+    add_up,
+    as_frequencies,
+    averaged,
+    best_of,
+    let_go_of_worse,
+)
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.rate_search import search_rate
 from bigcat.training.recipe import Recipe
@@ -31,6 +47,7 @@ from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.state import State
 from bigcat.training.stopping import Never
+from bigcat.training.usefulness import warn_if_useless
 
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
@@ -81,16 +98,17 @@ def train(
     validation : Sample, optional
         Rows to judge by; where there are none, the recipe may hold some out.
     start : optional
-        Weights and intercepts, in the order of `classes`.
+        Weights and intercepts, in the order of `classes`; they stay as they are.
     tell, progress, keeper
         Who looks on (`bigcat.training.fit.Audience`).
     """
     order = _by_frequency(data, len(classes))
+    start = start and (start[0].copy(), start[1].copy())
     if order is not None:
         number = np.argsort(order)
         data = data.renumbered(number)
         validation = validation and validation.renumbered(number)
-        start = start and (start[0].take(order), start[1][order])
+        start = start and (start[0].reordered(order, available_cores()), start[1][order])
         classes = classes[order]
     columns: Columns | SparseColumns | None = None
     if recipe.scales_columns and start is None:
@@ -116,9 +134,15 @@ def train(
         return outcome
 
     try:
-        return in_terms_of_the_user(task.run(validation, start))
+        outcome = task.run(validation, start)
     except InterruptedFit as interruption:
         raise InterruptedFit(in_terms_of_the_user(interruption.outcome)) from None
+    except DivergedFit as divergence:
+        divergence.outcome = divergence.outcome and in_terms_of_the_user(divergence.outcome)
+        raise
+    solver, noise = recipe.parts.solver, recipe.parts.noise
+    warn_if_useless(outcome, data, len(classes), noise, solver.if_diverged)
+    return in_terms_of_the_user(outcome)
 
 
 def train_on_more(
@@ -132,7 +156,7 @@ def train_on_more(
     tell: Tell,
     progress: bool | str,
 ) -> Outcome:
-    """One pass over rows that were never seen, from given weights, which move in place."""
+    """One pass over rows that were never seen, from given weights, which may move in place."""
     if recipe.searches_ridge:
         ridge_path.check(recipe)
     audience = Audience(tell, progress, _numbering(classes))
@@ -233,10 +257,16 @@ class Task:
             if not done:
                 raise
             raise InterruptedFit(add_up(done, self.base())) from None
+        except DivergedFit as divergence:
+            done = kept or (members_chosen(members, base, validation)[0] if members else [])
+            if done:
+                divergence.outcome = add_up(done, self.base())
+            raise
         if kept:
             outcome = add_up(kept, self.base())
         else:
-            outcome = as_frequencies(members[0].outcome, self.base(), report["held_out_rows"])
+            best = best_of(members, base, validation)
+            outcome = as_frequencies(best.outcome, self.base(), report["held_out_rows"])
         if not outcome.history:  # pairs alone, whose passes are not told: what was fitted beside
             outcome.history[:] = [row for m in members for fit in m.fits for row in fit.history]
         outcome.history.choice = choice
@@ -307,6 +337,10 @@ class Task:
             slower = replace(task, recipe=recipe.at_part_of_rate(part_of_rate))
             return self.member(slower, held_out, members[-1].after(before), watched)
 
+        def go_on_instead(part_of_rate: float) -> Member:
+            let_go_of_worse(members, task.base(), held_out)
+            return go_on(part_of_rate)
+
         def too_sure() -> bool:
             return recipe.slows_down and members[-1].is_too_sure(task.base(), held_out)
 
@@ -325,12 +359,12 @@ class Task:
                     too_fast = rate * part > FASTEST
                     if too_fast or not members[-1].gains_on(members[:-1], base, held_out):
                         break
-                    members.append(go_on(part))
+                    members.append(go_on_instead(part))
             else:
                 for part in (MUCH_SLOWER**i for i in times):
                     if not members[-1].is_too_sure(base, held_out):
                         break
-                    members.append(go_on(part))
+                    members.append(go_on_instead(part))
         return members
 
     def member(self, task: Task, held_out: Sample, before: Before, watched: bool) -> Member:
