@@ -86,7 +86,7 @@ REMEDIES = {
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("parameters", _fits(), ids=_name)
+@pytest.mark.parametrize("parameters", list(_fits()), ids=_name)
 @pytest.mark.parametrize("hazard", HAZARDS)
 def test_a_fit_works_or_tells_what_to_do(hazard, parameters, sparse):
     change, more = HAZARDS[hazard]
@@ -144,11 +144,18 @@ def ruin_after(n_epochs, passes):
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
     X, y = problem()
-    options = {"method": "exact", "rank": rank, "random_state": 0, "early_stopping": early_stopping}
+    options = {
+        "method": "augment-reduce",
+        "rank": rank,
+        "random_state": 0,
+        "early_stopping": early_stopping,
+    }
     model = LinearClassifier(max_epochs=9, tol=None, **options)
     with monkeypatch.context() as patched:
         patched.setattr(one_fit.Passes, "train", ruin_after(3, one_fit.Passes))
-        with pytest.raises(DivergedError, match="exact bound became nan in epoch 4; ") as caught:
+        with pytest.raises(
+            DivergedError, match="augment-reduce bound became nan in epoch 4; "
+        ) as caught:
             model.fit(X, y)
     assert not hasattr(model, "classes_")
     last = caught.value.last_model
@@ -182,7 +189,7 @@ def test_large_weights_are_not_kept_twice(monkeypatch):
     monkeypatch.setattr(one_fit, "MOST_BYTES_KEPT", 100)
     monkeypatch.setattr(one_fit.Passes, "train", ruin_after(3, one_fit.Passes))
     with pytest.raises(DivergedError) as caught:
-        LinearClassifier(method="exact", max_epochs=9, tol=None, random_state=0).fit(X, y)
+        LinearClassifier(method="augment-reduce", max_epochs=9, tol=None, random_state=0).fit(X, y)
     assert caught.value.last_model is None
 
 
@@ -193,12 +200,13 @@ def test_weights_that_were_not_seen_are_looked_at_in_the_end(monkeypatch):
 
     def ruined(self, first, last):
         value = train(self, first, last)
-        self.state.weights[0, 0] = np.inf
+        if self.epochs_made == 1 and last == self.n_rows:
+            self.state.weights[0, 0] = np.inf
         return value
 
     monkeypatch.setattr(one_fit.Passes, "train", ruined)
     with pytest.raises(DivergedError, match="the weights were infinite or NaN after epoch 2; low"):
-        LinearClassifier(method="exact", max_epochs=2, tol=None, random_state=0).fit(X, y)
+        LinearClassifier(method="augment-reduce", max_epochs=2, tol=None, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("rank", [None, 4])
@@ -244,7 +252,9 @@ def _interrupt(monkeypatch, error):
     monkeypatch.setattr(one_fit.Passes, "chunk", lambda self, first, seconds: first + self.block)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), DivergedError("nan")], ids=["ctrl-c", "nan"])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), DivergedError("nan")], ids=["ctrl-c", "nan"]
+)
 @pytest.mark.parametrize("rank", [None, 4])
 def test_an_interrupted_partial_fit_leaves_the_weights_as_they_were(monkeypatch, rank, error):
     X, y = problem()

@@ -44,8 +44,12 @@ def _models(folder: Path, seed: int) -> list[Any]:
         LinearClassifier(random_state=seed, progress=False),
         LinearClassifier(method="augment-reduce", max_epochs=5, tol=None, progress=False),
         LinearClassifier(
-            rank=8, max_epochs=2, progress=False, checkpoint=folder / f"fit-{seed}",
-            checkpoint_every=0.05, random_state=seed,
+            rank=8,
+            max_epochs=2,
+            progress=False,
+            checkpoint=folder / f"fit-{seed}",
+            checkpoint_every=0.05,
+            random_state=seed,
         ),
         BayesianClassifier(random_state=seed, n_threads=1, progress=False),
     ]
@@ -148,8 +152,10 @@ def main() -> None:
     for name in looks[0]:
         parts = [[look[name] for look in part] for part in (looks[:third], looks[-third:])]
         first, last = (float(np.median(part)) for part in parts)
-        print(f"{name:16} median of the first third {first:10.2f}, of the last {last:10.2f}, "
-              f"at the end {looks[-1][name]:10.2f}")
+        print(
+            f"{name:16} median of the first third {first:10.2f}, of the last {last:10.2f}, "
+            f"at the end {looks[-1][name]:10.2f}"
+        )
     draw(looks, arguments.figure)
 
 
