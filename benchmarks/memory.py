@@ -120,7 +120,7 @@ SHAPES: dict[str, Shape] = {
     "dense rows, L-BFGS of many weights": Shape(
         400, 4_000, 400, None, _lbfgs(max_epochs=12), few=100
     ),
-    "sparse rows, L-BFGS": Shape(100_000, 20_000, 40, 50, _lbfgs(max_epochs=3), few=500),
+    "sparse rows, L-BFGS": Shape(20_000, 20_000, 100, 20, _lbfgs(max_epochs=12), few=500),
     "few rows of many features, L-BFGS": Shape(
         100, 40_000, 50, None, _lbfgs(max_epochs=12, l2=1.0)
     ),

@@ -5,8 +5,10 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,7 +142,7 @@ READ_ONLY = """
     bigcat.save_model(model, os.path.join(folder, "there"))
     os.chmod(folder, 0o555)
     if os.geteuid() == 0:  # who may write everywhere
-        os.seteuid(65534)
+        os.setuid(65534)
     for what in ("new", "there"):
         try:
             bigcat.save_model(model, os.path.join(folder, what))
@@ -156,18 +158,18 @@ READ_ONLY = """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs permissions")
-def test_a_folder_that_is_read_only(tmp_path):
-    folder = tmp_path / "models"
-    folder.mkdir()
-    for place in (tmp_path, *tmp_path.parents[:-2]):  # nobody has to get there
-        if place.owner() == folder.owner():
-            os.chmod(place, 0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(READ_ONLY), str(folder)],
-        capture_output=True,
-        text=True,
-    )
-    os.chmod(folder, 0o755)
+def test_a_folder_that_is_read_only():
+    """Not in pytest's own folder, where only its owner gets to."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        folder = Path(name) / "models"
+        folder.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(READ_ONLY), str(folder)],
+            capture_output=True,
+            text=True,
+        )
+        os.chmod(folder, 0o755)
     assert done.returncode == 0, done.stderr
     words = done.stdout.splitlines()
     assert len(words) == 4, done.stdout

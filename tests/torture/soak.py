@@ -39,19 +39,20 @@ def _rows(seed: int, sparse: bool) -> tuple[Any, np.ndarray]:
     return (scipy.sparse.csr_array(X * (np.abs(X) > 1.0)) if sparse else X), y
 
 
-def _models(folder: Path, seed: int) -> list[Any]:
+def _models(folder: Path, who: int) -> list[Any]:
     return [
-        LinearClassifier(random_state=seed, progress=False),
+        LinearClassifier(random_state=0, progress=False),
         LinearClassifier(method="augment-reduce", max_epochs=5, tol=None, progress=False),
         LinearClassifier(
-            rank=8,
-            max_epochs=2,
+            method="augment-reduce",
+            max_epochs=5,
+            tol=None,
             progress=False,
-            checkpoint=folder / f"fit-{seed}",
+            checkpoint=folder / f"fit-{who}",
             checkpoint_every=0.05,
-            random_state=seed,
+            random_state=0,
         ),
-        BayesianClassifier(random_state=seed, n_threads=1, progress=False),
+        BayesianClassifier(random_state=0, n_threads=1, progress=False),
     ]
 
 
@@ -70,7 +71,8 @@ def one_round(folder: Path, number: int) -> None:
     path = folder / f"model-{me}.safetensors"
     save_model(model, path)
     assert np.array_equal(load_model(path).predict_proba(X), first)
-    assert np.isfinite(load_model(path, mmap=True).predict_proba(X)).all()
+    if isinstance(model, LinearClassifier):
+        assert np.array_equal(load_model(path, mmap=True).predict_proba(X), first)
 
 
 class Look(dict[str, float]):
@@ -95,12 +97,12 @@ def soak(minutes: float, pause: float) -> list[Look]:
     """Looks at a process that worked for so long, with a pause after each round."""
     looks: list[Look] = []
     done = [0]
-    end = time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number in range(len(_models(folder, 0)) * 2):  # compiles
             one_round(folder, number)
         since = time.monotonic()
+        end = since + 60 * minutes
 
         def work(first: int) -> None:
             number = first

@@ -202,13 +202,12 @@ class AugmentReducePosterior(PosteriorMethod):
     def memory_needed(
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
-        """The most is needed at the end, when the state of the fit is not yet gone."""
+        """The most is needed after an epoch, when the posterior is made of the fit's state."""
         kind = FullRank().working_dtype(np.dtype(dtype), sizes.n_features, sizes.n_classes)
         item = np.dtype(kind).itemsize
         weights = (sizes.n_features + 1) * sizes.n_classes
-        # Means, information, the solver's state and stamps; at the end means and scales twice (with
-        # the other order of axes, with the intercepts).
-        per_weight = 7 * item + 4
+        # Means, information, the solver's state and stamps; scales, and what they are made of.
+        per_weight = 5 * item + 4
         if self.validation_fraction is not None:  # the best epoch's posterior
             per_weight += 2 * item
         n_local = self.parts().bound.n_local

@@ -284,7 +284,9 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for(parameters, Sizes.of(sample.X, len(classes)))
+        sizes = Sizes.of(sample.X, len(classes))
+        recipe = recipe_for(parameters, sizes)
+        memory.check_fit(recipe, sizes, X.dtype)
         bound = bound_of(recipe.parts.bound, parameters.method is None)
         given = {"X": X, "y": y, "sample_weight": weights, "X_val": X_val, "y_val": y_val}
         given["the weights to start from"] = start and start[1]
@@ -378,7 +380,9 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
             self._weights().check_can_go_on()
             start = self._weights().copy(), self.intercept_.copy()
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for_stream(parameters, Sizes.of(sample.X, len(known)))
+        sizes = Sizes.of(sample.X, len(known))
+        recipe = recipe_for_stream(parameters, sizes)
+        memory.check_fit(recipe, sizes, X.dtype)
         outcome = train_on_more(
             recipe,
             sample,

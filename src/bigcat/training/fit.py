@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
-from bigcat.training import memory, progress
+from bigcat.training import progress
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
 from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
@@ -154,8 +154,7 @@ class Fit:
         self, start: Start | None, resume: State | None = None, one_pass: bool = False
     ) -> Outcome:
         """Fit from given weights or from the recipe's own; `one_pass` over rows never seen."""
-        recipe, problem, bound = self.recipe, self.problem, self.parts.bound
-        memory.check_fit(recipe, problem.sizes, problem.rows.values.dtype)
+        recipe, bound = self.recipe, self.parts.bound
         if one_pass:
             recipe = self.recipe = replace(recipe, max_epochs=1)
         how = (self.audience.progress, recipe.max_epochs, bound.name, bound.word)

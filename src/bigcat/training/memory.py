@@ -29,6 +29,8 @@ ARRAYS_OF_COLUMNS = 3
 #: Arrays of the size of the weights that L-BFGS takes beside its own, for a look at all rows; and
 #: arrays of the scores in that look.
 LBFGS_ARRAYS, LBFGS_SCORES = 6, 3
+#: Arrays of the rows while their basis is found.
+BASIS_ARRAYS = 5
 
 
 def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
@@ -140,7 +142,8 @@ def _of_lbfgs(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     per_row = 8 * sizes.n_rows * NUMBERS_PER_ROW_HELD_OUT
     if row_space.pays(recipe, sizes):  # rows and their basis, and weights to turn back
         held = kind.n_weights(sizes.n_rows, sizes.n_classes) * arrays
-        return 8 * (held + 2 * sizes.n_rows * sizes.n_features + n_weights + scores) + per_row
+        basis = BASIS_ARRAYS * sizes.n_rows * sizes.n_features
+        return 8 * (held + basis + 2 * n_weights + scores) + per_row
     part = min(1.0, max(1, lbfgs.BLOCK // sizes.n_classes) / sizes.n_rows)
     values = 0 if np.dtype(dtype) == np.float64 else int(part * sizes.n_values)
     return 8 * (n_weights * arrays + values + scores) + per_row
