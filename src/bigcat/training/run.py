@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
@@ -116,8 +115,8 @@ def train(
         if columns is not None:
             data = data.turned(columns)
             validation = validation and validation.turned(columns)
-    elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
-        warn_of_unscaled(data)
+    else:
+        warn_of_unscaled(data, recipe.parts.solver)
     audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
     space = None if start else _row_space(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space)
