@@ -11,6 +11,8 @@ which get a digest that is right, since it would never guess one.
 from __future__ import annotations
 
 import argparse
+import importlib
+import pkgutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -86,9 +88,14 @@ def main() -> None:
         import atheris
     except ImportError:
         sys.exit("fuzzing needs atheris: pip install atheris")
-    with atheris.instrument_imports(include=["bigcat.data", "bigcat.files"]):
-        import bigcat.data
-        import bigcat.files  # noqa: F401
+    import bigcat.estimators  # first: what compiles must not be instrumented
+
+    with atheris.instrument_imports(include=["bigcat"]):
+        for name in ("bigcat.data", "bigcat.files"):
+            package = importlib.import_module(name)
+            for module in pkgutil.iter_modules(package.__path__, f"{name}."):
+                importlib.import_module(module.name)
+    assert bigcat.estimators
     folder = Path(tempfile.mkdtemp(prefix="fuzz"))
     corpus = arguments.corpus or folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)

@@ -81,11 +81,11 @@ class Look(dict[str, float]):
     @classmethod
     def now(cls, folder: Path, rounds: int, since: float) -> Look:
         status = Path("/proc/self/status").read_text().splitlines()
-        fields = {line.partition(":")[0]: line.split()[1] for line in status}
+        fields = {line.partition(":")[0]: line.partition(":")[2].strip() for line in status}
         return cls(
             minutes=(time.monotonic() - since) / 60,
             rounds=rounds,
-            megabytes=int(fields["VmRSS"]) / 1024,
+            megabytes=int(fields["VmRSS"].removesuffix("kB")) / 1024,
             descriptors=len(os.listdir("/proc/self/fd")),
             threads=int(fields["Threads"]),
             temporary_files=sum(1 for p in folder.rglob("*.tmp")),

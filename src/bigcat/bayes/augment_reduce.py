@@ -24,6 +24,7 @@ from bigcat.noise import Noise
 from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.training.checks import check_whole, is_number
 from bigcat.training.sample import Sample, hold_out
+from bigcat.training.scaling import warn_of_unscaled
 from bigcat.training.stopping import Plateau
 
 
@@ -133,6 +134,7 @@ class AugmentReducePosterior(PosteriorMethod):
         scale, intercept_scale = self._scales(task.prior)
         sample, judge = task.sample, None
         parts, n_classes = self.parts(), task.n_classes
+        warn_of_unscaled(sample, parts.solver)
         if self.validation_fraction is not None:
             sample, held_out = hold_out(
                 sample,

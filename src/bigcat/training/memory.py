@@ -28,7 +28,7 @@ PAIR_BYTES = 48
 ARRAYS_OF_COLUMNS = 3
 #: Arrays of the size of the weights that L-BFGS takes beside its own, for a look at all rows; and
 #: arrays of the scores in that look.
-LBFGS_ARRAYS, LBFGS_SCORES = 6, 3
+LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
 #: Arrays of the rows while their basis is found.
 BASIS_ARRAYS = 5
 
