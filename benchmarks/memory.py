@@ -75,7 +75,7 @@ _SHORT: dict[str, Any] = {"max_epochs": 2, "tol": None}
 
 SHAPES: dict[str, Shape] = {
     "dense rows, named method": Shape(
-        20_000, 1_300, 20_000, None, _linear(method="augment-reduce", **_SHORT), few=500
+        20_000, 1_000, 20_000, None, _linear(method="augment-reduce", **_SHORT), few=500
     ),
     "sparse rows, named method": Shape(
         20_000, 8_000, 8_000, 20, _linear(method="augment-reduce", **_SHORT), few=500

@@ -34,7 +34,7 @@ LEAST_ROWS = 100
 #: Scores that one look at held-out rows may cost; other noises than the softmax's cost more each.
 MOST_HELD_OUT_SCORES, COST_OF_NODES = 1 << 28, 64
 
-#: Bytes of weights up to which those of the last epoch are kept, for a fit that diverges.
+#: Bytes of weights up to which those of the last finite epoch are kept, for a fit that diverges.
 MOST_BYTES_KEPT = 1 << 24
 
 #: Weights and intercepts that a fit starts from.
@@ -161,9 +161,14 @@ class Fit:
         with progress.reporter(*how) as report:
             self.stop = recipe.stop()
             self.record = Record(self.stop, report, recipe.max_epochs, self.before)
-            if self.parts.solver.stochastic:
-                return self._run_stochastic(start, resume, one_pass)
-            return self._run_lbfgs(start)
+            self.last_finite: Start | None = None
+            try:
+                if self.parts.solver.stochastic:
+                    return self._run_stochastic(start, resume, one_pass)
+                return self._run_lbfgs(start)
+            except DivergedError as error:
+                last = self.last_finite and self._outcome(*self.last_finite, None)
+                raise DivergedFit(str(error), last) from None
 
     def _run_stochastic(self, start: Start | None, resume: State | None, one_pass: bool) -> Outcome:
         recipe, problem, kind = self.recipe, self.problem, self.kind
@@ -182,16 +187,13 @@ class Fit:
             fresh_rows=one_pass,
             n_threads=recipe.n_threads,
         )
-        interrupted, watched = False, _Watched(self, state)
+        interrupted = False
         try:
-            run_epochs(passes, recipe.max_epochs, watched, self.audience.keeper)
+            run_epochs(passes, recipe.max_epochs, _Watched(self, state), self.audience.keeper)
         except KeyboardInterrupt:
             if not self.record.history:
                 raise
             interrupted = True
-        except DivergedError as error:
-            last = watched.last_finite and self._outcome(*watched.last_finite, None)
-            raise DivergedFit(str(error), last) from None
         if not one_pass and len(self.record.history) == recipe.max_epochs:
             self._warn_if_moving()
         fitted = state.fitted
@@ -333,13 +335,11 @@ class _Watched:
     def __init__(self, fit: Fit, state: State) -> None:
         self.fit, self.fitted = fit, state.fitted
         self.compiled, self.chunk_done = fit.record.compiled, fit.record.chunk_done
-        #: A copy of the last epoch's weights, unless they are large or were not finite.
-        self.last_finite: Start | None = None
 
     def epoch_done(self, value: float, seconds: float) -> bool:
         weights = self.fit.kind.as_weights(self.fitted.weights, self.fit.problem)
         if self.fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
-            self.last_finite = weights.copy(), self.fitted.intercepts.copy()
+            self.fit.last_finite = weights.copy(), self.fitted.intercepts.copy()
         return self.fit.epoch_done(value, seconds, weights, self.fitted.intercepts)
 
     def snapshot(self) -> Snapshot:
