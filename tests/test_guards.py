@@ -156,7 +156,7 @@ def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
     with monkeypatch.context() as patched:
         patched.setattr(Passes, "train", ruin_after(3, Passes))
         with pytest.raises(
-            DivergedError, match="augment-reduce bound became nan in epoch 4; "
+            DivergedFit, match="augment-reduce bound became nan in epoch 4; "
         ) as caught:
             model.fit(X, y)
     assert not hasattr(model, "classes_")
