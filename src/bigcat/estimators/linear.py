@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -255,9 +255,8 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         """Fit the model; on bad input or failure the estimator stays as it was.
 
         After Ctrl-C it has the weights of that moment, if an epoch was made by then.  Where numbers
-        become infinite or NaN, `bigcat.solvers.DivergedError` is raised; its ``last_model`` is the
-        model of the last epoch that was finite, None where there is none or its weights take more
-        than 16 MB.
+        become infinite, ``last_model`` of the error (`bigcat.solvers.DivergedError`) is the model
+        of the last finite epoch, None where there is none or its weights take more than 16 MB.
 
         Parameters
         ----------
@@ -284,8 +283,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
-        sizes = Sizes.of(sample.X, len(classes))
-        recipe = recipe_for(parameters, sizes)
+        recipe = recipe_for(parameters, sizes := Sizes.of(sample.X, len(classes)))
         memory.check_fit(recipe, sizes, X.dtype)
         bound = bound_of(recipe.parts.bound, parameters.method is None)
         given = {"X": X, "y": y, "sample_weight": weights, "X_val": X_val, "y_val": y_val}
@@ -316,11 +314,9 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         keeper.complete()
         return self
 
-    def _like_this(
-        self, outcome: Outcome, classes: np.ndarray, bound: Bound, X: Any
-    ) -> LinearClassifier:
+    def _like_this(self, outcome: Outcome, classes: Any, bound: Bound, X: Any) -> LinearClassifier:
         """Another estimator with these parameters, fitted: an error's, not ours."""
-        other = type(self)(**self.get_params(deep=False))
+        other = clone(self)
         other._adopt(outcome, classes, bound)
         validate_data(other, X, skip_check_array=True)
         return other
@@ -340,9 +336,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearClassifier:
-        """One pass over more rows, on a copy of the weights.
-
-        So an error or Ctrl-C on the way leaves the model as it was.
+        """One pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
 
         Parameters
         ----------
@@ -380,8 +374,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
             self._weights().check_can_go_on()
             start = self._weights().copy(), self.intercept_.copy()
         parameters = parameters.keeping(start and start[0].kind)
-        sizes = Sizes.of(sample.X, len(known))
-        recipe = recipe_for_stream(parameters, sizes)
+        recipe = recipe_for_stream(parameters, sizes := Sizes.of(sample.X, len(known)))
         memory.check_fit(recipe, sizes, X.dtype)
         outcome = train_on_more(
             recipe,
