@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PACKAGE := .package
 # The real data sets, where they are at hand; tests that need them are skipped, with a message, where they are not.
 BIGCAT_DATA ?= $(wildcard ../shared/data)
 export BIGCAT_DATA
@@ -12,7 +13,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-slow torture lint format bench bench-full clean
+.PHONY: demo test test-slow torture package lint format bench bench-full clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
@@ -25,6 +26,19 @@ test-slow: $(READY)
 
 torture: $(READY)
 	$(BIN)/python -m tests.torture
+
+# The archives that people install, each tried in an environment of its own.
+package:
+	rm -rf $(PACKAGE)
+	$(PYTHON) -m venv $(PACKAGE)/build
+	$(PACKAGE)/build/bin/python -m pip install --quiet build
+	$(PACKAGE)/build/bin/python -m build --outdir $(PACKAGE)/dist .
+	cp tests/smoke.py $(PACKAGE)
+	for archive in $(PACKAGE)/dist/*; do \
+		$(PYTHON) -m venv --clear $(PACKAGE)/clean && \
+		$(PACKAGE)/clean/bin/python -m pip install --quiet $$archive && \
+		(cd $(PACKAGE) && clean/bin/python -I smoke.py) || exit 1; \
+	done
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -52,4 +66,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) $(PACKAGE) demo

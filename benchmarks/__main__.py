@@ -16,6 +16,7 @@ from benchmarks import (
     intervals,
     last_layer,
     members,
+    memory,
     million_classes,
     noises,
     one_row,
@@ -55,6 +56,10 @@ def make_parser() -> argparse.ArgumentParser:
     parts.add_argument("problems", nargs="*", help="of the campaign; default: all")
     parts.add_argument("--threads", type=int, default=2)
     parts.add_argument("--json", action="store_true", help="print the table as JSON")
+    needs = commands.add_parser("memory", help="what fits take beside their forecasts of memory")
+    needs.add_argument("words", nargs="*", help="shapes whose names hold one; default: all")
+    needs.add_argument("--here", action="store_true", help="in this process, one of them")
+    needs.add_argument("--json", action="store_true", help="print the rows as JSON")
     commands.add_parser("roofline", help="bytes a second of training, beside a plain copy")
     unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
     unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
@@ -126,6 +131,10 @@ def main() -> None:
         one_row.one_row()
     elif args.command == "members":
         members.members(args.problems, args.threads, args.json)
+    elif args.command == "memory" and args.here:
+        memory.fit_here(*args.words)
+    elif args.command == "memory":
+        memory.forecasts(args.words, args.json)
     elif args.command == "roofline":
         roofline.roofline()
     elif args.command == "unbiased-table3":

@@ -18,13 +18,13 @@ so that caches help as little as they can.
 from __future__ import annotations
 
 import gc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks._curves import exponent
 from benchmarks._models import linear
+from benchmarks._peak import forget_peak, memory
 from benchmarks._report import FIGURES, clock, epoch_seconds, save, show
 from benchmarks.cost_against_classes import GROUPS, SYMBOLS, coded_classes
 from bigcat import LinearClassifier
@@ -50,10 +50,10 @@ def million_classes(
         n_rows, X.shape[1], n_classes, max_row_nonzeros=GROUPS, nnz=X.nnz
     )
     gc.collect()
-    before = _forget_peak()
+    before = forget_peak()
     with clock() as times:
         model = classifier(rank).fit(X, y)
-    needed = None if before is None else _memory("VmHWM") - before
+    needed = None if before is None else memory("VmHWM") - before
     seconds, promised = model.history_[-1]["seconds"], model.history_.forecast_seconds
     row = {
         "classes": n_classes,
@@ -143,21 +143,6 @@ def step_classifier(rank: int) -> LinearClassifier:
 def _of_frequencies(y: np.ndarray) -> float:
     p = np.bincount(y) / len(y)
     return float(p[p > 0] @ np.log(p[p > 0]))
-
-
-def _forget_peak() -> int | None:
-    """Let the peak of memory begin anew; what the process has now, None where it cannot be told."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return None
-    return _memory("VmRSS")
-
-
-def _memory(field: str) -> int:
-    """Bytes, by a field of this process's status."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def _draw(rows: list[dict]) -> None:

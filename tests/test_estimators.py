@@ -676,9 +676,9 @@ def test_memory_forecast_follows_the_parts():
     assert forecast(solver="lbfgs") > 20 * one_thread
     assert forecast(method="augment-reduce", early_stopping=True) > named
     chosen = forecast(rank=None)
-    assert weights < chosen < 2 * weights  # and the sampler's tables
+    assert 2 * weights < chosen < 3 * weights  # a slower fit beside the first, rows and tables
     low_rank = forecast(rank=256)
-    assert low_rank < 0.2 * weights
+    assert low_rank < 0.5 * weights
     # Parts and their sum, and a pair at most for each of the rows' 100 values.
     pairs = _memory.PAIR_BYTES * 10**7
     assert pairs + low_rank < forecast() < pairs + 3 * low_rank

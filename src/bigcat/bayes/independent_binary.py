@@ -166,8 +166,8 @@ class IndependentBinary(PosteriorMethod):
                 "sklearn.base.clone(model)"
             )
         if last is not None and last.stream is not None:
-            stream: Stream = last.stream
-            return stream
+            last_stream: Stream = last.stream
+            return last_stream.copied()
         prior = task.prior.bind(task.n_classes, n_columns, task.fit_intercept)
         full, power = self.covariance == "full", float(self.step_power)
         stream = Stream(prior, task.n_classes, self.link, full, power)

@@ -15,6 +15,8 @@ which bounds X' diag(h) X, h the curvature of the rows, by a diagonal matrix.
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from bigcat.bayes import _updates
@@ -67,6 +69,13 @@ class Stream:
             self.precision = symmetric_inverses(array[None].copy())[0][0]
         else:
             self.precision = symmetric_inverses(array.copy())[0]
+
+    def copied(self) -> Stream:
+        """The same with arrays of its own, so that a step that fails leaves this one as it was."""
+        other = copy.copy(self)
+        for name in ("mean", "precision", "surrogate"):  # steps move these in place
+            setattr(other, name, copy.copy(getattr(self, name)))
+        return other
 
     def step(self, design: Design, labels: np.ndarray, total_rows: int | None) -> float:
         """One step; an estimate of the ELBO before it, from the batch."""

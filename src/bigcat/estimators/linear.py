@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
+from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -28,7 +30,7 @@ from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.training import memory
-from bigcat.training.fit import InterruptedFit, Outcome, Start
+from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome, Start
 from bigcat.training.history import History
 from bigcat.training.run import train, train_on_more
 from bigcat.training.sample import Sample
@@ -254,7 +256,9 @@ class LinearClassifier(LinearPredictions):
     ) -> LinearClassifier:
         """Fit the model; on bad input or failure the estimator stays as it was.
 
-        After Ctrl-C it has the weights of that moment, if an epoch was made by then.
+        After Ctrl-C it has the weights of that moment, if an epoch was made by then.  Where numbers
+        become infinite, ``last_model`` of the error (`bigcat.solvers.DivergedError`) is the model
+        of the last finite epoch, None where there is none or its weights take more than 16 MB.
 
         Parameters
         ----------
@@ -284,6 +288,7 @@ class LinearClassifier(LinearPredictions):
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(classes)), inputs.window_of(given_X)
         recipe = recipe_for(parameters, sizes, window)
+        memory.check_fit(recipe, sizes, X.dtype)
         bound = bound_of(recipe.parts.bound, parameters.method is None)
         given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
         given |= {"X_val": X_val, "y_val": y_val}
@@ -305,10 +310,25 @@ class LinearClassifier(LinearPredictions):
             self._adopt(interruption.outcome, classes, bound, sample)
             validate_data(self, given_X, skip_check_array=True)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
+        except DivergedFit as divergence:
+            if divergence.outcome is not None:
+                divergence.last_model = self._like_this(
+                    divergence.outcome, classes, bound, sample, given_X
+                )
+            raise
         self._adopt(outcome, classes, bound, sample)
         validate_data(self, given_X, skip_check_array=True)
         keeper.complete()
         return self
+
+    def _like_this(
+        self, outcome: Outcome, classes: np.ndarray, bound: Bound, sample: Sample, X: Any
+    ) -> LinearClassifier:
+        """Another estimator with these parameters, fitted: an error's, not ours."""
+        other: LinearClassifier = clone(self)
+        other._adopt(outcome, classes, bound, sample)
+        validate_data(other, X, skip_check_array=True)
+        return other
 
     def _how_to_go_on(self) -> str:
         """After an interruption."""
@@ -325,7 +345,7 @@ class LinearClassifier(LinearPredictions):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearClassifier:
-        """One pass over more rows; weights move in place, so no copy of them is made.
+        """One pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
 
         Parameters
         ----------
@@ -358,24 +378,21 @@ class LinearClassifier(LinearPredictions):
                 "sample_weight to partial_fit"
             )
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, known)
-        start: Start | None = None if first else (self._weights(), self.intercept_)
-        if start:
-            start[0].check_can_go_on()
-        if start and not start[1].flags.writeable:
-            raise ValueError(
-                "the weights are read-only, mapped to a file, and partial_fit changes them in "
-                "place; load the model with load_model without mmap=True"
-            )
+        start: Start | None = None
+        if not first:
+            self._weights().check_can_go_on()
+            start = self._weights().copy(), self.intercept_.copy()
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
         recipe = recipe_for_stream(parameters, sizes, window)
+        memory.check_fit(recipe, sizes, X.dtype)
         outcome = train_on_more(
             recipe,
             sample,
             known,
             check_random_state(self.random_state),
             start=start,
-            resume=getattr(self, "_resume", None),
+            resume=copy.deepcopy(getattr(self, "_resume", None)),
             tell=self._tell,
             progress=self.progress,
         )
@@ -470,7 +487,7 @@ class LinearClassifier(LinearPredictions):
                 f"{weights.shape[1]} features and this one has {len(classes)} and "
                 f"{n_features}, or other labels; set warm_start=False"
             )
-        return weights.copy(), self.intercept_.copy()
+        return weights, self.intercept_
 
     def _adopt(
         self,

@@ -139,6 +139,11 @@ class LowRank(WeightsKind):
     def n_weights(self, n_features: int, n_classes: int) -> int:
         return (n_features + n_classes) * self.width
 
+    def n_beside(self, n_features: int, n_classes: int, trained: bool) -> int:
+        # Vectors of the features are multiplied, and both kinds are copied into one array.
+        multiplied = n_features * self.width
+        return multiplied if trained else multiplied + self.n_weights(n_features, n_classes)
+
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
         few = self.n_weights(n_features, n_classes) <= MANY_FACTORS
         return np.float64 if few and dtype != np.float32 else np.float32

@@ -163,6 +163,13 @@ class WeightsKind(ABC):
     @abstractmethod
     def n_weights(self, n_features: int, n_classes: int) -> int: ...
 
+    def n_beside(self, n_features: int, n_classes: int, trained: bool) -> int:
+        """Numbers beside the trained array while it is made, or, when trained, looked at.
+
+        None where both are views.
+        """
+        return 0
+
     @abstractmethod
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
         """In which numbers to train, for X of that type; fitted weights are float32 always."""

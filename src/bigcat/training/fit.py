@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
-from bigcat.training import memory, progress
+from bigcat.training import progress
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
 from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
@@ -33,6 +33,9 @@ MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
 #: Scores that one look at held-out rows may cost; other noises than the softmax's cost more each.
 MOST_HELD_OUT_SCORES, COST_OF_NODES = 1 << 28, 64
+
+#: Bytes of weights up to which those of the last finite epoch are kept, for a fit that diverges.
+MOST_BYTES_KEPT = 1 << 24
 
 #: Weights and intercepts that a fit starts from.
 Start = tuple[Weights, np.ndarray]
@@ -87,15 +90,18 @@ class Outcome:
     best_epoch: int = 0
 
     @classmethod
-    def checked(cls, weights: Weights, intercept: np.ndarray, advice: str, **more: Any) -> Outcome:
+    def checked(
+        cls, weights: Weights, intercept: np.ndarray, history: History, advice: str, **more: Any
+    ) -> Outcome:
         """In float32; DivergedError where that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             weights = weights.astype(np.float32)
             intercept = intercept.astype(np.float32, copy=False)
             finite = weights.is_finite and np.isfinite(intercept.sum(dtype=np.float64))
         if not finite:
-            raise DivergedError(f"the weights became infinite or NaN; {advice}")
-        return cls(weights, intercept, **more)
+            when = f"after epoch {len(history)}" if history else "before the first epoch"
+            raise DivergedError(f"the weights were infinite or NaN {when}; {advice}")
+        return cls(weights, intercept, history, **more)
 
 
 class InterruptedFit(KeyboardInterrupt):
@@ -104,6 +110,18 @@ class InterruptedFit(KeyboardInterrupt):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__("the fit was interrupted")
         self.outcome = outcome
+
+
+class DivergedFit(DivergedError):
+    """Numbers that are not finite, and what there was before; None where that is not known.
+
+    `last_model` is that as a fitted estimator.
+    """
+
+    def __init__(self, message: str, outcome: Outcome | None) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.last_model: Any = None
 
 
 class Fit:
@@ -136,23 +154,25 @@ class Fit:
         self, start: Start | None, resume: State | None = None, one_pass: bool = False
     ) -> Outcome:
         """Fit from given weights or from the recipe's own; `one_pass` over rows never seen."""
-        recipe, problem, bound = self.recipe, self.problem, self.parts.bound
-        memory.check_fit(recipe, problem.sizes, problem.rows.values.dtype)
-        if start is None:
-            start = initial_weights(recipe.init, problem, self.parts, self.kind, self.random_state)
+        recipe, bound = self.recipe, self.parts.bound
         if one_pass:
             recipe = self.recipe = replace(recipe, max_epochs=1)
         how = (self.audience.progress, recipe.max_epochs, bound.name, bound.word)
         with progress.reporter(*how) as report:
             self.stop = recipe.stop()
             self.record = Record(self.stop, report, recipe.max_epochs, self.before)
-            if self.parts.solver.stochastic:
-                return self._run_stochastic(start, resume, one_pass)
-            return self._run_lbfgs(start)
+            self.last_finite: Start | None = None
+            try:
+                if self.parts.solver.stochastic:
+                    return self._run_stochastic(start, resume, one_pass)
+                return self._run_lbfgs(start)
+            except DivergedError as error:
+                last = self.last_finite and self._outcome(*self.last_finite, None)
+                raise DivergedFit(str(error), last) from None
 
-    def _run_stochastic(self, start: Start, resume: State | None, one_pass: bool) -> Outcome:
+    def _run_stochastic(self, start: Start | None, resume: State | None, one_pass: bool) -> Outcome:
         recipe, problem, kind = self.recipe, self.problem, self.kind
-        state = State.new(problem, self.parts, kind, start, self.random_state)
+        state = State.new(problem, self.parts, kind, start or self._begin(), self.random_state)
         if resume is not None:
             state.resume(resume, problem, kind)
         passes = Passes(
@@ -184,6 +204,11 @@ class Fit:
             raise InterruptedFit(outcome)
         return outcome
 
+    def _begin(self) -> Start:
+        """The recipe's own weights; who calls should not keep them beside those in training."""
+        parts, kind, problem = self.parts, self.kind, self.problem
+        return initial_weights(self.recipe.init, problem, parts, kind, self.random_state)
+
     def _warn_if_moving(self) -> None:
         if self.stop.moving:
             watched = "held-out log-likelihood" if self.recipe.early_stopping else "objective"
@@ -195,8 +220,9 @@ class Fit:
                 stacklevel=6,
             )
 
-    def _run_lbfgs(self, start: Start) -> Outcome:
+    def _run_lbfgs(self, start: Start | None) -> Outcome:
         recipe, problem, kind = self.recipe, self.problem, self.kind
+        start = start or self._begin()
 
         def on_iteration(
             value: float, seconds: float, matrix: np.ndarray, intercepts: np.ndarray
@@ -231,8 +257,8 @@ class Fit:
         return Outcome.checked(
             weights,
             intercepts,
+            self.record.history,
             self.parts.solver.if_diverged,
-            history=self.record.history,
             head=self.problem.head,
             resume=resume,
             best_epoch=best.epoch,
@@ -317,6 +343,8 @@ class _Watched:
 
     def epoch_done(self, value: float, seconds: float) -> bool:
         weights = self.fit.kind.as_weights(self.fitted.weights, self.fit.problem)
+        if self.fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
+            self.fit.last_finite = weights.copy(), self.fitted.intercepts.copy()
         return self.fit.epoch_done(value, seconds, weights, self.fitted.intercepts)
 
     def snapshot(self) -> Snapshot:

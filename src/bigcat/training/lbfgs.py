@@ -19,7 +19,7 @@ from bigcat.linear import WeightsKind
 from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, is_sparse
-from bigcat.solvers import LBFGS
+from bigcat.solvers import LBFGS, DivergedError
 
 #: Scores held at a time, in numbers: 32 MB.
 BLOCK = 1 << 22
@@ -161,6 +161,12 @@ def run_lbfgs(
                 "gtol": tol,
                 "ftol": 0.0,
             },
+        )
+    if not (math.isfinite(result.fun) and np.isfinite(result.x).all()):
+        bound = parts.bound
+        raise DivergedError(
+            f"the {bound.name} {bound.word} became {-result.fun} in iteration {result.nit + 1}; "
+            "scale the columns of X to similar size"
         )
     if not result.nit and not stopped:  # it began at the optimum: a fit with one row of history
         with contextlib.suppress(StopIteration):

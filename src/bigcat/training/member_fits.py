@@ -8,9 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bigcat.training import pairs
-from bigcat.training.fit import InterruptedFit, Outcome
+from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome
 from bigcat.training.history import History
-from bigcat.training.members import Member, add_up, as_frequencies, averaged, followed
+from bigcat.training.members import (
+    Member,
+    add_up,
+    as_frequencies,
+    averaged,
+    best_of,
+    followed,
+    let_go_of_worse,
+)
 from bigcat.training.members import choose as members_chosen
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
@@ -67,10 +75,16 @@ def run_members(task: Task, validation: Sample | None) -> Outcome:
         if not done:
             raise
         raise InterruptedFit(add_up(done, task.base())) from None
+    except DivergedFit as divergence:
+        done = chosen or (members_chosen(members, base, validation)[0] if members else [])
+        if done:
+            divergence.outcome = add_up(done, task.base())
+        raise
     if chosen:
         outcome = add_up(chosen, task.base())
     else:
-        outcome = as_frequencies(members[0].outcome, task.base(), report["held_out_rows"])
+        best = best_of(members, base, validation)
+        outcome = as_frequencies(best.outcome, task.base(), report["held_out_rows"])
     if not outcome.history:  # pairs alone, whose passes are not told: what was fitted beside
         outcome.history[:] = [row for m in members for fit in m.fits for row in fit.history]
     outcome.history.choice = choice
@@ -167,6 +181,10 @@ class MemberFits:
             slower = replace(task, recipe=recipe.at_part_of_rate(part_of_rate))
             return self.member(slower, members[-1].after(before))
 
+        def go_on_instead(part_of_rate: float) -> Member:
+            let_go_of_worse(members, task.base(), held_out)
+            return go_on(part_of_rate)
+
         def too_sure() -> bool:
             return recipe.slows_down and members[-1].is_too_sure(task.base(), held_out)
 
@@ -189,12 +207,12 @@ class MemberFits:
                     too_fast = rate * part > FASTEST
                     if too_fast or not members[-1].gains_on(members[:-1], base, held_out):
                         break
-                    members.append(go_on(part))
+                    members.append(go_on_instead(part))
             else:
                 for part in (MUCH_SLOWER**i for i in times):
                     if not members[-1].is_too_sure(base, held_out):
                         break
-                    members.append(go_on(part))
+                    members.append(go_on_instead(part))
         return members
 
     def member(self, task: Task, before: Before) -> Member:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.linear import LinearModel, weighted_sum
+from bigcat.linear import FullRankWeights, LinearModel, weighted_sum
 from bigcat.noise import Noise
 from bigcat.training.blend import Blend, find_factors
 from bigcat.training.fit import Outcome
@@ -89,7 +89,7 @@ class Member:
 
     def adds_to(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
         """Is it worth while beside the best of others?"""
-        best = max(others, key=lambda other: other.judge(base, held_out).gain)
+        best = best_of(others, base, held_out)
         gain = best.judge(base, held_out).gain
         together = find_factors([best.model(), self.model()], base, held_out).gain
         return together - gain > LEAST_SHARE * together
@@ -111,6 +111,11 @@ class Member:
         what = f"{len(fits)} x {self.what}"
         return replace(self, what=what, fits=fits, seconds=seconds, alone=None)
 
+    def let_go(self) -> None:
+        """Keep figures and history, but no weights, of a fit that will not be taken."""
+        for fit in self.fits:
+            fit.weights, fit.resume = FullRankWeights(np.empty((0, 0), np.float32)), None
+
     def on_all_rows(self, before: Before) -> Before:
         """Complete the fits; gives what went on until then."""
         for i, fit in enumerate(self.fits):
@@ -118,6 +123,24 @@ class Member:
             history = self.fits[i].history
             before = Before.after(history) if history else before
         return before
+
+
+def let_go_of_worse(members: list[Member], base: np.ndarray, held_out: Sample) -> None:
+    """Of fits of the same kind only the best is ever taken (`choose`)."""
+    best = best_of(members, base, held_out)
+    for member in members:
+        if member is not best:
+            member.let_go()
+
+
+def best_of(members: list[Member], base: np.ndarray, held_out: Sample) -> Member:
+    """The one that is worth most by itself, if it pays at all; of equal ones the first."""
+
+    def worth(member: Member) -> tuple[bool, float]:
+        alone = member.judge(base, held_out)
+        return alone.pays, alone.gain
+
+    return max(members, key=worth)
 
 
 def choose(

@@ -1,54 +1,160 @@
-"""What a fit needs in memory, said before it begins."""
+"""What a fit needs in memory, said before it begins: at the moment when it needs most."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from bigcat.machine import available_memory
 from bigcat.rows import Sizes
-from bigcat.training import row_space
+from bigcat.rows.columns import LOOKED_AT
+from bigcat.training import blend, lbfgs, rate_search, row_space
 from bigcat.training.recipe import Recipe
 from bigcat.training.routes import Journey, route_for
 
 _GIB = 1 << 30
+#: Fitted weights are float32, and so are scores of models with many of them.
+SINGLE = 4
 #: Labels, weights, the order of visits and the last one's.
 NUMBERS_PER_ROW = 4
+#: The same of rows that are held out and those that are left, and what tells copies of rows apart.
+NUMBERS_PER_ROW_HELD_OUT = 10
 #: A pair's class and weights, with and without held-out rows, and what finding it takes (30 where
 #: all values differ).
 PAIR_BYTES = 48
-#: Numbers of the scores that L-BFGS holds at a time.
-LBFGS_BLOCK = 1 << 23
+#: Arrays of the rows that are looked at to find how columns are scaled.
+ARRAYS_OF_COLUMNS = 3
+#: Arrays of the size of the weights that L-BFGS takes beside its own, for a look at all rows; and
+#: arrays of the scores in that look.
+LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
+#: Arrays of the rows while their basis is found.
+BASIS_ARRAYS = 5
 
 
 def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
-    """Bytes that a fit needs beside the data."""
+    """Bytes that a fit needs beside the data, which are of that type."""
+    if not recipe.parts.solver.stochastic:
+        return _of_lbfgs(recipe, sizes, dtype)
+    held_out = recipe.blends or recipe.early_stopping or recipe.searches_rate
+    rows = _of_rows(recipe, sizes, dtype, held_out)
+    found = max(rows + _of_fits(recipe, sizes, dtype), _of_scales(recipe, sizes))
+    instead = recipe.otherwise  # made when the passes are done
+    return max(found, needed(instead, sizes, dtype)) if instead else found
+
+
+def _of_rows(recipe: Recipe, sizes: Sizes, dtype: DTypeLike, held_out: bool) -> int:
+    """Copies of the rows, and what there is of each row: all that stays as long as the fit."""
+    parts, solver = recipe.parts, recipe.parts.solver
+    of_value, item = np.dtype(dtype).itemsize, _working_bytes(recipe, sizes, dtype)
+    index = SINGLE if sizes.sparse else 0
+    copies = held_out + (recipe.scales_columns and not sizes.sparse)
+    if recipe.window is not None:  # rows stay in their files
+        copies = 0
+    values = copies * sizes.n_values * (of_value + index)
+    if item != of_value:
+        values += item * sizes.n_values
+    batch_size = min(recipe.batch_size, sizes.n_rows)
+    per_row = NUMBERS_PER_ROW_HELD_OUT if held_out else NUMBERS_PER_ROW
+    per_row += parts.bound.n_local + solver.damped
+    per_row += solver.implicit * (1 if batch_size == 1 else batch_size)
+    return values + 8 * sizes.n_rows * per_row
+
+
+def _of_scales(recipe: Recipe, sizes: Sizes) -> int:
+    """When some rows are looked at in double precision, before there are copies of them."""
+    if sizes.sparse or not recipe.scales_columns:
+        return 0
+    step = -(-sizes.n_rows // LOOKED_AT)
+    looked_at = -(-sizes.n_rows // step) * sizes.n_features
+    return 8 * (ARRAYS_OF_COLUMNS * looked_at + NUMBERS_PER_ROW * sizes.n_rows)
+
+
+def _of_trials(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+    """Short fits that find the rate, with the classes and features of some rows."""
+    n = rate_search.n_trial_rows(sizes.n_rows)
+    n_values = sizes.n_values * n // sizes.n_rows
+    n_features = min(sizes.n_features, n_values) if sizes.sparse else sizes.n_features
+    few = sizes._replace(
+        n_rows=n, n_values=n_values, n_features=n_features, n_classes=min(sizes.n_classes, n)
+    )
+    trial = replace(recipe, early_stopping=False)
+    return _training(trial, few, dtype) + _of_rows(trial, few, dtype, held_out=True)
+
+
+def _of_fits(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+    """All fits whose scores are added, one after the other, and their sum."""
+    of_fit, of_sum = _training(recipe, sizes, dtype), 0
+    fitted = SINGLE * recipe.kind.n_weights(sizes.n_features, sizes.n_classes)
+    kept = fitted * recipe.n_apart  # when all are fitted
+    # A fit that is slower is made beside the best one so far.
+    others = max(recipe.n_apart - 1, int(recipe.slows_down and recipe.kind.rank is None))
+    found = fitted * others + of_fit
+    if recipe.searches_rate:
+        found = max(found, _of_trials(recipe, sizes, dtype))
+    if recipe.n_apart > 1:  # put side by side in the end
+        of_sum = fitted * recipe.n_apart
+    for member in recipe.beside:
+        found = max(found, kept + _of_fits(member, sizes, dtype))
+        kept += SINGLE * member.kind.n_weights(sizes.n_features, sizes.n_classes) * member.n_apart
+        # The sum is of full rank: it, and two terms of it.
+        of_sum = 3 * SINGLE * sizes.n_features * sizes.n_classes
+    if recipe.with_pairs:  # one at most for each value
+        of_pairs = PAIR_BYTES * sizes.n_values
+        found, kept = max(found, kept + of_pairs), kept + of_pairs
+    if recipe.blends:
+        of_sum += _of_blend(recipe, sizes)
+    return max(found, kept + of_sum)
+
+
+def _of_blend(recipe: Recipe, sizes: Sizes) -> int:
+    """Scores of held-out rows, by all that are added and while they are made."""
+    scores = sizes.n_classes * min(blend.most_rows_scored(sizes.n_classes), sizes.n_rows)
+    n_models = 1 + len(recipe.beside) + recipe.with_pairs
+    if scores > 4 * blend.MOST_SCORES:  # they are made again for each look
+        return SINGLE * blend.MOST_SCORES * (1 + n_models)
+    return SINGLE * scores * (1 + n_models)
+
+
+def _training(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+    """One fit: weights as they are put in order, as they move, and as they are handed over."""
     parts, solver, kind = recipe.parts, recipe.parts.solver, recipe.kind
+    item = _working_bytes(recipe, sizes, dtype)
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
-    if not solver.stochastic:  # in float64
-        if row_space.pays(recipe, sizes):  # rows and their basis, and weights to turn back
-            held = kind.n_weights(sizes.n_rows, sizes.n_classes) * solver.arrays_held
-            return 8 * (held + 2 * sizes.n_rows * sizes.n_features + n_weights + LBFGS_BLOCK)
-        return 8 * (n_weights * solver.arrays_held + LBFGS_BLOCK)
-    item = np.dtype(kind.working_dtype(dtype, sizes.n_features, sizes.n_classes)).itemsize
     batch_size = min(recipe.batch_size, sizes.n_rows)
     journey = Journey(parts, kind, sizes, batch_size, parts.sampler.n_exact)
     scratch = item * route_for(journey).scratch_numbers(journey) * recipe.n_threads
     remembers = solver.has_state and not solver.needs_vectors
-    copies = 1 + remembers + recipe.early_stopping + solver.averages
-    if recipe.n_apart > 1:  # put side by side in the end
-        copies += recipe.n_apart
-    per_row = NUMBERS_PER_ROW + parts.bound.n_local + solver.damped
-    per_row += solver.implicit * (1 if batch_size == 1 else batch_size)
-    if recipe.scales_columns:
-        scratch += item * sizes.n_values
-    if recipe.with_pairs:  # one at most for each value
-        scratch += PAIR_BYTES * sizes.n_values
-    scratch += sum(needed(member, sizes, dtype) for member in recipe.beside)
+    copies = 1 + remembers + recipe.early_stopping + 3 * solver.averages
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
-    of_passes = item * n_weights * copies + scratch + 8 * sizes.n_rows * per_row + tables
-    instead = recipe.otherwise  # made when the passes are done
-    return max(of_passes, needed(instead, sizes, dtype)) if instead else of_passes
+    looked_at = kind.n_beside(sizes.n_features, sizes.n_classes, trained=True)
+    moving = item * (n_weights * copies + looked_at) + scratch + tables
+    made = item * (n_weights + kind.n_beside(sizes.n_features, sizes.n_classes, trained=False))
+    handed_over = item * n_weights + (SINGLE * n_weights if item != SINGLE else 0)
+    return max(made, moving, handed_over)
+
+
+def _of_lbfgs(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+    """In float64; rows too, all of them where their scores are one block."""
+    solver, kind = recipe.parts.solver, recipe.kind
+    n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
+    arrays = solver.arrays_held + LBFGS_ARRAYS
+    scores = min(sizes.n_rows * sizes.n_classes, lbfgs.BLOCK) * LBFGS_SCORES
+    per_row = 8 * sizes.n_rows * NUMBERS_PER_ROW_HELD_OUT
+    if row_space.pays(recipe, sizes):  # rows and their basis, and weights to turn back
+        held = kind.n_weights(sizes.n_rows, sizes.n_classes) * arrays
+        basis = BASIS_ARRAYS * sizes.n_rows * sizes.n_features
+        return 8 * (held + basis + 2 * n_weights + scores) + per_row
+    part = min(1.0, max(1, lbfgs.BLOCK // sizes.n_classes) / sizes.n_rows)
+    values = 0 if np.dtype(dtype) == np.float64 else int(part * sizes.n_values)
+    return 8 * (n_weights * arrays + values + scores) + per_row
+
+
+def _working_bytes(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+    """Of a number in training."""
+    working = recipe.kind.working_dtype(np.dtype(dtype), sizes.n_features, sizes.n_classes)
+    return np.dtype(working).itemsize
 
 
 def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -85,7 +86,8 @@ class Passes:
         self.rows = [kind.rows_of_thread(problem) for _ in range(n)]
         check_draws(parts.sampler, tag, self.rows[0], problem)
         self.scale, self.squared_norm = 1.0, self._norm()
-        self.route = route_for(self.journey)(self)
+        # Two that hold each other would keep the state of a fit in memory after its end.
+        self.route = route_for(self.journey)(weakref.proxy(self))
         # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change bits.
         self.block = batch_size * max(1, LOOKAHEAD // batch_size)
         self.chunk_rows = self.block * max(1, FIRST_CHUNK // self.block)

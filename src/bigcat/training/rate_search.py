@@ -41,7 +41,7 @@ def search_rate(
     started = time.perf_counter()
     solver = recipe.parts.solver
     rates = solver.rates_to_try()
-    n = min(max(data.n_rows // TRIAL_PART, LEAST_ROWS), MOST_ROWS, data.n_rows)
+    n = n_trial_rows(data.n_rows)
     if recipe.window is None:
         chosen = np.sort(random_state.permutation(data.n_rows)[:n])
     else:  # in random order as they are
@@ -79,6 +79,11 @@ def search_rate(
         "compile_seconds": sum(compile_seconds),
     }
     return recipe.with_solver(solver.at_rate(rate)), report
+
+
+def n_trial_rows(n_rows: int) -> int:
+    """How many of all rows a trial has."""
+    return min(max(n_rows // TRIAL_PART, LEAST_ROWS), MOST_ROWS, n_rows)
 
 
 def _small_problem(

@@ -104,7 +104,8 @@ class Record:
         self.history.append(row)
         self.watched.append(float(watched))
         if watched > self.best.value:
-            self.best = Best(watched, len(self.history), keep() if keep else None)
+            self.best = Best(watched, len(self.history))  # lets go of what was kept before
+            self.best.kept = keep() if keep else None
         return self.stop(watched)
 
     def snapshot(self) -> Snapshot:

@@ -7,14 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bigcat.linear.labels import encode
 from bigcat.machine import available_cores
 from bigcat.rows import Columns
 from bigcat.training import ridge_path
 from bigcat.training.column_sizes import factors_of_sizes
-from bigcat.training.fit import Audience, Fit, InterruptedFit, Outcome, Start, Tell, nobody
+from bigcat.training.fit import (
+    Audience,
+    DivergedFit,
+    Fit,
+    InterruptedFit,
+    Outcome,
+    Start,
+    Tell,
+    nobody,
+)
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.member_fits import run_members
 from bigcat.training.members import followed
@@ -27,6 +35,7 @@ from bigcat.training.scaling import columns_of, turn_back, warn_of_unscaled
 from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.state import State
 from bigcat.training.task import Task
+from bigcat.training.usefulness import warn_if_useless
 
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
@@ -54,16 +63,17 @@ def train(
     validation : Sample, optional
         Rows to judge by; where there are none, the recipe may hold some out.
     start : optional
-        Weights and intercepts, in the order of `classes`.
+        Weights and intercepts, in the order of `classes`; they stay as they are.
     tell, progress, keeper
         Who looks on (`bigcat.training.fit.Audience`).
     """
     order = _by_frequency(data, len(classes))
+    start = start and (start[0].copy(), start[1].copy())
     if order is not None:
         number = np.argsort(order)
         data = data.renumbered(number)
         validation = validation and validation.renumbered(number)
-        start = start and (start[0].take(order), start[1][order])
+        start = start and (start[0].reordered(order, available_cores()), start[1][order])
         classes = classes[order]
     columns: Columns | SparseColumns | None = None
     if recipe.scales_columns and start is None:
@@ -71,8 +81,8 @@ def train(
         if columns is not None:
             data = data.turned(columns)
             validation = validation and validation.turned(columns)
-    elif recipe.parts.solver.stochastic and not scipy.sparse.issparse(data.X):
-        warn_of_unscaled(data)
+    else:
+        warn_of_unscaled(data, recipe.parts.solver)
     searches = recipe.splits_rows and validation is None and recipe.window is None
     kinds = kinds_of(data) if searches else None
     if kinds is not None and kinds.share:
@@ -102,9 +112,15 @@ def train(
         return outcome
 
     try:
-        return in_terms_of_the_user(_run(task, validation, start))
+        outcome = _run(task, validation, start)
     except InterruptedFit as interruption:
         raise InterruptedFit(in_terms_of_the_user(interruption.outcome)) from None
+    except DivergedFit as divergence:
+        divergence.outcome = divergence.outcome and in_terms_of_the_user(divergence.outcome)
+        raise
+    solver, noise = recipe.parts.solver, recipe.parts.noise
+    warn_if_useless(outcome, data, len(classes), noise, solver.if_diverged)
+    return in_terms_of_the_user(outcome)
 
 
 def train_on_more(
@@ -118,7 +134,7 @@ def train_on_more(
     tell: Tell,
     progress: bool | str,
 ) -> Outcome:
-    """One pass over rows that were never seen, from given weights, which move in place."""
+    """One pass over rows that were never seen, from given weights, which may move in place."""
     if recipe.searches_ridge:
         ridge_path.check(recipe)
     audience = Audience(tell, progress, _numbering(classes))

@@ -8,12 +8,14 @@ import numpy as np
 import scipy.sparse
 
 from bigcat.rows import Columns
+from bigcat.solvers import Solver
 from bigcat.training.fit import Outcome
 from bigcat.training.sample import Sample
 from bigcat.training.sparse_columns import SparseColumns
 
-#: Rows that say how large columns are, and from which factor on one is told of it.
-LOOKED_AT_FOR_SCALES, UNSCALED = 1_000, 30.0
+#: Rows that say how large columns are, and from which factor on one is told of it: where passes are
+#: made, and where L-BFGS at its usual tolerance of 1e-4 is done before it has begun.
+LOOKED_AT_FOR_SCALES, UNSCALED, UNSCALED_FOR_LBFGS = 1_000, 30.0, 1_000.0
 
 
 def columns_of(data: Sample, centred: bool) -> Columns | SparseColumns | None:
@@ -37,18 +39,16 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
         )
 
 
-def warn_of_unscaled(data: Sample) -> None:
-    """One rate for all columns: where a few decide how long rows are, the others learn nothing."""
+def warn_of_unscaled(data: Sample, solver: Solver) -> None:
+    """Where a few columns decide how long rows are, the others learn nothing.
+
+    A solver that makes passes has one rate for all columns; L-BFGS stops at a gradient that is
+    small for rows of that length.
+    """
     some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
-    columns = Columns.of(some.X, some.row_weights, centred=True)
-    varies = columns.factors > 0.0
-    sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
-    if not len(sizes):
-        return
-    largest = sizes.max() / np.median(sizes)
-    off = np.linalg.norm(centres / sizes.max()) / np.linalg.norm(sizes / sizes.max())
-    if max(largest, off) > UNSCALED:
-        what = "one column is" if largest > off else "the columns' means are"
+    largest, off = _out_of_scale(some)
+    if max(largest, off) > (UNSCALED if solver.stochastic else UNSCALED_FOR_LBFGS):
+        what = "one column is" if largest >= off else "the columns' means are"
         warnings.warn(
             f"{what} {max(largest, off):,.0f} times as large as the columns' usual deviations, and "
             "what differs in the others is hardly learned; scale the columns, for example by "
@@ -56,6 +56,20 @@ def warn_of_unscaled(data: Sample) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def _out_of_scale(some: Sample) -> tuple[float, float]:
+    """How many times the usual size one column has, and the means of all columns."""
+    if scipy.sparse.issparse(some.X):
+        found = SparseColumns.of(some.X, some.row_weights)
+        return (1.0 if found is None else float(1.0 / found.factors.min())), 0.0
+    columns = Columns.of(some.X, some.row_weights, centred=True)
+    varies = columns.factors > 0.0
+    sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
+    if not len(sizes):
+        return 1.0, 0.0
+    off = np.linalg.norm(centres / sizes.max()) / np.linalg.norm(sizes / sizes.max())
+    return float(sizes.max() / np.median(sizes)), float(off)
 
 
 def turn_back(outcome: Outcome, columns: Columns | SparseColumns) -> None:

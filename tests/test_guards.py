@@ -1,0 +1,327 @@
+"""Fits that go wrong: they stop or warn, say what to try, and leave what was there before."""
+
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import bigcat
+from bigcat import BayesianClassifier, LinearClassifier
+from bigcat.bayes import METHODS as POSTERIORS
+from bigcat.bayes import AugmentReducePosterior, independent_binary, laplace
+from bigcat.solvers import REGISTRY as SOLVERS
+from bigcat.solvers import DivergedError
+from bigcat.training import fit as one_fit
+from bigcat.training.fit import DivergedFit
+from bigcat.training.passes import Passes
+
+N_CLASSES, N_TRAIN = 5, 400
+
+
+def problem():
+    """Training rows and others, of which a fit tells most classes: -0.26 nats."""
+    rng = np.random.default_rng(0)
+    centres = 1.5 * rng.standard_normal((N_CLASSES, 8))
+    y = np.arange(600) % N_CLASSES
+    return centres[y] + rng.standard_normal((600, 8)), y
+
+
+def one_column(X):
+    X = X.copy()
+    X[:, 0] *= 1e10
+    return X
+
+
+#: What is done to X, and to the parameters.
+HAZARDS = {
+    "one column": (one_column, {}),
+    "all columns": (lambda X: 1e30 * X, {}),
+    "learning rate": (lambda X: X, {"learning_rate": 1e9}),
+}
+#: Log-probability per row that counts as having learned something: frequencies give -1.61.
+LEARNED = -1.0
+
+
+def _fits():
+    yield {}
+    yield {"rank": None}
+    yield {"rank": 4}
+    for method in bigcat.methods():
+        yield {"method": method["name"], "max_epochs": 30}
+    for name, solver in SOLVERS.items():
+        if solver.bounds is None:
+            yield {"method": "exact", "solver": name, "max_epochs": 30}
+    yield {"method": "exact", "rank": 4, "max_epochs": 30}
+    yield {"method": "exact", "rank": 4, "solver": "lbfgs", "max_epochs": 100}
+    for noise in ("gaussian", "logistic"):
+        yield {"noise": noise, "method": "augment-reduce", "max_epochs": 30}
+
+
+def _name(parameters):
+    return " ".join(str(value) for value in parameters.values()) or "auto"
+
+
+def works_or_tells(model, X, y, words):
+    """Does the model learn?  If not, it has to have warned, or failed, in words of a remedy."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(X[:N_TRAIN], y[:N_TRAIN])
+            log_p = model.predict_log_proba(X[N_TRAIN:])
+            value = log_p[np.arange(len(log_p)), y[N_TRAIN:]].mean()
+        except DivergedError as error:
+            value, told = -np.inf, [str(error)]
+        else:
+            told = [str(w.message) for w in caught]
+    if value > LEARNED:
+        return
+    assert any(any(word in text for word in words) for text in told), (value, told)
+
+
+REMEDIES = {
+    "one column": ("scale the columns",),
+    "all columns": ("scale the columns",),
+    "learning rate": ("lower learning_rate", "scale the columns"),
+}
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("parameters", list(_fits()), ids=_name)
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_a_fit_works_or_tells_what_to_do(hazard, parameters, sparse):
+    change, more = HAZARDS[hazard]
+    X, y = problem()
+    X = change(X)
+    if more and parameters.get("solver") == "lbfgs":
+        pytest.skip("L-BFGS has no learning rate")
+    model = LinearClassifier(random_state=0, progress=False, **{**parameters, **more})
+    works_or_tells(model, scipy.sparse.csr_array(X) if sparse else X, y, REMEDIES[hazard])
+
+
+@pytest.mark.parametrize("hazard", ["one column", "all columns"])
+@pytest.mark.parametrize("method", POSTERIORS)
+def test_a_posterior_works_or_tells_what_to_do(hazard, method):
+    X, y = problem()
+    model = BayesianClassifier(method, random_state=0, progress=False)
+    works_or_tells(model, HAZARDS[hazard][0](X), y, REMEDIES[hazard])
+
+
+def test_a_fit_that_is_worse_than_no_fit_says_so():
+    X, y = problem()
+    model = LinearClassifier(method="one-vs-each", learning_rate=1e9, random_state=0)
+    with pytest.warns(UserWarning, match=r"is worse than no fit: .* is -\d.*e\+0\d, .* -1\.609;"):
+        model.fit(X, y)
+
+
+def test_no_warning_of_a_fit_that_has_hardly_begun():
+    X, y = problem()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for init in ("zero", "random", "frequencies"):
+            LinearClassifier(
+                method="augment-reduce", init=init, max_epochs=1, tol=None, random_state=0
+            ).fit(X, y)
+
+
+# Numbers that are not finite
+
+
+def ruin_after(n_epochs, passes):
+    """Weights that become NaN in the epoch after so many, whatever the method."""
+    train = passes.train
+
+    def ruined(self, first, last):
+        value = train(self, first, last)
+        if self.epochs_made >= n_epochs and last > first:
+            self.state.weights[:] = np.nan
+            return float("nan")
+        return value
+
+    return ruined
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
+    X, y = problem()
+    options = {
+        "method": "augment-reduce",
+        "rank": rank,
+        "random_state": 0,
+        "early_stopping": early_stopping,
+    }
+    model = LinearClassifier(max_epochs=9, tol=None, **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(Passes, "train", ruin_after(3, Passes))
+        with pytest.raises(
+            DivergedFit, match="augment-reduce bound became nan in epoch 4; "
+        ) as caught:
+            model.fit(X, y)
+    assert not hasattr(model, "classes_")
+    last = caught.value.last_model
+    assert isinstance(last, LinearClassifier)
+    assert last.n_iter_ == 3
+    assert last.score(X, y) > 0.7
+    assert last.get_params() == model.get_params()
+
+
+def test_the_parts_that_were_fitted_before_are_at_hand(monkeypatch):
+    """Of several fits whose scores are added, those that are done."""
+    X, y = problem()
+    runs = []
+    train = Passes.train
+
+    def second_is_ruined(self, first, last):
+        if self not in runs:
+            runs.append(self)
+        value = train(self, first, last)
+        return float("nan") if last and self.problem.n_rows > 300 and len(runs) > 1 else value
+
+    model = LinearClassifier(rank=4, batch_size=32, random_state=0)
+    monkeypatch.setattr(Passes, "train", second_is_ruined)
+    with pytest.raises(DivergedFit) as caught:
+        model.fit(np.repeat(X, 8, axis=0), np.repeat(y, 8))
+    assert caught.value.last_model is None or caught.value.last_model.score(X, y) > 0.5
+
+
+def test_large_weights_are_not_kept_twice(monkeypatch):
+    X, y = problem()
+    monkeypatch.setattr(one_fit, "MOST_BYTES_KEPT", 100)
+    monkeypatch.setattr(Passes, "train", ruin_after(3, Passes))
+    with pytest.raises(DivergedFit) as caught:
+        LinearClassifier(method="augment-reduce", max_epochs=9, tol=None, random_state=0).fit(X, y)
+    assert caught.value.last_model is None
+
+
+def test_weights_that_were_not_seen_are_looked_at_in_the_end(monkeypatch):
+    """A value may be finite where a weight that no row has met is not."""
+    X, y = problem()
+    train = Passes.train
+
+    def ruined(self, first, last):
+        value = train(self, first, last)
+        if self.epochs_made == 1 and last == self.n_rows:
+            self.state.weights[0, 0] = np.inf
+        return value
+
+    monkeypatch.setattr(Passes, "train", ruined)
+    words = "the weights were infinite or NaN after epoch 2; low"
+    with pytest.raises(DivergedFit, match=words) as caught:
+        LinearClassifier(method="augment-reduce", max_epochs=2, tol=None, random_state=0).fit(X, y)
+    assert np.isfinite(caught.value.last_model.coef_).all()
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+def test_lbfgs_stops_at_numbers_that_are_not_finite(rank):
+    X, y = problem()
+    model = LinearClassifier(method="exact", solver="lbfgs", rank=rank, random_state=0)
+    with np.errstate(all="ignore"), pytest.raises(DivergedFit, match="scale the columns of X"):
+        model.fit(1e200 * X, y)
+    assert not hasattr(model, "classes_")
+
+
+@pytest.mark.parametrize("method", POSTERIORS)
+def test_posteriors_stop_at_numbers_that_are_not_finite(method):
+    X, y = problem()
+    model = BayesianClassifier(method, random_state=0)
+    with (
+        np.errstate(all="ignore"),
+        warnings.catch_warnings(),
+        contextlib.suppress(DivergedError, FloatingPointError, ValueError),
+    ):
+        warnings.simplefilter("ignore")
+        model.fit(1e200 * X, y)
+        assert np.isfinite(model.coef_).all()
+        assert np.isfinite(model.predict_proba(1e200 * X)).all()
+
+
+# partial_fit
+
+
+def _interrupt(monkeypatch, error):
+    train = Passes.train
+    calls = []
+
+    def interrupted(self, first, last):
+        value = train(self, first, last)
+        if last:
+            calls.append(last)
+            if len(calls) == 2:
+                raise error
+        return value
+
+    monkeypatch.setattr(Passes, "train", interrupted)
+    monkeypatch.setattr(Passes, "chunk", lambda self, first, seconds: first + self.block)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), DivergedError("nan")], ids=["ctrl-c", "nan"]
+)
+@pytest.mark.parametrize("rank", [None, 4])
+def test_an_interrupted_partial_fit_leaves_the_weights_as_they_were(monkeypatch, rank, error):
+    X, y = problem()
+
+    def model():
+        options = {"method": "exact", "rank": rank, "solver": "adagrad", "random_state": 0}
+        return LinearClassifier(**options).partial_fit(X[:200], y[:200], classes=np.arange(5))
+
+    never, cut = model(), model()
+    before = {name: array.copy() for name, array in cut._weights().arrays().items()}
+    with monkeypatch.context() as patched:
+        _interrupt(patched, error)
+        with pytest.raises(type(error)):
+            cut.partial_fit(X[200:], y[200:])
+    for name, array in cut._weights().arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    # Nothing else has moved either: the same batch again gives what it would have given.
+    never.partial_fit(X[200:], y[200:])
+    cut.partial_fit(X[200:], y[200:])
+    for name, array in cut._weights().arrays().items():
+        np.testing.assert_array_equal(array, never._weights().arrays()[name])
+    assert cut.n_iter_ == never.n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "module"), [("laplace", laplace), ("independent-binary", independent_binary)]
+)
+def test_an_interrupted_partial_fit_leaves_the_posterior_as_it_was(monkeypatch, method, module):
+    """In the last moment, when all is computed."""
+    X, y = problem()
+
+    def model():
+        known = BayesianClassifier(method, random_state=0)
+        return known.partial_fit(X[:200], y[:200], classes=np.arange(5))
+
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    never, cut = model(), model()
+    mean, scale = cut.posterior_.mean.copy(), cut.posterior_.scale.copy()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "FittedPosterior", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cut.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(cut.posterior_.mean, mean)
+    np.testing.assert_array_equal(cut.posterior_.scale, scale)
+    never.partial_fit(X[200:], y[200:])
+    cut.partial_fit(X[200:], y[200:])
+    np.testing.assert_array_equal(cut.posterior_.mean, never.posterior_.mean)
+
+
+def test_posteriors_by_passes_stop_too(monkeypatch):
+    from bigcat.bayes import weight_posterior
+
+    X, y = problem()
+    train = weight_posterior.PosteriorPasses.train
+
+    def ruined(self, first, last):
+        value = train(self, first, last)
+        return float("nan") if last and self.epochs_made >= 2 else value
+
+    monkeypatch.setattr(weight_posterior.PosteriorPasses, "train", ruined)
+    model = BayesianClassifier(AugmentReducePosterior(max_epochs=5), random_state=0)
+    with pytest.raises(DivergedError, match="in epoch 3; "):
+        model.fit(X, y)
+    assert not hasattr(model, "posterior_")

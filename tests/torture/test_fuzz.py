@@ -1,0 +1,48 @@
+"""The inputs that fuzzing begins with are right, and what is wrong ends it."""
+
+import json
+import os
+import time
+
+import pytest
+
+from tests.torture import fuzz, soak, subjects
+
+
+@pytest.mark.parametrize("reader", fuzz.READERS)
+def test_fuzzing_begins_with_valid_inputs(reader, tmp_path):
+    read, seeds = fuzz.read_one(reader, tmp_path)
+    assert {read(seed) for seed in seeds} <= {"same", "as it says"}
+    assert read(seeds[0][:3]) == "error"
+
+
+def test_headers_get_a_digest_that_is_right(tmp_path):
+    """So that the fuzzer reaches what lies behind it."""
+    load, seeds = fuzz.read_one("model", tmp_path)
+    header = json.loads(seeds[0][1:])
+    header["bigcat_version"] = "0.0.1"
+    assert load(seeds[0][:1] + json.dumps(header).encode()) == "as it says"
+    header["n_features_in"] = "many"
+    assert load(seeds[0][:1] + json.dumps(header).encode()) == "error"
+
+
+def test_a_wrong_reading_ends_the_run(tmp_path, monkeypatch):
+    read, seeds = fuzz.read_one("csv", tmp_path)
+    monkeypatch.setattr(subjects, "read", lambda *args, **options: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        read(seeds[0])
+
+
+def test_a_look_at_the_process_sees_what_is_left(tmp_path):
+    before = soak.Look.now(tmp_path, 0, time.monotonic())
+    (tmp_path / ".model.00000000.tmp").write_text("")
+    with open(os.devnull):
+        after = soak.Look.now(tmp_path, 1, time.monotonic())
+    assert after["temporary_files"] == before["temporary_files"] + 1
+    assert after["descriptors"] == before["descriptors"] + 1
+    assert before["megabytes"] > 10
+
+
+def test_a_round_of_the_soak(tmp_path):
+    soak.one_round(tmp_path, 1)
+    assert [p.suffix for p in tmp_path.iterdir()] == [".safetensors"]
