@@ -39,8 +39,8 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
 
 def warn_of_unscaled(data: Sample) -> None:
     """One rate for all columns: where a few decide how long rows are, the others learn nothing."""
-    some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
-    columns = Columns.of(some.X, some.row_weights, centred=True)
+    some = slice(None, None, max(1, data.n_rows // LOOKED_AT_FOR_SCALES))
+    columns = Columns.of(data.X[some], data.row_weights[some], centred=True)
     varies = columns.factors > 0.0
     sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
     if not len(sizes):
