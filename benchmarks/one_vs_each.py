@@ -10,7 +10,7 @@ from benchmarks import _newton
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, save, show
 from bigcat import CategoricalDistribution, LinearClassifier
-from bigcat.bounds import REGISTRY as BOUNDS
+from bigcat.combinations import resolve_method
 from bigcat.data import load, synthetic
 from bigcat.linear import FullRankWeights
 from bigcat.solvers import LBFGS, SGD
@@ -102,7 +102,8 @@ def fit(model: LinearClassifier, X: Any, y: Any, newton_tol: float | None) -> fl
         model.fit(X, y)
         return None
     classes, labels = np.unique(y, return_inverse=True)
-    found = _newton.optimum(X, labels, len(classes), BOUNDS[model.method](), model.l2, newton_tol)
+    bound, ridge = resolve_method(model.method).bound, float(model.l2)
+    found = _newton.optimum(X, labels, len(classes), bound, ridge, newton_tol)
     weights = FullRankWeights(found.coef.astype(np.float32))
     model.restore(weights, found.intercept.astype(np.float32), classes, History())
     model.set_params(warm_start=True).fit(X, y)
