@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import bigcat.estimators
+
 LIMIT_SECONDS = 0.3
 HEAVY = ("numba", "matplotlib", "sklearn", "scipy", "pandas")
 
@@ -47,6 +49,14 @@ def test_start_is_quick_and_light(work):
     assert best < LIMIT_SECONDS
     assert "bigcat" in modules
     assert not [name for name in HEAVY if name in modules]
+
+
+def test_a_linear_fit_imports_no_posteriors():
+    modules = run("import bigcat; bigcat.LinearClassifier")[1]
+    assert "bigcat.estimators.linear" in modules
+    assert not [name for name in modules if name.startswith("bigcat.bayes")]
+    with pytest.raises(AttributeError, match="has no attribute 'Nobody'"):
+        bigcat.estimators.Nobody
 
 
 def test_the_whole_command_is_quick():

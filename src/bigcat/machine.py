@@ -25,10 +25,11 @@ def available_cores() -> int:
 def available_memory() -> int | None:
     """Bytes that can be had now, by the system's own estimate; None where it gives none."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        with Path("/proc/meminfo").open() as lines:
+            of_free = next((line for line in lines if line.startswith("MemAvailable")), None)
     except OSError:
         return None
-    free = next((int(s.split()[1]) * 1024 for s in lines if s.startswith("MemAvailable")), None)
+    free = int(of_free.split()[1]) * 1024 if of_free else None
     try:  # the limit of the container we may be in
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
         used = int(Path("/sys/fs/cgroup/memory.current").read_text())

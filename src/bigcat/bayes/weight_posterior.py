@@ -391,7 +391,7 @@ class PosteriorPasses:
         settles_always: bool = False,
     ) -> None:
         self.problem, self.shuffle, self.random_state = problem, shuffle, random_state
-        self.learns_scales = learns_scales
+        self.learns_scales, self.remembers = learns_scales, False
         self.bound, self.solver = bound_tag(parts), parts.solver.lower()
         self.sampler = parts.sampler.lower(problem)
         self.scratch = parts.sampler.scratch
@@ -417,7 +417,8 @@ class PosteriorPasses:
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
         self.epoch, self.n_epochs = epoch, n_epochs
         self.value, self.kl, self.done = 0.0, math.nan, 0
-        self.before_epoch = position(self.random_state)
+        if self.remembers:
+            self.before_epoch = position(self.random_state)
         if self.shuffle:
             self.order = self.random_state.permutation(self.n_rows)
 

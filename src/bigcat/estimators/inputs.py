@@ -28,6 +28,9 @@ _X_OPTIONS: dict[str, Any] = {
     "ensure_all_finite": False,  # `check_finite` says which rows
     "accept_large_sparse": True,
 }
+#: Types that are labels whatever their values: whole numbers, yes and no, texts.  To find that out
+#: takes scikit-learn longer than a small batch is trained on.
+LABEL_KINDS = "iubU"
 
 
 def check_rows(X: Any, estimator: Any) -> Any:
@@ -114,9 +117,10 @@ def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarr
     check_indices(X)
     y = _one_kind_of_labels(y)
     X, y = check_X_y(X, y, estimator=estimator, **_X_OPTIONS)
-    with warnings.catch_warnings():  # many classes are what this library is for
-        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        check_classification_targets(y)
+    if y.dtype.kind not in LABEL_KINDS:
+        with warnings.catch_warnings():  # many classes are what this library is for
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(y)
     return _canonical(X), y
 
 
@@ -227,6 +231,8 @@ def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:
 
 def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     """Row weights as float64: not negative, not all zero."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
     weights: np.ndarray = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True
     )

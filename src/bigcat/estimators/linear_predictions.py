@@ -155,17 +155,18 @@ class LinearPredictions(ClassifierMixin, WithParts):
 
     def linear_model(self) -> LinearModel:
         """The fitted model by itself: checked rows and numbered classes, no labels."""
-        check_is_fitted(self)
-        noise, weights = noises.resolve(self.noise), self._weights()
         fitted: LinearModel | None = getattr(self, "_fitted_model", None)
+        if fitted is None:
+            check_is_fitted(self)
+        noise, weights = noises.resolve(self.noise), self._weights()
         # Somebody may have set other weights; the one of the fit has a table of classes ready.
         if fitted is not None and fitted.is_made_of(weights, self.intercept_, noise):
             return fitted
         return LinearModel(weights, self.intercept_, noise)
 
     def _keep_model(self) -> None:
-        self.__dict__.pop("_fitted_model", None)
-        self._fitted_model = self.linear_model()
+        noise = noises.resolve(self.noise)
+        self._fitted_model = LinearModel(self._weights(), self.intercept_, noise)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -54,8 +54,17 @@ class LinearModel:
         self, weights: Weights, intercept: np.ndarray, noise: Noise, n_threads: int | None = None
     ) -> None:
         self.weights, self.intercept, self.noise = weights, intercept, noise
-        self.n_classes = len(weights)
-        self.n_threads = n_threads or available_cores()
+        self._n_threads = n_threads
+
+    # Asked for when rows come: a fit makes a model after each epoch, and may not look at it.
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.weights)
+
+    @property
+    def n_threads(self) -> int:
+        return self._n_threads or available_cores()
 
     def is_made_of(self, weights: Weights, intercept: np.ndarray, noise: Noise) -> bool:
         """Of these very arrays, and this noise?"""

@@ -124,6 +124,7 @@ class Checkpoint:
     def begin(self, process: Process, listener: Listener, n_epochs: int) -> Place:
         """Before a run: where it is to begin."""
         self.n_runs += 1
+        process.remembers = True
         self.process, self.listener, self.last = process, listener, time.monotonic()
         for path in reversed(self._files(self.n_runs)):
             kept = _read(path)

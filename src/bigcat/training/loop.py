@@ -27,6 +27,8 @@ class Process(Protocol):
     total_weight: float
     #: Epochs made, in runs before this one too.
     epochs_made: int
+    #: Will snapshots be asked for?  A keeper that does says so when it begins.
+    remembers: bool
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
         """Before the rows of an epoch, counted from 0, of so many at most."""

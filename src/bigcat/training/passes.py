@@ -70,10 +70,11 @@ class Passes:
     ) -> None:
         batch_size = min(batch_size, problem.n_rows)
         self.problem, self.parts, self.state = problem, parts, state
-        self.fresh_rows = fresh_rows
+        self.fresh_rows, self.remembers = fresh_rows, False
         self.n_rows, self.total_weight = problem.n_rows, float(problem.row_weights.sum())
         self.journey = Journey(parts, kind, problem.sizes, batch_size, len(problem.head))
         self.plan = make_plan(problem, parts, kind, batch_size)
+        self.share = min(self.plan.width / max(problem.n_classes - 1, 1), 1.0)
         self.order = Order(problem, self.plan, shuffle, random_state, window)
         self.n_threads = n = n_threads if can_share(parts.solver) else 1
         self.bound = parts.bound.lower(parts.noise)
@@ -105,7 +106,8 @@ class Passes:
     # What the loop calls
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
-        self.before_epoch = position(self.order.random_state)
+        if self.remembers:
+            self.before_epoch = position(self.order.random_state)
         self.order.next_epoch()
         self.samplers = [self.parts.sampler.in_epoch(s, epoch, n_epochs) for s in self._samplers]
         self.average_at = self.between
@@ -230,9 +232,8 @@ class Passes:
 
     def _local_progress(self) -> float:
         """Size of the local steps, which begin anew for rows that were never seen."""
-        share = self.plan.width / max(self.problem.n_classes - 1, 1)
         epoch = 0 if self.fresh_rows else self.state.epoch
-        return self.parts.bound.local_progress(epoch, min(share, 1.0))
+        return self.parts.bound.local_progress(epoch, self.share)
 
     def _norm(self) -> float:
         """|W|^2, where a solver keeps it bounded."""

@@ -1,0 +1,191 @@
+"""The optimum of a bound less a ridge, by Newton's method: where L-BFGS takes thousands of passes.
+
+Where few rows are hundreds of times as long as most, curvatures differ by many powers of ten, and
+L-BFGS creeps.  Here a step is the optimum of the curve's second order in a trust region (Steihaug:
+conjugate gradients until they leave it), preconditioned by the diagonal of the curvature.  The
+objective is strictly concave but for a constant that all intercepts may share, so whoever gets to
+a gradient of zero is at the same optimum.
+
+Values and slopes are those of bigcat's kernels.  Only the curvature is written here, from the
+slopes, and a wrong one would cost steps, not give another optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.bounds import Bound
+from bigcat.bounds._base import full_rows
+from bigcat.noise import Gumbel
+from bigcat.numerics.random import new_state
+
+#: Products with the curvature, for one step and in all.
+STEP_PRODUCTS, MOST_PRODUCTS = 300, 20_000
+
+
+class Curvature(NamedTuple):
+    """Of the negative values of all rows in their scores."""
+
+    times: Callable[[np.ndarray], np.ndarray]  # changes of scores, (n, n_classes)
+    diagonal: np.ndarray
+
+
+class Optimum(NamedTuple):
+    coef: np.ndarray
+    intercept: np.ndarray
+    gradient: float  # the largest one of the mean value per row
+    steps: int
+    products: int
+
+
+def of_softmax(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+    return _about_mean(_missing(slopes, labels))
+
+
+def of_bouchard(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+    """Its offset moves with the scores, so that the sigmoids add up to 1."""
+    sigmoids = _missing(slopes, labels)
+    return _about_mean(sigmoids * (1.0 - sigmoids))
+
+
+def of_one_vs_each(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+    rows = np.arange(len(labels))
+    spread = -slopes * (1.0 + slopes)
+    spread[rows, labels] = 0.0
+
+    def times(change: np.ndarray) -> np.ndarray:
+        found: np.ndarray = spread * (change - change[rows, labels][:, None])
+        found[rows, labels] = -found.sum(axis=1)
+        return found
+
+    diagonal = spread.copy()
+    diagonal[rows, labels] = spread.sum(axis=1)
+    return Curvature(times, diagonal)
+
+
+CURVATURES = {"exact": of_softmax, "bouchard": of_bouchard, "one-vs-each": of_one_vs_each}
+
+
+def _missing(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """What each class gets of a row: the label's 1 less its slope."""
+    found = -slopes
+    found[np.arange(len(labels)), labels] += 1.0
+    return found
+
+
+def _about_mean(spread: np.ndarray) -> Curvature:
+    """Of changes of scores only what differs from their mean counts."""
+    total = np.maximum(spread.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    def times(change: np.ndarray) -> np.ndarray:
+        found: np.ndarray = spread * (change - (spread * change).sum(axis=1, keepdims=True) / total)
+        return found
+
+    return Curvature(times, spread - spread**2 / total)
+
+
+def optimum(
+    X: Any, labels: np.ndarray, n_classes: int, bound: Bound, l2: float, tol: float
+) -> Optimum:
+    """From zero weights to where no gradient of the mean value per row is above `tol`."""
+    return _Search(X, labels, n_classes, bound, l2).run(tol)
+
+
+class _Search:
+    """Weights are (n_features + 1, n_classes), the last row of them the intercepts."""
+
+    def __init__(self, X: Any, labels: np.ndarray, n_classes: int, bound: Bound, l2: float) -> None:
+        n, n_features = X.shape
+        ones = np.ones((n, 1))
+        self.X = scipy.sparse.hstack([X, ones], format="csr", dtype=np.float64)
+        self.transposed = self.X.T.tocsr()
+        self.squares = self.transposed.power(2)
+        self.labels, self.bound = labels, bound
+        self.ridge = np.full((n_features + 1, 1), l2)
+        self.ridge[-1] = 0.0
+        self.weights, self.scores = np.zeros((n_features + 1, n_classes)), np.zeros((n, n_classes))
+        self.order, self.rng = np.arange(n_classes), new_state(np.random.RandomState(0))
+        self.tag = bound.lower(Gumbel())
+
+    def look(self, weights: np.ndarray, scores: np.ndarray) -> tuple[float, np.ndarray]:
+        """What is to be made small, and the slopes of the rows' values."""
+        slopes, values = np.empty_like(scores), np.empty(len(scores))
+        local = np.empty((len(scores), max(self.bound.n_local, 1)))
+        full_rows(
+            self.tag, self.rng, scores, self.labels, 0, self.order, local, values, slopes, True
+        )
+        of_ridge = 0.5 * float(np.vdot(weights, self.ridge * weights))
+        return of_ridge - float(values.sum()), slopes
+
+    def run(self, tol: float) -> Optimum:
+        n, products, steps, radius = len(self.labels), 0, 0, np.inf
+        value, slopes = self.look(self.weights, self.scores)
+        while True:
+            gradient = self.ridge * self.weights - self.transposed @ slopes
+            largest = float(np.abs(gradient).max()) / n
+            if largest <= tol:
+                *coef, intercept = self.weights
+                return Optimum(np.array(coef).T, intercept, largest, steps, products)
+            if products > MOST_PRODUCTS:
+                raise RuntimeError(f"a gradient of {largest:g} after {products} products")
+            step = self.step(gradient, CURVATURES[self.bound.name](slopes, self.labels), radius)
+            products += step.products
+            moved = self.weights + step.weights, self.scores + step.scores
+            new_value, new_slopes = self.look(*moved)
+            kept_promise = (value - new_value) / step.promised
+            if kept_promise < 0.25:
+                radius = 0.25 * step.length
+            elif kept_promise > 0.75 and step.at_edge:
+                radius *= 3.0
+            if kept_promise > 1e-3:
+                (self.weights, self.scores), value, slopes = moved, new_value, new_slopes
+                steps += 1
+
+    def step(self, gradient: np.ndarray, curvature: Curvature, radius: float) -> _Step:
+        """By conjugate gradients, until they are near enough or leave the trust region."""
+        diagonal = self.ridge + self.squares @ curvature.diagonal
+        diagonal[-1] += 1.0  # an intercept that no row bends
+        n = len(self.labels)
+        near = min(0.1, np.sqrt(np.linalg.norm(gradient) / n)) ** 2
+        found, rest = np.zeros_like(gradient), -gradient
+        found_scores = np.zeros_like(self.scores)
+        scaled = rest / diagonal
+        direction, size = scaled.copy(), np.vdot(rest, scaled)
+        end = near * size
+        # Lengths in the metric of the diagonal, which follow from what is known.
+        length2, along, direction2 = 0.0, 0.0, size
+        at_edge, products = False, 0
+        while not at_edge and size > end and products < STEP_PRODUCTS:
+            products += 1
+            scores = self.X @ direction
+            image = self.transposed @ curvature.times(scores) + self.ridge * direction
+            far = size / np.vdot(direction, image)
+            if length2 + 2.0 * far * along + far**2 * direction2 >= radius**2:
+                room = along**2 + direction2 * (radius**2 - length2)
+                far, at_edge = (np.sqrt(room) - along) / direction2, True
+            found += far * direction
+            found_scores += far * scores
+            rest -= far * image
+            length2 += 2.0 * far * along + far**2 * direction2
+            scaled = rest / diagonal
+            before, size = size, np.vdot(rest, scaled)
+            ratio = size / before
+            along = ratio * (along + far * direction2)
+            direction2 = size + ratio**2 * direction2
+            direction *= ratio
+            direction += scaled
+        promised = 0.5 * (np.vdot(found, rest) - np.vdot(found, gradient))
+        return _Step(found, found_scores, promised, np.sqrt(length2), at_edge, products)
+
+
+class _Step(NamedTuple):
+    weights: np.ndarray
+    scores: np.ndarray
+    promised: float  # by the second order
+    length: float
+    at_edge: bool
+    products: int
