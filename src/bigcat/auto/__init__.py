@@ -32,7 +32,9 @@ def recipe_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
 
 
 def _checked(recipe: Recipe, parameters: Parameters, sizes: Sizes, window: int | None) -> Recipe:
-    if window is not None:
+    # An exact fit that we chose ourselves is one to few rows, however small the window is.
+    of_few_rows = not recipe.parts.solver.stochastic and not parameters.given("solver")
+    if window is not None and not of_few_rows:
         recipe = for_streams(recipe, window, chosen=not parameters.given("sampler"))
     check_parts_for_rows(recipe.parts, sizes.sparse)
     return recipe
