@@ -316,7 +316,7 @@ class LinearClassifier(ClassifierMixin, LinearPredictions):
 
     def _like_this(self, outcome: Outcome, classes: Any, bound: Bound, X: Any) -> LinearClassifier:
         """Another estimator with these parameters, fitted: an error's, not ours."""
-        other = clone(self)
+        other: LinearClassifier = clone(self)
         other._adopt(outcome, classes, bound)
         validate_data(other, X, skip_check_array=True)
         return other
