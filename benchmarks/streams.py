@@ -150,7 +150,7 @@ def classifier(name: str, fit: str) -> Any:
     """Of a fit to a problem, on one thread."""
     from bigcat import LinearClassifier
 
-    options = {"random_state": 0, "n_threads": 1, "progress": False}
+    options: dict[str, Any] = {"random_state": 0, "n_threads": 1, "progress": False}
     return LinearClassifier(**options, **PROBLEMS[name].fits[fit])
 
 
