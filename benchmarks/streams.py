@@ -146,13 +146,20 @@ def _in_process(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
     return found
 
 
+def classifier(name: str, fit: str) -> Any:
+    """Of a fit to a problem, on one thread."""
+    from bigcat import LinearClassifier
+
+    options: dict[str, Any] = {"random_state": 0, "n_threads": 1, "progress": False}
+    return LinearClassifier(**options, **PROBLEMS[name].fits[fit])
+
+
 def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
     """A fit in this process, its memory limited unless the rows are arrays."""
-    from bigcat import LinearClassifier, metrics
+    from bigcat import metrics
     from bigcat.data import open_shards
 
     problem = PROBLEMS[name]
-    options = {"random_state": 0, "n_threads": 1, "progress": False, **problem.fits[fit]}
     limited = how != "arrays"
     source = open_shards(folder / ("sorted" if how == "sorted" else "shuffled"))
     allowed = source.n_bytes // TIMES
@@ -161,7 +168,7 @@ def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
     y_warm[: problem.n_classes] = np.arange(problem.n_classes)  # as many classes: the same kernels
     with warnings.catch_warnings(), _few_rows(X_warm, y_warm, how) as warm:
         warnings.simplefilter("ignore")
-        metrics.log_likelihood(LinearClassifier(**options).fit(*warm), X_warm, y_warm)
+        metrics.log_likelihood(classifier(name, fit).fit(*warm), X_warm, y_warm)
     found: dict[str, Any] = {"n_rows": len(source), "data_MB": source.n_bytes / 1e6}
     found["allowed_MB"] = allowed / 1e6 if limited else None
     with _Watched() as watched:  # its thread has a stack, which counts
@@ -179,7 +186,7 @@ def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
                 if how.endswith("squeezed"):
                     watched.squeeze(_maps(data[0]), allowed - for_arrays)
             began, (user, system) = time.perf_counter(), _cpu()
-            model = LinearClassifier(**options).fit(*data)
+            model = classifier(name, fit).fit(*data)
             seconds, now = time.perf_counter() - began, _cpu()
             user, system = now[0] - user, now[1] - system
         except MemoryError as error:
@@ -187,7 +194,7 @@ def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2)
     X_test, y_test = sp.load_npz(folder / "test.npz"), np.load(folder / "test.npy")
-    passes = options.get("max_epochs")
+    passes = problem.fits[fit].get("max_epochs")
     return found | {
         "arrays_MB": (watched.most_taken - before["RssAnon"]) / 1e6,
         "mapped_MB": watched.most_mapped / 1e6,

@@ -28,6 +28,7 @@ from benchmarks import (
     roofline,
     serving,
     step_cost,
+    streams,
     threads,
     unbiased_softmax,
 )
@@ -426,6 +427,8 @@ def test_defaults_are_the_defaults():
     assert changed(cost_against_classes.classifiers(10)["defaults"]) == {"n_threads": 2}
     assert changed(million_classes.classifier(64)) == {"rank": 64, "max_epochs": 1, "n_threads": 2}
     assert changed(noises.classifier("gumbel")) == {"n_threads": 2}
+    on_one_thread = {"n_threads": 1, "random_state": 0}
+    assert changed(streams.classifier("30 classes", "the defaults")) == on_one_thread
     assert changed(noises.classifier("logistic")) == {"noise": "logistic", "n_threads": 2}
     assert changed(noises.long_fit("gaussian", 0.2, 40)) == {
         **{"noise": "gaussian", "n_threads": 2},
@@ -451,6 +454,7 @@ BUILDERS = {
     "against/child.py": {"first_fit"},
     "against/spell.py": {"categorical", "linear"},
     "first_fit.py": {"classifier"},
+    "streams.py": {"classifier"},
     "field/measure.py": {"default"},
     "wide_posteriors.py": {"real_quality"},
     "peers/adapters/bigcat_adapter.py": {"_classifier"},
