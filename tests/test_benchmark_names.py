@@ -448,6 +448,7 @@ BUILDERS = {
     "one_vs_each.py": {"distribution"},
     "cost_against_classes.py": {"classifiers"},
     "million_classes.py": {"classifier"},
+    "memory.py": {"_bayesian", "_linear"},  # whose memory is measured, as each line's name says
     "noises.py": {"classifier"},
     "members.py": {"compare"},
     "one_row.py": {"fitted"},  # its weights are given: nothing is fitted

@@ -56,10 +56,19 @@ def test_an_old_file_predicts_as_it_did(name):
     close(log_probabilities[:, 0], np.log(probabilities).max(axis=1))
 
 
+#: Averages that were means of draws when the files were written.  Now a class's own score is
+#: integrated, which is within the error of those draws.
+INTEGRATED = ("augment-reduce", "laplace-class", "laplace-diagonal")
+
+
 @pytest.mark.parametrize("name", [n for n, e in MODELS.items() if "averaged" in e])
 def test_an_old_posterior_is_as_wide_as_it_was(name):
     model, expected = loaded(name), MODELS[name]
-    close(model.predict_proba(X, posterior="averaged"), expected["averaged"])
+    averaged = model.predict_proba(X, posterior="averaged")
+    if name.endswith(INTEGRATED):
+        np.testing.assert_allclose(averaged, expected["averaged"], atol=0.03)
+    else:
+        close(averaged, expected["averaged"])
     close(model.posterior_.scale, expected["scale"])
     assert model.evidence_ < 0.0
     if name.startswith(("1/", "2/")):

@@ -181,7 +181,7 @@ def _some_rows(n_rows: int, wanted: int, seed: int) -> Any:
 def _corpus_rows(corpus: Split, estimator: LinearClassifier) -> list[tuple[str, str, str]]:
     n_rows, n_features = corpus.train.X.shape
     n_classes = corpus.train.report["classes"]
-    memory = _output.forecast(estimator, corpus.train.X, n_classes)
+    memory = _output.forecast(estimator, corpus.train, n_classes)
     return [
         ("training rows", f"{n_rows:,}", "an identifier each, with the tokens before it"),
         ("held-out rows", f"{len(corpus.test):,}", "from other files"),

@@ -36,7 +36,7 @@ def open_shards(folder: str | PathLike[str], *, window_bytes: int = WINDOW_BYTES
 
 
 class Shards:
-    """Rows with labels in a folder, in random order; takes the place of X and y.
+    r"""Rows with labels in a folder, in random order; takes the place of X and y.
 
     Give it to ``LinearClassifier.fit``, ``partial_fit``, ``predict...`` and ``score``, and to
     `bigcat.metrics.evaluate`.  Nothing is read before it is needed; a shard is held to its digest
