@@ -47,6 +47,19 @@ def drawn(
     return Problem(family, variant, make)
 
 
+def cases(family: str, draw: Callable[..., Draw], *sizes: tuple[Any, ...]) -> list[Problem]:
+    """A problem per case: its size, and what `draw` takes after the features and classes."""
+    return [
+        drawn(
+            family,
+            " ".join(map(str, (size, *more))),
+            draw(size.features, size.classes, *more),
+            size.rows,
+        )
+        for size, *more in sizes
+    ]
+
+
 # Where rows lie
 
 
