@@ -224,7 +224,7 @@ def test_rows_that_come_again_stay_with_the_first():
 
 
 def test_people_are_in_one_part_only():
-    seen = {}
+    seen: dict[tuple[float, ...], int] = {}
 
     def draw(rng, n):
         X, y, person = repeated.sessions(3, 3, 5.0, 1.0, 0.5)(rng, n)
