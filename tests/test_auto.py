@@ -18,7 +18,7 @@ from bigcat.rows import Sizes
 from bigcat.samplers import Shared, Uniform
 from bigcat.solvers import AdaGrad
 from bigcat.training import fit as _fit
-from bigcat.training import run as _run
+from bigcat.training import task as _task
 
 
 def rows(n, n_classes, n_features=40, seed=0, sparse=True):
@@ -413,7 +413,7 @@ def test_the_last_fit_is_of_all_rows(monkeypatch):
             seen.append(problem.n_rows)
             super().__init__(recipe, problem, *given)
 
-    monkeypatch.setattr(_run, "Fit", Spied)
+    monkeypatch.setattr(_task, "Fit", Spied)
     X, y = rows(3000, 150, sparse=False)
     model = LinearClassifier(rank=None, random_state=0).fit(X, y)
     n_tried = len(told_by(model)["blend"]["members"])

@@ -11,7 +11,7 @@ from bigcat import LinearClassifier
 from bigcat.auto.policy import LOW
 from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, weighted_sum
 from bigcat.noise import Gaussian, Gumbel
-from bigcat.training import members, run
+from bigcat.training import member_fits, members, task
 from bigcat.training.blend import find_factors
 from bigcat.training.fit import Fit, Outcome
 from bigcat.training.history import History
@@ -144,10 +144,10 @@ def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
             fitted.append(problem.n_rows)
             super().__init__(recipe, problem, *args)
 
-    monkeypatch.setattr(run, "FEW_ROWS", few)
-    monkeypatch.setattr(run, "FEW_ROWS_OF_LOW_RANK", few)
-    monkeypatch.setattr(run, "FEW_SCORES", 0)
-    monkeypatch.setattr(run, "Fit", Spied)
+    monkeypatch.setattr(member_fits, "FEW_ROWS", few)
+    monkeypatch.setattr(member_fits, "FEW_ROWS_OF_LOW_RANK", few)
+    monkeypatch.setattr(member_fits, "FEW_SCORES", 0)
+    monkeypatch.setattr(task, "Fit", Spied)
     model = LinearClassifier(rank=8, random_state=0, max_epochs=3).fit(X, y)
     assert fitted == [2_160, last]
     epochs = model.history_["epoch"].tolist()
@@ -156,16 +156,26 @@ def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("limit", "parts"),
-    [(0.0, [("2 x rank 128", 1.0)]), (9.0, [("rank 128", 1.0), ("rank 128, slower", 0.5)])],
+    ("limit", "slower_is_better", "two_alike_are_better", "parts"),
+    [
+        (0.0, False, False, [("2 x rank 128", 1.0)]),
+        (9.0, True, True, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
+        (9.0, False, False, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
+        (9.0, False, True, [("2 x rank 128", 1.0)]),
+    ],
 )
-def test_what_is_too_sure_is_followed_by_slower_fits(limit, parts, monkeypatch):
+def test_what_is_too_sure_is_followed_by_slower_fits(
+    limit, slower_is_better, two_alike_are_better, parts, monkeypatch
+):
+    """And if a slower one is no better by itself, by another that is as fast."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 70, 2_400)
     X = np.eye(70)[y] + 0.3 * rng.standard_normal((2_400, 70))
     monkeypatch.setattr(members, "TOO_SURE", limit)
     monkeypatch.setattr(members, "TIMID", np.inf)
     monkeypatch.setattr(members, "LEAST_SHARE", -1.0)
+    monkeypatch.setattr(members.Member, "gains_on", lambda *given: slower_is_better)
+    monkeypatch.setattr(members.Member, "beats_sum_of", lambda *given: two_alike_are_better)
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
     choice = model.history_.choice
@@ -254,7 +264,7 @@ def test_an_exact_fit_is_tried_where_passes_find_little(monkeypatch):
         report = {"seconds": 0.0, "compile_seconds": 0.0, "trials": {}}
         return recipe.with_solver(recipe.parts.solver.at_rate(1e-5)), report
 
-    monkeypatch.setattr(run, "search_rate", far_too_low)
+    monkeypatch.setattr(task, "search_rate", far_too_low)
     X, y = genes(1_500, 12)
     model = LinearClassifier(random_state=0).fit(X[:500], y[:500])
     choice = model.history_.choice or {}

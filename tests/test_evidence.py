@@ -10,7 +10,7 @@ from bigcat import LinearClassifier
 from bigcat.linear import FullRankWeights, LinearModel
 from bigcat.noise import Gumbel
 from bigcat.rows import columns
-from bigcat.training import members, ridge_path, run
+from bigcat.training import member_fits, members, ridge_path
 from bigcat.training.blend import find_factors
 from bigcat.training.members import Member
 from bigcat.training.sample import Sample
@@ -36,7 +36,7 @@ def test_a_timid_fit_is_followed_by_a_faster_one(monkeypatch):
     train, test = split(draw, 3_500)
     followed = default(*train)
     rates = [member["learning_rate"] for member in full_rank_members(followed)]
-    assert rates[1] == run.MUCH_FASTER * rates[0]
+    assert rates[1] == member_fits.MUCH_FASTER * rates[0]
     monkeypatch.setattr(members, "TIMID", np.inf)
     assert followed.log_proba_of(*test).mean() > default(*train).log_proba_of(*test).mean() + 0.02
 
@@ -90,7 +90,7 @@ def test_held_out_rows_are_learned_from_in_the_end(monkeypatch):
     train, test = split(draw, 1_500)
     gone_on = default(*train)
     epochs = [row["epoch"] for row in gone_on.history_]
-    assert len(epochs) == (1 + run.MORE_PASSES) * gone_on.history_.choice["max_epochs"]
+    assert len(epochs) == (1 + member_fits.MORE_PASSES) * gone_on.history_.choice["max_epochs"]
     monkeypatch.setattr(Member, "on_all_rows", lambda member, before: before)
     assert gone_on.log_proba_of(*test).mean() > default(*train).log_proba_of(*test).mean() + 0.01
 
@@ -184,7 +184,7 @@ def test_pairs_alone_have_the_history_of_what_was_fitted_beside(monkeypatch):
         pairs.factor = 1.0
         return [pairs], choose(fitted, base, held_out)[1]
 
-    monkeypatch.setattr(run, "members_chosen", pairs_alone)
+    monkeypatch.setattr(member_fits, "members_chosen", pairs_alone)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 30, 3_000)
     own = rng.random((3_000, 5)) < 0.6  # of five words, most are of the class
@@ -195,3 +195,32 @@ def test_pairs_alone_have_the_history_of_what_was_fitted_beside(monkeypatch):
     model = default(scipy.sparse.csr_array(places, (3_000, 180)), y)
     assert model.class_embedding_.shape[1] == 0
     assert model.n_iter_ == len(model.history_) > 0
+
+
+def test_a_doubtful_fit_is_followed_a_part_of_the_way():
+    assert ridge_path.part_to_trust(-0.1, 0.1) == ridge_path.part_to_trust(0.0, 0.0) == 0.0
+    assert ridge_path.part_to_trust(0.1, 0.1) == 0.5
+    assert ridge_path.part_to_trust(0.2, 0.1) == pytest.approx(0.8)
+    assert ridge_path.part_to_trust(0.4, 0.1) == ridge_path.part_to_trust(0.1, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_few_rows_of_many_columns_without_signal(seed):
+    """80 rows, 1,000 columns: as they were fitted, up to 0.03 nats below class frequencies."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((2_080, 1_000)), rng.integers(3, size=2_080)
+    model = LinearClassifier(random_state=0).fit(X[:80], y[:80])
+    frequencies = np.log((np.bincount(y[:80]) + 1.0) / 83.0)[y[80:]]
+    gains = model.log_proba_of(X[80:], y[80:]) - frequencies
+    assert gains.mean() > -max(gains.std() / np.sqrt(2_000), 0.005)
+
+
+def test_the_part_that_is_followed_is_told():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((200, 5)), rng.integers(2, size=200)
+    X[:, 0] += 0.25 * y
+    choice = LinearClassifier(random_state=0).fit(X, y).history_.choice
+    assert choice is not None
+    path = choice["ridge_path"]
+    assert 0.0 < path["factor"] < 1.0
+    assert path["factor"] == ridge_path.part_to_trust(path["gain"], path["gain_error"])

@@ -82,6 +82,11 @@ class Member:
         gains = [other.judge(base, held_out).gain for other in others]
         return self.judge(base, held_out).gain > max(gains, default=0.0)
 
+    def beats_sum_of(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
+        """Is it worth more than others together?"""
+        together = find_factors([other.model() for other in others], base, held_out)
+        return self.judge(base, held_out).gain > together.gain
+
     def adds_to(self, others: list[Member], base: np.ndarray, held_out: Sample) -> bool:
         """Is it worth while beside the best of others?"""
         best = max(others, key=lambda other: other.judge(base, held_out).gain)
@@ -191,13 +196,24 @@ def add_up(members: list[Member], base: np.ndarray) -> Outcome:
     )
 
 
-def as_frequencies(outcome: Outcome, base: np.ndarray, n_rows: int) -> Outcome:
+def followed(outcome: Outcome, factor: float, base: np.ndarray, n_rows: int) -> Outcome:
+    """A fit whose departure from class frequencies counts for this part, if that is not all."""
+    if factor == 1.0:
+        return outcome
+    if factor == 0.0:
+        return as_frequencies(outcome, base, n_rows, stacklevel=7)
+    intercept = (base + factor * (outcome.intercept - base)).astype(np.float32)
+    weights = outcome.weights.multiplied(factor)
+    return replace(outcome, weights=weights, intercept=intercept, resume=None)
+
+
+def as_frequencies(outcome: Outcome, base: np.ndarray, n_rows: int, stacklevel: int = 6) -> Outcome:
     """A model that predicts class frequencies, and says so."""
     warnings.warn(
         f"on {n_rows:,} held-out rows nothing was gained over class frequencies, so the model "
         "predicts those whatever the row; look at the features, or give the fit more rows",
         UserWarning,
-        stacklevel=6,
+        stacklevel=stacklevel,
     )
     intercept = base.astype(np.float32)
     return replace(outcome, weights=outcome.weights.multiplied(0.0), intercept=intercept)

@@ -90,6 +90,11 @@ class Recipe:
     stop: Callable[[], StoppingRule] = Never
     choice: dict[str, Any] | None = None
 
+    @property
+    def splits_rows(self) -> bool:
+        """Whether rows are held out, where none are given to judge by."""
+        return self.searches_ridge or self.blends or self.early_stopping or self.searches_rate
+
     def with_solver(self, solver: Solver) -> Recipe:
         return replace(self, parts=replace(self.parts, solver=solver))
 

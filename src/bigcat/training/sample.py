@@ -36,11 +36,11 @@ class Sample(NamedTuple):
 
     def distinct(self) -> Sample:
         """Equal rows as one row that counts for all of them, in the order they came."""
-        return self._merged(_with_labels(_equal_values(self.X), self.labels))
+        return self._merged(_with_labels(equal_values(self.X), self.labels))
 
     def without_copies(self) -> Sample:
         """The same for those equal rows that are copies (`kinds_of_rows`)."""
-        return self._merged(kinds_of_rows(self))
+        return self._merged(kinds_of_rows(self).of_row)
 
     def _merged(self, kind: np.ndarray) -> Sample:
         first = np.unique(kind, return_index=True)[1]
@@ -54,13 +54,35 @@ class Sample(NamedTuple):
         """With class k called ``number[k]``."""
         return self._replace(labels=number[self.labels])
 
+    def multiplied(self, factors: np.ndarray) -> Sample:
+        """With dense columns times these."""
+        return self._replace(X=self.X * factors.astype(self.X.dtype))
+
     def turned(self, by: Columns | SparseColumns | RowSpace) -> Sample:
         """With rows as a fit sees them."""
         return self._replace(X=by.turned(self.X))
 
 
-def kinds_of_rows(sample: Sample) -> np.ndarray:
-    """A number for each row, the same for rows that are copies of each other.
+class Kinds(NamedTuple):
+    """Which rows are copies of each other, or nearly.
+
+    Parameters
+    ----------
+    of_row : array of shape (n,)
+        The number of each row's kind: copies have the same.
+    share : float
+        Of rows that have near copies; 0 where these are too few to be searched.
+    searched : array of shape (number of kinds,) or None
+        Kinds all of whose rows are known, so that they can be held out; None for all.
+    """
+
+    of_row: np.ndarray
+    share: float = 0.0
+    searched: np.ndarray | None = None
+
+
+def kinds_of_rows(sample: Sample) -> Kinds:
+    """Which rows are copies of each other.
 
     Copies must not be on both sides of a split, where one would say nothing about the fit to the
     other; and a row twice must be as good as a row of weight 2.  But rows that are equal since
@@ -68,13 +90,13 @@ def kinds_of_rows(sample: Sample) -> np.ndarray:
     others of its category a held-out row says nothing about new ones.  Such rows are many, or their
     labels differ.
     """
-    values = _equal_values(sample.X)
+    values = equal_values(sample.X)
     equal = _with_labels(values, sample.labels)
     first = np.unique(equal, return_index=True)[1]
     n_labels = np.bincount(values[first])  # of the rows with these values
     are_copies = ((n_labels == 1) & (np.bincount(values) <= MOST_COPIES))[values]
     each = len(first) + np.arange(sample.n_rows)
-    return np.unique(np.where(are_copies, equal, each), return_inverse=True)[1]
+    return Kinds(np.unique(np.where(are_copies, equal, each), return_inverse=True)[1])
 
 
 def _with_labels(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -82,7 +104,7 @@ def _with_labels(values: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.unique(values * (labels.max() + 1) + labels, return_inverse=True)[1]
 
 
-def _equal_values(X: Any) -> np.ndarray:
+def equal_values(X: Any) -> np.ndarray:
     """A number for each row, the same for rows of the same values."""
     factors = np.random.RandomState(0).standard_normal(X.shape[1])
     if scipy.sparse.issparse(X):
@@ -103,18 +125,27 @@ def hold_out(
     fraction: float,
     random_state: np.random.RandomState,
     remedy: str,
+    kinds: Kinds | None = None,
 ) -> tuple[Sample, Sample]:
-    """What is left, and validation rows none of whose classes is missing in it."""
+    """What is left, and validation rows none of whose classes is missing in it.
+
+    Rows of one kind stay together, which are copies unless you know more.
+    """
     labels = sample.labels
-    kind = kinds_of_rows(sample)
-    kinds = np.arange(kind.max() + 1)
+    kinds = kinds_of_rows(sample) if kinds is None else kinds
+    numbers = np.arange(kinds.of_row.max() + 1)
+    size: float = fraction
+    if kinds.searched is not None:
+        most = int(np.count_nonzero(kinds.searched)) - 1
+        size = min(int(np.ceil(fraction * len(numbers))), most)
+        numbers = numbers[kinds.searched]
     try:
-        _, held_kinds = train_test_split(kinds, test_size=fraction, random_state=random_state)
+        _, held_kinds = train_test_split(numbers, test_size=size, random_state=random_state)
     except ValueError as error:
         raise ValueError(
-            f"validation_fraction={fraction} leaves no rows on one side of {len(kinds)}; {remedy}"
+            f"validation_fraction={fraction} leaves no rows on one side of {len(numbers)}; {remedy}"
         ) from error
-    is_held = np.isin(kinds, held_kinds)[kind]
+    is_held = np.isin(kinds.of_row, held_kinds)
     kept, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)
     missing = np.bincount(labels[kept], minlength=n_classes) == 0
     back = missing[labels[held]]
