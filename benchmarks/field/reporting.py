@@ -5,10 +5,10 @@ measured sets in other cuts and features, and kinds of rows that nobody had meas
 had before is in the development half (`benchmarks.field.once_reported`,
 `benchmarks.field.once_reported_later`), or no longer run.
 
-The run is settled with it: all problems, in this order, each with a grid of at most twelve
-estimated seconds, which leaves dear recipes out of large problems:
+The run is settled with it: all problems, each with a grid of at most eight estimated seconds, which
+leaves dear recipes out of large problems, so that the whole takes about 20 minutes on one core:
 
-    python -m benchmarks field --half reporting --most-seconds 12
+    python -m benchmarks field --half reporting --most-seconds 8
 """
 
 from __future__ import annotations
