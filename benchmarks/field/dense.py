@@ -47,10 +47,18 @@ def drawn(
     return Problem(family, variant, make)
 
 
-def cases(family: str, draw: Callable[..., Draw], *sizes: tuple[Any, ...]) -> list[Problem]:
-    """A problem per case: its size, and what `draw` takes after the features and classes."""
+def cases(
+    family: str,
+    draw: Callable[..., Any],
+    *sizes: tuple[Any, ...],
+    make: Callable[[str, str, Any, int], Problem] = drawn,
+) -> list[Problem]:
+    """A problem per case: its size, and what `draw` takes after the features and classes.
+
+    `make` makes a problem of the family, its variant, what `draw` gives, and the number of rows.
+    """
     return [
-        drawn(
+        make(
             family,
             " ".join(map(str, (size, *more))),
             draw(size.features, size.classes, *more),

@@ -80,41 +80,28 @@ def _scikit_learn() -> list[Problem]:
 
 
 def _people_and_times() -> list[Problem]:
-    def of_people(family, draw, *how):
-        return [
-            repeated.of_people(
-                family, " ".join(map(str, (s, *more))), draw(s.features, s.classes, *more), s.rows
-            )
-            for s, *more in how
-        ]
-
-    def at_times(family, draw, *how):
-        return [
-            repeated.at_times(
-                family, " ".join(map(str, (s, *more))), draw(s.features, s.classes, *more), s.rows
-            )
-            for s, *more in how
-        ]
-
     return [
-        *of_people(
+        *cases(
             "sessions",
             repeated.sessions,
             (Size(400, 12, 3), 6.0, 0.4, 1.0),
             (Size(4_000, 30, 12), 10.0, 0.5, 0.7),
             (Size(20_000, 20, 40), 25.0, 0.8, 0.5),
+            make=repeated.of_people,
         ),
-        *of_people(
+        *cases(
             "panels",
             repeated.panels,
             (Size(300, 8, 4), 5.0, 0.8, 1.0),
             (Size(6_000, 40, 15), 12.0, 0.4, 1.5),
+            make=repeated.of_people,
         ),
-        *of_people(
+        *cases(
             "visits",
             repeated.visits,
             (Size(800, 600, 5), 5.0, 0.15),
             (Size(8_000, 3_000, 60), 8.0, 0.2),
+            make=repeated.of_people,
         ),
         *(
             drawn(
@@ -139,24 +126,27 @@ def _people_and_times() -> list[Problem]:
             )
             for s, between in ((Size(300, 10, 3), False), (Size(1_500, 20, 8), True))
         ),
-        *at_times(
+        *cases(
             "moving",
             repeated.moving,
             (Size(600, 10, 4), 0.6, 0.5),
             (Size(5_000, 25, 30), 0.6, 0.8),
             (Size(30_000, 15, 8), 0.4, 1.0),
+            make=repeated.at_times,
         ),
-        *at_times(
+        *cases(
             "other frequencies",
             repeated.other_frequencies,
             (Size(800, 10, 5), 2.0),
             (Size(8_000, 20, 50), 3.0),
+            make=repeated.at_times,
         ),
-        *at_times(
+        *cases(
             "new words",
             repeated.new_words,
             (Size(1_500, 2_000, 10), 0.4),
             (Size(10_000, 8_000, 400), 0.5),
+            make=repeated.at_times,
         ),
     ]
 
