@@ -16,8 +16,11 @@ from benchmarks.field import (
     families,
     field,
     grid,
+    ledgers,
+    letters,
     measure,
     real,
+    repeated,
     results,
     run,
     sparse,
@@ -39,7 +42,7 @@ def test_halves_have_no_family_in_common():
     first, second = ({problem.family for problem in problems} for problems in halves.values())
     assert not first & second
     for problems in halves.values():
-        assert 100 <= len(problems) <= 220
+        assert 100 <= len(problems) <= 300
         names = [problem.name for problem in problems]
         assert len(set(names)) == len(names)
         in_order = [problem.family for problem in problems]
@@ -90,6 +93,34 @@ NEW_DRAWS = {
     "ratings": texts.ratings(30, 3, 1.0),
     "events": texts.events(30, 3, 0.5),
     "bins": texts.binned(dense.clouds(3, 3, 1.0), 5),
+    "views": ledgers.views(4, 3, 0.5),
+    "laboratory": ledgers.laboratory(4, 3, 0.5),
+    "fraud": ledgers.fraud(4, 0.1, 2.0),
+    "one price": ledgers.one_price(3, 0.2),
+    "number as class": ledgers.number_as_class(3, 5, 0.2),
+    "codes as numbers": ledgers.codes_as_numbers(3, 3, 4, 0.5),
+    "spectra": ledgers.spectra(20, 2, 0.3),
+    "k-mers": ledgers.k_mers(2, 3, 0.3, letters=20),
+    "whitened": ledgers.whitened(6, 3, 1.0, 2),
+    "few directions": ledgers.few_directions(8, 3, 1.0, 3.0),
+    "two vectors": ledgers.two_vectors(8, 2, 0.5),
+    "nearly one each": ledgers.nearly_one_each(4, 48, 0.5),
+    "several codes": ledgers.with_several_codes(dense.clouds(3, 3, 1.0), 0.2),
+    "polynomials": ledgers.polynomials(dense.clouds(2, 3, 1.0), 2),
+    "waves": ledgers.waves(dense.clouds(2, 3, 1.0), 6, 2.0),
+    "hidden layer": ledgers.hidden_layer(dense.clouds(3, 3, 1.0), 6),
+    "annotators": ledgers.with_annotators(dense.clouds(3, 3, 1.0), 0.2),
+    "pictures": repeated.picture(4, 3, 0.5),
+    "names": letters.names(64, 3, 0.5),
+    "collocations": letters.collocations(128, 3, 0.3, n_words=50),
+    "log lines": letters.log_lines(80, 3),
+    "short messages": letters.short_messages(40, 3, 0.4),
+    "taxonomy": letters.taxonomy(60, (2, 2, 2), 0.6),
+    "boards": letters.boards(9, 4, 1.0),
+    "matches": letters.matches(6, 1.0),
+    "clicks": letters.clicks(60, 0.1, 1.0),
+    "playlists": letters.playlists(40, 8, 0.8),
+    "neighbours": letters.neighbours(40, 4, 0.5),
 }
 
 
@@ -103,6 +134,12 @@ NEW_DRAWS = {
         dense.drawn("categories", "", sparse.categories((3, 5), 4, 1.0, 2), 60, n_test=40),
         dense.drawn("baskets", "", sparse.baskets(30, 5, 0.9), 60, n_test=40),
         *(dense.drawn(family, "", draw, 60, n_test=40) for family, draw in NEW_DRAWS.items()),
+        repeated.of_people("sessions", "", repeated.sessions(3, 3, 4.0, 1.0, 0.5), 60, 40),
+        repeated.of_people("panels", "", repeated.panels(3, 3, 4.0, 1.0, 0.5), 60, 40),
+        repeated.of_people("visits", "", repeated.visits(30, 3, 4.0, 0.3), 60, 40),
+        repeated.at_times("moving", "", repeated.moving(3, 3, 0.5, 1.0), 60, 40),
+        repeated.at_times("other", "", repeated.other_frequencies(3, 3, 1.0), 60, 40),
+        repeated.at_times("new words", "", repeated.new_words(50, 3, 0.5), 60, 40),
     ],
     ids=lambda problem: problem.family,
 )
@@ -162,8 +199,9 @@ def test_recipes_are_not_chosen_by_copies_nor_by_an_outlier():
     [
         (dense.clouds(4, 3, 1.0), tables.near_copies(3, 0.1)),
         (sparse.topics(50, 3, 0.5), texts.worn_copies(3, 0.7)),
+        (repeated.picture(6, 3, 0.5), repeated.augmented(6, 3)),
     ],
-    ids=["near", "worn"],
+    ids=["near", "worn", "augmented"],
 )
 def test_copies_that_are_not_alike_stay_together(draw, spoil):
     X, y = draw(np.random.default_rng(0), 60)
@@ -173,6 +211,67 @@ def test_copies_that_are_not_alike_stay_together(draw, spoil):
     assert (labels == y[groups]).all()
     data = from_two_pools(changed, labels, X, y, np.random.default_rng(2), groups)
     assert not set(groups[data.is_validation]) & set(groups[~data.is_validation])
+
+
+def test_rows_that_come_again_stay_with_the_first():
+    X, y = dense.clouds(3, 4, 1.0, 1.5)(np.random.default_rng(0), 80)
+    for between in (False, True):
+        more, labels, groups = repeated.oversampled(between)(np.random.default_rng(1), X, y)
+        assert len(set(np.bincount(labels))) == 1  # all classes are as frequent
+        assert np.array_equal(more[:80], X)
+        assert (labels == y[groups]).all()
+        assert np.array_equal(more, X[groups]) == (not between)
+
+
+def test_people_are_in_one_part_only():
+    seen: dict[tuple[float, ...], int] = {}
+
+    def draw(rng, n):
+        X, y, person = repeated.sessions(3, 3, 5.0, 1.0, 0.5)(rng, n)
+        seen.update(zip(map(tuple, X), person.tolist()))
+        return X, y, person
+
+    data = repeated.of_people("people", "", draw, 200, 80).data()
+    parts = [{seen[tuple(row)] for row in X} for X in data_parts(data)]
+    assert all(parts)
+    assert not parts[0] & parts[1]
+    assert not (parts[0] | parts[1]) & parts[2]
+
+
+def data_parts(data: Data) -> list[np.ndarray]:
+    return [data.X[~data.is_validation], data.X[data.is_validation], data.X_test]
+
+
+def test_test_rows_are_later():
+    told = {}
+
+    def draw(rng, times):
+        told["times"] = times
+        return np.arange(float(len(times)))[:, None], np.zeros(len(times), int)
+
+    data = repeated.at_times("times", "", draw, 60, 40).data()
+    times = [told["times"][X[:, 0].astype(int)] for X in (data.X, data.X_test)]
+    assert times[0].max() < repeated.LATER < times[1].min()
+
+
+def test_rows_of_more_kinds_are_what_they_say():
+    rng = np.random.default_rng(0)
+    X, _ = ledgers.whitened(6, 3, 1.0, 2)(rng, 300)
+    assert np.allclose(X.T @ X / 300, np.eye(6), atol=1e-6)
+    _, y = ledgers.nearly_one_each(4, 48, 0.5)(rng, 100)
+    assert np.bincount(np.bincount(y[:60])).tolist() == [0, 36, 12]
+    X, _ = ledgers.k_mers(2, 3, 0.3, letters=20)(rng, 30)
+    assert (X.sum(axis=1) == 19.0).all()
+    _, y = ledgers.fraud(4, 0.1, 2.0)(rng, 500)
+    assert y.mean() == pytest.approx(0.1, abs=0.005)
+    X, _ = letters.matches(6, 1.0)(rng, 50)
+    assert (np.asarray(X.sum(axis=1)) == 0.0).all()
+    assert (np.diff(X.indptr) == 2).all()
+    X, _ = letters.short_messages(40, 3, 0.4)(rng, 200)
+    lengths = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
+    assert set(lengths.round(5)) == {0.0, 1.0}  # some rows are empty
+    X, _ = letters.names(64, 3, 0.5)(rng, 50)
+    assert np.diff(X.indptr).max() <= 10 + 9 + 8
 
 
 def test_ratings_shares_and_codes_are_what_they_say():
@@ -206,6 +305,22 @@ def test_what_rows_of_a_set_are_made_into():
     assert few.shape[0] == len(kept)
     assert len(np.unique(kept)) == 3
     assert set(kept_test) <= set(kept)
+    white, _, _, _ = real.as_whitened(4)(rng, pools)
+    assert np.allclose(white.std(axis=0), 1.0)
+    _, together, _, together_test = real.merged_classes(3)(rng, pools)
+    both = {*zip([*y[:200], *y[200:]], [*together, *together_test])}
+    assert len(both) == 8  # a class goes where it goes
+    assert {k for _, k in both} == {0, 1, 2}
+    half, _, _, _ = real.some_columns(0.5)(rng, pools)
+    assert half.shape == (200, 30)
+    marked, _, _, _ = real.as_indicators()(rng, pools)
+    assert set(marked.data) == {1.0}
+    assert marked.nnz == X[:200].nnz
+    table = (dense_rows, y[:200], dense_test, y[200:])
+    assert real.as_polynomials(2)(rng, table)[0].shape == (200, 14)
+    bins = real.as_bins(5)(rng, table)[0]
+    assert bins.shape == (200, 20)
+    assert (bins.sum(axis=1) == 4.0).all()
 
 
 def test_noise_says_nothing_about_labels():
@@ -445,7 +560,7 @@ def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
 
 def test_cases_are_listed(capsys):
     run(arguments("--list", "--half", "reporting", "--only", "wine"))
-    names = ["wine/split 5", "wine/part 0.6"]
+    names = ["wine/split 20", "wine/products"]
     assert capsys.readouterr().out.split("\n") == [*names, ""]
 
 

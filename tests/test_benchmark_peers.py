@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.peers import campaign, configuration, figure, jobs, problems, report
+from benchmarks.peers import campaign, comparison, configuration, figure, jobs, problems, report
 from benchmarks.peers.campaign import Runner
 from benchmarks.peers.commands import matching
 from benchmarks.peers.configuration import Contender
@@ -144,6 +144,9 @@ def test_a_contender_is_tuned_refitted_and_measured(problem, contender, runner, 
     assert record["accuracy"] == pytest.approx((y_test == order[0]).mean())
     assert record["hit_at_5"] == pytest.approx(np.isin(y_test, order[:5]).mean())
     assert record["row_sum_mean"] == pytest.approx(1.0)
+    assert np.mean(record["log_p_of_rows"]) == pytest.approx(record["log_likelihood"], abs=1e-5)
+    assert record["rows_right"] == np.flatnonzero(y_test == order[0]).tolist()
+    assert record["rows_asked"] == len(y_test)
     assert record["peak_megabytes"] > 1
     kept = [r["stage"] for r in campaign.read_all(tmp_path / "records")]
     assert kept == ["validation", "validation", "test"]
@@ -296,6 +299,8 @@ def test_our_methods_run_like_any_peer(problem, runner):
     assert [epoch for epoch, _, _ in record["curve"]] == [1, 2, 3]
     assert record["curve"][-1][2] == pytest.approx(record["log_likelihood_without_floor"], abs=1e-5)
     assert record["fit_seconds"] >= record["curve"][-1][1]
+    assert sorted(record["cpu_seconds_of_epochs"]) == record["cpu_seconds_of_epochs"]
+    assert record["fit_cpu_seconds"] >= record["cpu_seconds_of_epochs"][-1]
 
 
 # The report
@@ -375,6 +380,45 @@ def test_the_report_says_who_was_not_run_and_why(contender):
     known = configuration.Campaign({"small": Problem("small", "")}, {"slow one": skipped}, [], {})
     text = report.markdown([finished("first", -2.0, when=1)], known)
     assert "- not run (hours): slow one" in text
+
+
+def test_differences_from_the_defaults_are_paired(contender):
+    rows = {"rows_asked": 4, "log_likelihood_without_floor": -5.5}
+    ours = rows | {"log_p_of_rows": [-1.0, -20.0], "rows_right": [0, 1]}
+    its = rows | {"log_p_of_rows": [-2.0, -16.0], "rows_right": [0]}
+    records = [
+        finished("bigcat defaults", -2.0, when=1, **ours),
+        finished("peer", -2.5, when=2, **its),
+    ]
+    lines = comparison.beside_defaults(records, empty_campaign(contender)).splitlines()
+    cells = [cell.strip() for cell in lines[-1].split("|")][1:-1]
+    assert cells[:2] == ["", "peer"]
+    assert cells[3] == "+0.500 +- 0.500"  # the second rows are both at the floor
+    assert cells[5] == "-1.500 +- 2.500"
+    assert cells[7] == "+0.250 +- 0.250"
+
+
+def test_time_to_the_quality_of_the_exact_path(contender):
+    exact = {
+        "curve": [[1, 40.0, -3.0], [2, 80.0, -2.0]],
+        "cpu_seconds_of_epochs": [20.0, 60.0],
+        "log_likelihood_without_floor": -2.1,
+    }
+    ours = {
+        "curve": [[1, 2.0, -2.5]],
+        "cpu_seconds_of_epochs": [1.0],
+        "log_likelihood_without_floor": -1.5,
+    }
+    records = [
+        finished("bigcat all classes", -2.1, when=1, **exact),
+        finished("bigcat defaults", -1.5, when=2, **ours),
+    ]
+    text = comparison.time_to_quality(records, empty_campaign(contender))
+    cells = [cell.strip() for cell in text.splitlines()[-1].split("|")][1:-1]
+    # to -2.02: 98 % of the exact path's second epoch, 48 % of the rest of the defaults' fit
+    assert cells[-6:] == ["59.2", "11.8", "5.0", "79.2", "6.8", "11.6"]
+    assert comparison.seconds_to([(1.0, -3.0)], -2.0) is None
+    assert comparison.seconds_to([(1.0, -1.0)], -2.0) == 1.0
 
 
 def test_records_are_json(problem, contender, runner, tmp_path):

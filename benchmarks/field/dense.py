@@ -47,6 +47,27 @@ def drawn(
     return Problem(family, variant, make)
 
 
+def cases(
+    family: str,
+    draw: Callable[..., Any],
+    *sizes: tuple[Any, ...],
+    make: Callable[[str, str, Any, int], Problem] = drawn,
+) -> list[Problem]:
+    """A problem per case: its size, and what `draw` takes after the features and classes.
+
+    `make` makes a problem of the family, its variant, what `draw` gives, and the number of rows.
+    """
+    return [
+        make(
+            family,
+            " ".join(map(str, (size, *more))),
+            draw(size.features, size.classes, *more),
+            size.rows,
+        )
+        for size, *more in sizes
+    ]
+
+
 # Where rows lie
 
 

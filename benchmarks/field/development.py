@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
-from benchmarks.field import dense, once_reported, real, sparse
+from benchmarks.field import dense, once_reported, once_reported_later, real, sparse
 from benchmarks.field.dense import SHAPES, Size, clouds, drawn
 from benchmarks.field.problem import Problem
 
 
 def problems() -> list[Problem]:
     """All of them, a family's problems one after another."""
-    return [*_real(), *_dense(), *_sparse(), *once_reported.problems()]
+    once = [*once_reported.problems(), *once_reported_later.problems()]
+    return [*_real(), *_dense(), *_sparse(), *once]
 
 
 def _real() -> list[Problem]:

@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn.datasets
 from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.preprocessing import KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
 from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
 from benchmarks.field.texts import put_together
@@ -22,6 +24,14 @@ MOST_ROWS = 40_000
 PREFIXES = ("yso", "geonames")
 MOST_OF_PREFIX, MOST_TEST_OF_PREFIX = 45_000, 15_000
 ROWS_OF_STDLIB = 800_000
+MOST_TEST_WITHIN = 3_000
+#: Ways to make features of texts that the catalogue does not take.
+OTHER_WORDS: dict[str, Callable[[], Any]] = {
+    "words and pairs": lambda: TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True),
+    "hashed letters": lambda: HashingVectorizer(
+        analyzer="char_wb", ngram_range=(3, 4), n_features=2**14, alternate_sign=False
+    ),
+}
 #: Of scikit-learn's sets, kept for the test.
 TEST_PART = 1 / 3
 
@@ -44,9 +54,29 @@ def changed(name: str, part: str, into: str, change: Change) -> Problem:
     return _cut(name, part, f"{part} {into}", change)
 
 
-def _cut(name: str, part: str, variant: str, change: Change | None = None) -> Problem:
+def in_other_words(name: str, part: str, words: str) -> Problem:
+    """Such a part of a set of texts, in features of `OTHER_WORDS` instead of the catalogue's."""
+    return _cut(name, part, f"{part} in {words}", words=words)
+
+
+def within(name: str, part: str) -> Problem:
+    """Such a part of a set, whose test rows are other training rows and not the set's own."""
+
+    def apart(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, _, _ = pools
+        order = rng.permutation(len(y))
+        n_test = min(len(y) // 4, MOST_TEST_WITHIN)
+        test, train = order[:n_test], order[n_test:]
+        return X[train], y[train], X[test], y[test]
+
+    return _cut(name, part, f"{part} within", apart)
+
+
+def _cut(
+    name: str, part: str, variant: str, change: Change | None = None, words: str | None = None
+) -> Problem:
     def make(rng: np.random.Generator) -> Data:
-        split, n_all = _load(name)
+        split, n_all = _load(name, words)
         n = int(n_all * Fraction(part))
         if n > MOST_ROWS:
             raise ValueError(f"{part} of {name} are {n:,} rows, more than {MOST_ROWS:,}")
@@ -107,6 +137,72 @@ def some_classes(n_classes: int) -> Change:
     return change
 
 
+def merged_classes(n_classes: int) -> Change:
+    """So many classes, each of which is several of the set's, put together at random."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        names, codes = np.unique(np.concatenate([y, y_test]), return_inverse=True)
+        together = rng.permutation(len(names)) % n_classes
+        return X, together[codes[: len(y)]], X_test, together[codes[len(y) :]]
+
+    return change
+
+
+def some_columns(share: float) -> Change:
+    """A share of the columns, at random."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        kept = np.sort(rng.permutation(X.shape[1])[: round(share * X.shape[1])])
+        return X[:, kept], y, X_test[:, kept], y_test
+
+    return change
+
+
+def as_indicators(above: float = 0.0) -> Change:
+    """1 where a value is larger, else 0."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        return (above < X).astype(np.float32), y, (above < X_test).astype(np.float32), y_test
+
+    return change
+
+
+def as_whitened(n_components: int) -> Change:
+    """Scores of the leading components, all scaled to variance one."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = as_components(n_components)(rng, pools)
+        scaler = StandardScaler().fit(X)
+        return scaler.transform(X), y, scaler.transform(X_test), y_test
+
+    return change
+
+
+def as_polynomials(degree: int) -> Change:
+    """Products of columns beside the columns."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        made = PolynomialFeatures(degree, include_bias=False).fit(X)
+        return made.transform(X), y, made.transform(X_test), y_test
+
+    return change
+
+
+def as_bins(n_bins: int) -> Change:
+    """Columns as one-hot bins of equal frequency; sparse."""
+
+    def change(rng: np.random.Generator, pools: Pools) -> Pools:
+        X, y, X_test, y_test = pools
+        made = KBinsDiscretizer(n_bins, quantile_method="averaged_inverted_cdf").fit(X)
+        return made.transform(X), y, made.transform(X_test), y_test
+
+    return change
+
+
 def _by_frequency(y: np.ndarray) -> np.ndarray:
     """Classes, the most frequent first."""
     classes, counts = np.unique(y, return_counts=True)
@@ -117,8 +213,8 @@ def _by_frequency(y: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=1)  # a family's problems come one after another
-def _load(name: str) -> tuple[data.Split, int]:
-    """The set, and how many training rows it has in all."""
+def _load(name: str, words: str | None = None) -> tuple[data.Split, int]:
+    """The set, with other features where `words` names some; and its training rows in all."""
     if name == "stdlib":
         split = data.stdlib_corpus(ROWS_OF_STDLIB)
         return split, len(split.train)
@@ -126,6 +222,8 @@ def _load(name: str) -> tuple[data.Split, int]:
     first: dict[str, Any] = {}
     if name in PREFIXES:
         first = {"n_train": MOST_OF_PREFIX, "n_test": MOST_TEST_OF_PREFIX}
+    if words is not None:
+        first["vectorizer"] = OTHER_WORDS[words]()
     return data.load(name, unseen="keep", **first), n_all
 
 
@@ -146,6 +244,19 @@ def splits(name: str, n_splits: int, *parts: float, first: int = 0) -> list[Prob
     numbers = range(first, first + n_splits)
     whole = [Problem(name, f"split {k}", functools.partial(make, 1.0)) for k in numbers]
     return whole + [Problem(name, f"part {p:g}", functools.partial(make, p)) for p in parts]
+
+
+def derived(name: str, into: str, change: Change) -> Problem:
+    """A random split of a set of scikit-learn's, made into something else."""
+
+    def make(rng: np.random.Generator) -> Data:
+        X, y = _from_scikit_learn(name)
+        order = rng.permutation(len(y))
+        n_test = int(TEST_PART * len(y))
+        test, train = order[:n_test], order[n_test:]
+        return from_two_pools(*change(rng, (X[train], y[train], X[test], y[test])), rng)
+
+    return Problem(name, into, make)
 
 
 def _from_scikit_learn(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import environments
-from benchmarks.peers import configuration, figure, problems, report
+from benchmarks.peers import comparison, configuration, figure, problems, report
 from benchmarks.peers.campaign import LIMIT, RECORDS, Runner, read_all
 from benchmarks.peers.configuration import Campaign
 from bigcat.data import DataError
@@ -30,6 +30,12 @@ def add_to(commands: Any) -> None:
     run.add_argument("--again", action="store_true", help="also what has a result already")
     shown = parts.add_parser("report", help="tables and a figure of the results that are there")
     shown.add_argument("--json", action="store_true", help="the records as JSON, and no figure")
+    shown.add_argument(
+        "--beside-defaults", action="store_true", help="one table: the defaults less each peer"
+    )
+    shown.add_argument(
+        "--time-to-quality", action="store_true", help="one table: defaults and exact softmax"
+    )
     shown.add_argument("--figure", type=Path, default=RECORDS / "peers.png", metavar="FILE")
     parts.add_parser("environments", help="make the peers' virtual environments")
 
@@ -89,6 +95,12 @@ def _report(campaign: Campaign, arguments: argparse.Namespace) -> None:
         return
     if not records:
         sys.exit("no results yet; start with: python -m benchmarks peers run --quick")
+    if arguments.beside_defaults:
+        print(comparison.beside_defaults(records, campaign))
+        return
+    if arguments.time_to_quality:
+        print(comparison.time_to_quality(records, campaign))
+        return
     facts = {}
     for name in report.latest(records):
         path = problems.CACHE / name / "facts.json"

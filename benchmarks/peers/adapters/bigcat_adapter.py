@@ -4,11 +4,8 @@ Four are spelt as a configuration file can: `epochs` is max_epochs, `solver` may
 solver's name and its fields, a `rank` of 0 is None, and `exact_classes` is an option of its sampler
 """
 
-import time
-
 import numpy as np
 from scoring import Model
-from watch import cpu_seconds
 
 from bigcat import LinearClassifier, samplers, solvers
 
@@ -47,30 +44,21 @@ def warm_up(rows, settings):
 
 
 def fit(rows, watch, **settings):
-    gaps = [time.perf_counter()]  # when each epoch ended, its evaluation included
+    cpu_of_epochs = []
 
     def on_epoch(info):
-        gaps.append(time.perf_counter())
-        value = info["log_likelihood_of"](watch.X, watch.y)
-        return watch.record(info["epoch"], info["seconds"], value)
+        seconds = watch.seconds() - info["compile_seconds"]
+        cpu_of_epochs.append(watch.cpu_seconds() - info["compile_seconds"])
+        with watch.pause():
+            value = info["log_likelihood_of"](watch.X, watch.y)
+        return watch.record(info["epoch"], seconds, value)
 
     model = _classifier(settings, callbacks=[on_epoch])
     model.fit(rows.X, rows.y)
-    cpu = watch.cpu_seconds()
-    with watch.pause():
-        return Model(model.predict_log_proba, facts=_times(model, watch, gaps, cpu))
-
-
-def _times(model, watch, gaps, cpu):
-    """Of the fit without its evaluations, one an epoch: another one is made and timed here."""
-    evaluation, evaluation_cpu = time.perf_counter(), cpu_seconds()
-    model.log_proba_of(watch.X, watch.y)
-    evaluation = time.perf_counter() - evaluation
-    evaluation_cpu = cpu_seconds() - evaluation_cpu
-    first, last = model.history_[0], model.history_[-1]
-    compilation = last["compile_seconds"]
-    set_up = gaps[1] - gaps[0] - first["seconds"] - compilation - evaluation
-    return {
-        "fit_seconds": last["seconds"] + max(set_up, 0.0),
-        "fit_cpu_seconds": cpu - evaluation_cpu * len(model.history_) - compilation,
+    compilation = model.history_[-1]["compile_seconds"]
+    facts = {
+        "fit_seconds": watch.seconds() - compilation,
+        "fit_cpu_seconds": watch.cpu_seconds() - compilation,
+        "cpu_seconds_of_epochs": cpu_of_epochs,
     }
+    return Model(model.predict_log_proba, facts=facts)

@@ -38,7 +38,7 @@ def logarithm(p):
 
 
 def score(model, X, y, common, n_classes):
-    """Measures of a model.
+    """Measures of a model, among them those of single rows, so that two models can be paired.
 
     Parameters
     ----------
@@ -65,7 +65,13 @@ def score(model, X, y, common, n_classes):
         everything = _probabilities(model.log_proba, X, y, n_classes)
         result["log_likelihood_all_rows"] = _likelihoods(everything)["log_likelihood"]
         ranks = everything["rank"]
-    return result | {"accuracy": float((ranks == 0).mean()), "hit_at_5": float((ranks < 5).mean())}
+    rows = {
+        "log_p_of_rows": [round(value, 5) for value in probabilities["log_p"].tolist()],
+        "rows_right": np.flatnonzero(ranks == 0).tolist(),
+        "rows_asked": len(y),
+    }
+    shares = {"accuracy": float((ranks == 0).mean()), "hit_at_5": float((ranks < 5).mean())}
+    return result | shares | rows
 
 
 def _probabilities(log_proba, X, y, n_classes):

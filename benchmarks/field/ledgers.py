@@ -1,0 +1,259 @@
+"""Dense made-up tables of more kinds: laboratories, views, spectra, derived columns, vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.preprocessing import PolynomialFeatures
+
+from benchmarks.field.dense import Draw, Rows, labels
+
+#: What stands in a table where nothing was measured.
+CODES = (0.0, -1.0, -999.0, 9_999.0)
+
+
+# Tables
+
+
+def views(n_features: int, n_classes: int, contrast: float, exponent: float = 1.2) -> Draw:
+    """Counts whose tail is a power: most are small, some are millions."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.5)
+        usual = 10.0 ** rng.uniform(0.0, 2.0, n_features)
+        means = usual * np.exp(contrast * rng.standard_normal((n_classes, n_features)))
+        tail = rng.random((n, n_features)) ** (-1.0 / exponent) - 1.0
+        return np.floor(means[y] * tail).clip(0.0, 1e7), y
+
+    return draw
+
+
+def laboratory(n_features: int, n_classes: int, distance: float) -> Draw:
+    """Lognormal values in units from thousandths to thousands, none below what can be measured."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.7)
+        logs = distance * rng.standard_normal((n_classes, n_features))[y]
+        logs += rng.standard_normal((n, n_features))
+        values = 10.0 ** rng.uniform(-3.0, 3.0, n_features) * np.exp(0.6 * logs)
+        limits = np.quantile(values, rng.uniform(0.0, 0.3, n_features), axis=0).diagonal()
+        return np.where(values < limits, limits / 2.0, values), y
+
+    return draw
+
+
+def fraud(n_features: int, share: float, scale: float) -> Draw:
+    """A payment in hundreds is not honest: amounts, hours, and how it differs from the usual."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        numbers = rng.standard_normal((n, n_features))
+        score = scale * numbers @ rng.standard_normal(n_features) / np.sqrt(n_features)
+        noisy = score + rng.logistic(size=n)
+        amount, hour = np.exp(4.0 + 1.3 * numbers[:, 0]), rng.integers(24, size=n)
+        X = np.column_stack([amount, hour, numbers[:, 1:]])
+        return X, (noisy > np.quantile(noisy, 1.0 - share)).astype(np.int64)
+
+    return draw
+
+
+def one_price(n_classes: int, noise: float) -> Draw:
+    """One column, a price in hundreds of thousands; classes are segments with soft edges."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        logs = rng.standard_normal(n)
+        hidden = logs + noise * rng.logistic(size=n)
+        edges = np.quantile(hidden, np.arange(1, n_classes) / n_classes)
+        return 250_000.0 * np.exp(0.5 * logs[:, None]), np.searchsorted(edges, hidden)
+
+    return draw
+
+
+def number_as_class(n_features: int, n_classes: int, noise: float) -> Draw:
+    """Years of age, or the like: a class per whole number, and neighbours are hard to tell."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        X = rng.standard_normal((n, n_features))
+        hidden = X @ rng.standard_normal(n_features) / np.sqrt(n_features)
+        hidden += noise * rng.standard_normal(n)
+        return X, (n_classes * (0.5 + 0.2 * hidden)).astype(int).clip(0, n_classes - 1)
+
+    return draw
+
+
+def codes_as_numbers(n_columns: int, n_classes: int, levels: int, effect: float) -> Draw:
+    """Categories as whole numbers, whose order says nothing."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        codes = rng.integers(levels, size=(n, n_columns))
+        effects = effect * rng.standard_normal((n_columns, levels, n_classes))
+        scores = effects[np.arange(n_columns), codes].sum(axis=1)
+        return codes.astype(float), np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+
+    return draw
+
+
+def spectra(n_features: int, n_classes: int, contrast: float) -> Draw:
+    """Smooth curves: peaks, of which some are a class's, times a factor, upon a slope."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes)
+        where = np.linspace(0.0, 1.0, n_features)
+        places, widths = rng.uniform(0.0, 1.0, (12, 1)), rng.uniform(0.01, 0.06, (12, 1))
+        peaks = np.exp(-0.5 * ((where - places) / widths) ** 2)
+        usual = rng.uniform(0.5, 2.0, 12)
+        heights = usual + contrast * rng.standard_normal((n_classes, 12))[y]
+        heights += 0.3 * rng.standard_normal((n, 12))
+        slope = rng.standard_normal((n, 1)) * where + rng.normal(1.0, 0.5, (n, 1))
+        X = rng.uniform(0.8, 1.25, (n, 1)) * (heights @ peaks + slope)
+        return X + 0.02 * rng.standard_normal(X.shape), y
+
+    return draw
+
+
+def k_mers(length: int, n_classes: int, contrast: float, letters: int = 150) -> Draw:
+    """How often each word of so many letters of four is in a sequence; classes are chains."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.3)
+        logits = rng.standard_normal((4, 4)) + contrast * rng.standard_normal((n_classes, 4, 4))
+        sequence = np.empty((n, letters), np.int64)
+        sequence[:, 0] = rng.integers(4, size=n)
+        for step in range(1, letters):
+            scores = logits[y, sequence[:, step - 1]] + rng.gumbel(size=(n, 4))
+            sequence[:, step] = np.argmax(scores, axis=1)
+        n_words = letters - length + 1
+        words = sum(sequence[:, i : i + n_words] * 4**i for i in range(length))
+        place = np.arange(n)[:, None] * 4**length + words
+        counts = np.bincount(place.ravel(), minlength=n * 4**length)
+        return counts.reshape(n, -1).astype(float), y
+
+    return draw
+
+
+# Vectors
+
+
+def whitened(n_features: int, n_classes: int, distance: float, telling: int) -> Draw:
+    """Columns that were made uncorrelated, of variance one; in `telling` directions classes differ.
+
+    In these they are `distance` apart and the spread within a class is a third of the usual.
+    """
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.5)
+        hidden = rng.standard_normal((n, n_features))
+        hidden[:, :telling] /= 3.0
+        hidden[:, :telling] += distance / 3.0 * rng.standard_normal((n_classes, telling))[y]
+        mixed = hidden @ rng.standard_normal((n_features, n_features))
+        mixed -= mixed.mean(axis=0)
+        variances, directions = np.linalg.eigh(mixed.T @ mixed / n)
+        return mixed @ directions[:, ::-1] / np.sqrt(variances[::-1]), y
+
+    return draw
+
+
+def few_directions(n_features: int, n_classes: int, spread: float, strength: float) -> Draw:
+    """Vectors of unit length that differ most in four directions, which say nothing of classes."""
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        y = labels(rng, n, n_classes, 0.6)
+        X = rng.standard_normal((n_classes, n_features))[y]
+        X += spread * rng.standard_normal((n, n_features))
+        X += strength * rng.standard_normal((n, 4)) @ rng.standard_normal((4, n_features))
+        return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32), y
+
+    return draw
+
+
+def two_vectors(n_features: int, n_classes: int, noise: float) -> Draw:
+    """Are two texts alike?  Distances and products of the coordinates of their vectors.
+
+    Classes are degrees of likeness, from none to all.
+    """
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        half = n_features // 2
+        y = labels(rng, n, n_classes)
+        one, other = rng.standard_normal((2, n, half))
+        share = (y / (n_classes - 1))[:, None]
+        other = share * one + (1.0 - share) * other + noise * rng.standard_normal((n, half))
+        lengths = (np.linalg.norm(v, axis=1, keepdims=True) for v in (one, other))
+        one, other = (v / length for v, length in zip((one, other), lengths))
+        return np.hstack([np.abs(one - other), one * other]), y
+
+    return draw
+
+
+def nearly_one_each(n_features: int, n_classes: int, spread: float) -> Draw:
+    """Who is it?  One row of everybody, a second of each fourth, and then rows of anybody.
+
+    The first five rows in four classes are for training.
+    """
+
+    def draw(rng: np.random.Generator, n: int) -> Rows:
+        everybody = rng.permutation(n_classes)
+        n_train = n_classes + n_classes // 4
+        anybody = rng.integers(n_classes, size=n - n_train)
+        y = np.concatenate([everybody, everybody[: n_train - n_classes], anybody])
+        faces = rng.standard_normal((n_classes, n_features))
+        return faces[y] + spread * rng.standard_normal((n, n_features)), y
+
+    return draw
+
+
+# What is done to columns, of all rows
+
+
+def with_several_codes(draw: Draw, share: float) -> Draw:
+    """Columns have codes of their own for what is missing; large values are missing more often."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        codes = rng.choice(CODES, X.shape[1])
+        missing = rng.random(X.shape) < share * np.where(np.median(X, axis=0) < X, 1.5, 0.5)
+        return np.where(missing, codes, X), y
+
+    return change
+
+
+def polynomials(draw: Draw, degree: int) -> Draw:
+    """All products of columns, and the columns, in units that products give."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        return PolynomialFeatures(degree, include_bias=False).fit_transform(X), y
+
+    return change
+
+
+def waves(draw: Draw, n_waves: int, width: float) -> Draw:
+    """Cosines of random sums of columns: what a kernel would see."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        sums = X @ rng.standard_normal((X.shape[1], n_waves)) / width
+        return np.sqrt(2.0 / n_waves) * np.cos(sums + rng.uniform(0.0, 2 * np.pi, n_waves)), y
+
+    return change
+
+
+def hidden_layer(draw: Draw, n_units: int) -> Draw:
+    """What units of a network pass on: sums of columns, or 0 where they are negative; float32."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        weights = rng.standard_normal((X.shape[1], n_units)) / np.sqrt(X.shape[1])
+        return np.maximum(X @ weights - 0.3, 0.0).astype(np.float32), y
+
+    return change
+
+
+def with_annotators(draw: Draw, share: float) -> Draw:
+    """Some take a class for its neighbour, and one in twenty says always the same."""
+
+    def change(rng: np.random.Generator, n: int) -> Rows:
+        X, y = draw(rng, n)
+        kind, n_classes = rng.random(n), int(y.max()) + 1
+        mistaken = np.where(kind < share, (y + 1) % n_classes, y)
+        return X, np.where(kind > 0.95, 0, mistaken)
+
+    return change
