@@ -32,6 +32,7 @@ def test_quick_demo_as_a_person_sees_it(capsys, tmp_path):
         "curve.png",
         "heldout.npz",
         "model.safetensors",
+        "report.html",
         "results.json",
     ]
 
