@@ -288,6 +288,7 @@ def test_ctrl_c_on_the_command_line_says_how_to_go_on(tmp_path, monkeypatch, cap
     assert "the same command with --resume goes on from the checkpoint" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # tests/torture/test_kills.py kills fits that compile nothing
 def test_kill_9_and_the_same_command_again(tmp_path):
     """The command line, killed by the system while it works, repeated until it ends."""
     rows = np.column_stack([Y, X])

@@ -376,6 +376,7 @@ def registered(parts, monkeypatch):
     combinations.register(parts["bound"].method(eta=10.0))
 
 
+@pytest.mark.slow  # each of them is fitted by a test of its own
 def test_bound_sampler_and_solver_skeletons_are_fitted_together(digits, registered):
     """One kernel of all three, where each by itself takes as long."""
     from bigcat.kernels.train_rows import train_rows

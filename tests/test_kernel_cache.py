@@ -68,6 +68,7 @@ def test_without_a_home_no_folder_of_that_name_appears(tmp_path, monkeypatch):
     assert cache._UserWide.from_function(cache.source_hash.__wrapped__, str(source)) is not None
 
 
+@pytest.mark.slow  # single damaged files are looked at above
 def test_all_of_a_damaged_cache_is_written_again(tmp_path):
     folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     value, misses, *_ = run(ONE_KERNEL, tmp_path, **folder)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from joblib import Parallel, delayed
 
 from bigcat import BayesianClassifier, LinearClassifier
@@ -106,7 +107,7 @@ def _fit_and_answer(model, X, y, out):
     out.put([answers(model, X), [fitted.coef_, fitted.intercept_]])
 
 
-@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize("how", ["fork", slow("spawn")])
 def test_processes_after_use(linear, how):
     """A process that has fitted, predicted and used threads goes on in a child, or starts one."""
     if how not in multiprocessing.get_all_start_methods():
