@@ -7,6 +7,7 @@ bounded by a part and cores share the work.  The parsers are the same.
 from __future__ import annotations
 
 import gzip
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PartsReader:
+class PartsReader(ABC):
     """How files of a form are cut, and how parts of them are read.
 
     `n_features` is the number of columns to insist on, or None.
@@ -76,11 +77,13 @@ class PartsReader:
         """Are its rows texts, which a vectoriser turns into features?"""
         return False
 
+    @abstractmethod
     def parts(self, path: Path, max_bytes: int | None, size: int = PART_BYTES) -> Iterator[Part]:
-        raise NotImplementedError
+        """Parts of a file, in order, that can be read by themselves."""
 
+    @abstractmethod
     def blocks(self, part: Part) -> Iterator[Block]:
-        raise NotImplementedError
+        """Rows of a part, a block at a time."""
 
     def complete(self, path: Path, head: Any, facts: list[Facts]) -> Facts:
         """Facts of a whole file, from those of its parts; DataError where they do not agree."""
@@ -112,9 +115,9 @@ class LinesReader(PartsReader):
         """What the first line says, where it is no row."""
         return None
 
+    @abstractmethod
     def block(self, part: Part, raw: bytes) -> Block:
         """Rows of lines that are counted from 1."""
-        raise NotImplementedError
 
     def parts(self, path: Path, max_bytes: int | None, size: int = PART_BYTES) -> Iterator[Part]:
         with open(path, "rb") as raw:
