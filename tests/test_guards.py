@@ -101,7 +101,7 @@ REMEDIES = {
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("parameters", map(_marked, _fits()))
+@pytest.mark.parametrize("parameters", [_marked(fit) for fit in _fits()])
 @pytest.mark.parametrize("hazard", HAZARDS)
 def test_a_fit_works_or_tells_what_to_do(hazard, parameters, sparse):
     change, more = HAZARDS[hazard]
