@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bigcat.cli import _bayesian, _inputs, _output
+from bigcat.cli import _inputs, _output
 
 
 def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
@@ -24,7 +24,6 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         "--max-rows", type=int, metavar="N", help="of more rows so many are drawn (20,000)"
     )
     _inputs.add_data_options(parser)
-    _bayesian.add_posterior_option(parser)
     return parser
 
 
