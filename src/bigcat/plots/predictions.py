@@ -143,6 +143,7 @@ def draw_frequencies(bins: Sequence[dict[str, float]], *, ax: Axes | None = None
         label=hits.replace("hit_at_", "hit@"),
     )  # fmt: skip
     ax.set_xticks(place, [inspection.bin_name(b) for b in bins], rotation=30, ha="right")
+    ax.set_xlim(-0.9, max(len(bins), 3) - 0.1)  # few bars are not wider than many
     ax.grid(False, axis="x")
     ax.set_ylim(0, 1)
     legend(ax, 2)
@@ -177,6 +178,7 @@ def draw_confusions(pairs: Sequence[dict[str, Any]], *, ax: Axes | None = None) 
     ax.barh(place, [pair["rows"] for pair in pairs], color=BLUE, height=0.6)
     names = [f"{_short(pair['truth'])} → {_short(pair['predicted'])}" for pair in pairs]
     ax.set_yticks(place, names, fontsize=8, parse_math=False)
+    ax.xaxis.get_major_locator().set_params(integer=True)  # rows are whole
     ax.grid(False, axis="y")
     return ax
 

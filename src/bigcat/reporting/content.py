@@ -33,6 +33,9 @@ FEATURES, NEIGHBOURS = 8, 5
 BLOCK = 1 << 24
 #: Features of a row that an example shows.
 EXAMPLE_FEATURES = 10
+#: What the curve of a fit is drawn from; methods of `bigcat.bayes` may have none of them.
+CURVES = ("bound", "log_likelihood", "validation_log_likelihood")
+
 #: Probabilities whose intervals are looked at.
 INTERVALS = 1 << 20
 
@@ -146,6 +149,7 @@ def _fit(source: Source) -> Section:
     forecast = getattr(history, "forecast_seconds", None)
     return {
         "history": history,
+        "curve": any(np.isfinite(row.get(name, np.nan)) for row in history for name in CURVES),
         "seconds": seconds,
         "forecast": forecast,
         "epochs": len(history),

@@ -53,7 +53,7 @@ def draw_log_probabilities(section: dict[str, Any]) -> Axes:
 
 def draw_intervals(section: dict[str, Any]) -> Axes:
     """Mean intervals of the predicted class's probability, beside how often it is right."""
-    ax = prepared(None, "probability of the predicted class", "share of rows", size=(5, 5.2))
+    ax = prepared(None, "probability of the predicted class", "share of rows")
     bins = section["bins"]
     place = [b["confidence"] for b in bins]
     ax.plot([0, 1], [0, 1], color=GREY, linestyle=DASHED, linewidth=1.3, label="perfect")
@@ -67,6 +67,6 @@ def draw_intervals(section: dict[str, Any]) -> Axes:
         label="mean interval",
     )
     ax.plot(place, [b["right"] for b in bins], "o", color=ORANGE, label="right")
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
     legend(ax, 3)
     return ax

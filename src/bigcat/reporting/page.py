@@ -83,6 +83,8 @@ def _fit(section: Section) -> str:
     said = f"The fit took {section['seconds']:.1f} seconds in {section['epochs']:,} passes"
     if section["forecast"]:
         said += f"; {section['forecast']:.1f} had been forecast as the most it could take"
+    if not section["curve"]:
+        return f"<p>{said}. Its method keeps no log-likelihood per pass, so there is no curve.</p>"
     rows = [
         [row.get("epoch"), row.get("seconds"), row.get("bound"), row.get("log_likelihood"),
          row.get("validation_log_likelihood")]
@@ -174,7 +176,7 @@ def _honesty(section: Section) -> str:
     if section["k"] > 1:
         text += _reliability(best, section["k"])
     text += "</div>"
-    quantiles = ", ".join(f"{q:.0%} below {value:.2f}" for q, value in section["quantiles"].items())
+    quantiles = ", ".join(f"{q:.0%} below {value:.3g}" for q, value in section["quantiles"].items())
     edges = section["edges"]
     text += _figure(
         as_svg(draw_log_probabilities(section), "spread"),
