@@ -124,6 +124,7 @@ class Told:
     """A judge that knows its answers."""
 
     weights = np.ones(100)
+    groups = None
 
     def __init__(self, values):
         self.values = values

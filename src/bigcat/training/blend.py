@@ -83,7 +83,7 @@ def find_factors(models: Sequence[LinearModel], base: np.ndarray, held_out: Samp
     shares = sample.row_weights / sample.row_weights.sum()
     gains = logs - of_base
     gain = float(shares @ gains)
-    error = float(np.sqrt(shares**2 @ (gains - gain) ** 2))
+    error = sample.standard_error(gains)
     return Blend(factors, gain, error, -float(shares @ logs), sample.n_rows)
 
 

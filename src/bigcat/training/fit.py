@@ -361,7 +361,7 @@ class _Watched:
 
 
 def _log_likelihood(model: LinearModel, sample: Sample | None) -> float:
-    return float("nan") if sample is None else model.mean_log_likelihood(*sample)
+    return float("nan") if sample is None else model.mean_log_likelihood(*sample[:3])
 
 
 def _some(n: int, most: int) -> np.ndarray:

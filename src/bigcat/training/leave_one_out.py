@@ -61,7 +61,7 @@ class LeaveOneOut:
     """
 
     def __init__(self, data: Sample, n_classes: int, fit_intercept: bool) -> None:
-        X, labels, self.row_weights = data
+        X, labels, self.row_weights, _ = data
         X = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
         ones = np.ones((len(labels), int(fit_intercept)))
         # In units in which no square is too large, and the curvature of no column vanishes.
@@ -71,6 +71,10 @@ class LeaveOneOut:
         self.n_classes = n_classes
         self.judges = np.bincount(self.labels, minlength=n_classes)[self.labels] > 1
         self.fitted = np.zeros((self.X.shape[1], n_classes))
+
+    @property
+    def groups(self) -> None:
+        """Each row is left out by itself."""
 
     @property
     def weights(self) -> np.ndarray:

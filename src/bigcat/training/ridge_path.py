@@ -21,7 +21,7 @@ from bigcat.linear import LinearModel
 from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Kinds, Sample, hold_out, kinds_of_rows
+from bigcat.training.sample import Kinds, Sample, hold_out, rows_together, standard_error
 from bigcat.training.start import log_frequencies
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
@@ -36,6 +36,8 @@ TYPICAL, SHORT = 0.95, 0.1
 #: Held-out rows that are enough to choose by; where one fold has fewer there are several, but not
 #: more than so many, or with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
+#: The same of groups of rows, which say more than a row.
+ENOUGH_GROUPS_HELD_OUT = 50
 PATIENCE = 2
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
@@ -79,12 +81,13 @@ def folds_of(
 ) -> list[Fold]:
     """One fold, or as many as say enough, which share all rows where these are very few.
 
-    Rows of one kind stay together, which are copies unless you know more.
+    Rows of one kind stay together, which are groups or copies unless you know more.
     """
-    kinds = kinds_of_rows(data) if kinds is None else kinds
+    kinds = rows_together(data) if kinds is None else kinds
     kind = kinds.of_row
     n = int(kind.max()) + 1
-    if n * HELD_OUT >= ENOUGH_HELD_OUT:
+    enough_held = ENOUGH_GROUPS_HELD_OUT if kinds.depend else ENOUGH_HELD_OUT
+    if n * HELD_OUT >= enough_held:
         kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy, kinds)
         held_out = held_out.distinct()
         enough = max(ROWS_PER_WEIGHT * n_classes * (data.X.shape[1] + 1), LEAST_FITTED)
@@ -97,7 +100,7 @@ def folds_of(
     folds = []
     n_folds = FOLDS if data.X.shape[1] * n_classes <= MANY_WEIGHTS else FOLDS_OF_MANY
     fold_of = (random_state.permutation(n) % n_folds)[kind]
-    for fold in np.unique(fold_of)[: -(-ENOUGH_HELD_OUT * n_folds // n)]:
+    for fold in np.unique(fold_of)[: -(-enough_held * n_folds // n)]:
         kept = data.take(np.flatnonzero(fold_of != fold))
         held = np.flatnonzero(fold_of == fold)
         held = held[np.isin(data.labels[held], kept.labels)]
@@ -167,6 +170,11 @@ class Judge(Protocol):
         """Of these rows, (n,)."""
         ...
 
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Of these rows, where they are not for themselves, (n,)."""
+        ...
+
     def log_likelihoods(self, l2: float) -> np.ndarray:
         """Of these rows, (n,)."""
         ...
@@ -199,6 +207,11 @@ class Folds:
     @property
     def weights(self) -> np.ndarray:
         return np.concatenate([fold.held_out.row_weights for fold in self.folds])
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        found = [fold.held_out.groups for fold in self.folds]
+        return None if found[0] is None else np.concatenate(found)
 
     def of_frequencies(self) -> np.ndarray:
         values = []
@@ -237,7 +250,7 @@ def choose_quickly(
         difference's standard error.
     """
     started = time.perf_counter()
-    weights = judge.weights / judge.weights.sum()
+    weights, groups = judge.weights / judge.weights.sum(), judge.groups
     rows: dict[float, np.ndarray] = {}
     tried: dict[float, float] = {}
 
@@ -266,14 +279,11 @@ def choose_quickly(
 
     def is_as_good(l2: float) -> bool:
         lost = rows[best] - rows[l2]
-        mean = weights @ lost
-        error = np.sqrt(weights**2 @ (lost - mean) ** 2)
-        return bool(mean <= caution * error)
+        return bool(weights @ lost <= caution * standard_error(lost, weights, groups))
 
     chosen = max(l2 for l2 in tried if is_as_good(l2))
     lost = judge.of_frequencies() - rows[chosen]
-    mean = float(weights @ lost)
-    error = float(np.sqrt(weights**2 @ (lost - mean) ** 2))
+    mean, error = float(weights @ lost), standard_error(lost, weights, groups)
     report = _report(tried, started)
     report |= {"gain": -mean, "gain_error": error, "factor": part_to_trust(-mean, error)}
     return replace(recipe, l2=chosen), report
@@ -305,7 +315,7 @@ def _fitted(
 
 def _judged(outcome: Outcome, recipe: Recipe, fold: Fold) -> float:
     model = LinearModel(outcome.weights, outcome.intercept, recipe.parts.noise)
-    return model.mean_log_likelihood(*fold.held_out)
+    return model.mean_log_likelihood(*fold.held_out[:3])
 
 
 def _mean(values: list[float], folds: list[Fold]) -> float:
