@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from bigcat.linear import LinearModel
 from bigcat.training import pairs
+from bigcat.training.blend import SURE, gain_at, part_to_trust
 from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome
 from bigcat.training.history import History
 from bigcat.training.members import (
@@ -68,6 +72,8 @@ def run_members(task: Task, validation: Sample | None) -> Outcome:
                 exact.history.choice = {**(exact.history.choice or {}), "blend": report}
                 return exact
         if not given:
+            if chosen and report["gain"] < SURE * report["gain_error"]:
+                chosen = _doubted(chosen, task, report)
             for member in chosen:
                 before = member.on_all_rows(before)
     except KeyboardInterrupt:
@@ -89,6 +95,30 @@ def run_members(task: Task, validation: Sample | None) -> Outcome:
         outcome.history[:] = [row for m in members for fit in m.fits for row in fit.history]
     outcome.history.choice = choice
     return outcome
+
+
+def _doubted(chosen: list[Member], task: Task, report: dict[str, Any]) -> list[Member]:
+    """Members of a doubtful gain, followed as far as other held-out rows say the same.
+
+    Factors and members were chosen by the first ones, which chance may have pleased; the second
+    ones had no part in that.  So what knows nothing has little to gain from them, and what knows a
+    little is the more certain.
+    """
+    kept, held_out = task.holding_out()
+    if held_out is None:
+        return chosen
+    models = []
+    for member in chosen:
+        again = averaged([member.again(kept) for _ in member.fits])
+        models.append(LinearModel(again.weights, again.intercept, member.noise))
+    factors = [member.factor for member in chosen]
+    second, error = gain_at(factors, models, kept.base(), held_out)
+    both = 0.5 * (report["gain"] + second), 0.5 * math.hypot(report["gain_error"], error)
+    part = part_to_trust(*both)
+    report |= {"gain_of_other_rows": second, "part": part}
+    for member in chosen:
+        member.factor *= part
+    return chosen if part > 0.0 else []
 
 
 def _unjudged(task: Task) -> Outcome:
@@ -229,6 +259,7 @@ class MemberFits:
             recipe.parts.noise,
             [outcome],
             lambda fit, before: _on_all_rows(everything, fit, self.held_out, before),
+            lambda other: replace(other, recipe=recipe).fit(None, None),
             time.perf_counter() - started,
         )
 
@@ -248,7 +279,7 @@ class MemberFits:
         def complete(first: Outcome, before: Before) -> Outcome:
             return fit(self.everything) if _is_soon_visited(self.everything) else first
 
-        return Member("pairs", rate, noise, [outcome], complete, seconds)
+        return Member("pairs", rate, noise, [outcome], complete, fit, seconds)
 
 
 def _is_soon_visited(task: Task) -> bool:

@@ -18,6 +18,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
+from bigcat.training.blend import part_to_trust
 from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.row_space import RowSpace
@@ -42,8 +43,6 @@ PATIENCE = 2
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
 QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
-#: From so many standard errors of its gain on, a fit is followed as it is.
-SURE = 3.0
 #: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
@@ -287,19 +286,6 @@ def choose_quickly(
     report = _report(tried, started)
     report |= {"gain": -mean, "gain_error": error, "factor": part_to_trust(-mean, error)}
     return replace(recipe, l2=chosen), report
-
-
-def part_to_trust(gain: float, error: float) -> float:
-    """How far to follow a fit away from class frequencies, of which it is the best of several.
-
-    A gain of a standard error, which chance gives one time in six, is followed half of the way.
-    """
-    if gain <= 0.0:
-        return 0.0
-    if gain >= SURE * error:
-        return 1.0
-    evidence = (gain / error) ** 2
-    return float(evidence / (1.0 + evidence))
 
 
 def _fitted(
