@@ -129,7 +129,7 @@ class Told:
     def __init__(self, values):
         self.values = values
 
-    def log_likelihoods(self, l2):
+    def log_likelihoods(self, l2, best=None):
         return self.values(np.log10(l2))
 
     def of_frequencies(self):

@@ -238,6 +238,7 @@ class Fit:
             start[1].astype(np.float64),
             max_iterations=recipe.max_epochs,
             tol=recipe.tol,
+            enough=recipe.enough,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
         )

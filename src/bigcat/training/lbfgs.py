@@ -105,13 +105,15 @@ def run_lbfgs(
     *,
     max_iterations: int,
     tol: float,
+    enough: float,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; returns the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
-    units of their typical length: the same for rows of any size.
+    units of their typical length: the same for rows of any size.  An iteration that gains no more
+    than `enough` nats per row is the last, too.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
@@ -159,7 +161,7 @@ def run_lbfgs(
                 "maxfun": 2 * max_iterations + 20,
                 "maxcor": solver.memory,
                 "gtol": tol,
-                "ftol": 0.0,
+                "ftol": enough,
             },
         )
     if not (math.isfinite(result.fun) and np.isfinite(result.x).all()):

@@ -27,7 +27,7 @@ MOST_PRODUCTS = 1 << 26
 #: Folds need none: their fits have fewer rows, and so want a stronger ridge anyway.
 CAUTION = 0.25
 #: A fit ends where a step gains less than this, in nats per row, or after so many steps.
-ENOUGH, MOST_STEPS = 1e-6, 50
+ENOUGH, MOST_STEPS = 1e-5, 50
 #: Intercepts have next to no ridge: only their differences mean anything.
 RIDGE_OF_INTERCEPTS = 1e-7
 ROUNDING, SMALLEST_UNIT = 1e-11, 1e-100
@@ -87,7 +87,7 @@ class LeaveOneOut:
         logs = np.log(others[self.judges] / (counts.sum() - self.weights))
         return np.asarray(logs)
 
-    def log_likelihoods(self, l2: float) -> np.ndarray:
+    def log_likelihoods(self, l2: float, best: np.ndarray | None = None) -> np.ndarray:
         """Of each row that judges, by the fit of this ridge to all others."""
         with one_blas_thread:
             now = self._fit(self._ridge(l2))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
-from bigcat.training import pairs
+from bigcat.training import pairs, ridge_path
 from bigcat.training.blend import SURE, gain_at, part_to_trust
 from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome
 from bigcat.training.history import History
@@ -24,6 +26,7 @@ from bigcat.training.members import (
     let_go_of_worse,
 )
 from bigcat.training.members import choose as members_chosen
+from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
 from bigcat.training.sample import Sample
@@ -44,6 +47,9 @@ LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 SLOWER = 0.5
 #: The same of full rank, or how much faster where it was timid, up to which rate, and how often.
 MUCH_SLOWER, MUCH_FASTER, FASTEST, MOST_MORE = 0.25, 4.0, 16.0, 2
+#: A fit that gains so many times as much as a slower one has not come far: the exact fit is next,
+#: and another with this part of the ridge, or so many times it, where held-out rows ask for that.
+MUCH_MORE, OTHER_RIDGE = 1.2, 0.1
 
 #: Passes that gain less than this part of what they leave have failed, or there is little to know:
 #: an exact fit is tried where that is quick.
@@ -237,6 +243,12 @@ class MemberFits:
                     too_fast = rate * part > FASTEST
                     if too_fast or not members[-1].gains_on(members[:-1], base, held_out):
                         break
+                    exactly = self.everything.recipe.exactly
+                    if len(members) > 1 and exactly and self.gains_much(members):
+                        let_go_of_worse(members, base, held_out)
+                        best = best_of(members, base, held_out)
+                        members += self.exact_members(exactly, best)
+                        break
                     members.append(go_on_instead(part))
             else:
                 for part in (MUCH_SLOWER**i for i in times):
@@ -260,6 +272,52 @@ class MemberFits:
             [outcome],
             lambda fit, before: _on_all_rows(everything, fit, self.held_out, before),
             lambda other: replace(other, recipe=recipe).fit(None, None),
+            time.perf_counter() - started,
+        )
+
+    def gains_much(self, members: list[Member]) -> bool:
+        """Has the last gained on the one before it so that a faster one would again?"""
+        last, before = (m.judge(self.kept.base(), self.held_out) for m in members[:-3:-1])
+        return last.gain > MUCH_MORE * before.gain
+
+    def exact_members(self, recipe: Recipe, first: Member) -> list[Member]:
+        """Exact fits from where passes ended, of a ridge that suits rows like most, or another."""
+        unit, members = ridge_path.unit_of(self.kept.data), [first]
+        for part in (1.0, OTHER_RIDGE):
+            if part != 1.0:
+                base = self.kept.base()
+                if members[-1].is_too_sure(base, self.held_out):
+                    part = 1.0 / part
+                elif not members[-1].is_timid(base, self.held_out):
+                    break
+            members.append(self.exact_member(replace(recipe, l2=part * unit), members[-1]))
+        return members[1:]
+
+    def exact_member(self, recipe: Recipe, first: Member) -> Member:
+        """A fit by L-BFGS of so many iterations, which need not be its end."""
+
+        def fit(task: Task, start: Outcome, n: int) -> Outcome:
+            task = replace(task, recipe=replace(recipe, max_epochs=n))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                outcome = task.fit(None, (start.weights.copy(), start.intercept.copy()))
+            outcome.history.choice = recipe.choice
+            return outcome
+
+        started = time.perf_counter()
+        n, noise = recipe.max_epochs, recipe.parts.noise
+        outcome = fit(self.kept, first.fits[0], n)
+
+        def again(other: Task) -> Outcome:
+            return fit(other, replace(outcome, weights=outcome.weights.multiplied(0.0)), n)
+
+        return Member(
+            first.what,
+            None,
+            noise,
+            [outcome],
+            lambda done, _: fit(self.everything, done, max(1, round(MORE_PASSES * n))),
+            again,
             time.perf_counter() - started,
         )
 

@@ -40,9 +40,12 @@ ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
 #: The same of groups of rows, which say more than a row.
 ENOUGH_GROUPS_HELD_OUT = 50
 PATIENCE = 2
+#: A ridge is clearly worse than another by so many standard errors of the difference, of as many
+#: rows: it is not fitted to the folds that are left.
+CLEARLY, ENOUGH_TO_DECIDE = 4.0, 50
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
-QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
+QUICK_TOL, QUICK_ENOUGH, QUICK_ITERATIONS = 1e-5, 1e-5, 60
 #: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
@@ -174,8 +177,8 @@ class Judge(Protocol):
         """Of these rows, where they are not for themselves, (n,)."""
         ...
 
-    def log_likelihoods(self, l2: float) -> np.ndarray:
-        """Of these rows, (n,)."""
+    def log_likelihoods(self, l2: float, best: np.ndarray | None = None) -> np.ndarray:
+        """Of these rows, (n,); they may be guesses where `best` are clearly better."""
         ...
 
 
@@ -197,7 +200,9 @@ class Folds:
         folds: list[Fold],
     ) -> None:
         few = min(QUICK_ITERATIONS, recipe.max_epochs)
-        self.recipe = replace(recipe, early_stopping=False, tol=QUICK_TOL, max_epochs=few)
+        self.recipe = replace(
+            recipe, early_stopping=False, tol=QUICK_TOL, enough=QUICK_ENOUGH, max_epochs=few
+        )
         self.fit, self.folds = fit, folds
         self.ends: list[Start | None] = [None for _ in folds]
         #: Where the fits of each ridge ended.
@@ -219,9 +224,14 @@ class Folds:
             values.append(log_frequencies(counts)[held_out.labels])
         return np.concatenate(values)
 
-    def log_likelihoods(self, l2: float) -> np.ndarray:
-        values = []
+    def log_likelihoods(self, l2: float, best: np.ndarray | None = None) -> np.ndarray:
+        """Folds that are left, once the best is clearly better, count as those before them do."""
+        values: list[np.ndarray] = []
         for i, fold in enumerate(self.folds):
+            lost = self._clearly_lost(values, best)
+            if best is not None and lost > 0.0:
+                done = sum(map(len, values))
+                return np.concatenate([*values, best[done:] - lost])
             trial = replace(self.recipe, l2=fold.share * l2)
             outcome = _fitted(trial, self.fit, fold, self.ends[i])
             self.ends[i] = outcome.weights, outcome.intercept
@@ -229,6 +239,16 @@ class Folds:
             values.append(model.log_proba_of(fold.held_out.X, fold.held_out.labels))
         self.ends_of[l2] = list(self.ends)
         return np.concatenate(values)
+
+    def _clearly_lost(self, values: list[np.ndarray], best: np.ndarray | None) -> float:
+        """How far the rows of some folds are behind the best, in the mean; 0 where that may be none."""
+        n = sum(map(len, values))
+        if best is None or n < ENOUGH_TO_DECIDE:
+            return 0.0
+        lost, weights = best[:n] - np.concatenate(values), self.weights[:n]
+        groups = None if self.groups is None else self.groups[:n]
+        mean = float(np.average(lost, weights=weights))
+        return mean if mean > CLEARLY * standard_error(lost, weights, groups) else 0.0
 
     def end(self, l2: float) -> Start | None:
         """Where a fit to all rows may begin."""
@@ -257,7 +277,7 @@ def choose_quickly(
         return float(unit * 10.0 ** (half_decades / 2))
 
     def value(l2: float) -> float:
-        rows[l2] = judge.log_likelihoods(l2)
+        rows[l2] = judge.log_likelihoods(l2, rows[max(tried, key=tried.__getitem__)] if tried else None)
         tried[l2] = float(weights @ rows[l2])
         return tried[l2]
 
