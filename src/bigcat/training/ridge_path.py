@@ -214,8 +214,8 @@ class Folds:
 
     @property
     def groups(self) -> np.ndarray | None:
-        found = [fold.held_out.groups for fold in self.folds]
-        return None if found[0] is None else np.concatenate(found)
+        found = [f.held_out.groups for f in self.folds if f.held_out.groups is not None]
+        return np.concatenate(found) if found else None
 
     def of_frequencies(self) -> np.ndarray:
         values = []
@@ -241,7 +241,7 @@ class Folds:
         return np.concatenate(values)
 
     def _clearly_lost(self, values: list[np.ndarray], best: np.ndarray | None) -> float:
-        """How far the rows of some folds are behind the best, in the mean; 0 where that may be none."""
+        """How far rows of some folds are behind the best, in the mean; 0 where it may be none."""
         n = sum(map(len, values))
         if best is None or n < ENOUGH_TO_DECIDE:
             return 0.0
@@ -277,7 +277,8 @@ def choose_quickly(
         return float(unit * 10.0 ** (half_decades / 2))
 
     def value(l2: float) -> float:
-        rows[l2] = judge.log_likelihoods(l2, rows[max(tried, key=tried.__getitem__)] if tried else None)
+        best = rows[max(tried, key=tried.__getitem__)] if tried else None
+        rows[l2] = judge.log_likelihoods(l2, best)
         tried[l2] = float(weights @ rows[l2])
         return tried[l2]
 

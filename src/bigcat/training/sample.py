@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from sklearn.model_selection import train_test_split
 
 from bigcat.rows import Columns
-from bigcat.training.row_space import RowSpace
 from bigcat.training.sparse_columns import SparseColumns
+
+if TYPE_CHECKING:
+    from bigcat.training.row_space import RowSpace
 
 #: Rows of the same values and label are copies up to so many of them.
 MOST_COPIES = 8
@@ -93,13 +97,13 @@ class Kinds(NamedTuple):
         The number of each row's kind: copies of a row have the same.
     searched : array of shape (number of kinds,) or None
         Kinds all of whose rows are known, so that they can be held out; None for all.
-    told : dict
+    told : mapping
         For people: what makes more than copies of rows of one kind; empty where nothing does.
     """
 
     of_row: np.ndarray
     searched: np.ndarray | None = None
-    told: dict[str, Any] = {}
+    told: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def n_kinds(self) -> int:
