@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_array_equal
 
-from benchmarks.field import dense
+from benchmarks.field import dense, ledgers, letters
 from bigcat import LinearClassifier
 from bigcat.linear import FullRankWeights, LinearModel
 from bigcat.noise import Gumbel
@@ -224,3 +224,35 @@ def test_the_part_that_is_followed_is_told():
     path = choice["ridge_path"]
     assert 0.0 < path["factor"] < 1.0
     assert path["factor"] == part_to_trust(path["gain"], path["gain_error"])
+
+
+def test_an_exact_fit_where_faster_passes_go_on_gaining(monkeypatch):
+    """Few directions have most of the variance and say nothing: steps learn those alone."""
+    train, test = split(ledgers.few_directions(60, 40, 3.0, 6.0), 2_000)
+    exact = default(*train)
+    assert [m["learning_rate"] for m in full_rank_members(exact)][-1] is None
+    assert exact.n_iter_ == len(exact.history_)
+    monkeypatch.setattr(member_fits, "MUCH_MORE", np.inf)
+    passes = default(*train)
+    assert exact.log_proba_of(*test).mean() > passes.log_proba_of(*test).mean() + 0.2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_doubtful_gain_is_asked_again_of_other_rows(seed):
+    """Names of letters without signal: what chance pleased was 0.012 nats below frequencies."""
+    train, (X, y) = split(dense.noise(letters.names(2_048, 20, 0.5)), 3_000, seed=seed)
+    model = LinearClassifier(random_state=seed, n_threads=1).fit(*train)
+    frequencies = np.log((np.bincount(train[1]) + 1.0) / (len(train[1]) + 20.0))
+    gains = model.log_proba_of(X, y) - frequencies[y]
+    assert gains.mean() >= -gains.std() / np.sqrt(len(y)) - 1e-6
+
+
+def test_a_weak_signal_stays_when_it_is_asked_again():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((5_000, 60)), rng.integers(20, size=5_000)
+    X[np.arange(5_000), y] += 0.7
+    model = default(X[:2_000], y[:2_000])
+    blend = model.history_.choice["blend"]
+    if "part" in blend:
+        assert blend["part"] > 0.0
+    assert model.log_proba_of(X[2_000:], y[2_000:]).mean() > -np.log(20) + 0.01

@@ -247,7 +247,7 @@ class MemberFits:
                     if len(members) > 1 and exactly and self.gains_much(members):
                         let_go_of_worse(members, base, held_out)
                         best = best_of(members, base, held_out)
-                        members += self.exact_members(exactly, best)
+                        members += self.exact_members(exactly, best, members[-1].after(before))
                         break
                     members.append(go_on_instead(part))
             else:
@@ -280,43 +280,49 @@ class MemberFits:
         last, before = (m.judge(self.kept.base(), self.held_out) for m in members[:-3:-1])
         return last.gain > MUCH_MORE * before.gain
 
-    def exact_members(self, recipe: Recipe, first: Member) -> list[Member]:
-        """Exact fits from where passes ended, of a ridge that suits rows like most, or another."""
-        unit, members = ridge_path.unit_of(self.kept.data), [first]
-        for part in (1.0, OTHER_RIDGE):
-            if part != 1.0:
-                base = self.kept.base()
-                if members[-1].is_too_sure(base, self.held_out):
-                    part = 1.0 / part
-                elif not members[-1].is_timid(base, self.held_out):
-                    break
-            members.append(self.exact_member(replace(recipe, l2=part * unit), members[-1]))
-        return members[1:]
+    def exact_members(self, recipe: Recipe, first: Member, before: Before) -> list[Member]:
+        """Exact fits from where passes ended: of the usual ridge, and another if one is asked."""
+        base, unit = self.kept.base(), ridge_path.unit_of(self.kept.data)
+        usual = self.exact_member(replace(recipe, l2=unit), first, before)
+        if usual.is_too_sure(base, self.held_out):
+            other = unit / OTHER_RIDGE
+        elif usual.is_timid(base, self.held_out):
+            other = unit * OTHER_RIDGE
+        else:
+            return [usual]
+        then = usual.after(before)
+        return [usual, self.exact_member(replace(recipe, l2=other), usual, then)]
 
-    def exact_member(self, recipe: Recipe, first: Member) -> Member:
-        """A fit by L-BFGS of so many iterations, which need not be its end."""
+    def exact_member(self, recipe: Recipe, first: Member, before: Before) -> Member:
+        """A fit by so many iterations of L-BFGS, which need not be its end."""
 
-        def fit(task: Task, start: Outcome, n: int) -> Outcome:
+        def fit(task: Task, start: Outcome, n: int, before: Before) -> Outcome:
             task = replace(task, recipe=replace(recipe, max_epochs=n))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                outcome = task.fit(None, (start.weights.copy(), start.intercept.copy()))
+                outcome = task.fit(None, (start.weights.copy(), start.intercept.copy()), before)
             outcome.history.choice = recipe.choice
             return outcome
 
+        def complete(done: Outcome, before: Before) -> Outcome:
+            outcome = fit(self.everything, done, max(1, round(MORE_PASSES * n)), before)
+            outcome.history[:0] = done.history
+            return outcome
+
         started = time.perf_counter()
-        n, noise = recipe.max_epochs, recipe.parts.noise
-        outcome = fit(self.kept, first.fits[0], n)
+        n = recipe.max_epochs
+        outcome = fit(self.kept, first.fits[0], n, before)
 
         def again(other: Task) -> Outcome:
-            return fit(other, replace(outcome, weights=outcome.weights.multiplied(0.0)), n)
+            nothing = outcome.weights.copy().multiplied(0.0)
+            return fit(other, replace(outcome, weights=nothing), n, Before())
 
         return Member(
             first.what,
             None,
-            noise,
+            recipe.parts.noise,
             [outcome],
-            lambda done, _: fit(self.everything, done, max(1, round(MORE_PASSES * n))),
+            complete,
             again,
             time.perf_counter() - started,
         )
