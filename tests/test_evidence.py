@@ -198,10 +198,10 @@ def test_pairs_alone_have_the_history_of_what_was_fitted_beside(monkeypatch):
 
 
 def test_a_doubtful_fit_is_followed_a_part_of_the_way():
-    assert part_to_trust(-0.1, 0.1) == part_to_trust(0.0, 0.0) == 0.0
-    assert part_to_trust(0.1, 0.1) == 0.0
-    assert part_to_trust(0.2, 0.1) == pytest.approx(0.8)
-    assert part_to_trust(0.4, 0.1) == part_to_trust(0.1, 0.0) == 1.0
+    assert part_to_trust(-0.1, 0.1, 100) == part_to_trust(0.1, 0.1, 100) == 0.0
+    assert part_to_trust(0.2, 0.1, 100) == pytest.approx(0.8)
+    assert part_to_trust(0.4, 0.1, 100) == part_to_trust(0.1, 0.0, 100) == 1.0
+    assert part_to_trust(0.4, 0.1, 2) == part_to_trust(0.0, 0.0, 100) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -218,12 +218,12 @@ def test_few_rows_of_many_columns_without_signal(seed):
 def test_the_part_that_is_followed_is_told():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((200, 5)), rng.integers(2, size=200)
-    X[:, 0] += 0.3 * y
+    X[:, 0] += 0.4 * y
     choice = LinearClassifier(random_state=0).fit(X, y).history_.choice
     assert choice is not None
     path = choice["ridge_path"]
     assert 0.0 < path["factor"] < 1.0
-    assert path["factor"] == part_to_trust(path["gain"], path["gain_error"])
+    assert path["factor"] == part_to_trust(path["gain"], path["gain_error"], 200)
 
 
 def test_an_exact_fit_where_faster_passes_go_on_gaining(monkeypatch):

@@ -58,13 +58,13 @@ class Blend(NamedTuple):
         return bool(self.gain * self.n_rows > n_factors > 0 and self.gain > self.gain_error)
 
 
-def part_to_trust(gain: float, error: float) -> float:
+def part_to_trust(gain: float, error: float, n_rows: int) -> float:
     """How far to follow a fit away from class frequencies, of which it is the best of several.
 
-    A gain of a standard error, which chance gives one time in six, is not followed, and one of two
-    for four fifths of the way.
+    A gain of a standard error, which chance gives one time in six, is not followed, nor one of less
+    than a nat for all rows (Akaike); one of two standard errors for four fifths of the way.
     """
-    if gain <= DOUBTFUL * error:
+    if gain <= DOUBTFUL * error or gain * n_rows <= 1.0:
         return 0.0
     if gain >= SURE * error:
         return 1.0

@@ -120,7 +120,7 @@ def _doubted(chosen: list[Member], task: Task, report: dict[str, Any]) -> list[M
     factors = [member.factor for member in chosen]
     second, error = gain_at(factors, models, kept.base(), held_out)
     both = 0.5 * (report["gain"] + second), 0.5 * math.hypot(report["gain_error"], error)
-    part = part_to_trust(*both)
+    part = part_to_trust(*both, report["held_out_rows"] + held_out.n_rows)
     report |= {"gain_of_other_rows": second, "part": part}
     for member in chosen:
         member.factor *= part

@@ -45,7 +45,7 @@ PATIENCE = 2
 CLEARLY, ENOUGH_TO_DECIDE = 4.0, 50
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
-QUICK_TOL, QUICK_ENOUGH, QUICK_ITERATIONS = 1e-5, 1e-5, 60
+QUICK_TOL, QUICK_ENOUGH, QUICK_ITERATIONS = 1e-5, 1e-6, 60
 #: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
@@ -305,7 +305,7 @@ def choose_quickly(
     lost = judge.of_frequencies() - rows[chosen]
     mean, error = float(weights @ lost), standard_error(lost, weights, groups)
     report = _report(tried, started)
-    report |= {"gain": -mean, "gain_error": error, "factor": part_to_trust(-mean, error)}
+    report |= {"gain": -mean, "gain_error": error, "factor": part_to_trust(-mean, error, len(lost))}
     return replace(recipe, l2=chosen), report
 
 
