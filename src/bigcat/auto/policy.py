@@ -40,11 +40,9 @@ class Whole:
     products_per_weight: int = 10
     few_weights: int = 512
     most_products_of_many_weights: int = 1 << 16
-    #: Where passes go on gaining the faster they are: a look at all rows takes so many products, of
-    #: sparse rows fewer, which take longer; so that this many looks take about as long as passes.
-    #: And so many scores, all of which are in memory.
+    #: Where passes go on gaining the faster they are, of dense rows: a look at all rows takes so
+    #: many products and scores, so that this many looks take about as long as passes.
     most_products_at_length: int = 1 << 28
-    most_products_of_sparse_rows: int = 1 << 25
     most_scores_at_length: int = 1 << 22
     iterations_at_length: int = 60
     #: Where it is not chosen: of low rank, and where no row can be held out.
@@ -264,14 +262,13 @@ def _otherwise(parameters: Parameters, sizes: Sizes) -> Recipe | None:
 
 
 def _exactly(parameters: Parameters, sizes: Sizes) -> Recipe | None:
-    """The exact fit with a ridge of one, where it takes about as long as passes do."""
-    most = WHOLE.most_products_of_sparse_rows if sizes.sparse else WHOLE.most_products_at_length
+    """The exact fit of dense rows with a ridge of one, where it takes about as long as passes."""
     is_quick = (
         sizes.n_features * sizes.n_classes <= WHOLE.most_weights
         and sizes.n_rows * sizes.n_classes <= WHOLE.most_scores_at_length
-        and sizes.n_values * sizes.n_classes <= most
+        and sizes.n_values * sizes.n_classes <= WHOLE.most_products_at_length
     )
-    if _wants_passes(parameters) or not is_quick:
+    if sizes.sparse or _wants_passes(parameters) or not is_quick:
         return None
     given = replace(parameters, rank=None, max_epochs=WHOLE.iterations_at_length)
     return replace(_all_at_once(given, sizes), searches_ridge=False, must_hold_out=False)

@@ -276,9 +276,11 @@ class MemberFits:
         )
 
     def gains_much(self, members: list[Member]) -> bool:
-        """Has the last gained on the one before it so that a faster one would again?"""
-        last, before = (m.judge(self.kept.base(), self.held_out) for m in members[:-3:-1])
-        return last.gain > MUCH_MORE * before.gain
+        """Has the last gained on the one before, and is timid, so that a faster one would too?"""
+        base = self.kept.base()
+        last, before = (m.judge(base, self.held_out) for m in members[:-3:-1])
+        is_timid = members[-1].is_timid(base, self.held_out)
+        return is_timid and last.gain > MUCH_MORE * before.gain
 
     def exact_members(self, recipe: Recipe, first: Member, before: Before) -> list[Member]:
         """Exact fits from where passes ended: of the usual ridge, and another if one is asked."""
