@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
+    from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
 
@@ -29,6 +30,7 @@ _HOME = {
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
+    "predict_top_k": "bigcat.pipelines",
     "report": "bigcat.reporting",
 }
 _SUBMODULES = {
@@ -60,6 +62,7 @@ __all__ = [
     "metrics",
     "noise",
     "plots",
+    "predict_top_k",
     "report",
     "samplers",
     "save_model",
