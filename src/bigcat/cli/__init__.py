@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from bigcat._version import __version__
 from bigcat.cli import (
+    completion,
     compress,
     convert,
     demo,
@@ -27,6 +28,7 @@ from bigcat.cli import (
     predict,
     report,
 )
+from bigcat.cli._words import in_own_words
 
 __all__ = ["main"]
 
@@ -57,10 +59,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     arguments = argparse.Namespace()
+
+    def show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+        text = in_own_words(" ".join(str(message).split()), arguments)
+        print(f"bigcat: warning: {text}", file=sys.stderr)
+
     with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+        warnings.showwarning = show_warning
         try:
-            arguments = _parser().parse_args(words)
+            arguments = parser().parse_args(words)
             return int(arguments.run(arguments) or 0)
         except SystemExit as stop:  # argparse: --help, --version or a wrong option
             return int(stop.code or 0)
@@ -75,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (ValueError, OSError, ImportError, MemoryError) as error:
             if debug:
                 raise
-            return _say(_message(error), BAD_INPUT)
+            return _say(in_own_words(_message(error), arguments), BAD_INPUT)
         except Exception as error:
             if debug:
                 raise
@@ -83,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _say(f"{text} (--debug shows where)", UNEXPECTED)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
     parser = _Parser(
         prog="bigcat",
         description="Probability over very many classes: fit, predict, evaluate.",
@@ -93,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     use = (fit, predict, evaluate, report, explain)
-    for command in (demo, *use, convert, compress, export, info, methods):
+    for command in (demo, *use, convert, compress, export, info, methods, completion):
         added = command.add_to(commands)
         added.set_defaults(run=command.run)
         added.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -121,7 +129,3 @@ def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError) and not text:
         text = "not enough memory"
     return " ".join(text.split()) or type(error).__name__
-
-
-def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
-    print(f"bigcat: warning: {' '.join(str(message).split())}", file=sys.stderr)
