@@ -233,6 +233,8 @@ def load_model(
             if names.shape != (header["n_features_in"],):
                 raise ValueError(f"there are {len(names)} names of columns")
             model.feature_names_in_ = names
+            if hasattr(model, "posterior_"):
+                model.posterior_.feature_names = names
         if not with_extra:
             return model
         extra = from_json(header["extra"])
