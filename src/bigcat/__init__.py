@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat import bayes, bounds, data, inspection, metrics, noise, plots, samplers, solvers
+    from bigcat import (
+        bayes,
+        bounds,
+        data,
+        extending,
+        inspection,
+        metrics,
+        noise,
+        plots,
+        samplers,
+        solvers,
+    )
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
@@ -37,6 +48,7 @@ _SUBMODULES = {
     "bayes",
     "bounds",
     "data",
+    "extending",
     "inspection",
     "metrics",
     "noise",
@@ -56,6 +68,7 @@ __all__ = [
     "bounds",
     "compressed",
     "data",
+    "extending",
     "inspection",
     "load_model",
     "methods",

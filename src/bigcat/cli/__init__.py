@@ -7,14 +7,17 @@ What is slow to import is imported inside ``run``.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from bigcat._version import __version__
 from bigcat.cli import (
+    _output,
     completion,
     compress,
     convert,
@@ -27,6 +30,7 @@ from bigcat.cli import (
     methods,
     predict,
     report,
+    warm,
 )
 from bigcat.cli._words import in_own_words
 
@@ -64,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = in_own_words(" ".join(str(message).split()), arguments)
         print(f"bigcat: warning: {text}", file=sys.stderr)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _told_of_compilations():
         warnings.showwarning = show_warning
         try:
             arguments = parser().parse_args(words)
@@ -101,11 +105,36 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     use = (fit, predict, evaluate, report, explain)
-    for command in (demo, *use, convert, compress, export, info, methods, completion):
+    for command in (demo, *use, convert, compress, export, info, methods, warm, completion):
         added = command.add_to(commands)
         added.set_defaults(run=command.run)
         added.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
+
+
+class _FirstCompilation(logging.Handler):
+    """Says once that kernels are compiled, since whoever waits sees nothing else happen."""
+
+    said = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.said and record.getMessage().endswith("first run only"):
+            self.said = True
+            _output.note("compiling, first run only (`bigcat warm` does it ahead of time)")
+
+
+@contextmanager
+def _told_of_compilations() -> Iterator[None]:
+    """By the log, since what compiles is slow to import."""
+    logger, handler = logging.getLogger("bigcat"), _FirstCompilation()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(min(level or logging.INFO, logging.INFO))
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class _Parser(argparse.ArgumentParser):
