@@ -2,7 +2,8 @@
 
 A kernel is compiled when it is first called, and kept on the disk.  Which kernels a default fit
 calls depends on the sizes of the data; so each case here asks for the recipe of a large problem and
-runs it, for an epoch, on a few made-up rows.
+runs it, for an epoch, on a few made-up rows.  Predictions are asked of made-up models, since what
+they call depends on the kind of the weights and on how many there are.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ import scipy.sparse
 from bigcat import data
 from bigcat.auto import Parameters, recipe_for
 from bigcat.compile import watching
-from bigcat.estimators import BayesianClassifier, LinearClassifier
+from bigcat.estimators import BayesianClassifier, History, LinearClassifier
+from bigcat.linear import weights_from
+from bigcat.linear.model import DOUBLE_BELOW
 from bigcat.rows import Sizes
 from bigcat.training.run import train
 from bigcat.training.sample import Sample
@@ -29,6 +33,9 @@ __all__ = ["warm"]
 
 #: Of the made-up rows: as many classes as batches draw, so that nothing is taken for small.
 N_ROWS, N_FEATURES, N_CLASSES, ROW_NONZEROS = 2_048, 64, 1_024, 8
+#: Classes and features of models that predict in double precision, and in single precision, which
+#: all weights of which there are many do (those of low rank, too: vectors of so many classes).
+MODELS = ((3, 8), (DOUBLE_BELOW // 4, 4))
 
 
 @dataclass(frozen=True)
@@ -107,14 +114,14 @@ def _cases(
         for noise in noises:
             for case in CASES:
                 name = f"{case.name}, {noise}, {dtype}"
-                yield name, lambda case=case, noise=noise, dtype=dtype: _fit(case, noise, dtype)  # type: ignore[misc]
+                yield name, partial(_fit, case, noise, dtype)
+            for n_classes, n_features in MODELS:
+                name = f"predictions of {n_classes:,} classes, {noise}, {dtype}"
+                yield name, partial(_ask, n_classes, n_features, noise, dtype)
         if bayesian:
             for sparse in (False, True):
                 kind = "sparse" if sparse else "dense"
-                yield (
-                    f"a posterior of {kind} rows, {dtype}",
-                    lambda sparse=sparse, dtype=dtype: _fit_posterior(sparse, dtype),  # type: ignore[misc]
-                )
+                yield f"a posterior of {kind} rows, {dtype}", partial(_fit_posterior, sparse, dtype)
 
 
 def _rows(sparse: bool, dtype: str, n_rows: int, n_classes: int) -> tuple[Any, np.ndarray]:
@@ -130,7 +137,7 @@ def _rows(sparse: bool, dtype: str, n_rows: int, n_classes: int) -> tuple[Any, n
 
 
 def _fit(case: Case, noise: str, dtype: str) -> None:
-    """A fit by the recipe of the case, and all predictions."""
+    """A fit by the recipe of the case."""
     model = LinearClassifier(noise, random_state=0, progress=False)
     recipe = recipe_for(Parameters.of(model.get_params(deep=False)), case.sizes())
     few = not recipe.parts.solver.stochastic
@@ -138,10 +145,32 @@ def _fit(case: Case, noise: str, dtype: str) -> None:
     classes = np.arange(y.max() + 1)
     random_state = np.random.RandomState(0)
     sample = Sample(X, y, np.ones(len(y)))
-    outcome = train(replace(recipe, max_epochs=1), sample, classes, random_state)
-    model.restore(outcome.weights, outcome.intercept, classes, outcome.history)
-    model.n_features_in_ = N_FEATURES
-    _predict(model, X[:32], y[:32])
+    train(replace(recipe, max_epochs=1), sample, classes, random_state)
+
+
+def _ask(n_classes: int, n_features: int, noise: str, dtype: str) -> None:
+    """All predictions, of weights of every kind, for rows of both forms."""
+    rng = np.random.default_rng(0)
+    rank = 4
+    full: dict[str, np.ndarray] = {"coef": rng.random((n_classes, n_features), np.float32)}
+    low: dict[str, np.ndarray] = {
+        "embedding": rng.random((n_features, rank), np.float32),
+        "class_embedding": rng.random((n_classes, rank), np.float32),
+    }
+    paired = {
+        **low,
+        "pair_offset": np.arange(n_features + 1),
+        "pair_class": np.zeros(n_features, np.int32),
+        "pair_coef": np.ones(n_features, np.float32),
+    }
+    X = rng.random((2, n_features)).astype(dtype)
+    intercept = np.zeros(n_classes, np.float32)
+    for arrays in (full, low, paired):
+        model = LinearClassifier(noise)
+        model.restore(weights_from(arrays.get), intercept, np.arange(n_classes), History())
+        model.n_features_in_ = n_features
+        for rows in (X, scipy.sparse.csr_matrix(X)):
+            _predict(model, rows, np.arange(2))
 
 
 def _fit_posterior(sparse: bool, dtype: str) -> None:

@@ -10,7 +10,6 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,31 +43,26 @@ def read_csv(
     raw: bytes,
     *,
     n_features: int | None = None,
-    label_column: str | int | None = None,
-    categorical: Iterable[str] = (),
-    text_columns: Iterable[str] = (),
-    vectorizer: Any = None,
-    columns: TableEncoder | None = None,
-    labelled: bool = True,
+    **options: Any,
 ) -> Dataset:
-    """A table with a header; see :func:`bigcat.data.read` for what becomes of its columns."""
+    """A table with a header; `options` are those of a `Request`."""
     start = raw.find(b"\n") + 1 or len(raw)
-    request = Request.of(path, categorical, text_columns, vectorizer)
-    if label_column is None and columns is not None:
-        label_column = columns.label
-    head = table_columns(path, raw[:start], label_column, optional=not labelled)
-    not_used = check_names(path, head.names, columns)
+    request = Request.of(path, **options)
+    labelled = request.labelled
+    head = table_columns(path, raw[:start], request.label_column, optional=not labelled)
+    not_used = check_names(path, head.names, request.columns)
     unknown: dict[str, int] = {}
-    if request.encodes or not_used or (columns is not None and columns.encodes):
+    if request.encodes or not_used:
         table = _Table.of(path, raw, head, labelled)
-        encoder = columns or request.learned(path, head.names, head.label, table)
+        encoder = request.encoder(path, head.names, head.label, table)
         X, unknown = encoder.transform(table)
         labels, n_dropped = table.labels, table.n_dropped
     else:
-        encoder = columns or TableEncoder(head.label, tuple(head.names))
+        encoder = request.columns or TableEncoder(head.label, tuple(head.names))
         X, labels = table_rows(path, raw, start, head)
         if encoder.numbers != tuple(head.names):
-            X = np.ascontiguousarray(X[:, [head.names.index(name) for name in encoder.numbers]])
+            place = {name: j for j, name in enumerate(head.names)}
+            X = np.ascontiguousarray(X[:, [place[name] for name in encoder.numbers]])
         kept = np.array([not labelled or label != "" for label in labels], bool)
         n_dropped = int((~kept).sum())
         if n_dropped:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from bigcat.data.csv_tables import label_among, label_position
 from bigcat.data.dataset import DataError, Dataset, check_columns
 from bigcat.data.parts import PART_BYTES, Block, Part, PartsReader, labelled_rows, labelled_texts
-from bigcat.data.tables import Request, TableEncoder, check_names, table_dataset
+from bigcat.data.tables import Request, check_names, table_dataset
 from bigcat.data.text import check_label
 
 _NUMBER_BYTES = 8
@@ -33,21 +33,15 @@ def read_parquet(
     raw: bytes,
     *,
     n_features: int | None = None,
-    label_column: str | int | None = None,
-    categorical: Iterable[str] = (),
-    text_columns: Iterable[str] = (),
-    vectorizer: Any = None,
-    columns: TableEncoder | None = None,
-    labelled: bool = True,
+    **options: Any,
 ) -> Dataset:
-    """A table; see :func:`bigcat.data.read` for what becomes of its columns."""
-    request = Request.of(path, categorical, text_columns, vectorizer)
-    if label_column is None and columns is not None:
-        label_column = columns.label
-    file = _opened(path, raw)
-    head = label_among(path, file.schema_arrow.names, label_column, optional=not labelled)
-    not_used = check_names(path, head.names, columns)
-    found = file.read(columns=[name for name in head.header if name not in not_used])
+    """A table; `options` are those of a `Request`."""
+    request = Request.of(path, **options)
+    file, labelled = _opened(path, raw), request.labelled
+    head = label_among(path, file.schema_arrow.names, request.label_column, optional=not labelled)
+    not_used = check_names(path, head.names, request.columns)
+    left_out = set(not_used)
+    found = file.read(columns=[name for name in head.header if name not in left_out])
     n_dropped, labels = 0, None
     if labelled:
         labels = _labels(path, found.column(head.label))
@@ -57,7 +51,7 @@ def read_parquet(
             found = found.filter(require_pyarrow().array(kept))
         labels = [label for label in labels if label]
     table = _Table(path, found)
-    encoder = columns or request.learned(path, head.names, head.label, table)
+    encoder = request.encoder(path, head.names, head.label, table)
     X, unknown = encoder.transform(table)
     check_columns(path, X.shape[1], n_features)
     return table_dataset(

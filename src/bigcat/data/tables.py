@@ -7,6 +7,7 @@ of the columns of the training table is a `TableEncoder`, which model files hold
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -126,54 +127,77 @@ class TableEncoder:
 
 @dataclass(frozen=True)
 class Request:
-    """Columns of words to encode in a table that no model was fitted on yet."""
+    """What is asked of a table, under the names that :func:`bigcat.data.read` has for it.
 
+    `columns` are those of a fitted model; without them, columns of words that are named are encoded
+    anew.
+    """
+
+    label_column: str | int | None = None
     categorical: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
+    text_columns: tuple[str, ...] = ()
     vectorizer: Any = None
-
-    @property
-    def encodes(self) -> bool:
-        return bool(self.categorical or self.text)
+    columns: TableEncoder | None = None
+    labelled: bool = True
 
     @classmethod
     def of(
-        cls, path: Path, categorical: Iterable[str], text: Iterable[str], vectorizer: Any
+        cls,
+        path: Path,
+        *,
+        categorical: Iterable[str] = (),
+        text_columns: Iterable[str] = (),
+        **more: Any,
     ) -> Request:
-        """From what `read` was given: a name alone counts as a list of one."""
-        found = cls(_names(categorical), _names(text), vectorizer)
-        both = {*found.categorical} & {*found.text}
+        """Checked; a name alone counts as a list of one."""
+        found = cls(categorical=_names(categorical), text_columns=_names(text_columns), **more)
+        both = {*found.categorical} & {*found.text_columns}
         if both:
             raise ValueError(
                 f"{path}: categorical= and text_columns= both name {_some(sorted(both))}; leave "
                 "it out of one of them"
             )
-        if vectorizer is not None and not found.text:
+        if found.vectorizer is not None and not found.text_columns:
             raise ValueError(
                 f"{path}: vectorizer= is for text, and text_columns= names no column of the table; "
                 "name one, or leave vectorizer= out"
             )
+        if found.label_column is None and found.columns is not None:
+            return replace(found, label_column=found.columns.label)
         return found
 
-    def learned(self, path: Path, names: Sequence[str], label: str, table: Table) -> TableEncoder:
-        """The encoder of training rows."""
+    @property
+    def encodes(self) -> bool:
+        """Are there words that become features?"""
+        if self.columns is not None:
+            return self.columns.encodes
+        return bool(self.categorical or self.text_columns)
+
+    def encoder(self, path: Path, names: Sequence[str], label: str, table: Table) -> TableEncoder:
+        """That of the model, or the one that these rows tell."""
+        return self.columns or self._learned(path, names, label, table)
+
+    def _learned(self, path: Path, names: Sequence[str], label: str, table: Table) -> TableEncoder:
         from bigcat.data.text import vectorize
 
-        words = [*self.categorical, *self.text]
-        missing = [name for name in words if name not in names]
+        words = [*self.categorical, *self.text_columns]
+        known = set(names)
+        missing = [name for name in words if name not in known]
         if missing:
             raise DataError(
                 f"{path}: expected the columns that categorical= and text_columns= name, found no "
                 f"{_some(missing)} in the header {_some(names)}"
             )
-        numbers = tuple(name for name in names if name not in words)
         if not words:
-            return TableEncoder(label, numbers)
+            return TableEncoder(label, tuple(names))
+        encoded = set(words)
+        numbers = tuple(name for name in names if name not in encoded)
         categories = {
             name: np.array(sorted(set(table.words(name))), object) for name in self.categorical
         }
         vectorizers = {
-            name: vectorize(path, table.words(name), self.vectorizer)[1] for name in self.text
+            name: vectorize(path, table.words(name), self.vectorizer)[1]
+            for name in self.text_columns
         }
         found = [table.numbers(name).astype(np.float64) for name in numbers]
         means = np.array([values.mean() for values in found])
@@ -184,7 +208,7 @@ class Request:
 
 def check_names(path: Path, names: Sequence[str], encoder: TableEncoder | None) -> list[str]:
     """Columns of a table that a model does not use; DataError for those that it lacks."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise DataError(
             f"{path}: expected each name of a column once, found {_some(twice)} more than once; "
@@ -192,15 +216,16 @@ def check_names(path: Path, names: Sequence[str], encoder: TableEncoder | None) 
         )
     if encoder is None:
         return []
-    wanted = encoder.names
-    missing = [name for name in wanted if name not in {*names}]
+    known, wanted = set(names), encoder.names
+    missing = [name for name in wanted if name not in known]
     if missing:
         raise DataError(
             f"{path}: expected the columns of the training data, found no {_some(missing)} in the "
             f"header {_some(names)}; add {'it' if len(missing) == 1 else 'them'}, or fit a model "
             "without"
         )
-    return [name for name in names if name not in {*wanted}]
+    used = set(wanted)
+    return [name for name in names if name not in used]
 
 
 def table_dataset(
