@@ -3,12 +3,14 @@
 import argparse
 import io
 import json
+import logging
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from bigcat import cli
 from bigcat.cli import _output, main
 from bigcat.cli._words import in_own_words
 
@@ -148,3 +150,15 @@ def test_fits_that_begin_at_their_end(tmp_path, capsys):
     assert "--epochs 0 must be a whole number of at least 1" in capsys.readouterr().err
     assert main([*words, "--bayesian", "--method", "independent-binary"]) == 2
     assert "--epochs" in capsys.readouterr().err
+
+
+def test_the_first_compilation_is_told_once(capsys):
+    logger = logging.getLogger("bigcat")
+    for expected, times in ((False, 1), (True, 0)):
+        with cli._told_of_compilations(cli._FirstCompilation(expected)):
+            logger.info("compiling %s, first run only", "a")
+            logger.info("compiling %s, first run only", "b")
+        assert capsys.readouterr().err.count("compiling, first run only") == times
+    assert logger.level == logging.NOTSET
+    logger.info("compiling %s, first run only", "c")
+    assert capsys.readouterr().err == ""

@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = in_own_words(" ".join(str(message).split()), arguments)
         print(f"bigcat: warning: {text}", file=sys.stderr)
 
-    with warnings.catch_warnings(), _told_of_compilations():
+    expected = words[:1] == ["warm"]
+    with warnings.catch_warnings(), _told_of_compilations(_FirstCompilation(expected)):
         warnings.showwarning = show_warning
         try:
             arguments = parser().parse_args(words)
@@ -115,7 +116,9 @@ def parser() -> argparse.ArgumentParser:
 class _FirstCompilation(logging.Handler):
     """Says once that kernels are compiled, since whoever waits sees nothing else happen."""
 
-    said = False
+    def __init__(self, said: bool) -> None:
+        super().__init__()
+        self.said = said
 
     def emit(self, record: logging.LogRecord) -> None:
         if not self.said and record.getMessage().endswith("first run only"):
@@ -124,9 +127,9 @@ class _FirstCompilation(logging.Handler):
 
 
 @contextmanager
-def _told_of_compilations() -> Iterator[None]:
+def _told_of_compilations(handler: logging.Handler) -> Iterator[None]:
     """By the log, since what compiles is slow to import."""
-    logger, handler = logging.getLogger("bigcat"), _FirstCompilation()
+    logger = logging.getLogger("bigcat")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(min(level or logging.INFO, logging.INFO))
