@@ -9,6 +9,7 @@ from bigcat.cli import _output
 #: What `--method` is where nobody names one; not a method itself, so not among the others.
 AUTO = {
     "name": "auto",
+    "bound": "auto",
     "noises": "all",
     "sampler": "auto",
     "solver": "auto",
