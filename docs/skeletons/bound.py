@@ -7,11 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat import Method
-from bigcat.compile import implement
-from bigcat.verbs import fit_local, step
-from bigcat.numerics.special import negative_sum
-from bigcat.bounds import Bound
+from bigcat.extending import Bound, Method, fit_local, implement, negative_sum, step
 
 
 class Tag(NamedTuple):

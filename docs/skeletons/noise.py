@@ -7,7 +7,7 @@ import math
 
 import numba
 
-from bigcat.noise import CustomNoise
+from bigcat.extending import CustomNoise
 
 ...  # FILL: helpers
 

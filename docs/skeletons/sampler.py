@@ -6,10 +6,7 @@ Copy this file and replace each line marked FILL; docs/extending/sampler.md show
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat.numerics import random as _random
-from bigcat.compile import implement
-from bigcat.verbs import draw
-from bigcat.samplers import Sampler
+from bigcat.extending import Sampler, below, draw, implement
 
 
 class Tag(NamedTuple):

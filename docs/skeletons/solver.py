@@ -7,9 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from bigcat.compile import implement
-from bigcat.verbs import coordinate_rate, move, rate
-from bigcat.solvers import Solver
+from bigcat.extending import Solver, coordinate_rate, implement, move, rate
 
 
 class Tag(NamedTuple):

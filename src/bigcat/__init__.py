@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Any
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat import bayes, bounds, data, inspection, metrics, noise, plots, samplers, solvers
+    from bigcat import (
+        bayes,
+        bounds,
+        data,
+        extending,
+        inspection,
+        metrics,
+        noise,
+        plots,
+        samplers,
+        solvers,
+    )
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
+    from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
 
@@ -29,12 +41,14 @@ _HOME = {
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
+    "predict_top_k": "bigcat.pipelines",
     "report": "bigcat.reporting",
 }
 _SUBMODULES = {
     "bayes",
     "bounds",
     "data",
+    "extending",
     "inspection",
     "metrics",
     "noise",
@@ -54,12 +68,14 @@ __all__ = [
     "bounds",
     "compressed",
     "data",
+    "extending",
     "inspection",
     "load_model",
     "methods",
     "metrics",
     "noise",
     "plots",
+    "predict_top_k",
     "report",
     "samplers",
     "save_model",

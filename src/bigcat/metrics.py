@@ -2,7 +2,7 @@
 
 Every function takes a fitted model and streams over row chunks: memory grows with the number of
 rows, never with rows times classes. A model is anything with ``classes_`` (sorted),
-``predict_top_k(X, k)`` and ``log_proba_of(X, y)``.
+``predict_top_k(X, k)`` and ``log_proba_of(X, y)``, a pipeline that ends in one, or a search.
 
 Rows whose class the model does not know have no probability. They are dropped everywhere in this
 module, as in the published tables, and :func:`evaluate` says how many there were.
@@ -11,12 +11,14 @@ module, as in the published tables, and :func:`evaluate` says how many there wer
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from bigcat.pipelines import unwrapped
 
 __all__ = [
     "RowMeasures",
@@ -27,7 +29,9 @@ __all__ = [
     "evaluate",
     "frequency_bins",
     "hit_at_k",
+    "hit_at_k_scorer",
     "log_likelihood",
+    "log_likelihood_scorer",
     "measure",
     "reliability",
 ]
@@ -91,17 +95,30 @@ class RowMeasures:
         return self.rank < k
 
 
-def evaluate(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> dict[str, float]:
+#: Is told, while rows are measured, how many have been and how many there are.
+OnRows = Callable[[int, int], object]
+
+
+def evaluate(
+    model: Model,
+    X: Any,
+    y: ArrayLike | None = None,
+    k: int = 5,
+    *,
+    on_rows: OnRows | None = None,
+) -> dict[str, float]:
     """Measure a fitted model on held-out rows.
 
     Parameters
     ----------
-    model : fitted classifier
+    model : fitted classifier, pipeline that ends in one, or search
     X : array or CSR matrix of shape (n, D), or `bigcat.data.Shards`, which have labels
     y : array of shape (n,)
         Labels; rows whose label is not in ``model.classes_`` are dropped and counted.
     k : int
         How many of the most probable classes count for ``hit_at_k``.
+    on_rows : callable, optional
+        Called now and then with the number of rows that are done and that of all.
 
     Returns
     -------
@@ -123,7 +140,7 @@ def evaluate(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> di
     (0.667, 3, 1)
     """
     start = time.perf_counter()
-    rows = measure(model, X, y, k)
+    rows = measure(model, X, y, k, on_rows=on_rows)
     return {
         "log_likelihood": float(rows.log_proba.mean()),
         "accuracy": float(rows.hit().mean()),
@@ -136,6 +153,7 @@ def evaluate(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> di
 
 def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
     """Mean log-probability of the observed classes, in nats a row (larger is better)."""
+    model = unwrapped(model)
     total, count = 0.0, 0
     for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
         total += float(np.sum(model.log_proba_of(X_chunk, y_chunk), dtype=np.float64))
@@ -150,6 +168,7 @@ def accuracy(model: Model, X: Any, y: ArrayLike | None = None) -> float:
 
 def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> float:
     """Share of rows whose observed class is among the k most probable ones."""
+    model = unwrapped(model)
     k = _checked_k(model, k)
     hits, count = 0, 0
     for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
@@ -157,6 +176,33 @@ def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> fl
         hits += int((top == y_chunk[:, None]).any(axis=1).sum())
         count += len(y_chunk)
     return hits / count
+
+
+def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
+    """`log_likelihood` as a scorer of scikit-learn, which also takes folds without some classes.
+
+    Rows of classes that the training rows of a fold lack are left out, where scikit-learn's
+    ``neg_log_loss`` gives NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> from sklearn.model_selection import cross_val_score
+    >>> X = np.eye(4).repeat([10, 10, 10, 1], axis=0)  # of one class there is one row
+    >>> model = bigcat.LinearClassifier(method="exact", l2=1.0)
+    >>> scores = cross_val_score(
+    ...     model, X, X.argmax(axis=1), cv=[(range(0, 30, 2), range(1, 31, 2))],
+    ...     scoring=bigcat.metrics.log_likelihood_scorer,
+    ... )
+    >>> bool(np.isfinite(scores).all())
+    True
+    """
+    return log_likelihood(estimator, X, y)
+
+
+def hit_at_k_scorer(estimator: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
+    """`hit_at_k` as a scorer of scikit-learn; ``functools.partial(hit_at_k_scorer, k=10)``."""
+    return hit_at_k(estimator, X, y, k)
 
 
 def class_frequency_baseline(y_train: ArrayLike, y_test: ArrayLike) -> float:
@@ -299,14 +345,21 @@ def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> di
     }
 
 
-def measure(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> RowMeasures:
+def measure(
+    model: Model,
+    X: Any,
+    y: ArrayLike | None = None,
+    k: int = 5,
+    *,
+    on_rows: OnRows | None = None,
+) -> RowMeasures:
     """Look at each row once: its class's log-probability and rank, and what is predicted instead.
 
     One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it.
 
     Parameters
     ----------
-    model, X, y :
+    model, X, y, on_rows :
         As in :func:`evaluate`.
     k : int
         How many of the most probable classes are looked at.
@@ -315,6 +368,7 @@ def measure(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> Row
     -------
     RowMeasures
     """
+    model = unwrapped(model)
     k_found = _checked_k(model, k)
     chunks, dropped = _known_chunks(model, X, y)
     classes = np.asarray(model.classes_)
@@ -328,9 +382,11 @@ def measure(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> Row
         log_proba = top_log_proba[np.arange(len(y_chunk)), np.minimum(rank, k_found - 1)]
         if not found.all():
             missed = np.flatnonzero(~found)
-            log_proba[missed] = model.log_proba_of(X_chunk[missed], y_chunk[missed])
+            log_proba[missed] = model.log_proba_of(_taken(X_chunk, missed), y_chunk[missed])
         predicted = np.searchsorted(classes, top[:, 0])
         parts.append((position, log_proba, rank, predicted, top_log_proba, row))
+        if on_rows is not None:
+            on_rows(int(row[-1]) + 1, X.shape[0] if hasattr(X, "shape") else len(X))
     position, log_proba, rank, predicted, top_log_proba, row = map(np.concatenate, zip(*parts))
     return RowMeasures(position, log_proba, rank, predicted, top_log_proba, row, dropped)
 
@@ -350,7 +406,7 @@ def _known_chunks(
             keep = known[part]
             rows = start + np.flatnonzero(keep)
             if keep.any():
-                X_chunk = X[part] if keep.all() else X[rows]
+                X_chunk = _taken(X, part if keep.all() else rows)
                 yield X_chunk, classes[position[rows]], position[rows], rows
 
     return chunks(), int(len(known) - known.sum())
@@ -363,13 +419,27 @@ def _placed_rows(
     if y is None and hasattr(X, "labels"):  # a source whose labels are numbers already
         position, known = _positions(classes, X.classes)
         return X.X, position[X.labels], known[X.labels]
-    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    X = _as_rows(X)
     y = np.asarray(y)
     if y.ndim != 1 or X.shape[0] != len(y):
         raise ValueError(f"X has {X.shape[0]} rows and y has shape {y.shape}; give one label a row")
     if not len(y):
         raise ValueError("there are no rows to measure; X and y are empty")
     return X, *_positions(classes, y)
+
+
+def _as_rows(X: Any) -> Any:
+    """Rows that can be taken by number; tables with names keep them, for who looks at them."""
+    if hasattr(X, "iloc"):
+        return X
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    texts = isinstance(X, list | tuple) and len(X) and isinstance(X[0], str)
+    return np.asarray(X, object) if texts else np.asarray(X)
+
+
+def _taken(X: Any, rows: Any) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -37,8 +37,8 @@ def test_a_sample_of_damaged_files(all_subjects, tmp_path):
 @pytest.mark.parametrize(
     ("owner", "check", "subject"),
     [
-        ("bigcat.data.arrays", "_QUOTED", "csv"),
-        ("bigcat.data.arrays", "check_line_ends", "csv"),
+        ("bigcat.data.csv_tables", "_QUOTED", "csv"),
+        ("bigcat.data.csv_tables", "check_line_ends", "csv"),
         ("bigcat.data.text", "check_line_ends", "tsv"),
         ("bigcat.data.text", "check_label", "tsv"),
         ("bigcat.files.tensors.TensorFile", "_compare", "model words"),

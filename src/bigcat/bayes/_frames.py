@@ -9,6 +9,7 @@ approximation, its covariance, and coordinates for chains that correct it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -217,7 +218,7 @@ def diagonal_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) 
 
 
 #: Forms of the precision by name, the finest first.
-FRAMES = {
+FRAMES: dict[str, tuple[Callable[..., Floats], Callable[..., Frame]]] = {
     "full": (joint_precision, JointFrame),
     "class": (class_precisions, ClassFrame),
     "diagonal": (diagonal_precisions, DiagonalFrame),

@@ -177,7 +177,8 @@ class Plan:
     def told(self) -> dict[str, Any]:
         """For ``history_.choice``."""
         coverage = COVERAGES.get((self.form, self.around), UNKNOWN_COVERAGE)
-        return {"covariance": self.form, "reason": self.reason, "coverage": coverage}
+        told = {"covariance": self.form, "reason": self.reason, "coverage": coverage}
+        return {**told, "chains": self.n_chains} if self.form == "draws" else told
 
     @property
     def one_chain(self) -> bool:

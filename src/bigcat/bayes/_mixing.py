@@ -73,6 +73,15 @@ def ess_bulk(values: Floats) -> float:
     return _effective_size(_normalised(_split(values)))
 
 
+def mean_error(draws: Floats, n_chains: int) -> float:
+    """Monte-Carlo standard error of the mean of draws, those of an iteration beside each other."""
+    n = len(draws) // n_chains
+    if n < 4:
+        return float("nan")
+    values = np.asarray(draws[: n * n_chains], np.float64).reshape(n, n_chains)
+    return float(values.std(ddof=1) / np.sqrt(_effective_size(_split(values))))
+
+
 def _split(values: Floats) -> Floats:
     """Halves of chains as chains, (iterations / 2, 2 C)."""
     half = len(values) // 2

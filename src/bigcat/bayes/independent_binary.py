@@ -122,7 +122,7 @@ class IndependentBinary(PosteriorMethod):
         if self.tol > 0.0 and not found.converged:
             warnings.warn(
                 f"the ELBO still grows after max_iter={self.max_iter} iterations; raise max_iter "
-                "or tol, or take solver='newton'",
+                + ("or tol" if self.solver == "newton" else "or tol, or take solver='newton'"),
                 ConvergenceWarning,
                 stacklevel=3,
             )

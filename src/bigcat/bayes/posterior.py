@@ -14,6 +14,7 @@ from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
+from bigcat.training.history import html_table
 
 #: Scores held at a time.
 BLOCK = 1 << 21
@@ -48,6 +49,8 @@ class GaussianPosterior(ABC):
     noise: Noise | None = None
     averaging_weight: float | None = None
     prior: WeightPrior | None = None
+    #: Of the columns, where X had names.
+    feature_names: np.ndarray | None = None
     n_draws: int = 0  # for averaged probabilities, where these are means over draws
 
     def __init__(
@@ -77,14 +80,19 @@ class GaussianPosterior(ABC):
         """The posterior with these `facts`."""
 
     def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self._in_words())}>"
+
+    def _repr_html_(self) -> str:
+        return html_table([type(self).__name__], [[fact] for fact in self._in_words()])
+
+    def _in_words(self) -> list[str]:
         kept = self.covariance_form.n_kept
-        about = [
+        return [
             f"{self.n_classes:,} classes",
             f"{self.mean.shape[1]:,} weights each",
             *self._model_in_words(),
             f"{'' if kept is None else f'{kept} '}{self.covariance_form.in_words}",
         ]
-        return f"<{type(self).__name__}: {', '.join(about)}>"
 
     @abstractmethod
     def _model_in_words(self) -> list[str]:
@@ -236,7 +244,10 @@ class GaussianPosterior(ABC):
     def to_arviz(
         self, n_draws: int = 1000, random_state: int | np.random.RandomState | None = 0
     ) -> Any:
-        """Draws of the weights as ArviZ's InferenceData; needs the extra ``bayes``."""
+        """Draws of the weights as ArviZ's InferenceData; needs the extra ``bayes``.
+
+        Features have the names that X had, else "0", "1", ...; the last may be "intercept".
+        """
         try:
             import arviz
         except ImportError as error:
@@ -244,7 +255,9 @@ class GaussianPosterior(ABC):
                 "to_arviz needs ArviZ: pip install 'bigcat[bayes]' (or 'arviz<1')"
             ) from error
         draws = self.sample(n_draws, random_state)[None]  # one chain
+        names = self.feature_names
         features = [str(m) for m in range(draws.shape[-1] - self.intercept)]
+        features = features if names is None else list(map(str, names))
         features += ["intercept"] if self.intercept else []
         return arviz.from_dict(
             {"weights": draws},

@@ -9,9 +9,11 @@ import numpy as np
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._mixing import NAMES as MIXING
+from bigcat.bayes._mixing import mean_error
 from bigcat.bayes.posterior import BLOCK, GaussianPosterior, tails_of
+from bigcat.training.history import html_table, text_table
 
-#: Columns of the table.
+#: Columns of the table; of draws there is one more.
 COLUMNS = ("class", "feature", "mean", "sd", "low", "high")
 #: More rows than this are nobody's table.
 MOST_ROWS = 10_000_000
@@ -44,15 +46,15 @@ class Table(list[dict[str, Any]]):
             return "an empty table"
         names = list(self[0])
         shown = [[_cell(row[name]) for name in names] for row in self[:PRINTED]]
-        widths = [max(map(len, column)) for column in zip(names, *shown)]
-        right = [isinstance(self[0][name], float) for name in names]
-        lines = []
-        for cells in [names, *shown]:
-            parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right)]
-            lines.append("  ".join(parts).rstrip())
-        if len(self) > PRINTED:
-            lines.append(f"... and {len(self) - PRINTED:,} more rows")
-        return "\n".join(lines)
+        text = text_table(names, shown, [isinstance(self[0][name], float) for name in names])
+        more = len(self) - PRINTED
+        return f"{text}\n... and {more:,} more rows" if more > 0 else text
+
+    def _repr_html_(self) -> str:
+        names = list(self[0]) if self else []
+        shown = [[_cell(row[name]) for name in names] for row in self[:PRINTED]]
+        more = len(self) - PRINTED
+        return html_table(names, shown) + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")
 
 
 def _cell(value: Any) -> str:
@@ -120,6 +122,10 @@ def summarise(
         "feature": np.asarray(names, dtype=object)[chosen[order]],
         **dict(zip(COLUMNS[2:], values[:, order])),
     }
+    n_chains = (choice or {}).get("chains")
+    draws = posterior.covariance_form.kept_draws(numbers[order], chosen[order], base)
+    if n_chains and draws is not None:
+        table["mcse"] = np.array([mean_error(of_weight, n_chains) for of_weight in draws.T])
     label = None if base is None else posterior.classes[base : base + 1].tolist()[0]
     attrs: dict[str, Any] = {"level": float(level), "base": label}
     if posterior.covariance_form.n_kept is not None and choice is not None:

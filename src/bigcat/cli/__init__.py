@@ -7,14 +7,18 @@ What is slow to import is imported inside ``run``.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from bigcat._version import __version__
 from bigcat.cli import (
+    _output,
+    completion,
     compress,
     convert,
     demo,
@@ -26,7 +30,9 @@ from bigcat.cli import (
     methods,
     predict,
     report,
+    warm,
 )
+from bigcat.cli._words import in_own_words
 
 __all__ = ["main"]
 
@@ -57,10 +63,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     arguments = argparse.Namespace()
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+
+    def show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+        text = in_own_words(" ".join(str(message).split()), arguments)
+        print(f"bigcat: warning: {text}", file=sys.stderr)
+
+    expected = words[:1] == ["warm"]
+    with warnings.catch_warnings(), _told_of_compilations(_FirstCompilation(expected)):
+        warnings.showwarning = show_warning
         try:
-            arguments = _parser().parse_args(words)
+            arguments = parser().parse_args(words)
             return int(arguments.run(arguments) or 0)
         except SystemExit as stop:  # argparse: --help, --version or a wrong option
             return int(stop.code or 0)
@@ -75,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (ValueError, OSError, ImportError, MemoryError) as error:
             if debug:
                 raise
-            return _say(_message(error), BAD_INPUT)
+            return _say(in_own_words(_message(error), arguments), BAD_INPUT)
         except Exception as error:
             if debug:
                 raise
@@ -83,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _say(f"{text} (--debug shows where)", UNEXPECTED)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
     parser = _Parser(
         prog="bigcat",
         description="Probability over very many classes: fit, predict, evaluate.",
@@ -93,11 +106,38 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     use = (fit, predict, evaluate, report, explain)
-    for command in (demo, *use, convert, compress, export, info, methods):
+    for command in (demo, *use, convert, compress, export, info, methods, warm, completion):
         added = command.add_to(commands)
         added.set_defaults(run=command.run)
         added.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
+
+
+class _FirstCompilation(logging.Handler):
+    """Says once that kernels are compiled, since whoever waits sees nothing else happen."""
+
+    def __init__(self, said: bool) -> None:
+        super().__init__()
+        self.said = said
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.said and record.getMessage().endswith("first run only"):
+            self.said = True
+            _output.note("compiling, first run only (`bigcat warm` does it ahead of time)")
+
+
+@contextmanager
+def _told_of_compilations(handler: logging.Handler) -> Iterator[None]:
+    """By the log, since what compiles is slow to import."""
+    logger = logging.getLogger("bigcat")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(min(level or logging.INFO, logging.INFO))
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -121,7 +161,3 @@ def _message(error: BaseException) -> str:
     if isinstance(error, MemoryError) and not text:
         text = "not enough memory"
     return " ".join(text.split()) or type(error).__name__
-
-
-def _show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
-    print(f"bigcat: warning: {' '.join(str(message).split())}", file=sys.stderr)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import errno
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from bigcat.cli import _bayesian
+from bigcat.cli import _bayesian, _output
 from bigcat.data.forms import FORMS
 
 if TYPE_CHECKING:
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 
     from bigcat.data import Dataset, Shards
 
+#: What rows say of their labels: they are needed, of use where there are some, or said to be none.
+Labels = Literal["needed", "optional", "none"]
+
 CATALOGUE = "data:"
+STDIN, STANDARD_INPUT = "-", "standard input"
 MANIFEST = "manifest.json"  # as in bigcat.data.manifest, which is slow to import
 
 
@@ -66,6 +72,28 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument("--ngrams", type=_range, metavar="LOW-HIGH", help="such as 1-2")
     text.add_argument("--min-df", type=int, metavar="N", help="rows a feature has to occur in")
+
+
+def add_table_options(parser: argparse.ArgumentParser) -> None:
+    table = parser.add_argument_group("columns of words (csv and parquet)")
+    table.add_argument(
+        "--categorical",
+        action="extend",
+        type=_names,
+        metavar="NAME[,NAME]",
+        help="columns of which each value becomes a feature",
+    )
+    table.add_argument(
+        "--text-column",
+        action="append",
+        metavar="NAME",
+        help="a column of texts, whose words become features; can be given several times",
+    )
+
+
+def _names(text: str) -> list[str]:
+    """Names with commas between them, in quotes where they hold commas."""
+    return [name.strip() for name in next(csv.reader([text]))]
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -118,23 +146,30 @@ class StoredModel:
         return cls(estimator, extra)
 
     def read(
-        self, name: str, arguments: argparse.Namespace, labels: bool = True
+        self, name: str, arguments: argparse.Namespace, labels: Labels = "needed"
     ) -> Dataset | Shards:
-        """Data with the model's columns; `labels=False` for files that have none."""
+        """Data with the model's columns."""
         form = arguments.form or self._text_form()
-        if labels:
-            dataset = read(name, arguments, part="test", form=form, like=self.extra)
-        else:
-            form = form or self.extra.get("form")
-            dataset = read_unlabelled(name, form, self.extra, arguments.max_bytes)
+        if labels == "none" and form is None:
+            form = self.extra.get("form")
+        dataset = read(
+            name,
+            arguments,
+            part="test",
+            form=form,
+            like=self.extra,
+            labels=labels,
+            classes=self.estimator.classes_,
+        )
+        _tell_of_columns(name, dataset, self.extra)
         return as_model_has_it(
             name, dataset, self.estimator.n_features_in_, self.estimator.classes_
         )
 
     def feature_names(self) -> Any:
-        """Names of the columns: those of the vectoriser, if there is one."""
-        vectorizer = self.extra.get("vectorizer")
-        return None if vectorizer is None else vectorizer.get_feature_names_out()
+        """Names of the features, of a table or of words, if there are any."""
+        made_by = self.extra.get("columns") or self.extra.get("vectorizer")
+        return None if made_by is None else made_by.get_feature_names_out()
 
     def _text_form(self) -> str | None:
         """The form of text that a model with a vectoriser was fitted on."""
@@ -154,73 +189,143 @@ def read(
     vectorizer: Any = None,
     n_features: int | None = None,
     window_bytes: int | None = None,
+    labels: Labels = "needed",
+    classes: np.ndarray | None = None,
 ) -> Dataset | Shards:
-    """The file or folder `name`, or a part of a set: ``data:NAME`` or ``data:NAME:PART``.
+    """The file or folder `name`, ``-``, or a part of a set: ``data:NAME`` or ``data:NAME:PART``.
 
-    `like` is what the model file says of the training data: its vectoriser, and whether indices
-    count from 0.
+    `like` is what the model file says of the training data: its vectoriser or its columns, and
+    whether indices count from 0.  `labels` says whether rows have to have labels, may have some, or
+    are said to have none, in which case labels of these `classes` are recognised all the same.
     """
     from bigcat import data
+    from bigcat.data.files import read_file, unpacked
 
     if name.startswith(CATALOGUE):
-        set_name, _, chosen = name.removeprefix(CATALOGUE).partition(":")
-        chosen = chosen or part
-        if chosen not in ("train", "test", "validation"):
-            raise ValueError(
-                f"{name}: a set has the parts train, test and sometimes validation, not {chosen!r}"
-            )
-        if like is not None and like.get("vectorizer") is not None:
-            vectorizer = like["vectorizer"]
-        split = data.load(
-            set_name, data_home=arguments.data_home, unseen="keep", vectorizer=vectorizer
-        )
-        dataset: data.Dataset | None = getattr(split, chosen)
-        if dataset is None:
-            raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
-        return dataset
-    path = existing(name, may_be_folder=True)
-    if path.is_dir():
+        if labels == "none":
+            raise ValueError(f"{name} has labels; leave out --no-labels")
+        return _from_catalogue(name, arguments, part, like, vectorizer)
+    path, raw = Path(STANDARD_INPUT), None
+    if name == STDIN:
+        raw = unpacked(path, sys.stdin.buffer.read(), arguments.max_bytes)
+    else:
+        path = existing(name, may_be_folder=True)
+    if raw is None and path.is_dir():
         window = {} if window_bytes is None else {"window_bytes": window_bytes}
         return data.open_shards(path, **window)
-    form = form or arguments.form or form_of(path)
+    form = form or arguments.form or form_of(path, raw)
+    options = _options(str(path), form, arguments, like, vectorizer, labels)
+    if form is not None and labels == "none" and not FORMS[form].is_table:
+        raw = path.read_bytes() if raw is None else raw
+        raw = _with_labels(path, form, unpacked(path, raw, arguments.max_bytes), classes)
+    return read_file(
+        path, form, options, n_features=n_features, max_bytes=arguments.max_bytes, raw=raw
+    )
+
+
+def _options(
+    name: str,
+    form: str | None,
+    arguments: argparse.Namespace,
+    like: dict[str, Any] | None,
+    vectorizer: Any,
+    labels: Labels,
+) -> dict[str, tuple[Any, Any]]:
+    """Options of the reader: values and defaults."""
     for_a_model = like is not None
     like = like or {}
-    options: dict[str, Any] = {"n_features": n_features}
-    takes = FORMS[form].options if form is not None else ()
-    if "vectorizer" in takes:
+    options: dict[str, tuple[Any, Any]] = {
+        "vectorizer": (vectorizer, None),
+        "label_column": (arguments.label_column, None),
+        "categorical": (tuple(getattr(arguments, "categorical", None) or ()), ()),
+        "text_columns": (tuple(getattr(arguments, "text_column", None) or ()), ()),
+    }
+    known = form is not None and FORMS[form]
+    if known and known.is_text:
         if for_a_model and like.get("vectorizer") is None:
             raise ValueError(_text_for_numbers(name))
-        options["vectorizer"] = like.get("vectorizer", vectorizer)
+        if for_a_model:
+            options["vectorizer"] = (like["vectorizer"], None)
     elif like.get("vectorizer") is not None:
         raise ValueError(f"the model was fitted on text, but {name} is {form}; give label<TAB>text")
-    if "zero_based" in takes and "zero_based" in like:
-        options["zero_based"] = like["zero_based"]
-    if arguments.label_column is not None:
-        options["label_column"] = arguments.label_column
-    return data.read(path, form, max_bytes=arguments.max_bytes, **options)
+    columns = like.get("columns")
+    if known and known.is_table:
+        options["labelled"] = (labels == "needed", True)
+        if for_a_model:  # what to encode is known, if anything
+            options |= {
+                "columns": (columns, None),
+                "categorical": ((), ()),
+                "text_columns": ((), ()),
+            }
+    elif columns is not None and columns.encodes:
+        words = ", ".join([*columns.categories, *columns.vectorizers])
+        raise ValueError(
+            f"the model encodes columns of words ({words}), but {name} is {form}; give a table "
+            "with these columns"
+        )
+    if known and "zero_based" in known.options and "zero_based" in like:
+        options["zero_based"] = (like["zero_based"], "auto")
+    return options
 
 
-def read_unlabelled(
-    name: str, form: str | None, like: dict[str, Any], max_bytes: int | None = None
+def _from_catalogue(
+    name: str,
+    arguments: argparse.Namespace,
+    part: str,
+    like: dict[str, Any] | None,
+    vectorizer: Any,
 ) -> Dataset:
-    """A file without labels: each row gets the label 0, so that the usual reader takes it."""
-    from bigcat.data.files import read_bytes
+    from bigcat import data
 
-    if name.startswith(CATALOGUE):
-        raise ValueError(f"{name} has labels; leave out --no-labels")
-    path = existing(name)
-    if form not in FORMS:
-        raise ValueError(f"--no-labels: the form of {name} is unknown; give --form")
-    takes = FORMS[form].options
-    options: dict[str, Any] = {}
-    raw = FORMS[form].with_labels(read_bytes(path, max_bytes))
-    if "vectorizer" in takes:
-        if like.get("vectorizer") is None:
-            raise ValueError(_text_for_numbers(name))
-        options["vectorizer"] = like["vectorizer"]
-    if "zero_based" in takes and "zero_based" in like:
-        options["zero_based"] = like["zero_based"]
-    return FORMS[form].read(path, raw, **options)
+    set_name, _, chosen = name.removeprefix(CATALOGUE).partition(":")
+    chosen = chosen or part
+    if chosen not in ("train", "test", "validation"):
+        raise ValueError(
+            f"{name}: a set has the parts train, test and sometimes validation, not {chosen!r}"
+        )
+    if like is not None and like.get("vectorizer") is not None:
+        vectorizer = like["vectorizer"]
+    split = data.load(set_name, data_home=arguments.data_home, unseen="keep", vectorizer=vectorizer)
+    dataset: Dataset | None = getattr(split, chosen)
+    if dataset is None:
+        raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
+    return dataset
+
+
+def _with_labels(path: Path, form: str, raw: bytes, classes: np.ndarray | None) -> bytes:
+    """A file without labels, as the usual reader takes it: each row gets the label 0.
+
+    Text in which at least half of the rows begin with a class and a tab has labels, whatever
+    --no-labels says; else each label would count as a word.
+    """
+    from bigcat.data.unlabelled import labels_and_texts
+
+    if FORMS[form].is_text and classes is not None:
+        labels, texts = labels_and_texts(raw)
+        if labels and 2 * len(labels) >= len(texts) and _half_are(labels, classes):
+            _output.note(f"{path} has labels, which --no-labels leaves out")
+            raw = b"\n".join(texts)
+    return FORMS[form].with_labels(raw)
+
+
+def _half_are(labels: list[str], classes: np.ndarray) -> bool:
+    known = {str(label) for label in classes.tolist()}
+    return 2 * sum(label in known for label in labels) >= len(labels)
+
+
+def _tell_of_columns(name: str, dataset: Dataset | Shards, like: dict[str, Any]) -> None:
+    """What a person wants to know who did not expect it."""
+    report = dataset.report
+    if not_used := report.get("columns_not_used"):
+        _output.note(f"{name} has columns that the model does not use: {', '.join(not_used)}")
+    for column, n in report.get("unknown_categories", {}).items():
+        _output.note(f"{name} has in {n:,} rows a {column} that no training row had")
+    is_table = report["form"] in FORMS and FORMS[report["form"]].is_table
+    if is_table and like.get("columns") is None and like.get("form") == report["form"]:
+        _output.note(
+            "the model file is from before names of columns were kept, so that columns count by "
+            "their order; fit again to have them matched by name"
+        )
 
 
 def _text_for_numbers(name: str) -> str:
@@ -242,13 +347,13 @@ def existing(name: str, may_be_folder: bool = False) -> Path:
     return path
 
 
-def form_of(path: Path) -> str | None:
+def form_of(path: Path, raw: bytes | None = None) -> str | None:
     """The form that name or first line tell; None for a file that no reader takes, and says so."""
     from bigcat.data import DataError
-    from bigcat.data.files import form_of_file
+    from bigcat.data.files import form_of_file, guess_form
 
     with contextlib.suppress(DataError):
-        return form_of_file(path)
+        return form_of_file(path) if raw is None else guess_form(path, raw)
     return None
 
 
@@ -266,7 +371,7 @@ def as_model_has_it(
     if isinstance(dataset, Dataset):
         X = with_columns(name, dataset.X, n_features)
         y = like_classes(dataset.y, classes)
-        return Dataset(X, y, dataset.report, dataset.vectorizer)
+        return replace(dataset, X=X, y=y)
     if dataset.shape[1] != n_features:
         raise ValueError(
             f"{name} has {dataset.shape[1]} features, the model was fitted on {n_features}; "

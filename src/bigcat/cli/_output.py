@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,28 @@ def console() -> Console:
     if sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=160)
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal that is no part of the results."""
+    print(f"bigcat: note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def rows_bar(label: str, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
+    """A function to call with (rows done, all rows), which moves a bar on a terminal."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    text = "{task.completed:,.0f}/{task.total:,.0f} rows"
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(text))
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(label, total=0)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def facts(rows: Iterable[tuple[str, str, str]]) -> Text:

@@ -30,7 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     model = _inputs.StoredModel.load(arguments.model, arguments)
     dataset = model.read(arguments.data, arguments)
-    report = metrics.evaluate(model.estimator, *_inputs.rows_and_labels(dataset))
+    with _output.rows_bar("evaluating", wanted=not arguments.json) as on_rows:
+        rows = _inputs.rows_and_labels(dataset)
+        report = metrics.evaluate(model.estimator, *rows, on_rows=on_rows)
     if arguments.json:
         _output.print_json(report)
     else:

@@ -34,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
     from bigcat import inspection
 
     model = _inputs.StoredModel.load(arguments.model)
-    dataset = model.read(arguments.data, arguments, labels=not arguments.no_labels)
+    dataset = model.read(
+        arguments.data, arguments, labels="none" if arguments.no_labels else "needed"
+    )
     if not 0 <= arguments.row < len(dataset):
         raise ValueError(
             f"--row is {arguments.row}, and {arguments.data} has {len(dataset):,} rows, counted "

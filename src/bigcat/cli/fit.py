@@ -49,6 +49,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     _inputs.add_data_options(parser)
     _inputs.add_features_option(parser)
     _inputs.add_text_options(parser)
+    _inputs.add_table_options(parser)
 
     model = parser.add_argument_group("model (`bigcat methods` lists what fits together)")
     model.add_argument("--noise", help="gumbel (softmax), gaussian (probit) or logistic")
@@ -234,8 +235,9 @@ def _description(name: str, train: Dataset | Shards) -> dict[str, Any]:
     extra = {"trained_on": name, "form": train.report["form"], "rows": len(train)}
     if "zero_based" in train.report:
         extra["zero_based"] = train.report["zero_based"]
-    if train.vectorizer is not None:
-        extra["vectorizer"] = train.vectorizer
+    for made_by in ("vectorizer", "columns"):
+        if getattr(train, made_by) is not None:
+            extra[made_by] = getattr(train, made_by)
     return extra
 
 

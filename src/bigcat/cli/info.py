@@ -8,6 +8,9 @@ from typing import Any
 
 from bigcat.cli import _output
 
+#: Names of columns that are shown.
+MOST_NAMES = 8
+
 
 def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -61,6 +64,7 @@ def _report(path: Path, header: dict[str, Any], checked: bool | None) -> dict[st
         "covariance": posterior.get("covariance"),
         "n_iter": header["n_iter"],
         "vectorizer": None if vectorizer is None else vectorizer["kind"],
+        "columns": header.get("columns"),
         "extra": sorted(map(str, from_json(header["extra"]))),
         "has_digests": header["digests"] is not None,
         "verified": bool(checked),
@@ -82,6 +86,11 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     for name in ("noise", "vectorizer"):
         if report[name] is not None:
             rows.append((name, report[name], ""))
+    if report["columns"] is not None:
+        columns = report["columns"]
+        names = [*columns["numbers"], *columns["categorical"], *columns["text"]]
+        some = ", ".join(names[:MOST_NAMES] + ["..."] * (len(names) > MOST_NAMES))
+        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {columns['label']}"))
     if report["extra"]:
         rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))
     return [*rows, ("digests", *_verdict(report))]

@@ -6,6 +6,20 @@ import argparse
 
 from bigcat.cli import _output
 
+#: What `--method` is where nobody names one; not a method itself, so not among the others.
+AUTO = {
+    "name": "auto",
+    "bound": "auto",
+    "noises": "all",
+    "sampler": "auto",
+    "solver": "auto",
+    "is_bound": None,
+    "unbiased": None,
+    "promises": "the default: one of the others, with its solver, sampler, ridge and rate, by the "
+    "sizes of the data and by held-out rows; `bigcat fit` says which and why",
+    "needs": "nothing",
+    "citation": "docs/choosing.md",
+}
 COLUMNS = ("name", "noises", "sampler", "solver", "is_bound", "unbiased")
 
 
@@ -24,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     import bigcat
 
-    rows = bigcat.methods()
+    rows = [AUTO, *bigcat.methods()]
     if arguments.json:
-        _output.print_json(list(rows))
+        _output.print_json(rows)
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in COLUMNS:

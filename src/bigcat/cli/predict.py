@@ -45,7 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.top_k < 1:
         raise ValueError(f"--top-k is {arguments.top_k}; it has to be at least 1")
     model = _inputs.StoredModel.load(arguments.model, arguments)
-    dataset = model.read(arguments.data, arguments, labels=not arguments.no_labels)
+    dataset = model.read(
+        arguments.data, arguments, labels="none" if arguments.no_labels else "optional"
+    )
     if hasattr(dataset, "labels"):
         raise ValueError(
             f"{arguments.data}: the rows of a folder are in random order, and predictions would be "
@@ -59,7 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
         )
     k = min(arguments.top_k, len(model.estimator.classes_))
     line = _json_line if arguments.json else _text_line
-    with _destination(arguments.output) as out:
+    apart = arguments.output is not None or not sys.stdout.isatty()
+    with (
+        _destination(arguments.output) as out,
+        _output.rows_bar("predicting", wanted=apart) as on_rows,
+    ):
+        on_rows(0, len(dataset))
         for start in range(0, len(dataset), CHUNK_ROWS):
             X = dataset.X[start : start + CHUNK_ROWS]
             classes, log_proba = model.estimator.predict_top_k(X, k)
@@ -67,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.interval is not None:
                 rows += model.estimator.intervals_of(X, classes, arguments.interval).tolist()
             out.writelines(line(*row) for row in zip(*rows))
+            on_rows(min(start + CHUNK_ROWS, len(dataset)), len(dataset))
     return 0
 
 

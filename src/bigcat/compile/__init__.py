@@ -12,6 +12,9 @@
     ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
     jitclasses, closures or function arguments the result can be cached.  `bigcat.verbs` lists all.
 
+``watching``
+    Tells whoever waits when kernels are compiled.
+
 The rest are intrinsics: what kernels need and numba does not have.
 """
 
@@ -27,6 +30,7 @@ from bigcat.compile.intrinsics import (
     maximum,
     prefetch,
 )
+from bigcat.compile.notices import watching
 
 __all__ = [
     "as_precise_as",
@@ -42,4 +46,5 @@ __all__ = [
     "like",
     "maximum",
     "prefetch",
+    "watching",
 ]

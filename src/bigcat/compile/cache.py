@@ -177,6 +177,17 @@ class PackageCache(caching.FunctionCache):
         gc.collect()
 
 
+def cache_folder() -> str | None:
+    """The folder, or the one above the folders, that compiled code is kept in; None for none."""
+    locators = _CacheImpl._locator_classes
+    found = (locator.from_function(source_hash.__wrapped__, __file__) for locator in locators)
+    first = next((locator for locator in found if locator is not None), None)
+    if first is None:
+        return None
+    named: str = os.environ.get("NUMBA_CACHE_DIR", "") or first.get_cache_path()
+    return named
+
+
 @functools.cache
 def _warn_once(cause: str) -> None:
     warnings.warn(

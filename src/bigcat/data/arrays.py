@@ -1,12 +1,9 @@
-"""Arrays in ``.npz`` and tables in ``.csv``."""
+"""Arrays in ``.npz``."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,18 +13,14 @@ from bigcat.data.dataset import (
     Dataset,
     array_of_strings,
     check_columns,
-    error_at,
-    integers_or_strings,
     make_dataset,
 )
-from bigcat.data.text import check_label, check_line_ends, decode
 from bigcat.data.unpack import read_archive
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 _NUMBERS = "biuf"  # kinds of NumPy's types, without complex numbers
 _INT64_END = 1 << 63
 _EXACT_END = 1 << 53  # from here on a double does not tell a whole number from the next
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
 def read_npz(
@@ -136,124 +129,3 @@ def _string_labels(path: Path, y: np.ndarray) -> np.ndarray:
         return array_of_strings([label.decode() for label in y.tolist()])
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: expected y of strings in UTF-8, found {error.object!r}") from None
-
-
-def read_csv(
-    path: Path,
-    raw: bytes,
-    *,
-    n_features: int | None = None,
-    label_column: str | int | None = None,
-) -> Dataset:
-    """A table with a header; the column ``label`` (or `label_column`) holds the labels."""
-    start = raw.find(b"\n") + 1 or len(raw)
-    columns = table_columns(path, raw[:start], label_column)
-    check_columns(path, len(columns.names), n_features)
-    X, labels = table_rows(path, raw, start, columns)
-    labelled = np.array([label != "" for label in labels], bool)
-    if not labelled.all():
-        X = X[labelled]
-    y = integers_or_strings([label for label in labels if label])
-    return make_dataset(X, y, "csv", rows_without_label=len(labels) - len(y))
-
-
-class TableColumns(NamedTuple):
-    """The columns of a table, and which of them holds the labels."""
-
-    header: list[str]
-    label_at: int
-
-    @property
-    def names(self) -> list[str]:
-        """Of the features."""
-        return self.header[: self.label_at] + self.header[self.label_at + 1 :]
-
-
-def table_columns(path: Path, line: bytes, label_column: str | int | None) -> TableColumns:
-    """What the first line of a table says."""
-    decode(path, line)  # for its error
-    check_line_ends(path, line)
-    header = _fields(path, 1, line.removeprefix(codecs.BOM_UTF8))
-    return TableColumns(header, label_position(path, header, label_column))
-
-
-def table_rows(
-    path: Path, raw: bytes, start: int, columns: TableColumns
-) -> tuple[np.ndarray, list[str]]:
-    """Numbers and labels of the rows from byte `start` on; lines are counted from the first."""
-    from bigcat.kernels import scan_text
-
-    decode(path, raw)
-    check_line_ends(path, raw)
-    if not raw.endswith(b"\n"):
-        raw += b"\n"
-    (header, at), names = columns, columns.names
-    n_lines = raw.count(b"\n", start)
-    # A row has its commas, so that few long rows among many blank lines ask for little memory.
-    n_full = min(n_lines, raw.count(b",", start) // max(len(names), 1) + 1)
-    values = np.empty(n_full * len(names), np.float32)
-    spans = np.empty((n_lines, 2), np.int64)
-    n, error, position, line, column = scan_text.scan_table(
-        np.frombuffer(raw, np.uint8), start, len(header), at, values, spans
-    )
-    if error:
-        line += 1 + (start > 0)
-        raise _table_error(path, raw, header, error, position, line, column)
-    labels = [_label(path, raw, begin, end) for begin, end in spans[:n].tolist()]
-    return values[: n * len(names)].reshape(n, len(names)), labels
-
-
-def _label(path: Path, raw: bytes, begin: int, end: int) -> str:
-    text = raw[begin:end].decode().strip()
-    label = text
-    if text.startswith('"'):
-        if not _QUOTED.fullmatch(text):
-            line = raw.count(b"\n", 0, begin) + 1
-            raise error_at(path, line, "a comma after the closing quote", repr(text[:40]))
-        label = text[1:-1].replace('""', '"').strip()
-    if "\0" in label:
-        check_label(path, raw.count(b"\n", 0, begin) + 1, label)
-    return label
-
-
-def _fields(path: Path, line: int, raw: bytes) -> list[str]:
-    try:
-        return [name.strip() for name in next(csv.reader([raw.decode()], strict=True))] or [""]
-    except csv.Error as error:
-        raise error_at(path, line, "comma-separated fields", error) from error
-
-
-def _table_error(
-    path: Path, raw: bytes, header: list[str], error: int, position: int, line: int, column: int
-) -> DataError:
-    from bigcat.kernels import scan_text
-
-    end = raw.index(b"\n", position)
-    if error == scan_text.OPEN_QUOTE:
-        return error_at(path, line, "a closing quote", repr(raw[position:end].decode()[:40]))
-    if error == scan_text.WRONG_WIDTH:
-        begin = raw.rfind(b"\n", 0, position) + 1
-        return error_at(
-            path, line, f"{len(header)} fields", len(_fields(path, line, raw[begin:end]))
-        )
-    field = _fields(path, line, raw[position:end])[0]
-    try:
-        float(field)
-        expected = "a finite number that fits a float32"
-    except ValueError:
-        expected = "a number"
-    return error_at(path, line, f"{expected} in column {header[column]!r}", repr(field))
-
-
-def label_position(path: Path, header: list[str], label_column: str | int | None) -> int:
-    if isinstance(label_column, int):
-        if not -len(header) <= label_column < len(header):
-            raise error_at(path, 1, f"more than {label_column} columns", len(header))
-        return label_column % len(header)
-    name = "label" if label_column is None else label_column
-    if header.count(name) != 1:
-        shown = ", ".join(header[:5] + ["..."] * (len(header) > 5))
-        raise error_at(
-            path, 1, f"one column {name!r} (label_column= names another)", f"the header {shown}"
-        )
-    return header.index(name)

@@ -117,6 +117,8 @@ def convert(
         like = like if isinstance(like, Shards) else Shards(like)
         used["n_features"] = like.shape[1] if n_features is None else n_features
         vectorizer = like.vectorizer if vectorizer is None else vectorizer
+        if "label_column" in used and label_column is None:
+            used["label_column"] = like.report.get("label_column")
         if "zero_based" in used:
             used["zero_based"] = like.report.get("zero_based", zero_based)
     reader = FORMS[form].parts_reader(**used)
@@ -130,7 +132,10 @@ def convert(
     with _new_arrays(Path(folder)) as arrays:
         packed = None if vectorizer is None else vectorizers.pack(vectorizer, arrays)
         task = Task(arrays, reader, packed, seed)
-        manifest = _Conversion(task, form, n_jobs).run(paths, max_bytes, shard_bytes)
+        conversion = _Conversion(task, form, n_jobs)
+        if like is not None:
+            conversion.names, conversion.named_by = like.manifest.column_names, like.folder
+        manifest = conversion.run(paths, max_bytes, shard_bytes)
         _take_over(Path(folder), manifest)
     return Shards(folder)
 
@@ -141,9 +146,12 @@ class _Conversion:
     def __init__(self, task: Task, form: str, n_jobs: int) -> None:
         self.task, self.form, self.n_jobs = task, form, n_jobs
         self.report: dict[str, Any] = {"form": form}
+        #: Names that columns shall have, in order, and what says so.
+        self.names: list[str] | None = None
+        self.named_by: Path | None = None
 
     def run(self, paths: list[Path], max_bytes: int | None, shard_bytes: int) -> Manifest:
-        blocks, names = self.blocks(paths, max_bytes)
+        blocks = self.blocks(paths, max_bytes)
         if not any(block.n_rows for block in blocks):
             raise DataError(f"{paths[0]}: expected labelled rows, found none")
         classes = self.classes(blocks)
@@ -160,7 +168,7 @@ class _Conversion:
             shards=shards,
             classes=classes,
             report={**self.report, "classes": len(classes)},
-            column_names=names,
+            column_names=self.names,
             vectorizer=self.task.vectorizer,
         )
         return self.gathered(blocks, manifest, first_column)
@@ -171,12 +179,9 @@ class _Conversion:
         found: Iterator[Any] = pool(delayed(function)(*call) for call in calls)
         return found
 
-    def blocks(
-        self, paths: list[Path], max_bytes: int | None
-    ) -> tuple[list[Spilled], list[str] | None]:
-        """All parts of all files, written down; and the names of their columns."""
+    def blocks(self, paths: list[Path], max_bytes: int | None) -> list[Spilled]:
+        """All parts of all files, written down."""
         reader, blocks = self.task.reader, []
-        names: list[str] | None = None
         counts = {"multi_label_rows": 0, "rows_without_label": 0}
         n_parts = 0
         for path in paths:
@@ -200,12 +205,14 @@ class _Conversion:
             found = reader.complete(path, heads[0], [block.facts for block in of_path])
             counts = {name: counts[name] + found[name] for name in counts}
             here = reader.column_names(heads[0])
-            if names is not None and names != here:
-                found_here = f"expected {_some(names)} as in {paths[0]}, found {_some(here)}"
-                raise DataError(f"{path}: other columns: {found_here}")
-            names = here
+            if self.names is not None and here is not None and self.names != here:
+                named = f"expected {_some(self.names)} as in {self.named_by}, in this order"
+                raise DataError(f"{path}: other columns: {named}, found {_some(here)}")
+            if here is not None:
+                self.names, self.named_by = here, path
+                self.report["label_column"] = reader.label_name(heads[0])
         self.report |= counts
-        return blocks, names
+        return blocks
 
     def classes(self, blocks: list[Spilled]) -> list[Any]:
         """All labels in order; a file tells tasks which number each name has."""

@@ -51,6 +51,8 @@ class Dataset:
         ``rows_without_label`` (dropped), and what else the source has to say.
     vectorizer : object or None
         The fitted scikit-learn vectoriser that made ``X`` from text.
+    columns : bigcat.data.tables.TableEncoder or None
+        Of a table: the names of its columns, and how they became ``X``.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Dataset:
     y: np.ndarray
     report: dict[str, Any] = field(default_factory=dict)
     vectorizer: Any = None
+    columns: Any = None
 
     def __len__(self) -> int:
         return len(self.y)

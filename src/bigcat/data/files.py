@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bigcat.data.dataset import DataError, Dataset
 from bigcat.data.forms import FORMS
 from bigcat.data.shards import Shards, open_shards
 from bigcat.data.unpack import GZIP_MAGIC, gunzip, gzip_errors
+
+if TYPE_CHECKING:
+    from bigcat.data.tables import TableEncoder
 
 #: Bytes that tell the form of a file.
 _HEAD_BYTES = 100_000
@@ -25,6 +29,10 @@ def read(
     vectorizer: Any = None,
     zero_based: bool | Literal["auto"] = "auto",
     label_column: str | int | None = None,
+    categorical: Iterable[str] = (),
+    text_columns: Iterable[str] = (),
+    columns: TableEncoder | None = None,
+    labelled: bool = True,
     max_bytes: int | None = None,
 ) -> Dataset | Shards:
     r"""Read a labelled data file, plain or gzipped, or open a folder of converted rows.
@@ -43,14 +51,25 @@ def read(
         How many columns the file must have. svmlight does not say how many there are, so that a
         test file needs the training file's number here.
     vectorizer : scikit-learn vectoriser, optional
-        tsv: a fitted one is used as it is (for a test file: ``train.vectorizer``), one that is
-        not fitted is copied and fitted. Default: tf-idf of lower-case words ``\w+`` that occur in
-        at least two rows, rows of unit length.
+        tsv, and `text_columns` of tables: a fitted one is used as it is (for a test file of tsv:
+        ``train.vectorizer``), one that is not fitted is copied and fitted. Default: tf-idf of
+        lower-case words ``\w+`` that occur in at least two rows, rows of unit length.
     zero_based : bool or "auto"
         svmlight: whether indices count from 0. "auto" takes a file without any index 0 to count
         from 1.
     label_column : str or int, optional
-        csv: the column that holds the labels, by default the one named ``label``.
+        csv and Parquet: the column that holds the labels, by default the one named ``label``, or
+        that of `columns`.
+    categorical, text_columns : sequence of str
+        csv and Parquet: columns of words, by name.  A categorical one becomes a feature per value,
+        one of text what the vectoriser makes of it.  The rows are then sparse, and columns of
+        numbers are scaled.
+    columns : TableEncoder, optional
+        csv and Parquet: how the columns of another table became features (for a test file:
+        ``train.columns``).  Columns are matched by name, in any order.  One that is missing is an
+        error; others are left out, and named in ``report["columns_not_used"]``.
+    labelled : bool
+        csv and Parquet: False for a table that may have no labels: each row has the label 0.
     max_bytes : int, optional
         How large a gzipped file or an ``.npz`` archive may become when it is unpacked.  Default:
         100 times its size, or 256 MiB if that is more.
@@ -86,6 +105,10 @@ def read(
         "vectorizer": (vectorizer, None),
         "zero_based": (zero_based, "auto"),
         "label_column": (label_column, None),
+        "categorical": (categorical, ()),
+        "text_columns": (text_columns, ()),
+        "columns": (columns, None),
+        "labelled": (labelled, True),
     }
     return read_file(path, form, options, n_features=n_features, max_bytes=max_bytes)
 
@@ -97,9 +120,10 @@ def read_file(
     *,
     n_features: int | None = None,
     max_bytes: int | None = None,
+    raw: bytes | None = None,
 ) -> Dataset:
-    """`read` for a file, with values and defaults of options by name."""
-    raw = read_bytes(path, max_bytes)
+    """`read` for a file, with values and defaults of options by name; or for its bytes."""
+    raw = read_bytes(path, max_bytes) if raw is None else unpacked(path, raw, max_bytes)
     form = form or guess_form(path, raw)
     used = {"n_features": n_features, **used_options(form, path, options or {})}
     if "max_bytes" in FORMS[form].options:
@@ -145,7 +169,11 @@ def form_of_file(path: Path) -> str:
 
 def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
     """The file's bytes, unzipped; never empty."""
-    raw = path.read_bytes()
+    return unpacked(path, path.read_bytes(), max_bytes)
+
+
+def unpacked(path: Path, raw: bytes, max_bytes: int | None = None) -> bytes:
+    """Bytes that were read, unzipped; never empty."""
     if path.suffix == ".gz" or raw.startswith(GZIP_MAGIC):
         raw = gunzip(path, raw, max_bytes)
     if not raw.strip():

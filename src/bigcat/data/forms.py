@@ -37,13 +37,15 @@ class Form:
         A regular expression that a whole first line fits, where the name says nothing; the empty
         one fits none.
     options : tuple of str
-        Parameters of `bigcat.data.read` that it takes.  ``vectorizer`` is one of text.
+        Parameters of `bigcat.data.read` that it takes.  ``columns`` is one of tables,
+        ``vectorizer`` alone of text.
     parts : str, callable or None
         A `bigcat.data.parts.PartsReader` for `bigcat.data.convert`; None for a form that cannot be
         read in parts.
     labelled : str, callable or None
         Turns the bytes of a file without labels into one whose rows all have the label 0, for
-        ``bigcat predict --no-labels``; None where there is no such thing.
+        ``bigcat predict --no-labels``; None where there is no such thing, and for tables, whose
+        reader takes ``labelled=False``.
 
     Examples
     --------
@@ -64,8 +66,13 @@ class Form:
 
     @property
     def is_text(self) -> bool:
-        """Is it text, which a vectoriser turns into features?"""
-        return "vectorizer" in self.options
+        """Is a row one text, which a vectoriser turns into features?"""
+        return "vectorizer" in self.options and not self.is_table
+
+    @property
+    def is_table(self) -> bool:
+        """Does a row have columns with names?"""
+        return "columns" in self.options
 
     def read(self, path: Any, raw: bytes, **options: Any) -> Dataset:
         dataset: Dataset = _function(self.reader)(path, raw, **options)
@@ -100,6 +107,7 @@ def _function(found: str | Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_OF_TABLES = ("label_column", "categorical", "text_columns", "vectorizer", "columns", "labelled")
 #: Forms by name; where several would fit a first line, `bigcat.data.read` asks.
 FORMS: dict[str, Form] = {
     form.name: form
@@ -141,11 +149,10 @@ FORMS: dict[str, Form] = {
         ),
         Form(
             "csv",
-            reader="bigcat.data.arrays:read_csv",
+            reader="bigcat.data.csv_tables:read_csv",
             suffixes=(".csv",),
             first_line=r"[^\t:]+,[^\t:]*",
-            options=("label_column",),
-            labelled="bigcat.data.unlabelled:csv",
+            options=_OF_TABLES,
             parts="bigcat.data.parts:CsvParts",
         ),
         Form(
@@ -153,7 +160,7 @@ FORMS: dict[str, Form] = {
             reader="bigcat.data.parquet:read_parquet",
             suffixes=(".parquet",),
             first_line=r"PAR1.*",
-            options=("label_column",),
+            options=_OF_TABLES,
             parts="bigcat.data.parquet:ParquetParts",
         ),
     )

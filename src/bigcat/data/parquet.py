@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.data.arrays import label_position
-from bigcat.data.dataset import (
-    DataError,
-    Dataset,
-    check_columns,
-    integers_or_strings,
-    make_dataset,
-)
+from bigcat.data.csv_tables import label_among, label_position
+from bigcat.data.dataset import DataError, Dataset, check_columns
 from bigcat.data.parts import PART_BYTES, Block, Part, PartsReader, labelled_rows, labelled_texts
+from bigcat.data.tables import Request, check_names, table_dataset
 from bigcat.data.text import check_label
 
 _NUMBER_BYTES = 8
@@ -37,20 +33,55 @@ def read_parquet(
     raw: bytes,
     *,
     n_features: int | None = None,
-    label_column: str | int | None = None,
+    **options: Any,
 ) -> Dataset:
-    """A table of numbers; the column ``label`` (or `label_column`) holds the labels."""
-    reader = ParquetParts(n_features, label_column)
-    if reader.has_text(path):
-        raise DataError(f"{path}: expected columns of numbers, found text; `convert` takes it")
-    blocks = [block for part in reader.parts(path, None) for block in reader.blocks(part)]
-    if not blocks:
-        raise DataError(f"{path}: expected labelled rows, found none")
-    X = np.concatenate([block.X for block in blocks])
+    """A table; `options` are those of a `Request`."""
+    request = Request.of(path, **options)
+    file, labelled = _opened(path, raw), request.labelled
+    head = label_among(path, file.schema_arrow.names, request.label_column, optional=not labelled)
+    not_used = check_names(path, head.names, request.columns)
+    left_out = set(not_used)
+    found = file.read(columns=[name for name in head.header if name not in left_out])
+    n_dropped, labels = 0, None
+    if labelled:
+        labels = _labels(path, found.column(head.label))
+        kept = [label != "" for label in labels]
+        n_dropped = len(kept) - sum(kept)
+        if n_dropped:
+            found = found.filter(require_pyarrow().array(kept))
+        labels = [label for label in labels if label]
+    table = _Table(path, found)
+    encoder = request.encoder(path, head.names, head.label, table)
+    X, unknown = encoder.transform(table)
     check_columns(path, X.shape[1], n_features)
-    labels = [label for block in blocks for label in block.labels]
-    n = sum(block.facts["rows_without_label"] for block in blocks)
-    return make_dataset(X, integers_or_strings(labels), "parquet", rows_without_label=n)
+    return table_dataset(
+        "parquet",
+        X,
+        labels,
+        encoder,
+        rows_without_label=n_dropped,
+        columns_not_used=not_used,
+        unknown_categories=unknown,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Columns of an Arrow table."""
+
+    path: Path
+    found: Any
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.found.num_rows)
+
+    def numbers(self, name: str) -> np.ndarray:
+        return _numbers(require_pyarrow(), self.path, name, self.found.column(name))
+
+    def words(self, name: str) -> list[str]:
+        values = self.found.column(name).to_pylist()
+        return ["" if value is None else str(value).strip() for value in values]
 
 
 @dataclass(frozen=True)
@@ -67,8 +98,10 @@ class ParquetParts(PartsReader):
         return len(others) == 1 and _is_text(require_pyarrow(), schema.types[others[0]])
 
     def column_names(self, head: list[str]) -> list[str]:
-        at = label_position(Path(), head, self.label_column)
-        return head[:at] + head[at + 1 :]
+        return label_among(Path(), head, self.label_column).names
+
+    def label_name(self, head: list[str]) -> str:
+        return label_among(Path(), head, self.label_column).label
 
     def parts(self, path: Path, max_bytes: int | None, size: int = PART_BYTES) -> Iterator[Part]:
         file = _opened(path)
@@ -98,10 +131,11 @@ class ParquetParts(PartsReader):
                 yield labelled_rows(X, labels)
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path, raw: bytes | None = None) -> Any:
+    """The file, or what was read of it."""
     pyarrow = require_pyarrow()
     try:
-        return pyarrow.parquet.ParquetFile(path)
+        return pyarrow.parquet.ParquetFile(path if raw is None else io.BytesIO(raw))
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{path}: expected a Parquet file: {error}") from error
 
@@ -121,7 +155,10 @@ def _labels(path: Path, column: Any) -> list[str]:
 def _numbers(pa: Any, path: Path, name: str, column: Any) -> np.ndarray:
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise DataError(f"{path}: expected numbers in column {name!r}, found {kind}")
+        raise DataError(
+            f"{path}: expected numbers in column {name!r}, found {kind}; categorical= or "
+            "text_columns= encode words"
+        )
     with np.errstate(over="ignore"):
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
     if not np.isfinite(values).all():

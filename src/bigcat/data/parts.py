@@ -15,7 +15,7 @@ from typing import IO, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from bigcat.data.arrays import TableColumns, table_columns, table_rows
+from bigcat.data.csv_tables import TableColumns, table_columns, table_rows
 from bigcat.data.dataset import DataError, LineError, check_columns, error_at
 from bigcat.data.sparse_text import (
     INDEX_LIMIT,
@@ -92,6 +92,10 @@ class PartsReader(ABC):
 
     def column_names(self, head: Any) -> list[str] | None:
         """Of a table."""
+        return None
+
+    def label_name(self, head: Any) -> str | None:
+        """Of the column of labels of a table."""
         return None
 
     def first_and_number(self, path: Path, lowest: int, widths: set[int]) -> tuple[int, int]:
@@ -270,6 +274,9 @@ class CsvParts(LinesReader):
 
     def column_names(self, head: TableColumns) -> list[str]:
         return head.names
+
+    def label_name(self, head: TableColumns) -> str:
+        return head.label
 
     def block(self, part: Part, raw: bytes) -> Block:
         X, labels = table_rows(part.path, raw, 0, part.head)

@@ -183,6 +183,16 @@ class Shards:
             return None
         return unpack(self.manifest.vectorizer, self.folder / self.manifest.arrays)
 
+    @property
+    def columns(self) -> Any:
+        """Of converted tables of numbers: the names, by which other tables are read."""
+        from bigcat.data.tables import LABEL, TableEncoder
+
+        if self.manifest.column_names is None or self.manifest.vectorizer is not None:
+            return None
+        label = self.report.get("label_column", LABEL)
+        return TableEncoder(label, tuple(self.manifest.column_names))
+
     def with_classes(self, classes: np.ndarray) -> Shards:
         """The same rows, with other names for the classes."""
         other = object.__new__(Shards)

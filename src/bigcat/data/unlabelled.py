@@ -14,10 +14,12 @@ def tsv(raw: bytes) -> bytes:
     return b"\n".join(b"0\t" + line for line in _lines(raw))
 
 
-def csv(raw: bytes) -> bytes:
-    head, *rows = _lines(raw)
-    table = [line + b",0" if line.strip() else line for line in rows]
-    return b"\n".join([head + b",label", *table])
+def labels_and_texts(raw: bytes) -> tuple[list[str], list[bytes]]:
+    """What stands before the first tab of lines that have one, and all lines without it."""
+    lines = _lines(raw)
+    labels = [line.partition(b"\t")[0] for line in lines if b"\t" in line]
+    texts = [line.partition(b"\t")[2] if b"\t" in line else line for line in lines]
+    return [label.decode("utf-8", "replace").strip() for label in labels], texts
 
 
 def svmlight(raw: bytes) -> bytes:

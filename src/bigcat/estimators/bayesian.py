@@ -202,6 +202,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self._adopt(method.fit(replace(task, keeper=keeper)))
         self.class_count_ = np.bincount(sample.labels, minlength=len(known))
         validate_data(self, given_X, skip_check_array=True)
+        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         keeper.complete()
         return self
 
@@ -254,6 +255,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.class_count_ = rows if first else getattr(self, "class_count_", 0) + rows
         if first:
             validate_data(self, given_X, skip_check_array=True)
+        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         return self
 
     def memory_forecast(

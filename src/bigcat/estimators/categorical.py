@@ -17,6 +17,11 @@ from bigcat.solvers import Solver
 class CategoricalDistribution(BaseEstimator):
     """Probabilities of very many classes, estimated from labels alone.
 
+    It is there to study methods, not to count: class frequencies are ``numpy.unique(y,
+    return_counts=True)``, and a classifier without features is a `LinearClassifier` that found none
+    of use.  Take it to see how far a bound or an estimator is from the truth, which is known here,
+    as the papers do, and how quickly a solver gets there.
+
     The maximum of the exact likelihood is the class frequencies, and so is that of the
     one-vs-each bound (its Proposition 2) and of augment-and-reduce, which is tight; so this is
     the case in which a method's own error can be seen.  Bouchard's bound has another maximum

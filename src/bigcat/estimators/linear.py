@@ -32,6 +32,7 @@ from bigcat.solvers import Solver
 from bigcat.training import memory
 from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome, Start
 from bigcat.training.history import History
+from bigcat.training.now import ModelOfNow
 from bigcat.training.run import train, train_on_more
 from bigcat.training.sample import Sample
 
@@ -69,7 +70,8 @@ class LinearClassifier(LinearPredictions):
     ----------
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
         Which random utility; `bigcat.noise.CustomNoise` for your own.  The object says how class
-        probabilities are computed.
+        probabilities are computed.  Gaussian noise has variance 1 per class: a textbook's binary
+        probit has the coefficients ``(coef_[1] - coef_[0]) / sqrt(2)``.
     method : str, Bound or Method, default="auto"
         "auto" chooses method, sampler, solver, rate, epochs and regularisation from the data;
         what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`, or a
@@ -119,8 +121,9 @@ class LinearClassifier(LinearPredictions):
         time.  None: one where `random_state` is given, else all cores.
     callbacks : sequence of callables or None, default=None
         Each is called after each epoch with a dict, that epoch's row of `history_` plus
-        ``"estimator"`` and ``"log_likelihood_of"``, a function of (X, y) that gives their mean
-        log-likelihood by the weights of now; a true answer stops the fit.
+        ``"model"``, which predicts by the weights of now (`predict`, `predict_proba`,
+        `predict_top_k`, `log_proba_of`; `bigcat.metrics.evaluate` takes it), ``"estimator"``, and
+        ``"log_likelihood_of"``, a function of (X, y).  A true answer stops the fit.
     progress : {"auto", True, False}, default="auto"
         A progress bar with the current bound; "auto" shows one on a terminal.
     solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
@@ -463,8 +466,9 @@ class LinearClassifier(LinearPredictions):
         found: type[Sampler] = named_part("sampler", name, SAMPLERS)
         return found.with_draws(n_negatives)
 
-    def _tell(self, row: dict[str, Any], log_likelihood_of: Callable[[Any, Any], float]) -> bool:
-        told = {**row, "estimator": self, "log_likelihood_of": log_likelihood_of}
+    def _tell(self, row: dict[str, Any], now: ModelOfNow) -> bool:
+        likelihood = {"log_likelihood_of": now.log_likelihood_of}
+        told = {**row, "estimator": self, "model": now, **likelihood}
         return any([bool(callback(told)) for callback in self.callbacks or ()])
 
     def _validation(

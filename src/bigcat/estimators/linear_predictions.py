@@ -28,7 +28,22 @@ class LinearPredictions(ClassifierMixin, WithParts):
     class_count_: np.ndarray
     intercept_: np.ndarray
     exact_classes_: np.ndarray
+    embedding_: np.ndarray
+    class_embedding_: np.ndarray
     history_: History
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes that are not there; of low rank, somebody may look for the weights."""
+        if name == "coef_" and "class_embedding_" in self.__dict__:
+            (k, rank), d = self.class_embedding_.shape, len(self.embedding_)
+            pairs = ", beside the weights of single pairs" if "pair_coef_" in self.__dict__ else ""
+            raise AttributeError(
+                f"the model is of rank {rank}, so that there is no coef_, which would hold {k:,} x "
+                f"{d:,} weights: those of class i are embedding_ @ class_embedding_[i]{pairs}; "
+                "bigcat.inspection.strongest_features tells of one class, and rank=None fits "
+                "coef_ itself"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""

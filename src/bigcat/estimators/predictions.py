@@ -175,9 +175,11 @@ class PosteriorPredictions:
         Returns
         -------
         pandas.DataFrame or bigcat.bayes.summary.Table
-            Columns ``class``, ``feature``, ``mean``, ``sd``, ``low``, ``high``.  A list of dicts
-            that prints as a table where pandas is not installed.  Its ``attrs`` hold ``level`` and
-            ``base``, and for draws ``acceptance``, ``r_hat`` and ``ess_bulk`` of their chains.
+            Columns ``class``, ``feature``, ``mean``, ``sd``, ``low``, ``high``; of draws also
+            ``mcse``, the Monte-Carlo standard error of the mean: by how much it would differ, had
+            other draws been made.  A list of dicts that prints as a table where pandas is not
+            installed.  Its ``attrs`` hold ``level`` and ``base``, and for draws ``acceptance``,
+            ``r_hat`` and ``ess_bulk`` of their chains.
 
         Examples
         --------

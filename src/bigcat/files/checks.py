@@ -85,6 +85,7 @@ _OPTIONAL: dict[str, Check] = {
     "choice": or_none(is_object),
     "parameters_left_out": is_object,
     "vectorizer": is_object,
+    "columns": is_object,
     "feature_names": _is_kind_of_labels,
     "exact_classes": _is_kind_of_labels,
 }

@@ -10,6 +10,7 @@ import errno
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from bigcat._version import __version__
+from bigcat.data.tables import TableEncoder
 from bigcat.files.checks import check_classes, check_counts
+from bigcat.files.columns import pack_columns, unpack_columns
 from bigcat.files.formats import FORMAT, FORMAT_VERSION
 from bigcat.files.linear import check_dtype, pack_linear, unpack_linear
 from bigcat.files.opening import HEADER, HEADER_DIGEST, ModelFileError, opened
@@ -54,7 +57,8 @@ def save_model(
     extra : dict, optional
         Anything that JSON can hold, for you to find again with ``load_model(path,
         with_extra=True)``. The key ``vectorizer`` may hold a fitted scikit-learn text vectoriser
-        (TfidfVectorizer, CountVectorizer, HashingVectorizer).
+        (TfidfVectorizer, CountVectorizer, HashingVectorizer), and the key ``columns`` the
+        `bigcat.data.Dataset.columns` of a table.
     dtype : {"float32", "float16", "int8"}
         In which numbers the weights of a `LinearClassifier` are stored: as they are, or rounded to
         half or a quarter of the bytes (int8 with one scale for each class, or feature of
@@ -123,6 +127,8 @@ def save_model(
     vectorizer = extra.pop("vectorizer", None)
     if vectorizer is not None:
         header["vectorizer"] = pack_vectorizer(tensors, vectorizer)
+    if isinstance(extra.get("columns"), TableEncoder):
+        header["columns"] = pack_columns(tensors, extra.pop("columns"))
     try:
         header["extra"] = to_json(extra)
     except TypeError as error:
@@ -227,11 +233,20 @@ def load_model(
             if names.shape != (header["n_features_in"],):
                 raise ValueError(f"there are {len(names)} names of columns")
             model.feature_names_in_ = names
+            if hasattr(model, "posterior_"):
+                model.posterior_.feature_names = names
         if not with_extra:
             return model
         extra = from_json(header["extra"])
         if "vectorizer" in header:
-            extra["vectorizer"] = _vectorizer(path, read, header["vectorizer"], trust_vectorizer)
+            extra["vectorizer"] = _trusted(
+                path, unpack_vectorizer, read, header["vectorizer"], trust_vectorizer
+            )
+        if "columns" in header:
+            n_features = header["n_features_in"]
+            extra["columns"] = _trusted(
+                path, unpack_columns, read, header["columns"], n_features, trust_vectorizer
+            )
         return model, extra
 
 
@@ -317,11 +332,10 @@ def _mapped(file: TensorFile, verify: bool) -> Tensors:
     return view
 
 
-def _vectorizer(
-    path: str | os.PathLike[str], read: Tensors, description: dict[str, Any], trusted: bool
-) -> Any:
+def _trusted(path: str | os.PathLike[str], unpack: Callable[..., Any], *what: Any) -> Any:
+    """What was unpacked, or an error that says how to trust a vectoriser."""
     try:
-        return unpack_vectorizer(read, description, trusted)
+        return unpack(*what)
     except UntrustedError as error:
         raise ModelFileError(
             path,

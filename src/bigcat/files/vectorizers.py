@@ -94,7 +94,10 @@ class UntrustedError(ValueError):
     """An option of a vectoriser that could do harm."""
 
 
-def pack_vectorizer(tensors: dict[str, np.ndarray], vectorizer: Any) -> dict[str, Any]:
+def pack_vectorizer(
+    tensors: dict[str, np.ndarray], vectorizer: Any, place: str = "vectorizer"
+) -> dict[str, Any]:
+    """Its kind and options; its words go to tensors whose names begin with `place`."""
     kind = type(vectorizer).__name__
     if kind not in VECTORIZERS:
         raise TypeError(
@@ -115,14 +118,16 @@ def pack_vectorizer(tensors: dict[str, np.ndarray], vectorizer: Any) -> dict[str
     if kind != "HashingVectorizer":
         vocabulary = vectorizer.vocabulary_
         pack_labels(
-            tensors, "vectorizer.words", np.array(sorted(vocabulary, key=vocabulary.get), object)
+            tensors, f"{place}.words", np.array(sorted(vocabulary, key=vocabulary.get), object)
         )
     if parameters.get("use_idf"):
-        tensors["vectorizer.idf"] = np.asarray(vectorizer.idf_)
+        tensors[f"{place}.idf"] = np.asarray(vectorizer.idf_)
     return {"kind": kind, "parameters": parameters}
 
 
-def unpack_vectorizer(read: Tensors, description: dict[str, Any], trusted: bool = False) -> Any:
+def unpack_vectorizer(
+    read: Tensors, description: dict[str, Any], trusted: bool = False, place: str = "vectorizer"
+) -> Any:
     """The vectoriser; UntrustedError for options that could do harm, unless they are trusted."""
     from sklearn.feature_extraction import text
 
@@ -140,7 +145,7 @@ def unpack_vectorizer(read: Tensors, description: dict[str, Any], trusted: bool 
     vectorizer = getattr(text, kind)(**parameters)
     if kind == "HashingVectorizer":
         return vectorizer
-    words = unpack_labels(read, "vectorizer.words", "objects")
+    words = unpack_labels(read, f"{place}.words", "objects")
     vectorizer.vocabulary_ = {word: i for i, word in enumerate(words)}
     if len(vectorizer.vocabulary_) != len(words):
         raise ValueError("a word of the vectoriser comes twice")
@@ -151,9 +156,9 @@ def unpack_vectorizer(read: Tensors, description: dict[str, Any], trusted: bool 
         )
         vectorizer._tfidf.n_features_in_ = len(words)
         if parameters["use_idf"]:
-            idf = read("vectorizer.idf")
-            check_floats("vectorizer.idf", idf)
+            idf = read(f"{place}.idf")
+            check_floats(f"{place}.idf", idf)
             if idf.shape != (len(words),):
-                raise ValueError(f"vectorizer.idf has shape {idf.shape}, not {(len(words),)}")
+                raise ValueError(f"{place}.idf has shape {idf.shape}, not {(len(words),)}")
             vectorizer._tfidf.idf_ = idf
     return vectorizer

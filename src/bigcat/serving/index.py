@@ -9,7 +9,7 @@ al., 2014).  The graph of neighbours (HNSW; Malkov and Yashunin, 2016) comes fro
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -25,6 +25,8 @@ __all__ = ["TopKIndex", "require_usearch"]
 MOST_FEATURES = 2048
 #: Rows that are searched for at a time.
 _BLOCK = 1024
+#: Times that search and scan are timed, of which the quickest counts.
+_REPEATS = 3
 
 
 def require_usearch() -> None:
@@ -42,8 +44,10 @@ class TopKIndex:
 
     A search costs about the logarithm of the number of classes, where `predict_top_k` of the model
     scores them all; it pays off for many classes and few rows at a time.  It misses some classes:
-    `recall` says how many, and a larger `expansion` finds more, in more time.  Building the graph
-    takes as long as thousands of rows scored exactly, and it holds a copy of the class vectors.
+    `recall` says how many, and a larger `expansion` finds more, in more time; `for_recall` makes an
+    index that finds as many as you ask for, or says that there is nothing to gain.  Building the
+    graph takes as long as thousands of rows scored exactly, and it holds a copy of the class
+    vectors.  It can be pickled, with its model.
 
     Parameters
     ----------
@@ -129,6 +133,65 @@ class TopKIndex:
             self._index.add(classes, chunk, threads=self.n_threads)
         #: Seconds that the graph took.
         self.build_seconds = time.perf_counter() - start
+
+    @classmethod
+    def for_recall(
+        cls, model: LinearClassifier, X: Any, recall: float = 0.95, k: int = 5, **settings: Any
+    ) -> Self:
+        """An index that finds this share of the `k` best classes, with as few candidates as do.
+
+        Parameters
+        ----------
+        model : LinearClassifier
+        X : array or CSR matrix
+            Rows like those that will be asked for, as many as will come at a time.
+        recall : float, default=0.95
+        k : int, default=5
+        **settings :
+            ``connectivity``, ``build_expansion`` and ``n_threads``.
+
+        Raises
+        ------
+        ValueError
+            Where no number of candidates finds as many, or where the search would take longer than
+            `predict_top_k` of the model, which looks at all classes.
+        """
+        if not 0.0 < recall <= 1.0:
+            raise ValueError(f"recall={recall!r} is no share above 0 and up to 1, such as 0.95")
+        index = cls(model, **settings)
+        most = len(model.classes_)
+        index.expansion = max(2, k)
+        while (found := index.recall(X, k))["recall"] < recall and index.expansion < most:
+            index.expansion = min(2 * index.expansion, most)
+        if found["recall"] < recall:
+            raise ValueError(
+                f"with all {most:,} candidates the search finds {found['recall']:.1%} of the {k} "
+                f"best classes, not {recall:.1%}; give connectivity=32 and build_expansion=512"
+            )
+        again = [found, *(index.recall(X, k) for _ in range(_REPEATS - 1))]
+        search, scan = (min(one[name] for one in again) for name in ("seconds", "exact_seconds"))
+        if search >= scan:
+            raise ValueError(
+                f"for a recall of {recall:.1%} the search keeps {index.expansion:,} candidates and "
+                f"takes {search:.2g} s for {found['rows']:,} rows, a look at all classes "
+                f"{scan:.2g} s; take predict_top_k of the model, fewer rows at a time, or a lower "
+                "recall"
+            )
+        return index
+
+    def __getstate__(self) -> dict[str, Any]:
+        graph = bytes(self._index.save())
+        return {**self.__dict__, "_index": graph, "_expansion": self.expansion}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        require_usearch()
+        from usearch.index import Index
+
+        state = dict(state)
+        graph, expansion = state.pop("_index"), state.pop("_expansion")
+        self.__dict__ = state
+        self._index = Index.restore(graph)
+        self.expansion = expansion
 
     @property
     def expansion(self) -> int:

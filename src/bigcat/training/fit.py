@@ -18,6 +18,7 @@ from bigcat.training import progress
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
 from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
+from bigcat.training.now import ModelOfNow
 from bigcat.training.passes import Passes
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before, Record
@@ -42,16 +43,12 @@ Start = tuple[Weights, np.ndarray]
 
 
 class Tell(Protocol):
-    """Is told an epoch's row of the history, and a function of (X, y) that gives their mean
-    log-likelihood by the weights of now; a true answer stops the fit.
-    """
+    """Is told an epoch's row of the history, and the model of now; a true answer stops the fit."""
 
-    def __call__(
-        self, row: dict[str, Any], log_likelihood_of: Callable[[Any, Any], float]
-    ) -> bool: ...
+    def __call__(self, row: dict[str, Any], now: ModelOfNow) -> bool: ...
 
 
-def nobody(row: dict[str, Any], log_likelihood_of: Callable[[Any, Any], float]) -> bool:
+def nobody(row: dict[str, Any], now: ModelOfNow) -> bool:
     """A `Tell` that lets every fit go on."""
     return False
 
@@ -64,6 +61,8 @@ class Audience:
     progress: bool | str = False
     #: Turns labels as people have them into the problem's numbers.
     number_of: Callable[[Any], np.ndarray] = np.asarray
+    #: Labels by number.
+    classes: np.ndarray | None = None
     #: What was done to the columns of rows before the fit.
     columns: Columns | SparseColumns | None = None
     #: In coordinates of which the fit is made, after that.
@@ -243,9 +242,16 @@ class Fit:
             on_iteration=on_iteration,
         )
         if not converged:
+            made = len(self.record.history)
+            remedy = "raise max_epochs, or scale the columns of X"
+            if made < recipe.max_epochs:  # no step along its line is better, in these numbers
+                remedy = (
+                    f"{recipe.max_epochs} were allowed, but rounding hides any further gain, so "
+                    "that more would not help: scale the columns of X, or raise tol"
+                )
             warnings.warn(
-                f"L-BFGS stopped after {len(self.record.history)} iterations without reaching "
-                f"tol={recipe.tol}; raise max_epochs or scale the columns of X",
+                f"L-BFGS stopped after {made} iterations without reaching tol={recipe.tol}; "
+                f"{remedy}",
                 ConvergenceWarning,
                 stacklevel=7,
             )
@@ -288,13 +294,10 @@ class Fit:
         )
         if not self.parts.solver.stochastic and not keeps:
             stop = False  # it stops by itself
-
-        def log_likelihood_of(X: Any, y: Any) -> float:
-            labels = self.audience.number_of(y)
-            rows = self.audience.rows_of(X)
-            return model.mean_log_likelihood(rows, labels, np.ones(len(labels)))
-
-        return self.audience.tell(self.record.history[-1], log_likelihood_of) or stop
+        classes = self.audience.classes
+        labels = np.arange(model.n_classes) if classes is None else classes
+        now = ModelOfNow(model, self.audience.rows_of, labels)
+        return self.audience.tell(self.record.history[-1], now) or stop
 
     # What is looked at
 

@@ -1,11 +1,40 @@
-"""What happened in each epoch of a fit."""
+"""What happened in each epoch of a fit, and how rows of figures are printed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import html
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
+
+#: Rows of a history that are printed: so many of its first ones, the rest of its last ones.
+PRINTED, FIRST_PRINTED = 12, 3
+
+
+def text_table(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
+    """Rows of cells below the names of their columns, those of numbers on the right."""
+    widths = [max(map(len, column)) for column in zip(names, *cells)]
+    lines = []
+    for row in [names, *cells]:
+        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)]
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def html_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """The same for a notebook."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    rows = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in cells]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float | np.floating):
+        return str(value)
+    return "" if math.isnan(value) else f"{value:.4g}"
 
 
 class History(list[dict[str, Any]]):
@@ -28,6 +57,11 @@ class History(list[dict[str, Any]]):
     >>> h = History([{"epoch": 1, "bound": -2.0}, {"epoch": 2, "bound": -1.5}])
     >>> h["bound"].tolist(), h[-1]["epoch"]
     ([-2.0, -1.5], 2)
+    >>> h
+    2 epochs
+    epoch  bound
+        1     -2
+        2   -1.5
     """
 
     def __init__(
@@ -39,6 +73,35 @@ class History(list[dict[str, Any]]):
         super().__init__(rows)
         self.choice = choice
         self.forecast_seconds = forecast_seconds
+
+    def __repr__(self) -> str:
+        title = self._title()
+        names, cells = self._cells()
+        return f"{title}\n{text_table(names, cells, [True] * len(names))}" if self else title
+
+    def _repr_html_(self) -> str:
+        title = f"<p>{html.escape(self._title())}</p>"
+        return title + (html_table(*self._cells()) if self else "")
+
+    def _title(self) -> str:
+        n = len(self)
+        words = [f"{n:,} epoch{'' if n == 1 else 's'}"]
+        if isinstance(self.choice, Mapping) and "reason" in self.choice:
+            words.append(f"chosen: {self.choice['reason']}")
+        return "; ".join(words)
+
+    def _names(self) -> list[str]:
+        """Columns that say something in some row."""
+        names = list(dict.fromkeys(name for row in self for name in row))
+        return [name for name in names if any(_cell(row.get(name, "")) for row in self)]
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        names, rows = self._names(), list(self)
+        cells = [[_cell(row.get(name, "")) for name in names] for row in rows]
+        if len(cells) > PRINTED:
+            dots = ["..." for _ in names]
+            cells = [*cells[:FIRST_PRINTED], dots, *cells[FIRST_PRINTED - PRINTED :]]
+        return names, cells
 
     @overload
     def __getitem__(self, key: str) -> np.ndarray: ...

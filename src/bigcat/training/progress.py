@@ -6,6 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from bigcat.compile import watching
+
+#: What a bar says while kernels are compiled.
+COMPILING = "compiling, first run only"
+
 
 @contextmanager
 def reporter(
@@ -47,6 +52,9 @@ def reporter(
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total_epochs, epoch=0, word=word, value="...")
 
+        def compiling(kernel: str | None) -> None:
+            bar.update(task, description=label if kernel is None else f"{label}: {COMPILING}")
+
         def report(epochs_done: float, value: float) -> None:
             bar.update(
                 task,
@@ -55,4 +63,5 @@ def reporter(
                 value=f"{value:.4f}",
             )
 
-        yield report
+        with watching(compiling):
+            yield report

@@ -94,7 +94,7 @@ def train(
             data = data.multiplied(factors)
             validation = validation and validation.multiplied(factors)
             recipe = recipe.noting(column_sizes="the roots of what they were")
-    audience = Audience(tell, progress, _numbering(classes), columns, keeper=keeper)
+    audience = Audience(tell, progress, _numbering(classes), classes, columns, keeper=keeper)
     space = None if start else row_space_of(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space, kinds)
 
@@ -137,7 +137,7 @@ def train_on_more(
     """One pass over rows that were never seen, from given weights, which may move in place."""
     if recipe.searches_ridge:
         ridge_path.check(recipe)
-    audience = Audience(tell, progress, _numbering(classes))
+    audience = Audience(tell, progress, _numbering(classes), classes)
     problem = Task(recipe, data, len(classes), audience, random_state).problem()
     fit = Fit(recipe, problem, None, random_state, audience)
     outcome = fit.run(start, resume=resume, one_pass=True)

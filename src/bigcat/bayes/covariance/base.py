@@ -68,6 +68,12 @@ class Covariance(ABC):
         steps: Floats = ndtri(tails)[:, None, None] * spread
         return steps
 
+    def kept_draws(
+        self, classes: np.ndarray, columns: np.ndarray, base: int | None
+    ) -> Floats | None:
+        """Draws of some weights, less those of class `base`, (S, n); None where none are kept."""
+        return None
+
     def row_quantiles(self, tails: Floats, design: Design, first: int, second: int) -> Floats:
         """Of the deviations of x_i . (w_first - w_second) from their mean, (T, n)."""
         spread = np.sqrt(self.row_difference_variances(design, first, second))

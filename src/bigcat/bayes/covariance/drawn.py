@@ -46,6 +46,12 @@ class Drawn(Covariance):
         differences = self._differences(block, base).astype(np.float64)
         return quantiles_of(differences, tails)
 
+    def kept_draws(
+        self, classes: np.ndarray, columns: np.ndarray, base: int | None
+    ) -> Floats | None:
+        own: Floats = self.deviations[:, classes, columns]
+        return own if base is None else own - self.deviations[:, base, columns]
+
     def row_quantiles(self, tails: Floats, design: Design, first: int, second: int) -> Floats:
         out = np.empty((len(tails), design.n))
         for rows in design.chunks(len(self.deviations)):

@@ -1,0 +1,119 @@
+"""All that a noise, bound, sampler or solver of your own needs, in one public place.
+
+``docs/extending/`` has a page and a skeleton for each.  A part is a frozen dataclass (`Noise`,
+`Bound`, `Sampler`, `Solver`), whose ``lower`` gives a tag, a NamedTuple that compiled code sees;
+`implement` says what a verb does with the tag.  Everything here keeps its name and meaning within a
+minor version.
+
+Examples
+--------
+>>> from bigcat import extending
+>>> "draw" in extending.__all__
+True
+"""
+
+from bigcat.bounds import Bound
+from bigcat.combinations import Method, register
+from bigcat.compile import device, implement
+from bigcat.noise import CustomNoise, Noise
+from bigcat.numerics.random import (
+    below,
+    standard_gumbel,
+    standard_logistic,
+    standard_normal,
+    uniform,
+)
+from bigcat.numerics.special import (
+    exp_differences,
+    log1p_exp,
+    log_ndtr_grad,
+    log_ndtr_with_grad,
+    log_sigmoid_grad,
+    log_sigmoid_with_grad,
+    log_softmax_with_slopes,
+    log_sum_exp,
+    negative_sum,
+    sigmoid,
+    softplus_inverse,
+    wright_omega,
+)
+from bigcat.numerics.vector import vector_exp, vector_log
+from bigcat.part import Part
+from bigcat.rows import Problem
+from bigcat.samplers import Sampler
+from bigcat.solvers import Solver
+from bigcat.verbs import (
+    at_local,
+    coordinate_rate,
+    damping,
+    draw,
+    fit_local,
+    local_floor,
+    log_cdf,
+    log_cdf_grad,
+    log_cdf_with_grad,
+    log_pdf,
+    log_pdf_grad,
+    move,
+    move_vector,
+    rate,
+    stands_for,
+    step,
+    visit,
+)
+
+#: What compiled code calls on each kind of part.
+VERBS_OF_NOISES = (log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad)
+VERBS_OF_BOUNDS = (step, fit_local, at_local, local_floor)
+VERBS_OF_SAMPLERS = (draw, stands_for)
+VERBS_OF_SOLVERS = (rate, move, move_vector, coordinate_rate, visit, damping)
+
+__all__ = [
+    "Bound",
+    "CustomNoise",
+    "Method",
+    "Noise",
+    "Part",
+    "Problem",
+    "Sampler",
+    "Solver",
+    "at_local",
+    "below",
+    "coordinate_rate",
+    "damping",
+    "device",
+    "draw",
+    "exp_differences",
+    "fit_local",
+    "implement",
+    "local_floor",
+    "log1p_exp",
+    "log_cdf",
+    "log_cdf_grad",
+    "log_cdf_with_grad",
+    "log_ndtr_grad",
+    "log_ndtr_with_grad",
+    "log_pdf",
+    "log_pdf_grad",
+    "log_sigmoid_grad",
+    "log_sigmoid_with_grad",
+    "log_softmax_with_slopes",
+    "log_sum_exp",
+    "move",
+    "move_vector",
+    "negative_sum",
+    "rate",
+    "register",
+    "sigmoid",
+    "softplus_inverse",
+    "standard_gumbel",
+    "standard_logistic",
+    "standard_normal",
+    "stands_for",
+    "step",
+    "uniform",
+    "vector_exp",
+    "vector_log",
+    "visit",
+    "wright_omega",
+]

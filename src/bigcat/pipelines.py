@@ -1,0 +1,104 @@
+"""The classifier at the end of scikit-learn's pipelines and searches, asked through them.
+
+scikit-learn hands on the methods that it knows, and `predict_top_k` and `log_proba_of` are not
+among them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["Unwrapped", "predict_top_k", "unwrapped"]
+
+
+class Unwrapped:
+    """A fitted classifier, and the steps that its rows go through before.
+
+    Parameters
+    ----------
+    classifier : object
+        With ``classes_``, ``predict_top_k`` and ``log_proba_of``.
+    before : list of objects with ``transform``
+    """
+
+    def __init__(self, classifier: Any, before: list[Any]) -> None:
+        self.classifier, self.before = classifier, before
+        self.classes_: np.ndarray = classifier.classes_
+
+    def transform(self, X: Any) -> Any:
+        """Rows as the classifier takes them."""
+        for step in self.before:
+            X = step.transform(X)
+        return X
+
+    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        found: tuple[np.ndarray, np.ndarray] = self.classifier.predict_top_k(self.transform(X), k)
+        return found
+
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        found: np.ndarray = self.classifier.log_proba_of(self.transform(X), y)
+        return found
+
+
+def unwrapped(model: Any) -> Any:
+    """The model itself if it has `predict_top_k`; else what is inside a pipeline or a search.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> pipe = make_pipeline(StandardScaler(), bigcat.LinearClassifier(random_state=0))
+    >>> unwrapped(pipe.fit(X, X.argmax(axis=1))).classes_.tolist()
+    [0, 1, 2]
+    """
+    before: list[Any] = []
+    inner = model
+    while not hasattr(inner, "predict_top_k"):
+        if hasattr(inner, "best_estimator_"):
+            inner = inner.best_estimator_
+        elif hasattr(inner, "steps"):
+            steps = [step for _, step in inner.steps]
+            before += [step for step in steps[:-1] if step not in (None, "passthrough")]
+            inner = steps[-1]
+        else:
+            raise TypeError(
+                f"a {type(inner).__name__} has no predict_top_k; give a fitted classifier of "
+                "bigcat, a pipeline that ends in one, or a fitted search over either"
+            )
+    if not hasattr(inner, "classes_"):
+        raise ValueError(f"the {type(inner).__name__} is not fitted; call fit first")
+    return Unwrapped(inner, before) if before else inner
+
+
+def predict_top_k(model: Any, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """The `k` most probable classes of each row, also of a pipeline or a search.
+
+    Parameters
+    ----------
+    model : fitted classifier of bigcat, pipeline that ends in one, or search over either
+    X : rows as the model takes them
+    k : int, default=5
+
+    Returns
+    -------
+    classes : array of shape (n, k)
+    log_probabilities : array of shape (n, k)
+
+    Examples
+    --------
+    >>> import bigcat
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> texts, labels = ["soft purr", "loud bark"] * 20, ["cat", "dog"] * 20
+    >>> model = make_pipeline(CountVectorizer(), bigcat.LinearClassifier(random_state=0))
+    >>> classes, _ = bigcat.predict_top_k(model.fit(texts, labels), ["purr"], k=2)
+    >>> classes.tolist()
+    [['cat', 'dog']]
+    """
+    found: tuple[np.ndarray, np.ndarray] = unwrapped(model).predict_top_k(X, k)
+    return found

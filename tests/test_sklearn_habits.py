@@ -1,0 +1,276 @@
+"""bigcat among scikit-learn's pipelines, searches, callbacks and notebooks."""
+
+import pickle
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bigcat
+from bigcat import BayesianClassifier, LinearClassifier, TopKIndex, metrics
+from bigcat.bayes import IndependentBinary
+from bigcat.estimators import History
+from bigcat.training import fit
+from bigcat.training.lbfgs import run_lbfgs
+
+EXACT: dict[str, Any] = {"method": "exact", "l2": 1.0}
+
+
+def problem(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    return rng.normal(size=(n, 4)) + 2 * np.eye(4)[y], np.array(["ant", "bee", "cow"])[y]
+
+
+# Pipelines and scorers
+
+
+def test_pipelines_and_searches_are_measured_like_their_classifier():
+    X, y = problem()
+    scaler = StandardScaler().fit(X)
+    alone = LinearClassifier(**EXACT).fit(scaler.transform(X), y)
+    expected = metrics.evaluate(alone, scaler.transform(X), y, k=2)
+    pipe = make_pipeline(StandardScaler(), LinearClassifier(**EXACT)).fit(X, y)
+    search = GridSearchCV(pipe, {"linearclassifier__l2": [1.0]}, cv=2).fit(X, y)
+    for model in (pipe, search):
+        found = metrics.evaluate(model, X, y, k=2)
+        assert found["accuracy"] == expected["accuracy"]
+        assert found["log_likelihood"] == pytest.approx(expected["log_likelihood"], abs=1e-6)
+        assert metrics.log_likelihood(model, X, y) == pytest.approx(expected["log_likelihood"])
+        assert metrics.hit_at_k(model, X, y, k=2) == expected["hit_at_2"]
+        classes, log_proba = bigcat.predict_top_k(model, X, k=2)
+        again = alone.predict_top_k(scaler.transform(X), k=2)
+        assert (classes == again[0]).all()
+        np.testing.assert_allclose(log_proba, again[1], atol=1e-5)
+    with pytest.raises(TypeError, match="a StandardScaler has no predict_top_k; give a fitted"):
+        bigcat.predict_top_k(scaler, X)
+    with pytest.raises(ValueError, match="the LinearClassifier is not fitted; call fit first"):
+        bigcat.predict_top_k(make_pipeline(StandardScaler(), LinearClassifier()), X)
+
+
+def test_texts_and_tables_go_through_pipelines():
+    texts, labels = ["soft purr", "loud bark", "fast run"] * 20, ["cat", "dog", "emu"] * 20
+    model = make_pipeline(CountVectorizer(), LinearClassifier(**EXACT)).fit(texts, labels)
+    found = metrics.evaluate(model, [*texts, "moo"], [*labels, "cow"])
+    assert (found["accuracy"], found["rows_dropped_unseen"]) == (1.0, 1)
+    pandas = pytest.importorskip("pandas")
+    X, y = problem()
+    table = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    plain = LinearClassifier(**EXACT).fit(table, y)
+    assert metrics.evaluate(plain, table, y)["accuracy"] > 0.8
+    turned = metrics.measure(plain, table[::-1], y[::-1])
+    assert turned.position.tolist() == metrics.measure(plain, table, y).position.tolist()[::-1]
+
+
+def test_scorers_take_folds_without_some_classes():
+    X, y = problem()
+    y = y.copy()
+    y[0] = "rare"
+    folds = [(np.arange(40, 120), np.arange(40)), (np.arange(80), np.arange(80, 120))]
+    model = make_pipeline(StandardScaler(), LinearClassifier(**EXACT))
+    for scorer in (metrics.log_likelihood_scorer, partial(metrics.hit_at_k_scorer, k=2)):
+        assert np.isfinite(cross_val_score(model, X, y, cv=folds, scoring=scorer)).all()
+    fitted = model.fit(X[folds[0][0]], y[folds[0][0]])
+    test = folds[0][1][1:]  # without the rare one
+    expected = fitted.predict_log_proba(X[test])[
+        np.arange(39), np.searchsorted(["ant", "bee", "cow"], y[test])
+    ]
+    found = metrics.log_likelihood_scorer(fitted, X[folds[0][1]], y[folds[0][1]])
+    assert found == pytest.approx(expected.mean())
+
+
+# Callbacks
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_callback_gets_a_model_that_predicts(sparse):
+    X, y = problem()
+    X = X * [1, 100, 1, 1] + 5  # columns that the fit scales
+    rows = scipy.sparse.csr_matrix(X) if sparse else X
+    seen = []
+
+    def look(info):
+        now = info["model"]
+        proba = now.predict_proba(rows)
+        assert now.classes_.tolist() == ["ant", "bee", "cow"]
+        assert (now.classes_[proba.argmax(axis=1)] == now.predict(rows)).all()
+        own = now.log_proba_of(rows, y)
+        np.testing.assert_allclose(
+            np.exp(own), proba[np.arange(len(y)), np.searchsorted(now.classes_, y)], rtol=1e-4
+        )
+        assert info["log_likelihood_of"](rows, y) == pytest.approx(own.mean(), abs=1e-4)
+        seen.append((metrics.evaluate(now, rows, y), proba))
+
+    model = LinearClassifier(rank=None, callbacks=[look], **EXACT).fit(rows, y)
+    assert len(seen) == model.n_iter_
+    assert seen[-1][0]["accuracy"] == model.score(rows, y)
+    np.testing.assert_allclose(seen[-1][1], model.predict_proba(rows), atol=1e-3)
+
+
+# What is printed
+
+
+def test_coef_of_low_rank_says_where_the_weights_are():
+    model = LinearClassifier()
+    assert not hasattr(model, "coef_")
+    with pytest.raises(
+        AttributeError, match=r"^'LinearClassifier' object has no attribute 'coef_'"
+    ):
+        model.coef_
+    model.embedding_, model.class_embedding_ = np.zeros((7, 2)), np.zeros((3, 2))
+    assert not hasattr(model, "coef_")
+    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 7 weights.*embedding_ @ class_emb"):
+        model.coef_
+    with pytest.raises(
+        AttributeError, match=r"^'LinearClassifier' object has no attribute 'coeff'"
+    ):
+        model.coeff
+
+
+def test_a_history_prints_as_a_table():
+    rows = [{"epoch": i + 1, "bound": -1.0 / (i + 1), "nothing": float("nan")} for i in range(30)]
+    history = History(rows, {"reason": "few <rows>"})
+    text = repr(history)
+    assert text.splitlines()[0] == "30 epochs; chosen: few <rows>"
+    assert text.splitlines()[1].split() == ["epoch", "bound"]
+    assert len(text.splitlines()) == 2 + 3 + 1 + 9
+    assert text.splitlines()[-1].split() == ["30", "-0.03333"]
+    page = history._repr_html_()
+    assert "few &lt;rows&gt;" in page
+    assert page.count("<tr>") == 14
+    assert repr(History()) == "0 epochs"
+    assert list(history) == rows
+    assert repr(pickle.loads(pickle.dumps(history))) == text
+
+
+# Posteriors
+
+
+def test_names_of_features_reach_arviz():
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("arviz")
+    X, y = problem()
+    table = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = BayesianClassifier("independent-binary", random_state=0).fit(table, y)
+    found = model.posterior_.to_arviz(5)
+    assert found.posterior["feature"].values.tolist() == ["a", "b", "c", "d", "intercept"]
+    assert "3 classes" in model.posterior_._repr_html_()
+    model.fit(X, y)
+    found = model.posterior_.to_arviz(5)
+    assert found.posterior["feature"].values.tolist() == ["0", "1", "2", "3", "intercept"]
+
+
+def test_monte_carlo_errors_are_arvizs():
+    arviz = pytest.importorskip("arviz")
+    X, y = problem(60)
+    model = BayesianClassifier(random_state=0).fit(X, y)
+    assert model.history_.choice is not None
+    chains = model.history_.choice["chains"]
+    draws = model.posterior_.covariance_form.deviations  # type: ignore[attr-defined]
+    by_chain = draws.reshape(-1, chains, *draws.shape[1:]).swapaxes(0, 1)
+    data = arviz.from_dict({"w": by_chain.astype(float)})
+    expected = arviz.mcse(data, method="mean")["w"].values
+    table = model.summary()
+    names = ["x0", "x1", "x2", "x3", "intercept"]
+    places = [
+        (list(model.classes_).index(k), names.index(f))
+        for k, f in zip(table["class"], table["feature"])
+    ]
+    np.testing.assert_allclose(table["mcse"], [expected[place] for place in places], rtol=0.05)
+    assert "mcse" in model.summary(base="ant", top=1)
+    assert "mcse" not in BayesianClassifier("independent-binary").fit(X, y).summary()
+
+
+def test_the_factor_between_probits():
+    sm = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = (X @ [1.0, -0.5] + 0.3 + rng.normal(size=300) > 0).astype(int)
+    textbook = sm.Probit(y, sm.add_constant(X)).fit(disp=0)
+    ours = LinearClassifier(noise="gaussian", l2=0.0, tol=1e-8, random_state=0).fit(X, y)
+    weights = np.column_stack([ours.intercept_, ours.coef_]).astype(float)
+    np.testing.assert_allclose((weights[1] - weights[0]) / np.sqrt(2), textbook.params, rtol=1e-4)
+    assert ours.log_proba_of(X, y).sum() == pytest.approx(textbook.llf, rel=1e-6)
+
+
+# Advice
+
+
+def test_advice_fits_what_happened(monkeypatch):
+    X, y = problem()
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations.*; raise max_epochs, or scale"):
+        LinearClassifier(max_epochs=2, tol=1e-12, **EXACT).fit(X, y)
+    # A line search that finds nothing better, as with columns of very different sizes.
+    monkeypatch.setattr(fit, "run_lbfgs", lambda *a, **k: (*run_lbfgs(*a, **k)[:2], False))
+    with pytest.warns(ConvergenceWarning, match="rounding hides any further gain") as warned:
+        LinearClassifier(max_epochs=500, **EXACT).fit(X, y)
+    assert not any("raise max_epochs" in str(one.message) for one in warned)
+    few: dict[str, Any] = {"max_iter": 1, "tol": 1e-14}
+    with pytest.warns(ConvergenceWarning) as warned:
+        BayesianClassifier(IndependentBinary(solver="newton", **few)).fit(X, y)
+    assert str(warned[0].message).endswith("raise max_iter or tol")
+    with pytest.warns(ConvergenceWarning, match="or take solver='newton'"):
+        BayesianClassifier(IndependentBinary(solver="cavi", **few)).fit(X, y)
+
+
+# The index
+
+
+def indexed(n_classes=400):
+    rng = np.random.default_rng(3)
+    model = LinearClassifier(noise="gumbel")
+    model.classes_ = np.arange(n_classes)
+    model.embedding_ = rng.normal(size=(6, 4)).astype(np.float32)
+    model.class_embedding_ = rng.normal(size=(n_classes, 4)).astype(np.float32)
+    model.intercept_ = rng.normal(size=n_classes).astype(np.float32)
+    model.n_features_in_ = 6
+    return model, rng.normal(size=(50, 6)).astype(np.float32)
+
+
+def test_an_index_is_pickled():
+    pytest.importorskip("usearch")
+    model, X = indexed()
+    index = TopKIndex(model, n_threads=1)
+    index.expansion = 37
+    other = pickle.loads(pickle.dumps(index))
+    assert other.expansion == 37
+    for found, expected in zip(other.top_k(X, 3), index.top_k(X, 3)):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_an_index_for_a_recall(monkeypatch):
+    pytest.importorskip("usearch")
+    model, X = indexed()
+    recalls: list[tuple[int, float]] = []
+    true_recall = TopKIndex.recall
+    seconds = {"seconds": 1.0, "exact_seconds": 2.0}
+
+    def timed(self, X, k=5):
+        found = true_recall(self, X, k) | seconds
+        recalls.append((self.expansion, found["recall"]))
+        return found
+
+    monkeypatch.setattr(TopKIndex, "recall", timed)
+    index = TopKIndex.for_recall(model, X, recall=0.97, k=3, n_threads=1)
+    assert true_recall(index, X, 3)["recall"] >= 0.97
+    below = [recall for expansion, recall in recalls if expansion < index.expansion]
+    assert all(recall < 0.97 for recall in below)
+    seconds["seconds"] = 3.0
+    with pytest.raises(ValueError, match="a look at all classes 2 s; take predict_top_k"):
+        TopKIndex.for_recall(model, X, recall=0.5, k=3, n_threads=1)
+    with pytest.raises(ValueError, match=r"recall=1\.5 is no share above 0 and up to 1"):
+        TopKIndex.for_recall(model, X, recall=1.5)
+    monkeypatch.setattr(
+        TopKIndex, "recall", lambda self, X, k: {"recall": 0.1, "rows": 1, **seconds}
+    )
+    with pytest.raises(
+        ValueError, match=r"with all 400 candidates the search finds 10\.0% of the 5"
+    ):
+        TopKIndex.for_recall(model, X)

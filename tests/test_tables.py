@@ -1,0 +1,239 @@
+"""Tables by the names of their columns, from the file to the model file and back."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bigcat
+from bigcat.cli import main
+from bigcat.data import DataError, convert, read
+from bigcat.files import ModelFileError
+from bigcat.files.columns import unpack_columns
+
+KINDS = ["cat", "dog", "emu"]
+CALLS = ["purr, softly", 'bark "loud"', "run\nfar"]
+CITIES = ["rome", "oslo", "bonn"]
+NAMES = ["height", "call", "city", "weight", "kind"]
+
+
+def rows(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    k = np.arange(n) % 3
+    return {
+        "height": [f"{v:.4f}" for v in rng.normal(k, 0.7)],
+        "weight": [f"{v:.4f}" for v in rng.normal(500 - 200 * k, 150)],
+        "call": [f"{CALLS[i]} {rng.choice(['here', 'there'])}" for i in k],
+        "city": [CITIES[(i + (rng.random() < 0.3)) % 3] for i in k],
+        "kind": [KINDS[i] for i in k],
+    }
+
+
+def write(path, columns, names):
+    quoted = [['"' + word.replace('"', '""') + '"' for word in columns[name]] for name in names]
+    path.write_text("\n".join([",".join(names), *map(",".join, zip(*quoted))]) + "\n")
+    return str(path)
+
+
+def plain(path, columns, names):
+    lines = [",".join(names), *map(",".join, zip(*(columns[name] for name in names)))]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def fitted(tmp_path, capsys):
+    """A model of numbers alone, and the rows that it is asked about."""
+    train = plain(tmp_path / "train.csv", rows(), ["height", "weight", "kind"])
+    model = str(tmp_path / "model.safetensors")
+    assert main(["fit", train, "--model", model, "--label-column", "kind"]) == 0
+    capsys.readouterr()
+    return model
+
+
+def predictions(capsys, *words):
+    assert main(["predict", *words, "--top-k", "3"]) == 0
+    return capsys.readouterr()
+
+
+def test_the_order_of_columns_does_not_matter(fitted, tmp_path, capsys):
+    new = rows(30, 1)
+    same = plain(tmp_path / "same.csv", new, ["height", "weight", "kind"])
+    other = plain(tmp_path / "other.csv", new, ["kind", "weight", "height"])
+    bare = plain(tmp_path / "bare.csv", new, ["weight", "height"])
+    expected = predictions(capsys, fitted, same)
+    assert predictions(capsys, fitted, other) == expected
+    assert predictions(capsys, fitted, bare) == expected
+    assert predictions(capsys, fitted, bare, "--no-labels") == expected
+    assert predictions(capsys, fitted, other, "--no-labels") == expected
+    found = []
+    for path in (same, other):
+        assert main(["evaluate", fitted, path, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["accuracy"] == found[1]["accuracy"] > 0.6
+    assert found[0]["log_likelihood"] == found[1]["log_likelihood"]
+    for path in (same, other):
+        assert main(["explain", fitted, path, "--row", "3"]) == 0
+        found.append(capsys.readouterr().out)
+    assert found[2] == found[3]
+    assert "weight" in found[2]
+
+
+def test_missing_and_other_columns(fitted, tmp_path, capsys):
+    new = rows(30, 1)
+    expected = predictions(capsys, fitted, plain(tmp_path / "a.csv", new, ["weight", "height"]))
+    more = predictions(capsys, fitted, write(tmp_path / "b.csv", new, NAMES))
+    assert more.out == expected.out
+    assert "b.csv has columns that the model does not use: call, city" in more.err
+
+    assert main(["evaluate", fitted, plain(tmp_path / "c.csv", new, ["height", "kind"])]) == 2
+    error = capsys.readouterr().err
+    assert "expected the columns of the training data, found no 'weight' in the header" in error
+    assert "add it, or fit a model without" in error
+    assert main(["evaluate", fitted, plain(tmp_path / "d.csv", new, ["height", "weight"])]) == 2
+    assert "expected one column 'kind' (--label-column names another)" in capsys.readouterr().err
+    twice = tmp_path / "twice.csv"
+    twice.write_text("a,a,label\n1,2,x\n")
+    with pytest.raises(DataError, match="each name of a column once, found 'a' more than once"):
+        read(twice)
+
+
+def test_words_are_encoded_on_request(tmp_path, capsys):
+    train = write(tmp_path / "train.csv", rows(), NAMES)
+    model = str(tmp_path / "model.safetensors")
+    fit = ["fit", train, "--model", model, "--label-column", "kind"]
+    assert main(fit) == 2
+    error = capsys.readouterr().err
+    assert "line 2: expected a number in column 'call', found 'purr, softly" in error
+    assert "--categorical or --text-column encode 'call'" in error
+
+    assert main([*fit, "--categorical", "city", "--text-column", "call"]) == 0
+    capsys.readouterr()
+    new = rows(30, 1)
+    new["city"][7] = "riga"
+    expected = predictions(capsys, model, write(tmp_path / "a.csv", new, NAMES))
+    assert "a.csv has in 1 rows a city that no training row had" in expected.err
+    other = write(tmp_path / "b.csv", new, ["call", "weight", "kind", "height", "city"])
+    assert predictions(capsys, model, other).out == expected.out
+    right = [line.split("\t")[0] for line in expected.out.splitlines()]
+    assert np.mean(np.array(right) == new["kind"]) > 0.9
+
+    names = bigcat.load_model(model, with_extra=True)[1]["columns"].get_feature_names_out()
+    assert [*names[:5]] == ["height", "weight", "city=bonn", "city=oslo", "city=rome"]
+    assert "call: softly" in names
+    assert main(["info", model]) == 0
+    assert "height, weight, city, call; labels in kind" in capsys.readouterr().out
+
+    arrays = tmp_path / "a.npz"
+    np.savez(arrays, X=np.zeros((2, len(names))), y=["cat", "dog"])
+    assert main(["evaluate", model, str(arrays)]) == 2
+    error = capsys.readouterr().err
+    assert "the model encodes columns of words (city, call), but" in error
+    assert "is npz; give a table with these columns" in error
+
+
+def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("size,home,label\n1,tree,cat\n3,tree,cat\n2,sea,cod\n,,\n")
+    with pytest.raises(DataError, match="line 3: expected a number in column 'size'"):
+        read(
+            write(
+                tmp_path / "b.csv",
+                {"size": ["1", "1_0"], "home": "ab", "label": "xy"},
+                ["size", "home", "label"],
+            ),
+            categorical="home",
+        )
+    train = read(path, categorical="home")
+    assert train.report["rows_without_label"] == 1
+    assert train.X.toarray()[:, 0] == pytest.approx([-1.2247449, 1.2247449, 0])
+    path.write_text("home,size\nsea,5\n")
+    test = read(path, columns=train.columns, labelled=False)
+    assert test.X.toarray()[0] == pytest.approx([3 / np.sqrt(2 / 3), 1, 0])
+    assert test.y.tolist() == [0]
+    with pytest.raises(ValueError, match="categorical= and text_columns= both name 'home'"):
+        read(path, categorical=["home"], text_columns=["home"])
+    with pytest.raises(DataError, match="found no 'house' in the header 'home', 'size'"):
+        read(path, categorical=["house"], labelled=False)
+    with pytest.raises(ValueError, match="text_columns= names no column of the table"):
+        read(path, vectorizer=object())
+
+
+def test_parquet_and_csv_give_the_same(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    columns = rows()
+    numbers = {name: np.array(columns[name], float) for name in ("height", "weight")}
+    pyarrow.parquet.write_table(pa.table(columns | numbers), tmp_path / "a.parquet")
+    options: dict[str, Any] = {
+        "label_column": "kind",
+        "categorical": ["city"],
+        "text_columns": ["call"],
+    }
+    from_csv = read(write(tmp_path / "a.csv", columns, [*columns]), **options)
+    found = read(tmp_path / "a.parquet", **options)
+    assert abs(found.X - from_csv.X).max() < 1e-6
+    assert found.y.tolist() == from_csv.y.tolist()
+    again = read(tmp_path / "a.parquet", columns=from_csv.columns, labelled=False)
+    assert abs(again.X - found.X).max() < 1e-6
+
+
+def test_folders_of_tables_know_their_columns(tmp_path, capsys):
+    train = plain(tmp_path / "train.csv", rows(), ["height", "weight", "kind"])
+    other = plain(tmp_path / "other.csv", rows(30, 1), ["kind", "weight", "height"])
+    folder = convert(train, tmp_path / "train", label_column="kind", n_jobs=1)
+    assert folder.columns.names == ["height", "weight"]
+    with pytest.raises(DataError, match=r"expected height, weight as in .*, in this order"):
+        convert(other, tmp_path / "other", like=folder, n_jobs=1)
+    model = str(tmp_path / "model.safetensors")
+    assert main(["fit", str(tmp_path / "train"), "--model", model]) == 0
+    assert main(["evaluate", model, other, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out[captured.out.index("{") :])["accuracy"] > 0.6
+
+
+def test_columns_of_a_file_are_held_together(tmp_path):
+    train = read(
+        write(tmp_path / "a.csv", rows(), NAMES),
+        label_column="kind",
+        categorical="city",
+        text_columns="call",
+    )
+    model = bigcat.LinearClassifier(random_state=0).fit(train.X, train.y)
+    path = tmp_path / "model.safetensors"
+    bigcat.save_model(model, path, extra={"columns": train.columns, "note": 1})
+    loaded, extra = bigcat.load_model(path, with_extra=True)
+    again = read(tmp_path / "a.csv", columns=extra["columns"])
+    np.testing.assert_array_equal(loaded.predict_proba(again.X), model.predict_proba(train.X))
+    assert extra["note"] == 1
+
+    bigcat.save_model(
+        model,
+        path,
+        extra={
+            "columns": read(
+                tmp_path / "a.csv", label_column="kind", categorical=["city", "call"]
+            ).columns
+        },
+    )
+    with pytest.raises(ModelFileError, match=r"the columns make .* features, and the model has"):
+        bigcat.load_model(path, with_extra=True)
+    stored = {"label": "y", "numbers": ["a"], "categorical": ["a"], "text": [], "vectorizers": []}
+    with pytest.raises(ValueError, match="a column is of two kinds"):
+        unpack_columns(lambda name: np.zeros(1), stored, 2)
+    with pytest.raises(ValueError, match="not one vectoriser for each column"):
+        unpack_columns(lambda name: np.zeros(1), stored | {"text": ["b"], "categorical": []}, 2)
+    with pytest.raises(ValueError, match="no lists of strings"):
+        unpack_columns(lambda name: np.zeros(1), stored | {"numbers": [1]}, 2)
+
+
+def test_a_model_without_names_says_so(tmp_path, capsys):
+    X = np.array([rows()[name] for name in ("height", "weight")], np.float32).T
+    model = bigcat.LinearClassifier(random_state=0).fit(X, rows()["kind"])
+    path = tmp_path / "model.safetensors"
+    bigcat.save_model(model, path, extra={"form": "csv"})
+    data = plain(tmp_path / "a.csv", rows(), ["height", "weight", "kind"])
+    assert main(["evaluate", str(path), data, "--label-column", "kind"]) == 0
+    assert "columns count by their order" in capsys.readouterr().err

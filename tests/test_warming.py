@@ -1,0 +1,107 @@
+"""Compilations that people wait for: they are told of, and can be made ahead of time."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.progress import Progress
+
+from bigcat import warming
+from bigcat.auto import Parameters, recipe_for
+from bigcat.compile import notices, watching
+from bigcat.compile.cache import cache_folder
+from bigcat.estimators import LinearClassifier
+from bigcat.training import progress
+
+SOURCES = str(Path(warming.__file__).parents[1])
+
+
+def event_of(module, name):
+    function = SimpleNamespace(__module__=module, __name__=name)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)})
+
+
+def compiles(*calls):
+    """What a listener tells of compilations that begin (a pair) and end (None)."""
+    listener = notices._Compilations()
+    seen: list[str | None] = []
+    with watching(seen.append):
+        for call in calls:
+            if call is None:
+                listener.on_end(event_of("", ""))
+            else:
+                listener.on_start(event_of(*call))
+    return seen
+
+
+def test_watchers_are_told_of_our_kernels(caplog):
+    ours, inner, other = ("bigcat.kernels", "train"), ("bigcat.rows", "dot"), ("theirs", "f")
+    with caplog.at_level(logging.INFO, "bigcat"):
+        assert compiles(ours, inner, None, None) == ["train", None]
+    assert caplog.messages[0] == "compiling train, first run only"
+    assert caplog.messages[1].startswith("compiled train in ")
+    assert compiles(other, None, ours, None) == ["train", None]
+    assert compiles(other, ours, None, None) == []
+
+
+def test_the_bar_says_that_it_compiles(monkeypatch):
+    seen = []
+    update = Progress.update
+
+    def updated(self, task, **fields):
+        seen.append(fields.get("description"))
+        update(self, task, **fields)
+
+    monkeypatch.setattr(Progress, "update", updated)
+    with progress.reporter(True, 3, "softmax"):
+        for told in list(notices._watchers):
+            told("train")
+            told(None)
+    assert notices._watchers == []
+    assert seen == ["softmax: compiling, first run only", "softmax"]
+
+
+def test_cases_are_fits_of_different_kinds():
+    parameters = Parameters.of(LinearClassifier().get_params(deep=False))
+    recipes = [recipe_for(parameters, case.sizes()) for case in warming.CASES]
+    assert len({type(recipe.kind) for recipe in recipes}) > 1
+    assert {recipe.parts.solver.stochastic for recipe in recipes} == {True, False}
+    assert {recipe.parts.sampler.all_classes for recipe in recipes} == {True, False}
+
+
+def python(code, folder, **more):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": SOURCES, **more}
+    done = subprocess.run(
+        [sys.executable, *code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout, done.stderr
+
+
+def test_the_folder_of_the_cache(tmp_path, monkeypatch):
+    code = ["-c", "from bigcat.compile.cache import cache_folder; print(cache_folder())"]
+    assert python(code, tmp_path)[0].strip() == str(tmp_path)
+    assert os.path.isdir(cache_folder() or "")
+
+
+@pytest.mark.slow  # it compiles everything
+def test_after_warming_nothing_is_compiled(tmp_path):
+    lines = [f"{i % 40}\tword{i % 40} word{i % 7}" for i in range(4_000)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines))
+    table = [f"{i % 3},{i % 7},{'xyz'[i % 3]}" for i in range(300)]
+    (tmp_path / "train.csv").write_text("\n".join(["a,b,label", *table]))
+    report, _ = python(["-m", "bigcat", "warm", "--json"], tmp_path / "cache")
+    assert json.loads(report)["compiled"] > 10
+    again, _ = python(["-m", "bigcat", "warm", "--json"], tmp_path / "cache")
+    assert json.loads(again)["compiled"] == 0
+    for name in ("train.tsv", "train.csv"):
+        data, model = str(tmp_path / name), str(tmp_path / "model")
+        for words in (["fit", data, "--model", model], ["predict", model, data]):
+            _, said = python(["-m", "bigcat", *words], tmp_path / "cache")
+            assert "compiling, first run only" not in said
+    _, said = python(["-m", "bigcat", "fit", data, "--model", model], tmp_path / "cold")
+    assert said.count("compiling, first run only") == 1
