@@ -156,7 +156,7 @@ def main() -> None:
     elif args.command == "last-layer":
         last_layer.last_layer()
     elif args.command == "interval-coverage":
-        intervals.interval_coverage(args.words, args.seconds, args.least, args.more, args.json)
+        intervals.interval_coverage(args.words, args.seconds, args.sets, args.nuts)
     elif args.command == "posterior-quality":
         wide = [name for name in args.data if name in wide_posteriors.REAL]
         if not args.data or len(wide) < len(args.data):
