@@ -127,8 +127,9 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     prior = model.posterior_.prior
     assert prior is not None
     learnt = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
-    form = model.history_.choice["covariance"]
-    return _row(case, seed, data, intervals, learnt, form, times["cpu"])
+    form, mixed = model.history_.choice["covariance"], model.history_.choice.get("ess_bulk", np.nan)
+    row = _row(case, seed, data, intervals, learnt, form, times["cpu"])
+    return row | {"effective draws": round(mixed, 1)}
 
 
 def _row(
