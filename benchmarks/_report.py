@@ -64,9 +64,14 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def place(name: str) -> tuple[str, str]:
+    """Comments of a page between which something is generated."""
+    return f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+
+
 def written_between(page: str, name: str, text: str) -> str:
     """The page with the text between its two comments of that name, in place of what was there."""
-    begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+    begin, end = place(name)
     if page.count(begin) != 1 or page.count(end) != 1:
         raise ValueError(f"the page needs one line {begin!r} and, after it, one line {end!r}")
     before, after = page.split(begin)[0], page.split(end)[1]

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks._report import FIGURES, markdown, written_between
+from benchmarks._report import FIGURES, markdown, place, written_between
 
 LEVEL, LOWEST, HIGHEST = 0.9, 0.87, 0.93
+#: The `form` of a row that NUTS has made.
+NUTS = "NUTS"
+DOCS = FIGURES.parent
 PAGES = ("bayesian.md", "results/posterior.md")
 #: What the true data of a case may be, where they are not those of the first table.
 KINDS = {
@@ -64,18 +67,29 @@ def _cell(key: tuple[Any, ...], sets: list[dict[str, Any]]) -> Cell:
 
 def write(rows: list[dict[str, Any]]) -> None:
     """The tables into the pages, and the figure."""
-    found = cells(row for row in rows if row["form"] != "NUTS")
-    plain = [cell for cell in found if not cell.kind]
-    docs = FIGURES.parent
     for page in PAGES:
-        _write(docs / page, "interval-coverage", _by_features(plain))
-    _write(docs / PAGES[-1], "interval-coverage of other data", _others(found))
-    _write(docs / PAGES[-1], "interval-coverage beside NUTS", _beside_nuts(rows))
-    draw(plain, FIGURES / "interval_coverage.png")
+        path = DOCS / page
+        path.write_text(with_tables(path.read_text(), rows))
+    draw(plain_cells(rows), FIGURES / "interval_coverage.png")
 
 
-def _write(page: Path, name: str, table: list[dict[str, Any]]) -> None:
-    page.write_text(written_between(page.read_text(), name, markdown(table)))
+def with_tables(page: str, rows: list[dict[str, Any]]) -> str:
+    """The page with those tables anew that it has a place for."""
+    ours = cells(row for row in rows if row["form"] != NUTS)
+    tables = {
+        "interval-coverage": _by_features(plain_cells(rows)),
+        "interval-coverage of other data": _others(ours),
+        "interval-coverage beside NUTS": _beside_nuts(rows),
+    }
+    for name, table in tables.items():
+        if place(name)[0] in page:
+            page = written_between(page, name, markdown(table))
+    return page
+
+
+def plain_cells(rows: list[dict[str, Any]]) -> list[Cell]:
+    """Dense rows, normal weights, the softmax."""
+    return [cell for cell in cells(r for r in rows if r["form"] != NUTS) if not cell.kind]
 
 
 def _by_features(plain: list[Cell]) -> list[dict[str, Any]]:
@@ -108,7 +122,7 @@ def _beside_nuts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         key = tuple(
             row[name] for name in ("n_classes", "rows_per_class", "n_features", *KINDS, "seed")
         )
-        shapes.setdefault(key, {})[row["form"] == "NUTS"] = row
+        shapes.setdefault(key, {})[row["form"] == NUTS] = row
     pairs = [pair for pair in shapes.values() if len(pair) == 2]
     table = []
     ours, theirs = (cells(pair[by_nuts] for pair in pairs) for by_nuts in (False, True))
@@ -147,10 +161,10 @@ def draw(plain: list[Cell], path: Path) -> None:
     numbers = sorted({cell.classes for cell in plain})
     figure, panels = plt.subplots(1, len(widths), figsize=(10, 3.5), sharey=True, squeeze=False)
     for panel, features in zip(panels[0], widths):
-        for place, classes in enumerate(numbers):
+        for i, classes in enumerate(numbers):
             own = [c for c in plain if (c.features, c.classes) == (features, classes)]
             panel.errorbar(
-                [c.rows_per_class * 1.12 ** (place - len(numbers) / 2) for c in own],
+                [c.rows_per_class * 1.12 ** (i - len(numbers) / 2) for c in own],
                 [c.coverage for c in own],
                 [2.0 * c.error for c in own],
                 fmt="o-",

@@ -64,7 +64,8 @@ def cases() -> list[Case]:
 
 def cases_of_nuts() -> list[Case]:
     """Those of the above with few rows, where approximations are rough and NUTS takes seconds."""
-    return [Case(k, 5, d) for k in (2, 5, 20) for d in (5, 50)] + [Case(5, 20, 5)]
+    found = [Case(k, 5, d) for k in (2, 5, 20) for d in (5, 50)]
+    return [*found, Case(5, 20, 5), Case(2, 20, 5, "laplace")]
 
 
 class Data(NamedTuple):
@@ -164,7 +165,17 @@ def measure_by_nuts(case: Case, seeds: list[int]) -> list[dict[str, Any]]:
         scores = np.einsum("skm,nm->snk", drawn[..., 1:], tests[i]) + drawn[:, None, :, 0]
         intervals = np.quantile(softmax(scores, axis=2), [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
         learnt = np.exp(0.5 * np.log(np.square(drawn[..., 1:]).mean(axis=(1, 2))).mean())
-        rows.append(_row(case, seed, data, intervals, learnt, "NUTS", float(found["seconds"][i])))
+        rows.append(
+            _row(
+                case,
+                seed,
+                data,
+                intervals,
+                learnt,
+                interval_tables.NUTS,
+                float(found["seconds"][i]),
+            )
+        )
     return rows
 
 
@@ -208,7 +219,11 @@ def _described(case: Case, words: list[str]) -> bool:
 
 def _missing(case: Case, n_sets: int, by_nuts: bool) -> list[int]:
     """Seeds up to that number that no run has measured."""
-    own = [r for r in saved(NAME) if case_of(r) == case and (r["form"] == "NUTS") == by_nuts]
+    own = [
+        r
+        for r in saved(NAME)
+        if case_of(r) == case and (r["form"] == interval_tables.NUTS) == by_nuts
+    ]
     return sorted(set(range(n_sets)) - {r["seed"] for r in own})
 
 
