@@ -56,12 +56,18 @@ def cells(rows: Iterable[dict[str, Any]]) -> list[Cell]:
 
 
 def _cell(key: tuple[Any, ...], sets: list[dict[str, Any]]) -> Cell:
+    classes, rows_per_class, features, kind = key
     covered = [r["coverage"] for r in sets]
-    error = np.std(covered, ddof=1) / np.sqrt(len(sets)) if len(sets) > 1 else np.nan
-    scale = np.exp(np.mean(np.log([r["scale"] for r in sets])))
-    seconds = np.median([r["CPU seconds"] for r in sets])
     return Cell(
-        *key, float(np.mean(covered)), float(error), len(sets), float(scale), float(seconds)
+        classes,
+        rows_per_class,
+        features,
+        kind,
+        coverage=float(np.mean(covered)),
+        error=float(np.std(covered, ddof=1) / np.sqrt(len(sets))) if len(sets) > 1 else np.nan,
+        sets=len(sets),
+        scale=float(np.exp(np.mean(np.log([r["scale"] for r in sets])))),
+        seconds=float(np.median([r["CPU seconds"] for r in sets])),
     )
 
 
