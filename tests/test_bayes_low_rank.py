@@ -284,7 +284,7 @@ def test_held_out_rows_are_judged_without_bias():
     p = softmax(draws, axis=2)[:, np.arange(40), held.labels].mean(axis=0)
     expected = held.row_weights @ np.log(p) / held.row_weights.sum()
     judges = [_Judge(scores, base, held, np.random.RandomState(seed)) for seed in range(20)]
-    found = [judge(1.3, variances) for judge in judges]
+    found = [judge.mean(judge(1.3, variances)) for judge in judges]
     error = np.std(found, ddof=1) / np.sqrt(20)
     assert abs(np.mean(found) - expected) < 4.0 * error + 0.002  # false alarms: 1 in 10,000
     assert error < 0.01
@@ -292,15 +292,26 @@ def test_held_out_rows_are_judged_without_bias():
 
 def test_the_scale_lies_between_those_tried():
     """Where scores vary as it says, or where held-out rows have lost what they may."""
-    first = Tried(1.0, 1.0, -2.0, 1.5)
-    implied = _between([first, Tried(2.0, 1.2, -2.0, 1.5)])
+    first = Tried(1.0, 1.0, -2.0, 1.5, 0.1)
+    implied = _between([first, Tried(2.0, 1.2, -2.0, 1.5, 0.1)])
     part = np.log(1.5) / np.log(2.0)
     assert implied == pytest.approx((1.5, 1.0 + 0.2 * part, -2.0))
-    cost = 2.0 * _around_linear.MAY_COST
-    costly = _between([first, Tried(2.0, 1.2, -2.0 - 4.0 * cost, 2.5)])
-    assert costly == pytest.approx((2.0**0.25, 1.05, -2.0 - cost))
-    assert _between([first, Tried(2.0, 1.0, -2.0, 2.1)])[0] == 2.0  # the last that is tried
-    assert _between([Tried(0.25, 0.9, -2.0, 0.2)]) == (0.25, 0.9, -2.0)
+    costly = _between([first, Tried(2.0, 1.2, -2.4, 2.5, -0.3)])
+    assert costly == pytest.approx((2.0**0.25, 1.05, -2.1))
+    assert _between([first, Tried(2.0, 1.0, -2.0, 2.1, 0.1)])[0] == 2.0  # the last that is tried
+    assert _between([Tried(0.25, 0.9, -2.0, 0.2, 0.1)]) == (0.25, 0.9, -2.0)
+
+
+def test_losses_count_beyond_their_errors():
+    """A loss that all rows share counts; one that could be chance does not."""
+    rng = np.random.default_rng(0)
+    held = Sample(None, rng.integers(0, 3, 100), np.ones(100))
+    judge = _Judge(rng.standard_normal((100, 3)), np.zeros(3), held, np.random.RandomState(0))
+    best, may_cost = np.full(100, -2.0), 2.0 * _around_linear.MAY_COST
+    assert judge.spare(best, best) == pytest.approx(may_cost)
+    assert judge.spare(best, best - 0.1) == pytest.approx(may_cost - 0.1)
+    uneven = np.where(np.arange(100) < 50, 1.1, -0.9)  # a mean of 0.1, an error of 0.1
+    assert judge.spare(best, best - uneven) == pytest.approx(may_cost + 0.1)
 
 
 def test_a_factor_goes_up_and_down_as_far_as_rows_say():
@@ -310,10 +321,10 @@ def test_a_factor_goes_up_and_down_as_far_as_rows_say():
         labels = np.argmax(true * scores + rng.gumbel(size=scores.shape), axis=1)
         held = Sample(None, labels, np.ones(400))
         judge = _Judge(scores, np.zeros(5), held, np.random.RandomState(0))
-        factor, value = judge.best(1.0, np.full(scores.shape, 1e-6))
+        factor, values = judge.best(1.0, np.full(scores.shape, 1e-6))
         assert factor == pytest.approx(true, rel=0.25)
-        expected = log_softmax(factor * scores, axis=1)[np.arange(400), labels].mean()
-        assert value == pytest.approx(expected, abs=1e-4)
+        expected = log_softmax(factor * scores, axis=1)[np.arange(400), labels]
+        assert judge.mean(values) == pytest.approx(expected.mean(), abs=1e-4)
         assert judge.fitted_variance() == pytest.approx(scores.var(axis=0).mean(), rel=1e-5)
 
 

@@ -49,8 +49,9 @@ SCALES = 2.0 ** np.arange(-2.0, 4.1, 0.5)
 STEP = 1.08
 #: What is believed of the factor's logarithm before: it is 0, with this standard deviation.
 DEVIATION_OF_FACTOR = 0.3
-#: How much of the held-out log-likelihood a wider prior may cost.
-MAY_COST = 0.007
+#: How much of the held-out log-likelihood a wider prior may cost, beyond so many standard errors of
+#: that loss: what rows cannot tell from chance is no reason for narrow intervals.
+MAY_COST, ERRORS = 0.007, 2.0
 #: From so many weights on a fit of low rank is not one of several that are added up.
 MANY_WEIGHTS = 1 << 24
 #: The scale where no row can be held out.
@@ -84,13 +85,14 @@ class Tried(NamedTuple):
     """A scale of the prior, the best factor with it, and what comes of both.
 
     `implied` is the scale of a prior under which scores vary as they do in all: fitted, and
-    unknown.
+    unknown.  `spare` is what held-out rows may still lose, below 0 where they lose too much.
     """
 
     scale: float
     factor: float
     value: float
     implied: float
+    spare: float
 
 
 class Trial(NamedTuple):
@@ -186,13 +188,15 @@ class AroundLinear:
         unit = curvature.prior_variances(rows).mean() - self.task.fit_intercept
         fitted = judge.fitted_variance()
         tried: list[Tried] = []
+        best = np.full(held.n_rows, -np.inf)
         for scale in SCALES:
             variances = curvature.covariance(0, scale**-2.0).row_variances(rows, everyone)
-            factor, value = judge.best(tried[-1].factor if tried else 1.0, variances)
+            factor, values = judge.best(tried[-1].factor if tried else 1.0, variances)
             implied = np.sqrt((fitted + variances.mean()) / unit)
-            tried.append(Tried(scale, factor, value, float(implied)))
-            best = max(one.value for one in tried)
-            if implied <= scale or value < best * (1.0 + MAY_COST):
+            best = max(best, values, key=judge.mean)
+            spare = judge.spare(best, values)
+            tried.append(Tried(scale, factor, judge.mean(values), float(implied), spare))
+            if implied <= scale or spare < 0.0:
                 break
         scale, factor, averaged = _between(tried)
         return Chosen(scale, factor, averaged, trial.value(), held.n_rows)
@@ -273,11 +277,11 @@ def _between(tried: list[Tried]) -> tuple[float, float, float]:
 
     One is that scores vary as the scale says, the other what held-out rows may lose.
     """
-    scales, factors, values, implied = np.array(tried).T
+    scales, factors, values, implied, spare = np.array(tried).T
     steps = np.arange(len(tried), dtype=float)
     at = steps[-1]
     if len(tried) > 1:
-        before, after = (values - values.max() * (1.0 + MAY_COST))[-2:]
+        before, after = spare[-2:]
         if after < 0.0:
             at = min(at, steps[-2] + before / (before - after))
         before, after = np.log(implied / scales)[-2:]
@@ -304,26 +308,38 @@ class _Judge:
         """Of the departures of a class among rows, its mean over classes."""
         return float(self.departures.var(axis=0).mean())
 
-    def __call__(self, factor: float, variances: Floats) -> float:
-        middle = self.base + np.float32(factor) * self.departures
-        deviations = np.sqrt(variances).astype(np.float32)
-        values = log_expected_of(middle, deviations, self.labels, self.normals)
+    def mean(self, values: Floats) -> float:
+        """Over the rows, by their weights."""
         return float(self.row_weights @ values / self.row_weights.sum())
 
-    def best(self, factor: float, variances: Floats) -> tuple[float, float]:
-        """The most probable factor, near a first one, and its log-likelihood."""
+    def spare(self, best: Floats, values: Floats) -> float:
+        """What the rows may lose, less what they do lose beyond its standard errors."""
+        losses = best - values
+        loss = self.mean(losses)
+        variance = np.square(self.row_weights) @ np.square(losses - loss)
+        error = float(np.sqrt(variance)) / self.row_weights.sum()
+        return MAY_COST * abs(self.mean(best)) - (loss - ERRORS * error)
+
+    def __call__(self, factor: float, variances: Floats) -> Floats:
+        """Of each row."""
+        middle = self.base + np.float32(factor) * self.departures
+        deviations = np.sqrt(variances).astype(np.float32)
+        return log_expected_of(middle, deviations, self.labels, self.normals)
+
+    def best(self, factor: float, variances: Floats) -> tuple[float, Floats]:
+        """The most probable factor, near a first one, and its log-likelihoods."""
         total = self.row_weights.sum()
 
-        def judged(power: int) -> tuple[float, float, float]:
+        def judged(power: int) -> tuple[float, float, Floats]:
             one = factor * STEP**power
-            value = self(one, variances)
+            values = self(one, variances)
             prior = -0.5 * (np.log(one) / DEVIATION_OF_FACTOR) ** 2 / total
-            return value + prior, one, value
+            return self.mean(values) + prior, one, values
 
         found = judged(0)
         for direction in (1, -1):
             power = direction
-            while (more := judged(power)) > found:
+            while (more := judged(power))[0] > found[0]:
                 found, power = more, power + direction
             if power != direction:
                 break
