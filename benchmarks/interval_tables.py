@@ -138,6 +138,7 @@ def _beside_nuts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         gap = _cell(mine[:4], [pair[False] | {"coverage": d} for pair, d in zip(own, differences)])
         table.append(
             {
+                "data": mine.kind,
                 "classes": mine.classes,
                 "rows per class": mine.rows_per_class,
                 "features": mine.features,

@@ -45,8 +45,8 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
 
 
 NO_EVIDENCE = (
-    "evidence_ is NaN: the posterior lies around the fit of LinearClassifier, which is no mode, and "
-    "the Laplace approximation needs one; compare history_.choice['averaged'], the mean "
+    "evidence_ is NaN: the posterior lies around the fit of LinearClassifier, which is no mode, "
+    "and the Laplace approximation needs one; compare history_.choice['averaged'], the mean "
     "log-likelihood of held-out rows, or set Laplace(rank=None) where the mode is affordable"
 )
 
