@@ -317,7 +317,7 @@ class _Judge:
         losses = best - values
         loss = self.mean(losses)
         variance = np.square(self.row_weights) @ np.square(losses - loss)
-        error = float(np.sqrt(variance)) / self.row_weights.sum()
+        error = float(np.sqrt(variance) / self.row_weights.sum())
         return MAY_COST * abs(self.mean(best)) - (loss - ERRORS * error)
 
     def __call__(self, factor: float, variances: Floats) -> Floats:
