@@ -94,6 +94,7 @@ def make_parser() -> argparse.ArgumentParser:
     wide = commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
     wide.add_argument("--rank", type=int, help="of a linear fit to lie around; default: auto")
     wide.add_argument("--repetitions", type=int, default=2)
+    wide.add_argument("--first", type=int, default=0, help="shapes to leave out before the first")
     size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
     size.add_argument("data", nargs="*", help="wide, many; default: both")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
@@ -156,7 +157,7 @@ def main() -> None:
     elif args.command == "last-layer":
         last_layer.last_layer()
     elif args.command == "interval-coverage":
-        intervals.interval_coverage(args.words, args.seconds, args.least, args.more, args.json)
+        intervals.interval_coverage(args.words, args.seconds, args.sets, args.nuts)
     elif args.command == "posterior-quality":
         wide = [name for name in args.data if name in wide_posteriors.REAL]
         if not args.data or len(wide) < len(args.data):
@@ -164,7 +165,7 @@ def main() -> None:
         if not args.data or wide:
             wide_posteriors.real_quality(wide)
     elif args.command == "low-rank-coverage":
-        wide_posteriors.low_rank_coverage(args.rank or "auto", args.repetitions)
+        wide_posteriors.low_rank_coverage(args.rank or "auto", args.repetitions, args.first)
     elif args.command == "posterior-size" and args.here:
         wide_posteriors.size_here(*args.data)
     elif args.command == "posterior-size":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,24 @@ def save(name: str, rows: list[dict[str, Any]]) -> None:
     (RESULTS / f"{name}.jsonl").write_text(lines)
 
 
+def append(name: str, row: dict[str, Any]) -> None:
+    """Add a row to those of earlier runs; it says at which commit it was measured."""
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / f"{name}.jsonl").open("a") as file:
+        file.write(json.dumps(row | {"commit": commit()}) + "\n")
+
+
+@cache
+def commit() -> str:
+    """Of the library's source as it is, with a plus where it is not that of a commit."""
+
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", *words], cwd=RESULTS.parent, capture_output=True, text=True)
+
+    changed = git("diff", "--quiet", "HEAD", "--", "../src").returncode
+    return git("rev-parse", "--short=9", "HEAD").stdout.strip() + "+" * changed
+
+
 def saved(name: str) -> list[dict[str, Any]]:
     """The rows of the last run of that name, none where there was none."""
     path = RESULTS / f"{name}.jsonl"
@@ -32,11 +52,30 @@ def show(rows: list[dict[str, Any]], as_json: bool = False) -> None:
     if as_json:
         print(json.dumps(rows, indent=1))
         return
+    print(markdown(rows), flush=True)
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """Rows as a Markdown table."""
     columns = list(rows[0])
-    print("| " + " | ".join(columns) + " |")
-    print("|" + "---|" * len(columns))
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
-        print("| " + " | ".join(_cell(row.get(c, "")) for c in columns) + " |", flush=True)
+        lines.append("| " + " | ".join(_cell(row.get(c, "")) for c in columns) + " |")
+    return "\n".join(lines)
+
+
+def place(name: str) -> tuple[str, str]:
+    """Comments of a page between which something is generated."""
+    return f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
+
+
+def written_between(page: str, name: str, text: str) -> str:
+    """The page with the text between its two comments of that name, in place of what was there."""
+    begin, end = place(name)
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ValueError(f"the page needs one line {begin!r} and, after it, one line {end!r}")
+    before, after = page.split(begin)[0], page.split(end)[1]
+    return f"{before}{begin}\n{text}\n{end}{after}"
 
 
 def _cell(value: Any) -> str:

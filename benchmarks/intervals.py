@@ -8,23 +8,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from scipy.special import softmax
 
+from benchmarks import interval_tables, yardsticks
 from benchmarks._models import laplace
-from benchmarks._report import FIGURES, clock, save, saved, show
+from benchmarks._report import append, clock, saved
 from bigcat import noise as noises
 from bigcat.probabilities import log_probabilities
 
-LEVEL = 0.9
+LEVEL = interval_tables.LEVEL
 TEST_ROWS = 100
 #: Standard deviations of scores among rows, and of intercepts: each data set has its own, drawn
 #: evenly in logarithms from these, which the fit does not know.
 SCORE_SCALES, INTERCEPT_SCALES = (0.7, 4.0), (0.2, 1.5)
 #: Degrees of freedom and width of the half-t distribution that the fit's own prior has for both.
 FREEDOM, WIDTH = 4.0, 2.0
-#: Data sets of a case: at least, at most, and processor seconds after which no other is begun.
-LEAST_SETS, MOST_SETS, SECONDS = 10, 60, 60.0
-#: A case whose fits take many times its seconds has to do with fewer data sets.
-TOO_LONG = 5.0
+#: Data sets of a case that there should be, and processor seconds of a run that it may take.
+SETS, SECONDS = 10, 60.0
+#: NUTS with the prior of the default, in units of centred columns.
+NUTS_OPTIONS = {"scale_width": WIDTH, "n_warmup": 400, "n_samples": 800, "thin": 2}
+#: The file of all data sets that were ever measured, to which runs add.
 NAME = "interval_coverage"
 
 
@@ -43,16 +46,12 @@ class Case(NamedTuple):
     noise: str = "gumbel"
     scales: str = "even"
 
-    @property
-    def plain(self) -> bool:
-        return self[3:] == Case(*self[:3])[3:]
-
 
 def cases() -> list[Case]:
-    """Those of docs/results.md."""
+    """Those of docs/results/posterior.md."""
     sizes = itertools.product((2, 5, 20, 200, 1_000), (5, 20, 200), (5, 50, 200))
     found = [Case(*size) for size in sizes if size[:2] != (1_000, 200)]
-    found += [Case(1_000, 50, d) for d in (5, 50)]  # 200 rows per class take minutes
+    found += [Case(1_000, 50, d) for d in (5, 50, 200)]  # 200 rows per class take minutes
     found += [Case(2, r, d, scales="prior") for r in (5, 20) for d in (5, 50, 200)]
     found += [Case(5, r, 200, scales="prior") for r in (5, 20)]
     found += [Case(k, 20, 5, "laplace") for k in (2, 5, 20, 200, 1_000)]
@@ -61,6 +60,12 @@ def cases() -> list[Case]:
     found += [Case(k, 20, 50, rows="sparse") for k in (2, 5, 20, 200, 1_000)]
     found += [Case(k, 20, 5, noise=n) for n in ("gaussian", "logistic") for k in (5, 20)]
     return found
+
+
+def cases_of_nuts() -> list[Case]:
+    """Those of the above with few rows, where approximations are rough and NUTS takes seconds."""
+    found = [Case(k, 5, d) for k in (2, 5, 20) for d in (5, 50)]
+    return [*found, Case(5, 20, 5), Case(2, 20, 5, "laplace")]
 
 
 class Data(NamedTuple):
@@ -118,19 +123,60 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
     model = laplace(noise=case.noise, random_state=seed)
     with clock() as times:
         model.fit(data.X, data.y, classes=np.arange(case.n_classes))
-    low, high = model.predict_interval(data.X_test, LEVEL)
+    intervals = model.predict_interval(data.X_test, LEVEL)
     assert model.history_.choice is not None
     prior = model.posterior_.prior
     assert prior is not None
     learnt = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
+    form, mixed = model.history_.choice["covariance"], model.history_.choice.get("ess_bulk", np.nan)
+    row = _row(case, seed, data, intervals, learnt, form, times["cpu"])
+    return row | {"effective draws": round(mixed, 1)}
+
+
+def _row(
+    case: Case, seed: int, data: Data, intervals: Any, learnt: float, form: str, seconds: float
+) -> dict[str, Any]:
+    low, high = intervals
     return case._asdict() | {
         "seed": seed,
-        "coverage": float(((low <= data.truth) & (data.truth <= high)).mean()),
-        "width": float((high - low).mean()),
-        "scale": float(learnt / data.scale),
-        "form": model.history_.choice["covariance"],
-        "CPU seconds": times["cpu"],
+        "coverage": round(float(((low <= data.truth) & (data.truth <= high)).mean()), 4),
+        "width": round(float((high - low).mean()), 5),
+        "scale": round(float(learnt / data.scale), 3),
+        "form": form,
+        "CPU seconds": round(seconds, 2),
     }
+
+
+def measure_by_nuts(case: Case, seeds: list[int]) -> list[dict[str, Any]]:
+    """The same data sets by NUTS, with the prior of the default; dense rows of the softmax."""
+    sets = [draw(case, seed) for seed in seeds]
+    trains, tests = [], []
+    for data in sets:
+        means, units = data.X.mean(axis=0), data.X.std(axis=0) * np.sqrt(case.n_features)
+        trains.append((data.X - means) / units)
+        tests.append((data.X_test - means) / units)
+    labels, unused = np.array([data.y for data in sets]), np.zeros((len(sets), TEST_ROWS), int)
+    found = yardsticks.run(
+        "nuts", np.array(trains), labels, np.array(tests), unused, case.n_classes, **NUTS_OPTIONS
+    )
+    rows = []
+    for i, (seed, data) in enumerate(zip(seeds, sets)):
+        drawn = found["samples"][i]
+        scores = np.einsum("skm,nm->snk", drawn[..., 1:], tests[i]) + drawn[:, None, :, 0]
+        intervals = np.quantile(softmax(scores, axis=2), [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
+        learnt = np.exp(0.5 * np.log(np.square(drawn[..., 1:]).mean(axis=(1, 2))).mean())
+        rows.append(
+            _row(
+                case,
+                seed,
+                data,
+                intervals,
+                learnt,
+                interval_tables.NUTS,
+                float(found["seconds"][i]),
+            )
+        )
+    return rows
 
 
 def _units(X: Any) -> np.ndarray:
@@ -139,104 +185,70 @@ def _units(X: Any) -> np.ndarray:
     return np.full(X.shape[1], np.square(dense).sum() / len(dense))
 
 
-def measure_all(
-    words: list[str], seconds: float, least: int, kept: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Data sets of all cases whose description holds all the words, beside those that are kept."""
-    found = list(kept)
+def measure_all(words: list[str], seconds: float, n_sets: int) -> None:
+    """Add data sets to all cases whose description holds all the words.
+
+    A case gets them until it has `n_sets`, or until this run has spent `seconds` on it.
+    """
     for case in cases():
-        if not all(word in repr(case).replace("'", "") for word in words):
+        if not _described(case, words):
             continue
-        own = [r for r in found if _case(r) == case]
-        spent = sum(r["CPU seconds"] for r in own)
-        for seed in range(len(own), MOST_SETS):
-            if (seed >= least and spent >= seconds) or spent > TOO_LONG * seconds:
+        spent = 0.0
+        for seed in _missing(case, n_sets, by_nuts=False):
+            if spent >= seconds:
                 break
-            found.append(measure(case, seed))
-            spent += found[-1]["CPU seconds"]
-            save(NAME, found)
-        show(table([r for r in found if _case(r) == case]))
-    return found
+            row = measure(case, seed)
+            append(NAME, row)
+            print(*row.values(), flush=True)
+            spent += row["CPU seconds"]
 
 
-def _case(row: dict[str, Any]) -> Case:
+def measure_all_by_nuts(words: list[str], n_sets: int) -> None:
+    """The same by NUTS, where that takes seconds for each data set."""
+    for case in cases_of_nuts():
+        missing = _missing(case, n_sets, by_nuts=True)
+        if _described(case, words) and missing:
+            for row in measure_by_nuts(case, missing):
+                append(NAME, row)
+                print(*row.values(), flush=True)
+
+
+def _described(case: Case, words: list[str]) -> bool:
+    return all(word in repr(case).replace("'", "") for word in words)
+
+
+def _missing(case: Case, n_sets: int, by_nuts: bool) -> list[int]:
+    """Seeds up to that number that no run has measured."""
+    own = [
+        r
+        for r in saved(NAME)
+        if case_of(r) == case and (r["form"] == interval_tables.NUTS) == by_nuts
+    ]
+    return sorted(set(range(n_sets)) - {r["seed"] for r in own})
+
+
+def case_of(row: dict[str, Any]) -> Case:
     return Case(*(row[name] for name in Case._fields))
 
 
-def table(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row per case: coverage with its standard error over data sets."""
-    rows = []
-    for case in dict.fromkeys(map(_case, sets)):
-        own = [r for r in sets if _case(r) == case]
-        covered = [r["coverage"] for r in own]
-        error = np.std(covered, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.nan
-        rows.append(
-            {
-                "classes": case.n_classes,
-                "rows per class": case.rows_per_class,
-                "features": case.n_features,
-                "other": ", ".join(case[3:]) if not case.plain else "",
-                "data sets": len(own),
-                "coverage": float(np.mean(covered)),
-                "standard error": float(error),
-                "width": float(np.mean([r["width"] for r in own])),
-                "scale, learnt to true": float(np.exp(np.mean([np.log(r["scale"]) for r in own]))),
-                "form": own[-1]["form"],
-                "CPU seconds": float(np.median([r["CPU seconds"] for r in own])),
-            }
-        )
-    return rows
-
-
-def interval_coverage(
-    words: list[str], seconds: float, least: int, more: bool, as_json: bool = False
-) -> None:
+def interval_coverage(words: list[str], seconds: float, n_sets: int, nuts: bool) -> None:
     """All cases, or those whose description holds all the words, such as ``n_classes=20``."""
-    rows = table(measure_all(words, seconds, least, saved(NAME) if more else []))
-    show(rows, as_json)
-    draw_coverage(rows)
-
-
-def draw_coverage(rows: list[dict[str, Any]]) -> None:
-    """Coverage against rows per class, a panel per number of features."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plain = [r for r in rows if not r["other"]]
-    widths = sorted({r["features"] for r in plain})
-    if not widths:
-        return
-    figure, panels = plt.subplots(1, len(widths), figsize=(10, 3.5), sharey=True, squeeze=False)
-    numbers = sorted({r["classes"] for r in plain})
-    for panel, n_features in zip(panels[0], widths):
-        for place, n_classes in enumerate(numbers):
-            own = [r for r in plain if (r["features"], r["classes"]) == (n_features, n_classes)]
-            panel.errorbar(
-                [r["rows per class"] * 1.12 ** (place - len(numbers) / 2) for r in own],
-                [r["coverage"] for r in own],
-                [2.0 * r["standard error"] for r in own],
-                fmt="o-",
-                capsize=2,
-                label=f"K = {n_classes:,}",
-            )
-        panel.axhspan(0.87, 0.93, color="0.9", zorder=0)
-        panel.axhline(LEVEL, color="0.5", linewidth=1)
-        panel.set(xscale="log", xlabel="rows per class", title=f"{n_features} features")
-    panels[0, 0].set(ylabel="held by 90 % intervals", ylim=(0.7, 1.0))
-    panels[0, -1].legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(FIGURES / "interval_coverage.png", dpi=110)
-    plt.close(figure)
+    if nuts:
+        measure_all_by_nuts(words, n_sets)
+    else:
+        measure_all(words, seconds, n_sets)
+    interval_tables.write(saved(NAME))
 
 
 def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "interval-coverage", help="what the default posterior's 90 % intervals hold"
     )
-    parser.add_argument("words", nargs="*", help="of cases, such as n_classes=20")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of fits of a case")
-    parser.add_argument("--least", type=int, default=LEAST_SETS, help="data sets of a case")
-    parser.add_argument("--more", action="store_true", help="keep the data sets of earlier runs")
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("words", nargs="*", help="of cases, such as n_classes=20,")
+    parser.add_argument(
+        "--sets", type=int, default=SETS, help="data sets of a case; 0: tables only"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of fits of a case, this run"
+    )
+    parser.add_argument("--nuts", action="store_true", help="the same data sets by NUTS")

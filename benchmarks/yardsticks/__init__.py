@@ -65,10 +65,12 @@ def run(
         Classes 0 to `n_classes` - 1.
     options
         ``link``: "softmax" (default), "cbm-logit", "cbc-probit" or "cbm-probit" (advi, nuts);
-        ``sigma``: the prior's standard deviation (1); ``seed`` (0); ``n_warmup``, ``n_samples``
-        (advi: steps); ``max_seconds`` of CPU (none); ``thin``: keep every so manieth draw
-        (0: none); ``learning_rate`` (advi); ``init_mean``, ``init_variance``: where nuts starts
-        and its first scales, arrays of (classes, 1 + features), the intercepts first;
+        ``sigma``: the prior's standard deviation (1); ``scale_width`` (nuts): of a half-t
+        distribution of that deviation, and of the intercepts', which are then learnt;
+        ``seed`` (0); ``n_warmup``, ``n_samples`` (advi: steps); ``max_seconds`` of CPU (none);
+        ``thin``: keep every so manieth draw (0: none); ``learning_rate`` (advi); ``init_mean``,
+        ``init_variance``: where nuts starts and its first scales, arrays of (classes,
+        1 + features), the intercepts first;
         ``adapt_scales``: whether nuts adapts the latter in its warm-up (True);
         ``max_tree_depth`` (nuts, 10); ``last_class_zero`` (gibbs, True).  laplace-torch takes one
         data set, the mode as ``init_mean``, ``structure`` ("full", "kron" or "diag"), ``sigma``,

@@ -118,19 +118,59 @@ def run_advi(problem, options, key, compiled):
     return result | {"seconds": seconds, **trace.columns()}
 
 
+class KnownScale:
+    """Weights N(0, sigma^2): what NUTS moves are the weights themselves."""
+
+    def __init__(self, options, shape):
+        self.shape, self.size = shape, shape[0] * shape[1]
+        self.log_density = make_log_density(options.get("link", "softmax"), options["sigma"])
+
+    def weights(self, flat):
+        return flat.reshape(self.shape)
+
+    def log_posterior(self, flat, X, y):
+        return self.log_density(self.weights(flat), X, y)
+
+
+class LearnedScales:
+    """Weights N(0, s^2), intercepts N(0, t^2), s and t half-t with 4 degrees of freedom.
+
+    NUTS moves log s, log t and standard normals, which rows of few labels leave as they are.
+    """
+
+    FREEDOM = 4.0
+
+    def __init__(self, options, shape):
+        self.shape, self.size = shape, shape[0] * shape[1] + 2
+        self.link, self.width = options.get("link", "softmax"), options["scale_width"]
+
+    def weights(self, flat):
+        scales = jnp.full(self.shape[1], jnp.exp(flat[0])).at[0].set(jnp.exp(flat[1]))
+        return flat[2:].reshape(self.shape) * scales
+
+    def log_posterior(self, flat, X, y):
+        log_p = log_probabilities(self.link, X @ self.weights(flat).T)
+        fit = jnp.take_along_axis(log_p, y[:, None], axis=1).sum()
+        power = -0.5 * (self.FREEDOM + 1.0)
+        squares = jnp.exp(2.0 * flat[:2]) / (self.FREEDOM * self.width**2)
+        of_scales = (flat[:2] + power * jnp.log1p(squares)).sum()
+        return fit - 0.5 * (flat[2:] ** 2).sum() + of_scales
+
+
 def run_nuts(problem, options, key, compiled):
-    log_density = make_log_density(problem.link, options.get("sigma", 1.0))
-    size, n_warmup = problem.shape[0] * problem.shape[1], options.get("n_warmup", 200)
-    start = options.get("init_mean", np.zeros(problem.shape))
+    options = {"sigma": 1.0} | options
+    prior = (LearnedScales if "scale_width" in options else KnownScale)(options, problem.shape)
+    n_warmup = options.get("n_warmup", 200)
+    start = options.get("init_mean", np.zeros(prior.size))
     variance = options.get("init_variance")
 
     def potential(X, y):
-        return lambda flat: -log_density(flat.reshape(problem.shape), X, y)
+        return lambda flat: -prior.log_posterior(flat, X, y)
 
     initial_state, sample = hmc(potential_fn_gen=potential, algo="NUTS")
     began = time.process_time()
     data = (problem.X, problem.y)
-    flat = jnp.asarray(start, float).reshape(size)
+    flat = jnp.asarray(start, float).reshape(prior.size)
     state = initial_state(
         flat,
         n_warmup,
@@ -153,7 +193,7 @@ def run_nuts(problem, options, key, compiled):
         state = jax.block_until_ready(compiled["step"](state, *data))
         seconds += time.process_time() - began
         leapfrogs += int(state.num_steps)
-        weights = np.asarray(state.z).reshape(problem.shape)
+        weights = np.asarray(prior.weights(state.z))
         last = i == n_total or seconds > options.get("max_seconds", np.inf)
         if i > n_warmup:
             total = total + weights

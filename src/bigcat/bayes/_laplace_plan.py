@@ -25,7 +25,7 @@ from bigcat.rows import Sizes
 #: What may be kept, the best first.
 FORMS = ("draws", "full", "class", "low-rank", "diagonal")
 #: What 90 % intervals held of the truth in simulations, by form and what it lies around
-#: (docs/results.md).
+#: (docs/results/posterior.md).
 COVERAGES = {
     ("draws", "mode"): "0.84 to 0.97 in simulations, most between 0.87 and 0.93",
     ("class", "mode"): "0.85 to 0.90 in simulations, less with many features and few rows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,7 @@ def report(model: Any) -> dict[str, Any]:
         "iterations": model.n_iter_,
         "seconds": last["seconds"],
         "compile_seconds": last.get("compile_seconds", 0.0),
-        "evidence": model.evidence_ if model.evidence_ == model.evidence_ else None,
+        "evidence": None if math.isnan(model.fitted.evidence) else model.evidence_,
         "choice": model.history_.choice,
         "averaging_weight": getattr(model, "averaging_weight_", None),
         "validation_log_likelihood": last.get("validation_log_likelihood"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,13 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
     if reason is not None:
         raise AttributeError(reason)
     return True
+
+
+NO_EVIDENCE = (
+    "evidence_ is NaN: the posterior lies around the fit of LinearClassifier, which is no mode, "
+    "and the Laplace approximation needs one; compare history_.choice['averaged'], the mean "
+    "log-likelihood of held-out rows, or set Laplace(rank=None) where the mode is affordable"
+)
 
 
 class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks, WithParts):
@@ -92,7 +100,9 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         What the method makes of log p(y | X), in nats, of all rows together, for comparing models
         of one method.  Of "laplace" it is the Laplace approximation at the prior's learnt scale;
         of the others a lower bound: of the binary regressions, or of the classes with
-        augment-reduce.  Those of two methods are not comparable.
+        augment-reduce.  Those of two methods are not comparable.  Around the fit of
+        `LinearClassifier` (``history_.choice["reason"]`` says whether) there is none: it is NaN,
+        with a warning that names what to compare instead.
     elbo_ : float
         The same where it is a lower bound; "laplace" has none.
     averaging_weight_ : float
@@ -284,6 +294,14 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         sizes = Sizes(n_rows, n_features, n_classes, n_values, sparse)
         return self._memory(*self.method_and_prior(), sizes, dtype)
 
+    @property
+    def evidence_(self) -> float:
+        """What the method makes of log p(y | X), in nats, of all rows together."""
+        check_is_fitted(self)
+        if np.isnan(self._evidence):
+            warnings.warn(NO_EVIDENCE, UserWarning, stacklevel=2)
+        return self._evidence
+
     # What model files hold
 
     @property
@@ -292,7 +310,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         check_is_fitted(self)
         return FittedPosterior(
             self.posterior_,
-            self.evidence_,
+            self._evidence,
             self.history_,
             self._seen,
             self._stream,
@@ -360,7 +378,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.classes_ = q.classes
         self.coef_ = q.mean[:, : q.mean.shape[1] - q.intercept]
         self.intercept_ = q.mean[:, -1] if q.intercept else np.zeros(len(q.mean))
-        self.evidence_: float = fitted.evidence
+        self._evidence: float = fitted.evidence
         self.__dict__.pop("elbo_", None)
         if fitted.bounds_evidence:
             self.elbo_: float = fitted.evidence
