@@ -5,7 +5,7 @@
 
 A find ends the run and is left in the folder `--corpus` as ``crash-...``; `read_one` reads it
 again.  What counts as right is what `subjects` says; for model files the fuzzer writes headers,
-which get a digest that is right, since it would never guess one.
+which get a digest that is right, since it would never guess one, and likewise for manifests.
 """
 
 from __future__ import annotations
@@ -20,16 +20,24 @@ from pathlib import Path
 from typing import Any
 
 #: What can be fuzzed: readers of data, and the loader of models.
-READERS = ("xc", "svmlight", "tsv", "csv", "npz", "npz of CSR", "model")
+READERS = ("xc", "svmlight", "tsv", "csv", "npz", "npz of CSR", "parquet", "manifest", "model")
 #: Of an input, in bytes; seconds for one; and MB of memory for the process.
 LONGEST, SLOWEST, MOST_MEMORY = 4_096, 20, 2_048
 
 
 def read_one(reader: str, folder: Path) -> tuple[Callable[[bytes], str], list[bytes]]:
     """A function that reads an input and gives the verdict, and inputs to begin with."""
-    from tests.torture.subjects import MODELS, subjects
+    from tests.torture.subjects import MODELS, subjects, with_right_digest
 
     by_name = {subject.name: subject for subject in subjects(folder)}
+    if reader == "manifest":
+        manifests = [s for name, s in by_name.items() if name.startswith("made-up manifest")]
+
+        def open_folder(content: bytes) -> str:
+            which = manifests[content[0] % len(manifests)] if content else manifests[0]
+            return which.verdict(folder, with_right_digest(content[1:]))
+
+        return open_folder, [bytes([i]) + s.content for i, s in enumerate(manifests)]
     if reader != "model":
         subject = by_name[reader]
         path = folder / f"fuzzed{subject.suffix}"

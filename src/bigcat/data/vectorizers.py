@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.data.dataset import DataError
+from bigcat.data.dataset import DataError, check_columns
 from bigcat.data.spill import read_json, write_json
 
 #: Words whose rows are counted at a time.
@@ -161,8 +161,24 @@ def pack(vectorizer: Any, folder: Path) -> dict[str, Any]:
     return packed
 
 
+def unpack_fitted(packed: dict[str, Any], folder: Path, n_features: int) -> Any:
+    """The vectoriser of finished rows; DataError for one that cannot make such rows."""
+    try:
+        vectorizer = unpack(packed, folder)
+        found = vectorizer.transform([""]).shape[1]
+    except DataError:
+        raise
+    except Exception as error:  # scikit-learn has no list of what it raises for odd settings
+        raise DataError(
+            f"{folder}: its vectoriser does not work ({type(error).__name__}: {error}); convert "
+            "the data again"
+        ) from error
+    check_columns(folder, found, n_features)
+    return vectorizer
+
+
 def unpack(packed: dict[str, Any], folder: Path) -> Any:
-    """The fitted vectoriser."""
+    """The vectoriser, fitted if it was."""
     from sklearn.feature_extraction import text
 
     settings = dict(packed["settings"])
