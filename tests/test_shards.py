@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pickle
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 
 from bigcat import BayesianClassifier, LinearClassifier, metrics
+from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert, open_shards, parts, read
 from bigcat.data.vectorizers import WordCounts
@@ -494,10 +497,34 @@ def test_what_is_refused(folder):
     shards = open_shards(folder / "rows")
     with pytest.raises(ValueError, match="y was given beside Shards"):
         LinearClassifier().fit(shards, shards.y)
-    with pytest.raises(ValueError, match="is for LinearClassifier; give its X and y"):
+    with pytest.raises(ValueError, match="y was given beside Shards"):
         BayesianClassifier().fit(shards, shards.y)
     with pytest.raises(ValueError, match="window_bytes=0 must be"):
         open_shards(folder / "rows", window_bytes=0)
+
+
+def test_a_posterior_takes_a_folder(folder):
+    shards = open_shards(folder / "rows")
+    method = IndependentBinary(covariance="diagonal", max_iter=3)
+    model = BayesianClassifier(method, random_state=0, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # three iterations
+        of_folder = clone(model).fit(shards).predict_proba(shards)
+        of_arrays = model.fit(shards.X, shards.y).predict_proba(shards.X)
+    np.testing.assert_array_equal(of_folder, of_arrays)
+
+
+def test_advice_for_columns_of_a_folder_that_differ(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    X[:, 0] *= 1e4
+    lines = [",".join([*(f"{x:.3f}" for x in row), f"k{i % 3}"]) for i, row in enumerate(X)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,d,label", *lines]))
+    convert(tmp_path / "rows.csv", tmp_path / "rows")
+    model = LinearClassifier(method="exact", solver="sgd", max_epochs=1, tol=None, random_state=0)
+    for window, says in ((2_000, "before the conversion, or open"), (10**6, "leave method")):
+        with pytest.warns(UserWarning, match=f"one column is [0-9,]+ times as large.*{says}"):
+            model.fit(open_shards(tmp_path / "rows", window_bytes=window))
 
 
 def test_a_checkpoint_knows_the_folder_without_reading_it(folder, tmp_path, rows):

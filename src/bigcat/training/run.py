@@ -82,7 +82,7 @@ def train(
             data = data.turned(columns)
             validation = validation and validation.turned(columns)
     else:
-        warn_of_unscaled(data, recipe.parts.solver)
+        warn_of_unscaled(data, recipe.parts.solver, streams=recipe.window is not None)
     searches = recipe.splits_rows and validation is None and recipe.window is None
     kinds = kinds_of(data) if searches else None
     if kinds is not None and kinds.share:
