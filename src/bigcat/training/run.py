@@ -134,7 +134,7 @@ def train_on_more(
     tell: Tell,
     progress: bool | str,
 ) -> Outcome:
-    """One pass over rows that were never seen, from given weights, which may move in place."""
+    """One pass over rows that were never seen; `start` and `resume` stay as they are."""
     if recipe.searches_ridge:
         ridge_path.check(recipe)
     audience = Audience(tell, progress, _numbering(classes))
