@@ -136,6 +136,7 @@ def test_several_files_and_columns_like_those_of_another_folder(rows, tmp_path):
     [
         HashingVectorizer(n_features=64),
         CountVectorizer(max_features=9, ngram_range=(1, 2)),
+        CountVectorizer(binary=True),
         TfidfVectorizer(min_df=0.05, max_df=0.3, sublinear_tf=True, norm=None),
         TfidfVectorizer(analyzer="char", ngram_range=(2, 3), use_idf=False),
     ],
