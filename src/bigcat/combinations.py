@@ -339,7 +339,7 @@ def check_parts(parts: Parts) -> None:
     if solver.implicit and isinstance(rate, float) and rate >= HIGHEST_IMPLICIT_RATE:
         raise ValueError(
             f"learning_rate={rate:g} makes each step of solver={solver.name!r} forget the rows "
-            f"before it; lower learning_rate, {SOLVERS[solver.name].auto_rate:g} is usual"
+            "before it; lower learning_rate, 1 is usual"
         )
 
 
