@@ -21,7 +21,9 @@ from tests.conftest import STUDENT_T
 from tests.fits import methods_and_noises
 
 pytestmark = [
-    pytest.mark.skipif(not numba.config.DISABLE_JIT, reason="compiled code leaves no trace"),
+    pytest.mark.skipif(
+        not getattr(numba.config, "DISABLE_JIT", False), reason="compiled code leaves no trace"
+    ),
     pytest.mark.filterwarnings("ignore"),
 ]
 
@@ -115,7 +117,8 @@ def test_all_classes(rows, method, rank):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_defaults(rows, sparse):
     X, y = rows
-    for options in ({}, {"rank": 2}, {"n_threads": 2}):
+    more: list[dict[str, Any]] = [{}, {"rank": 2}, {"n_threads": 2}]
+    for options in more:
         X_of_kind = sp.csr_array(X.astype(np.float32)) if sparse else X
         model = LinearClassifier(progress=False, random_state=0, max_epochs=2, **options)
         assert np.isfinite(model.fit(X_of_kind, y).score(X_of_kind, y))

@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="files whose names hold this")
     parser.add_argument("--tests", nargs="*", help="names of test files, without test_ and .py")
     arguments = parser.parse_args()
-    plain = bool(numba.config.DISABLE_JIT)
+    plain = bool(getattr(numba.config, "DISABLE_JIT", False))
     if plain != (arguments.package in COMPILED):
         sys.exit(f"{arguments.package} wants NUMBA_DISABLE_JIT={int(not plain)}")
     sources = sorted((PACKAGE / arguments.package).rglob("*.py"))

@@ -45,7 +45,8 @@ class Reached:
         found = set(lines.get(mutant.line, ()))
         if not found:
             found = {test for tests in lines.values() for test in tests}
-        chosen, total = [], 0.0
+        chosen: list[str] = []
+        total = 0.0
         for test in sorted(found, key=lambda test: self.seconds[test]):
             total += self.seconds[test]
             if total > MOST_SECONDS and chosen:
@@ -140,7 +141,7 @@ def _pytest(arguments: Sequence[str], plugins: list[Any]) -> int:
     return int(pytest.main([*usual, *arguments], plugins))
 
 
-class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
     """Gives the source of a mutant when its module is imported."""
 
     def __init__(self, mutant: Mutant) -> None:
