@@ -11,10 +11,10 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import HashingVectorizer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory import peak_of
+from sklearn.feature_extraction.text import HashingVectorizer
 
 from bigcat.data import DataError, Dataset, read, unpack
 
