@@ -13,7 +13,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-slow torture package lint format bench bench-full clean
+.PHONY: demo test test-slow torture coverage mutants package lint format bench bench-full clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
@@ -27,7 +27,29 @@ test-slow: $(READY)
 torture: $(READY)
 	$(BIN)/python -m tests.torture
 
-# The archives that people install, each tried in an environment of its own.
+# Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small
+# problems and in a sample of its tests, and the rest by the tests of every day.
+PLAIN := tests/test_data_files.py $(patsubst %,tests/test_%.py,blas bounds noise pairs probabilities \
+	sampled_normaliser samplers special vector weights)
+COVERAGE := $(BIN)/python -m coverage
+coverage: $(READY)
+	$(COVERAGE) erase
+	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q tests/test_tiny_fits.py
+	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q -p tests.quick \
+		-W ignore -m "not slow and not data" $(PLAIN) || true # some take compiled code for granted
+	$(ONE_THREAD) $(COVERAGE) run --parallel-mode -m pytest -q -m "not slow"
+	$(COVERAGE) combine --quiet
+	$(BIN)/python -m tests.coverage_report
+
+# Small errors on purpose; as many per package, or all of them with SAMPLE=0.
+SAMPLE ?= 100
+mutants: $(READY)
+	for package in noise numerics samplers bounds; do \
+		NUMBA_DISABLE_JIT=1 $(BIN)/python -m tests.mutants $$package --sample $(SAMPLE); done
+	$(BIN)/python -m tests.mutants bayes --sample $(SAMPLE)
+
+# The archives that people install, each tried in an environment of its own; PYTHON=python3.13 for
+# another one.  Both have the same kernels at the same place, which compile once.
 package:
 	rm -rf $(PACKAGE)
 	$(PYTHON) -m venv $(PACKAGE)/build
@@ -37,7 +59,7 @@ package:
 	for archive in $(PACKAGE)/dist/*; do \
 		$(PYTHON) -m venv --clear $(PACKAGE)/clean && \
 		$(PACKAGE)/clean/bin/python -m pip install --quiet $$archive && \
-		(cd $(PACKAGE) && clean/bin/python -I smoke.py) || exit 1; \
+		(cd $(PACKAGE) && NUMBA_CACHE_DIR=$$PWD/kernels clean/bin/python -I smoke.py) || exit 1; \
 	done
 
 lint: $(READY)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory import peak_of
+from sklearn.feature_extraction.text import HashingVectorizer
 
 from bigcat.data import DataError, Dataset, read, unpack
 
@@ -609,3 +610,11 @@ def test_speed_of_numeric_text(tmp_path):
     speed = path.stat().st_size / 1e6 / (perf_counter() - start)
     assert data.X.nnz == 400_000
     assert speed > 20, f"{speed:.0f} MB/s"
+
+
+def test_texts_without_labels_are_an_error_with_any_vectorizer(tmp_path):
+    path = tmp_path / "unlabelled.tsv"
+    path.write_text("\tone two\n\tthree\n")
+    for vectorizer in (None, HashingVectorizer(n_features=8)):
+        with pytest.raises(DataError, match=r"unlabelled.tsv: expected labelled rows, found none"):
+            read(path, vectorizer=vectorizer)

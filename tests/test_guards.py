@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,16 @@ import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import METHODS as POSTERIORS
 from bigcat.bayes import AugmentReducePosterior, independent_binary, laplace
+from bigcat.combinations import resolve
+from bigcat.linear import FullRank, FullRankWeights
+from bigcat.noise import Gumbel
+from bigcat.rows import Problem, as_rows
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import DivergedError
 from bigcat.training import fit as one_fit
 from bigcat.training.fit import DivergedFit
 from bigcat.training.passes import Passes
+from bigcat.training.state import State
 
 N_CLASSES, N_TRAIN = 5, 400
 
@@ -109,9 +115,12 @@ def test_a_fit_works_or_tells_what_to_do(hazard, parameters, sparse):
     X = change(X)
     if more and _solver_of(parameters) == "lbfgs":
         pytest.skip("L-BFGS has no learning rate")
-    if more and parameters.get("method") == "implicit":
-        pytest.xfail("implicit steps stay finite at any rate, and training rows do not tell")
     model = LinearClassifier(random_state=0, progress=False, **{**parameters, **more})
+    if more and parameters.get("method") == "implicit":
+        # They stay finite at any rate, and training rows do not tell: refused before any work.
+        with pytest.raises(ValueError, match="forget the rows before it; lower learning_rate, 1 "):
+            model.fit(X, y)
+        return
     works_or_tells(model, scipy.sparse.csr_array(X) if sparse else X, y, REMEDIES[hazard])
 
 
@@ -296,6 +305,31 @@ def test_an_interrupted_partial_fit_leaves_the_weights_as_they_were(monkeypatch,
     for name, array in cut._weights().arrays().items():
         np.testing.assert_array_equal(array, never._weights().arrays()[name])
     assert cut.n_iter_ == never.n_iter_ == 2
+
+
+def test_a_batch_moves_no_array_of_the_model(monkeypatch):
+    """Rows in single precision are trained on in the model's own layout and precision."""
+    X, y = problem()
+    rows = as_rows(X.astype(np.float32), np.float32)
+    task = Problem(rows, y, np.ones(len(y)), X.shape[1], N_CLASSES)
+    start = FullRankWeights(np.ones((N_CLASSES, X.shape[1]), np.float32)), np.ones(5, np.float32)
+    parts = resolve("exact", Gumbel(), solver="adagrad")
+    for keeps in (False, True):
+        state = State.new(
+            task, parts, FullRank(), start, np.random.RandomState(0), keeps_start=keeps
+        )
+        assert np.shares_memory(state.weights, start[0].coef) == (not keeps)
+        assert np.shares_memory(state.intercepts, start[1]) == (not keeps)
+    asked = []
+
+    def new(*args, keeps_start=False):
+        asked.append(keeps_start)
+        return State.new(*args, keeps_start=keeps_start)
+
+    monkeypatch.setattr(one_fit, "State", SimpleNamespace(new=new))
+    model = LinearClassifier(method="exact", solver="adagrad", random_state=0)
+    model.partial_fit(X[:200], y[:200], classes=np.arange(5)).partial_fit(X[200:], y[200:])
+    assert asked == [False, True]
 
 
 @pytest.mark.parametrize(

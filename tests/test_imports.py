@@ -3,8 +3,10 @@
 Processor seconds are counted: the wall clock would count what else the machine does.
 """
 
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import sysconfig
@@ -87,3 +89,11 @@ def test_public_names_are_listed_and_found():
         assert getattr(bigcat, name) is not None
     with pytest.raises(AttributeError, match="module 'bigcat' has no attribute 'nothing'"):
         bigcat.nothing
+
+
+@pytest.mark.parametrize("package", ["bigcat", "bigcat.data"])
+def test_no_public_name_is_that_of_a_module(package):
+    """Whoever imported the module first would find it in the place of the function."""
+    found = importlib.import_module(package)
+    modules = {module.name for module in pkgutil.iter_modules(found.__path__)}
+    assert not modules & set(found._HOME)

@@ -248,3 +248,12 @@ def test_a_function_that_cannot_be_compiled(student_t):
     with pytest.raises(ValueError, match="the noise's log_cdf cannot be compiled") as caught:
         resolve(broken)
     assert str(caught.value).endswith("Use arithmetic, if and the math module on one float")
+
+
+def test_options_of_a_noise_go_by_name(student_t):
+    with pytest.raises(TypeError, match="positional argument"):
+        Gaussian("importance")  # type: ignore[call-arg]
+    other = student_t.with_options(probabilities="importance")
+    assert (other.name, other.functions) == (student_t.name, student_t.functions)
+    assert other.probabilities == "importance"
+    assert student_t.probabilities == "quadrature"

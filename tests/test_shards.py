@@ -4,15 +4,19 @@ import gzip
 import json
 import os
 import pickle
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 
 from bigcat import BayesianClassifier, LinearClassifier, metrics
+from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert, open_shards, parts, read
 from bigcat.data.vectorizers import WordCounts
@@ -132,6 +136,7 @@ def test_several_files_and_columns_like_those_of_another_folder(rows, tmp_path):
     [
         HashingVectorizer(n_features=64),
         CountVectorizer(max_features=9, ngram_range=(1, 2)),
+        CountVectorizer(binary=True),
         TfidfVectorizer(min_df=0.05, max_df=0.3, sublinear_tf=True, norm=None),
         TfidfVectorizer(analyzer="char", ngram_range=(2, 3), use_idf=False),
     ],
@@ -232,6 +237,62 @@ def test_damage_is_found_when_a_shard_is_first_used(rows, tmp_path):
         open_shards(tmp_path / "rows")
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("classes", {"ant": 1}, "its classes is of another kind"),
+        ("report", "many", "its report is of another kind"),
+        ("vectorizer", ["words"], "its vectorizer is of another kind"),
+        ("sparse", 1, "its sparse is of another kind"),
+        ("column_names", 3, "its column_names is of another kind"),
+        ("n_features", -1, "a size is no whole number"),
+        ("arrays", "..", "its arrays are elsewhere"),
+        ("classes", [2, 1], "its classes are not in order"),
+        ("classes", [], "it has no classes"),
+    ],
+)
+def test_a_made_up_manifest_is_refused(tmp_path, field, value, says):
+    """One whose digest is right, since its author wrote it."""
+    (tmp_path / "rows.csv").write_text("a,label\n1,cat\n2,dog\n")
+    manifest = convert(tmp_path / "rows.csv", tmp_path / "rows").manifest
+    replace(manifest, **{field: value}).write(tmp_path / "rows")
+    with pytest.raises(DataError, match=f"manifest.json: damaged.*{says}"):
+        open_shards(tmp_path / "rows")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda packed: packed.pop("settings"), "KeyError: 'settings'"),
+        (lambda packed: packed.pop("words_sha256"), "NotFittedError"),
+        (lambda packed: packed.update(kind="Pipeline"), "unknown vectoriser 'Pipeline'"),
+        (lambda packed: packed["settings"].update(norm="l9"), "does not work"),
+        (lambda packed: packed["settings"].update(input="filename"), "input must be 'content'"),
+    ],
+)
+def test_a_made_up_vectorizer_is_refused(tmp_path, change, says):
+    (tmp_path / "rows.tsv").write_text("a\tone two\nb\tone two\n")
+    rows = convert(tmp_path / "rows.tsv", tmp_path / "rows")
+    packed = json.loads(json.dumps(rows.manifest.vectorizer))
+    change(packed)
+    replace(rows.manifest, vectorizer=packed).write(tmp_path / "rows")
+    with pytest.raises(DataError, match=says) as error:
+        open_shards(tmp_path / "rows").vectorizer
+    assert str(tmp_path / "rows") in str(error.value)
+
+
+def test_a_vectorizer_has_as_many_columns_as_the_rows(tmp_path):
+    (tmp_path / "rows.tsv").write_text("a\tone two\nb\tone two\n")
+    words = HashingVectorizer(n_features=16)
+    rows = convert(tmp_path / "rows.tsv", tmp_path / "rows", vectorizer=words)
+    assert rows.vectorizer.n_features == 16
+    packed = json.loads(json.dumps(rows.manifest.vectorizer))
+    packed["settings"]["n_features"] = 17
+    replace(rows.manifest, vectorizer=packed).write(tmp_path / "rows")
+    with pytest.raises(DataError, match="expected n_features=16 columns, found 17"):
+        open_shards(tmp_path / "rows").vectorizer
+
+
 def test_slices_shards_and_pickles(rows, tmp_path):
     shards = convert(files_of(rows, tmp_path)["rows.xc"], tmp_path / "rows", shard_bytes=10_000)
     X, y = shards.X, shards.y
@@ -266,6 +327,37 @@ def test_parquet(rows, tmp_path):
     (tmp_path / "no.parquet").write_text("PAR1")
     with pytest.raises(DataError, match="expected a Parquet file"):
         convert(tmp_path / "no.parquet", tmp_path / "bad")
+
+
+def test_odd_tables_of_parquet(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "odd.parquet"
+
+    def written(*columns, names=("a", "label"), **options):
+        parquet.write_table(pa.Table.from_arrays(list(columns), names=names), path, **options)
+        return path
+
+    labels = pa.array(["x", "y"])
+    large = read(written(pa.array([2**60 + 1, 3]), labels))  # pyarrow does not round unasked
+    np.testing.assert_array_equal(large.X, np.array([[2**60], [3]], np.float32))
+    twice = written(pa.array([1.0, 2.0]), pa.array([3.0, 4.0]), labels, names=("a", "a", "label"))
+    with pytest.raises(DataError, match="expected each name of a column once, found 'a'"):
+        read(twice)  # columns go by their names
+    assert convert(written(labels, names=("label",)), tmp_path / "labels").shape == (2, 0)
+    for odd in (pa.array([b"x", b"y"]), pa.array([[1], [2]])):
+        with pytest.raises(DataError, match="expected labels of text or numbers, found"):
+            read(written(pa.array([1.0, 2.0]), odd))
+    ends, letters = np.array([0, 1, 2], np.int32).tobytes(), b"\xffx"
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(letters)]
+    broken = pa.Array.from_buffers(pa.string(), 2, buffers)
+    with pytest.raises(DataError, match=r"odd.parquet: .*UTF8"):
+        read(written(pa.array([1.0, 2.0]), broken))
+    content = written(pa.array(np.arange(500.0)), pa.array(["x"] * 500)).read_bytes()
+    path.write_bytes(content[:8] + bytes(8) + content[16:])
+    with pytest.raises(DataError, match=r"odd.parquet: expected a Parquet file"):
+        read(path)
 
 
 # Fits
@@ -407,10 +499,34 @@ def test_what_is_refused(folder):
     shards = open_shards(folder / "rows")
     with pytest.raises(ValueError, match="y was given beside Shards"):
         LinearClassifier().fit(shards, shards.y)
-    with pytest.raises(ValueError, match="is for LinearClassifier; give its X and y"):
+    with pytest.raises(ValueError, match="y was given beside Shards"):
         BayesianClassifier().fit(shards, shards.y)
     with pytest.raises(ValueError, match="window_bytes=0 must be"):
         open_shards(folder / "rows", window_bytes=0)
+
+
+def test_a_posterior_takes_a_folder(folder):
+    shards = open_shards(folder / "rows")
+    method = IndependentBinary(covariance="diagonal", max_iter=3)
+    model = BayesianClassifier(method, random_state=0, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # three iterations
+        of_folder = clone(model).fit(shards).predict_proba(shards)
+        of_arrays = model.fit(shards.X, shards.y).predict_proba(shards.X)
+    np.testing.assert_array_equal(of_folder, of_arrays)
+
+
+def test_advice_for_columns_of_a_folder_that_differ(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    X[:, 0] *= 1e4
+    lines = [",".join([*(f"{x:.3f}" for x in row), f"k{i % 3}"]) for i, row in enumerate(X)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,d,label", *lines]))
+    convert(tmp_path / "rows.csv", tmp_path / "rows")
+    model = LinearClassifier(method="exact", solver="sgd", max_epochs=1, tol=None, random_state=0)
+    for window, says in ((2_000, "before the conversion, or open"), (10**6, "leave method")):
+        with pytest.warns(UserWarning, match=f"one column is [0-9,]+ times as large.*{says}"):
+            model.fit(open_shards(tmp_path / "rows", window_bytes=window))
 
 
 def test_a_checkpoint_knows_the_folder_without_reading_it(folder, tmp_path, rows):

@@ -298,6 +298,10 @@ def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives
     return SAMPLERS[sampler].with_draws(n_negatives)
 
 
+#: From here on an implicit step goes to where its row alone would have it: fits are finite, and
+#: worse than class frequencies on rows that they were not trained on.
+HIGHEST_IMPLICIT_RATE = 1e5
+
 # The one place that says whether parts fit together.
 
 
@@ -330,6 +334,12 @@ def check_parts(parts: Parts) -> None:
             f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are "
             f"noise={parts.noise.name!r} and the {bound.name} {bound.word}; take "
             "solver='adagrad', 'adaptive' or 'sgd'"
+        )
+    rate = solver.rate
+    if solver.implicit and isinstance(rate, float) and rate >= HIGHEST_IMPLICIT_RATE:
+        raise ValueError(
+            f"learning_rate={rate:g} makes each step of solver={solver.name!r} forget the rows "
+            "before it; lower learning_rate, 1 is usual"
         )
 
 

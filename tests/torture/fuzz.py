@@ -5,7 +5,7 @@
 
 A find ends the run and is left in the folder `--corpus` as ``crash-...``; `read_one` reads it
 again.  What counts as right is what `subjects` says; for model files the fuzzer writes headers,
-which get a digest that is right, since it would never guess one.
+which get a digest that is right, since it would never guess one, and likewise for manifests.
 """
 
 from __future__ import annotations
@@ -20,16 +20,24 @@ from pathlib import Path
 from typing import Any
 
 #: What can be fuzzed: readers of data, and the loader of models.
-READERS = ("xc", "svmlight", "tsv", "csv", "npz", "npz of CSR", "model")
+READERS = ("xc", "svmlight", "tsv", "csv", "npz", "npz of CSR", "parquet", "manifest", "model")
 #: Of an input, in bytes; seconds for one; and MB of memory for the process.
 LONGEST, SLOWEST, MOST_MEMORY = 4_096, 20, 2_048
 
 
 def read_one(reader: str, folder: Path) -> tuple[Callable[[bytes], str], list[bytes]]:
     """A function that reads an input and gives the verdict, and inputs to begin with."""
-    from tests.torture.subjects import MODELS, subjects
+    from tests.torture.subjects import MODELS, subjects, with_right_digest
 
     by_name = {subject.name: subject for subject in subjects(folder)}
+    if reader == "manifest":
+        manifests = [s for name, s in by_name.items() if name.startswith("made-up manifest")]
+
+        def open_folder(content: bytes) -> str:
+            which = manifests[content[0] % len(manifests)] if content else manifests[0]
+            return which.verdict(folder, with_right_digest(content[1:]))
+
+        return open_folder, [bytes([i]) + s.content for i, s in enumerate(manifests)]
     if reader != "model":
         subject = by_name[reader]
         path = folder / f"fuzzed{subject.suffix}"
@@ -77,6 +85,13 @@ def _with_header(content: bytes, header: str) -> bytes:
     return len(head).to_bytes(8, "little") + head + data
 
 
+def _import_all(*packages: str) -> None:
+    for name in packages:
+        package = importlib.import_module(name)
+        for module in pkgutil.iter_modules(package.__path__, f"{name}."):
+            importlib.import_module(module.name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fuzz a reader, guided by coverage.")
     parser.add_argument("reader", choices=READERS)
@@ -88,14 +103,9 @@ def main() -> None:
         import atheris
     except ImportError:
         sys.exit("fuzzing needs atheris: pip install atheris")
-    import bigcat.estimators  # first: what compiles must not be instrumented
-
+    _import_all("bigcat.kernels", "bigcat.bayes")  # what compiles must not be instrumented
     with atheris.instrument_imports(include=["bigcat"]):
-        for name in ("bigcat.data", "bigcat.files"):
-            package = importlib.import_module(name)
-            for module in pkgutil.iter_modules(package.__path__, f"{name}."):
-                importlib.import_module(module.name)
-    assert bigcat.estimators
+        _import_all("bigcat.data", "bigcat.files")
     folder = Path(tempfile.mkdtemp(prefix="fuzz"))
     corpus = arguments.corpus or folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)

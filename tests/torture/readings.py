@@ -109,3 +109,13 @@ def table(raw: bytes) -> Reading:
     kept = [row for row in rows[1:] if row[at].strip()]
     numbers = [[_number(row[i]) for i in range(len(header)) if i != at] for row in kept]
     return np.array(numbers).reshape(len(kept), -1), [row[at].strip() for row in kept]
+
+
+def parquet(raw: bytes) -> Reading:
+    import pyarrow.parquet
+
+    found = pyarrow.parquet.read_table(io.BytesIO(raw)).to_pydict()
+    labels = found.pop("label")
+    kept = [i for i, label in enumerate(labels) if label is not None and str(label).strip()]
+    numbers = [[float(column[i]) for column in found.values()] for i in kept]
+    return np.array(numbers).reshape(len(kept), -1), [str(labels[i]).strip() for i in kept]

@@ -20,7 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from bigcat.data import DataError, read
+from bigcat.data import DataError, convert, open_shards, read
+from bigcat.data.manifest import MANIFEST, Manifest, digest_of
 from bigcat.files import ModelFileError, load_model
 from bigcat.files.opening import HEADER, HEADER_DIGEST
 from bigcat.files.tensors import text_digest
@@ -92,12 +93,9 @@ def _model_verdict(expected: dict[str, Any], path: Path, _raw: bytes) -> str:
     return "same"
 
 
-def _header_damage(content: bytes, rng: Rng) -> bytes:
-    """A header in which a value is another one, with a digest that is right."""
-    size = int.from_bytes(content[:8], "little")
-    index, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    header = json.loads(index["__metadata__"][HEADER])
-    owner, key = header, None
+def _change_a_value(content: dict[str, Any], rng: Rng) -> None:
+    """Put another value in the place of one, at some depth, or take it away."""
+    owner, key = content, None
     while True:
         keys = list(owner) if isinstance(owner, dict) else list(range(len(owner)))
         key = keys[int(rng.integers(len(keys)))]
@@ -110,6 +108,14 @@ def _header_damage(content: bytes, rng: Rng) -> bytes:
         del owner[key]
     else:
         owner[key] = junk[int(rng.integers(len(junk)))]
+
+
+def _header_damage(content: bytes, rng: Rng) -> bytes:
+    """A header in which a value is another one, with a digest that is right."""
+    size = int.from_bytes(content[:8], "little")
+    index, data = json.loads(content[8 : 8 + size]), content[8 + size :]
+    header = json.loads(index["__metadata__"][HEADER])
+    _change_a_value(header, rng)
     text = json.dumps(header)
     index["__metadata__"] = {HEADER: text, HEADER_DIGEST: text_digest(text)}
     head = json.dumps(index).encode()
@@ -199,11 +205,81 @@ def _archives() -> dict[str, bytes]:
     return found
 
 
+def _parquet() -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    rng = np.random.default_rng(2)
+    words = np.array(["ant", "bee", "cat"])[rng.integers(0, 3, 40)]
+    columns = {"a": rng.normal(size=40), "label": words, "b": rng.integers(0, 9, 40)}
+    buffer = io.BytesIO()
+    table = pyarrow.table(columns)
+    pyarrow.parquet.write_table(
+        table, buffer, row_group_size=16, compression="none", write_page_checksum=True
+    )
+    return buffer.getvalue()
+
+
+# --- folders of rows ----------------------------------------------------------------------------
+
+
+def with_right_digest(raw: bytes) -> bytes:
+    """A manifest as its author would have written it; other text as it is."""
+    try:
+        content = json.loads(raw)
+        content.pop("sha256", None)
+        version = content.pop("format_version")
+        text = json.dumps({"format_version": version, "sha256": digest_of(content), **content})
+    except (ValueError, RecursionError, AttributeError, KeyError):
+        return raw
+    return text.encode()
+
+
+def _manifest_damage(content: bytes, rng: Rng) -> bytes:
+    found = json.loads(content)
+    _change_a_value(found, rng)
+    return with_right_digest(json.dumps(found).encode())
+
+
+def _manifest_verdict(folder: Path, expected: Manifest, path: Path, raw: bytes) -> str:
+    """The rows of a folder, with another manifest."""
+    (folder / MANIFEST).write_bytes(raw)
+    try:
+        rows = open_shards(folder)
+        X, y = rows.X, rows.y
+        vectorizer = rows.vectorizer
+        if vectorizer is not None and vectorizer.transform(["one ant two"]).shape[0] != 1:
+            raise WrongError("the vectoriser does not work")
+    except DataError as error:
+        return _clear(error, folder)
+    if rows.manifest == expected:
+        return "same"
+    if X.shape[0] != len(y) or not np.isfinite(X.data if sp.issparse(X) else X).all():
+        raise WrongError("rows that do not hold together")
+    return "as it says"
+
+
+def _folders(folder: Path) -> list[Subject]:
+    found = []
+    texts = _texts()
+    for form in ("csv", "tsv"):
+        source, rows = folder / f"source.{form}", folder / f"rows-of-{form}"
+        source.write_text(texts[form], encoding="utf-8")
+        manifest = convert(source, rows, n_jobs=1).manifest
+        verdict = partial(_manifest_verdict, rows, manifest)
+        content = (rows / MANIFEST).read_bytes()
+        found.append(Subject(f"manifest, {form}", ".json", content, damaged, verdict))
+        made_up = Subject(f"made-up manifest, {form}", ".json", content, _manifest_damage, verdict)
+        found.append(made_up)
+    return found
+
+
 READINGS: dict[str, Callable[[bytes], readings.Reading]] = {
     "xc": readings.xc,
     "svmlight": readings.svmlight,
     "tsv": partial(readings.tsv, vectorizer=WORDS),
     "csv": readings.table,
+    "parquet": readings.parquet,
 }
 
 
@@ -233,4 +309,5 @@ def subjects(folder: Path) -> list[Subject]:
         found.append(data(f"{form}, gzipped", form, gzip.compress(text.encode(), mtime=0), True))
     for name, content in _archives().items():
         found.append(data(name, "npz", content, zipped=False))
-    return found
+    found.append(data("parquet", "parquet", _parquet(), zipped=False))
+    return found + _folders(folder)

@@ -15,7 +15,7 @@ N = 60
 @pytest.fixture(scope="module")
 def all_subjects(tmp_path_factory):
     found = subjects(tmp_path_factory.mktemp("valid"))
-    assert len(found) == 2 * len(MODELS) + 10
+    assert len(found) == 2 * len(MODELS) + 15
     return found
 
 

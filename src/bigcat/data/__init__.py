@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bigcat.data import events, synthetic
     from bigcat.data.catalogue import available, load
-    from bigcat.data.convert import convert
+    from bigcat.data.converting import convert
     from bigcat.data.corpus import stdlib_corpus
     from bigcat.data.dataset import DataError, Dataset, Split
     from bigcat.data.files import read
@@ -22,7 +22,7 @@ _HOME = {
     "Shards": "bigcat.data.shards",
     "Split": "bigcat.data.dataset",
     "available": "bigcat.data.catalogue",
-    "convert": "bigcat.data.convert",
+    "convert": "bigcat.data.converting",
     "load": "bigcat.data.catalogue",
     "open_shards": "bigcat.data.shards",
     "read": "bigcat.data.files",

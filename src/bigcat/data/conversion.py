@@ -140,7 +140,7 @@ def gather(task: Task, blocks: list[Spilled], layout: Layout, place: Place) -> S
         written["values"] = X.data
         offsets |= {"indptr": place.first_row + 1, "indices": begin}
     else:
-        written["values"] = rows.values.reshape(-1, layout.n_features)[order]
+        written["values"] = rows.values.reshape(place.n_rows, layout.n_features)[order]
     for name, array in written.items():
         with open(task.folder / name, "r+b") as file:
             file.seek(offsets[name] * array.itemsize)

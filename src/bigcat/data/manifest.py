@@ -93,13 +93,15 @@ class Manifest:
     @property
     def fingerprint(self) -> str:
         """A name for the rows: the same for the same rows in the same order."""
-        return _digest({**asdict(self), "arrays": "", "report": {}})
+        return digest_of({**asdict(self), "arrays": "", "report": {}})
 
     # The file
 
     def write(self, folder: Path) -> None:
         content = asdict(self)
-        text = json.dumps({"format_version": FORMAT_VERSION, "sha256": _digest(content), **content})
+        text = json.dumps(
+            {"format_version": FORMAT_VERSION, "sha256": digest_of(content), **content}
+        )
         with replacing(folder / MANIFEST) as file:
             file.write(text.encode())
 
@@ -122,7 +124,7 @@ class Manifest:
                 f"{path}: expected format {FORMAT_VERSION}, found {version!r}; convert the data "
                 "again, or use the version of bigcat that did"
             )
-        if digest != _digest(found):
+        if digest != digest_of(found):
             raise _damaged(path, "its digest is another")
         try:
             shards = [Shard(**shard) for shard in found.pop("shards")]
@@ -133,6 +135,16 @@ class Manifest:
         return manifest
 
     def _check(self) -> None:
+        kinds_of_fields = {
+            "sparse": bool,
+            "classes": list,
+            "report": dict,
+            "column_names": list | None,
+            "vectorizer": dict | None,
+        }
+        for name, kind in kinds_of_fields.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"its {name} is of another kind")
         numbers = [self.n_features, *(n for s in self.shards for n in (s.rows, s.values))]
         if not all(type(n) is int and n >= 0 for n in numbers):
             raise ValueError("a size is no whole number")
@@ -145,7 +157,7 @@ class Manifest:
             raise ValueError("its classes are not in order")
 
 
-def _digest(content: dict[str, Any]) -> str:
+def digest_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,10 +42,17 @@ def read_parquet(
     head = label_among(path, file.schema_arrow.names, request.label_column, optional=not labelled)
     not_used = check_names(path, head.names, request.columns)
     left_out = set(not_used)
-    found = file.read(columns=[name for name in head.header if name not in left_out])
+    with _arrow_errors(path):
+        found = file.read(columns=[name for name in head.header if name not in left_out])
+        found.validate(full=True)
+    if found.num_rows != file.metadata.num_rows:
+        raise DataError(
+            f"{path}: expected {file.metadata.num_rows} rows, found {found.num_rows}; is the file "
+            "damaged?"
+        )
     n_dropped, labels = 0, None
     if labelled:
-        labels = _labels(path, found.column(head.label))
+        labels = _labels(require_pyarrow(), path, found.column(head.label))
         kept = [label != "" for label in labels]
         n_dropped = len(kept) - sum(kept)
         if n_dropped:
@@ -114,19 +122,17 @@ class ParquetParts(PartsReader):
     def blocks(self, part: Part) -> Iterator[Block]:
         names = part.head
         at = label_position(part.path, names, self.label_column)
-        file = _opened(part.path)
         pa = require_pyarrow()
-        for batch in file.iter_batches(part.length, row_groups=[part.first_line]):
-            labels = _labels(part.path, batch.column(at))
-            others = self.column_names(names)
-            types = [batch.column(name).type for name in others]
-            if len(others) == 1 and _is_text(pa, types[0]):
+        for batch in _batches(part):
+            labels = _labels(pa, part.path, batch.column(at))
+            others = [i for i in range(len(names)) if i != at]
+            if len(others) == 1 and _is_text(pa, batch.column(others[0]).type):
                 texts = [
                     "" if text is None else text for text in batch.column(others[0]).to_pylist()
                 ]
                 yield labelled_texts(labels, texts)
             else:
-                columns = [_numbers(pa, part.path, name, batch.column(name)) for name in others]
+                columns = [_numbers(pa, part.path, names[i], batch.column(i)) for i in others]
                 X = np.stack(columns, axis=1) if columns else np.empty((len(labels), 0), np.float32)
                 yield labelled_rows(X, labels)
 
@@ -134,8 +140,33 @@ class ParquetParts(PartsReader):
 def _opened(path: Path, raw: bytes | None = None) -> Any:
     """The file, or what was read of it."""
     pyarrow = require_pyarrow()
+    with _arrow_errors(path):
+        source = path if raw is None else io.BytesIO(raw)
+        return pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
+
+
+def _batches(part: Part) -> Iterator[Any]:
+    """The rows of a row group, all of them."""
+    file = _opened(part.path)
+    n_rows = 0
+    with _arrow_errors(part.path):
+        expected = file.metadata.row_group(part.first_line).num_rows
+        for batch in file.iter_batches(part.length, row_groups=[part.first_line]):
+            batch.validate(full=True)
+            n_rows += batch.num_rows
+            yield batch
+    if n_rows != expected:
+        raise DataError(
+            f"{part.path}: expected {expected} rows in row group {part.first_line}, found {n_rows}"
+        )
+
+
+@contextlib.contextmanager
+def _arrow_errors(path: Path) -> Iterator[None]:
+    """pyarrow's errors as one that names the file."""
+    pyarrow = require_pyarrow()
     try:
-        return pyarrow.parquet.ParquetFile(path if raw is None else io.BytesIO(raw))
+        yield
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{path}: expected a Parquet file: {error}") from error
 
@@ -144,8 +175,10 @@ def _is_text(pa: Any, kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _labels(path: Path, column: Any) -> list[str]:
+def _labels(pa: Any, path: Path, column: Any) -> list[str]:
     """As they are spelled; a null is a row without a label."""
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        raise DataError(f"{path}: expected labels of text or numbers, found {column.type}")
     found = ["" if value is None else str(value).strip() for value in column.to_pylist()]
     for label in found:
         check_label(path, 0, label)
@@ -160,7 +193,9 @@ def _numbers(pa: Any, path: Path, name: str, column: Any) -> np.ndarray:
             "text_columns= encode words"
         )
     with np.errstate(over="ignore"):
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float32)
+        values = (
+            column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float32)
+        )
     if not np.isfinite(values).all():
         raise DataError(
             f"{path}: expected finite numbers that fit a float32 in column {name!r}, found NaN, "

@@ -177,11 +177,12 @@ class Shards:
 
     @property
     def vectorizer(self) -> Any:
-        from bigcat.data.vectorizers import unpack
+        from bigcat.data.vectorizers import unpack_fitted
 
         if self.manifest.vectorizer is None:
             return None
-        return unpack(self.manifest.vectorizer, self.folder / self.manifest.arrays)
+        arrays = self.folder / self.manifest.arrays
+        return unpack_fitted(self.manifest.vectorizer, arrays, self.shape[1])
 
     @property
     def columns(self) -> Any:

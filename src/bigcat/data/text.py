@@ -33,6 +33,8 @@ def read_tsv(
     kept = [label != "" for label in labels]
     texts = [text for text, keep in zip(texts, kept) if keep]
     y = integers_or_strings([label for label in labels if label])
+    if not texts:  # of which a HashingVectorizer makes a StopIteration
+        raise DataError(f"{path}: expected labelled rows, found none")
     X, vectorizer = vectorize(path, texts, vectorizer)
     check_columns(path, X.shape[1], n_features)
     return make_dataset(X, y, "tsv", vectorizer, rows_without_label=len(kept) - len(texts))

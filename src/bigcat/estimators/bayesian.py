@@ -166,7 +166,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         classes: ArrayLike | None = None,
@@ -177,7 +177,9 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
 
         Parameters
         ----------
-        X : array or CSR matrix of shape (n, n_features)
+        X : array or CSR matrix of shape (n, n_features), or `bigcat.data.Shards`
+            Shards have labels, too.  Their rows stay on the disk; what a method makes of them is
+            in memory.
         y : array of shape (n,)
             Labels: integers or strings.
         sample_weight : array of shape (n,), optional
@@ -200,7 +202,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
                 f"{method.name!r} makes none; leave it out, or take method='augment-reduce'"
             )
         given_X = X
-        X, y = inputs.check_rows_and_labels(X, y, self)
+        X, y = inputs.check_rows_and_labels(*inputs.rows_and_labels_of(X, y), self)
         weights = inputs.check_weights(sample_weight, X, self)
         known, labels = _encode(y, classes)
         numbers = inputs.check_groups(groups, X, given_X)
@@ -220,7 +222,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     def partial_fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> BayesianClassifier:
@@ -247,7 +249,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
                 "of the whole data"
             )
         given_X = X
-        X, y = inputs.check_rows_and_labels(X, y, self)
+        X, y = inputs.check_rows_and_labels(*inputs.rows_and_labels_of(X, y), self)
         if first:
             known, labels = _encode(y, classes)
             self._check_memory(method, prior, X, len(known))

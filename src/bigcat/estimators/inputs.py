@@ -92,6 +92,14 @@ def is_source(X: Any) -> bool:
     return isinstance(X, Shards)
 
 
+def rows_and_labels_of(X: Any, y: Any) -> tuple[Any, Any]:
+    """Of a source its rows, mapped to files, and its labels; others as they are given."""
+    if not isinstance(X, Shards):
+        return X, y
+    check_alone(X, y)
+    return X.X, X.y
+
+
 def check_alone(source: Shards, y: Any) -> None:
     """Raise for labels beside rows that have theirs."""
     if y is not None:
@@ -167,7 +175,7 @@ def check_indices(X: Any) -> None:
 def check_kind(X: Any) -> None:
     """Raise for rows whose numbers would be taken for others: masked ones, and dates."""
     if isinstance(X, Shards):
-        raise ValueError(f"{X!r} is for LinearClassifier; give its X and y to other estimators")
+        raise ValueError(f"{X!r} brings its labels, and this estimator takes rows; give its X")
     if _is_masked(X):
         raise ValueError("X is a masked array, and what is masked would count; drop or impute it")
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -389,7 +388,7 @@ class LinearClassifier(LinearPredictions):
         start: Start | None = None
         if not first:
             self._weights().check_can_go_on()
-            start = self._weights().copy(), self.intercept_.copy()
+            start = self._weights(), self.intercept_
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
         recipe = recipe_for_stream(parameters, sizes, window)
@@ -400,7 +399,7 @@ class LinearClassifier(LinearPredictions):
             known,
             check_random_state(self.random_state),
             start=start,
-            resume=copy.deepcopy(getattr(self, "_resume", None)),
+            resume=getattr(self, "_resume", None),
             tell=self._tell,
             progress=self.progress,
         )

@@ -169,7 +169,8 @@ class LowRank(WeightsKind):
         assert isinstance(weights, LowRankWeights)
         vectors = np.empty(self.trained_shape(problem.sizes), dtype)
         vectors[: problem.n_classes] = weights.classes
-        vectors[problem.n_classes :] = weights.features / weights.features.dtype.type(problem.unit)
+        unit = weights.features.dtype.type(problem.unit)
+        np.divide(weights.features, unit, out=vectors[problem.n_classes :], casting="same_kind")
         return vectors
 
     def as_weights(

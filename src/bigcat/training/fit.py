@@ -171,7 +171,9 @@ class Fit:
 
     def _run_stochastic(self, start: Start | None, resume: State | None, one_pass: bool) -> Outcome:
         recipe, problem, kind = self.recipe, self.problem, self.kind
-        state = State.new(problem, self.parts, kind, start or self._begin(), self.random_state)
+        keeps = one_pass and start is not None
+        start = start or self._begin()
+        state = State.new(problem, self.parts, kind, start, self.random_state, keeps_start=keeps)
         if resume is not None:
             state.resume(resume, problem, kind)
         passes = Passes(

@@ -82,7 +82,7 @@ def train(
             data = data.turned(columns)
             validation = validation and validation.turned(columns)
     else:
-        warn_of_unscaled(data, recipe.parts.solver)
+        warn_of_unscaled(data, recipe.parts.solver, streams=recipe.window is not None)
     searches = recipe.splits_rows and validation is None and recipe.window is None
     kinds = rows_that_stay_together(data) if searches else None
     if kinds is not None and kinds.depend:
@@ -134,7 +134,7 @@ def train_on_more(
     tell: Tell,
     progress: bool | str,
 ) -> Outcome:
-    """One pass over rows that were never seen, from given weights, which may move in place."""
+    """One pass over rows that were never seen; `start` and `resume` stay as they are."""
     if recipe.searches_ridge:
         ridge_path.check(recipe)
     audience = Audience(tell, progress, _numbering(classes), classes)

@@ -39,20 +39,26 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
         )
 
 
-def warn_of_unscaled(data: Sample, solver: Solver) -> None:
+def warn_of_unscaled(data: Sample, solver: Solver, streams: bool = False) -> None:
     """Where a few columns decide how long rows are, the others learn nothing.
 
     A solver that makes passes has one rate for all columns; L-BFGS stops at a gradient that is
-    small for rows of that length.
+    small for rows of that length.  Rows that `streams` take from files are never scaled.
     """
     some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
     largest, off = _out_of_scale(some)
     if max(largest, off) > (UNSCALED if solver.stochastic else UNSCALED_FOR_LBFGS):
         what = "one column is" if largest >= off else "the columns' means are"
+        remedy = (
+            "scale the columns before the conversion, or open the folder with a window_bytes that "
+            "holds all rows, which 'auto' can scale"
+            if streams
+            else "scale the columns, for example by scikit-learn's StandardScaler, or leave "
+            "method, solver and l2 to 'auto'"
+        )
         warnings.warn(
             f"{what} {max(largest, off):,.0f} times as large as the columns' usual deviations, and "
-            "what differs in the others is hardly learned; scale the columns, for example by "
-            "scikit-learn's StandardScaler, or leave method, solver and l2 to 'auto'",
+            f"what differs in the others is hardly learned; {remedy}",
             UserWarning,
             stacklevel=4,
         )

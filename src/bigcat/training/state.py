@@ -64,13 +64,24 @@ class State:
         kind: WeightsKind,
         start: tuple[Weights, np.ndarray],
         random_state: np.random.RandomState,
+        *,
+        keeps_start: bool = False,
     ) -> Self:
-        """Before the first step: weights in the rows' layout and working precision."""
+        """Before the first step: weights in the rows' layout and working precision.
+
+        Training moves the arrays of `start`, where they are in that layout already, unless
+        `keeps_start`.
+        """
         weights, intercepts = start
         solver, dtype = parts.solver, problem.rows.values.dtype
         n_majors, n_minors = kind.trained_shape(problem.sizes)
+        trained = kind.as_trained(weights, problem, dtype)
+        if keeps_start:
+            if any(np.may_share_memory(trained, array) for array in weights.arrays().values()):
+                trained = trained.copy()
+            intercepts = intercepts.copy()
         state = cls(
-            weights=kind.as_trained(weights, problem, dtype),
+            weights=trained,
             intercepts=np.ascontiguousarray(intercepts, dtype=dtype),
             weights_state=np.zeros((n_majors, solver.state_width(n_minors)), dtype),
             intercepts_state=np.zeros(problem.n_classes if solver.has_state else 0, dtype),
@@ -82,13 +93,15 @@ class State:
         return state
 
     def resume(self, before: State, problem: Problem, kind: WeightsKind) -> None:
-        """Go on where another fit to rows of the same features and classes ended."""
-        self.iteration, self.epoch, self.rng = before.iteration, before.epoch, before.rng
+        """Go on where another fit to rows of the same features and classes ended.
+
+        What that fit left behind stays as it is.
+        """
+        self.iteration, self.epoch, self.rng = before.iteration, before.epoch, before.rng.copy()
         remembered = kind.turned(before.weights_state, problem)
         if remembered.shape == self.weights_state.shape:  # not after a change of solver
-            dtype = self.weights.dtype
-            self.weights_state = np.ascontiguousarray(remembered, dtype=dtype)
-            self.intercepts_state = before.intercepts_state.astype(dtype, copy=False)
+            self.weights_state[...] = remembered
+            self.intercepts_state[...] = before.intercepts_state
         self.sweep_cursor = before.sweep_cursor % len(self.weights)
 
     def to_resume(self, problem: Problem, kind: WeightsKind) -> State:

@@ -1,0 +1,1 @@
+"""Small errors, put into the package on purpose: does a test notice each of them?"""

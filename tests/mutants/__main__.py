@@ -1,0 +1,95 @@
+"""`make mutants`: small errors in the mathematics, and how many of them tests notice.
+
+    NUMBA_DISABLE_JIT=1 python -m tests.mutants noise --sample 50
+
+Compiled packages are tried without compilation, since a changed kernel would be compiled anew; the
+posteriors, which compile nothing, with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+
+import joblib  # noqa: F401
+import matplotlib  # noqa: F401
+import mpmath  # noqa: F401
+import numba
+import scipy.stats  # noqa: F401
+import sklearn.feature_extraction.text
+import sklearn.linear_model
+import sklearn.utils.estimator_checks  # noqa: F401
+
+from tests.mutants.mutations import mutants_of
+from tests.mutants.trial import PACKAGE, is_killed, reached
+
+#: Tests that are about a package.
+TESTS = {
+    "numerics": ["special", "vector", "noise", "blas", "samplers", "tiny_fits"],
+    "noise": ["noise", "probabilities", "tiny_fits"],
+    "samplers": ["samplers", "tiny_fits"],
+    "bounds": ["bounds", "lower_bound", "sampled_normaliser", "tiny_fits"],
+    "bayes": [
+        "bayes_augment_reduce",
+        "bayes_batches",
+        "bayes_classifier",
+        "bayes_expected_softmax",
+        "bayes_fit",
+        "bayes_intervals",
+        "bayes_laplace",
+        "bayes_low_rank",
+        "bayes_mixing",
+        "bayes_one_scale",
+        "bayes_scale_chain",
+        "bayes_summary",
+        "bayes_weight_posterior",
+        "reference_independent_binary",
+    ],
+}
+COMPILED = tuple(name for name in TESTS if name != "bayes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Put errors in, and see whether tests notice.")
+    parser.add_argument("package", choices=TESTS)
+    parser.add_argument("--sample", type=int, help="mutants that are tried; all unless given")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="files whose names hold this")
+    parser.add_argument("--tests", nargs="*", help="names of test files, without test_ and .py")
+    arguments = parser.parse_args()
+    plain = bool(getattr(numba.config, "DISABLE_JIT", False))
+    if plain != (arguments.package in COMPILED):
+        sys.exit(f"{arguments.package} wants NUMBA_DISABLE_JIT={int(not plain)}")
+    sources = sorted((PACKAGE / arguments.package).rglob("*.py"))
+    sources = [path for path in sources if arguments.only in path.name]
+    mutants = [mutant for path in sources for mutant in mutants_of(path)]
+    chosen = mutants
+    if arguments.sample and arguments.sample < len(mutants):
+        chosen = random.Random(arguments.seed).sample(mutants, arguments.sample)
+    begin = time.monotonic()
+    files = [f"tests/test_{name}.py" for name in arguments.tests or TESTS[arguments.package]]
+    found = reached(files, sources)
+    print(f"{len(found.seconds)} tests, {sum(found.seconds.values()):.0f} s", flush=True)
+    killed = 0
+    for number, mutant in enumerate(chosen, 1):
+        tests = found.tests_of(mutant)
+        seconds = sum(found.seconds[test] for test in tests)
+        dead = bool(tests) and is_killed(mutant, tests, seconds)
+        killed += dead
+        if not dead:
+            print(f"survived {len(tests)} tests: {mutant.name}", flush=True)
+        print(f"  {killed} of {number}", file=sys.stderr, flush=True)
+    times = os.times()
+    print(
+        f"{arguments.package}: {killed} of {len(chosen)} mutants killed "
+        f"({100 * killed / max(1, len(chosen)):.1f} %), chosen from {len(mutants)}; "
+        f"{times.children_user + times.children_system:.0f} processor seconds, "
+        f"{time.monotonic() - begin:.0f} of the clock"
+    )
+
+
+if __name__ == "__main__":
+    main()

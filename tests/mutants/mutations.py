@@ -1,0 +1,153 @@
+"""What a mutant is: the source of a module with one small thing changed."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_OPERATORS: dict[type[ast.operator], ast.operator] = {
+    ast.Add: ast.Sub(),
+    ast.Sub: ast.Add(),
+    ast.Mult: ast.Div(),
+    ast.Div: ast.Mult(),
+    ast.FloorDiv: ast.Mult(),
+    ast.Mod: ast.Mult(),
+    ast.Pow: ast.Mult(),
+    ast.MatMult: ast.Mult(),
+    ast.LShift: ast.RShift(),
+    ast.RShift: ast.LShift(),
+    ast.BitAnd: ast.BitOr(),
+    ast.BitOr: ast.BitAnd(),
+    ast.BitXor: ast.BitAnd(),
+}
+#: Each with its edge moved, and turned round.
+_COMPARISONS: dict[type[ast.cmpop], list[ast.cmpop]] = {
+    ast.Lt: [ast.LtE(), ast.GtE()],
+    ast.LtE: [ast.Lt(), ast.Gt()],
+    ast.Gt: [ast.GtE(), ast.LtE()],
+    ast.GtE: [ast.Gt(), ast.Lt()],
+    ast.Eq: [ast.NotEq()],
+    ast.NotEq: [ast.Eq()],
+    ast.Is: [ast.IsNot()],
+    ast.IsNot: [ast.Is()],
+    ast.In: [ast.NotIn()],
+    ast.NotIn: [ast.In()],
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one module: the change of a node that `ast.walk` comes by as `number`."""
+
+    path: Path
+    line: int
+    what: str
+    number: int
+    change: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.parent.name}/{self.path.name}:{self.line}: {self.what}"
+
+    def source(self) -> str:
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        place = _nth(tree, self.number)
+        _put(place, list(_changes(place))[self.change])
+        return ast.unparse(ast.fix_missing_locations(tree))
+
+
+def mutants_of(path: Path) -> list[Mutant]:
+    """All of them, in the order of the lines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    untold = _untold(tree)
+    found = []
+    for number, node in enumerate(ast.walk(tree)):
+        if id(node) in untold:
+            continue
+        for change, other in enumerate(_changes(node)):
+            what = f"{ast.unparse(node)} -> {ast.unparse(other)}".replace("\n", " ")
+            found.append(Mutant(path, getattr(node, "lineno", 0), what, number, change))
+    return sorted(found, key=lambda mutant: mutant.line)
+
+
+def _nth(tree: ast.AST, number: int) -> ast.AST:
+    for i, node in enumerate(ast.walk(tree)):
+        if i == number:
+            return node
+    raise IndexError(number)
+
+
+def _put(place: ast.AST, changed: ast.AST) -> None:
+    """Make one node into another, in place."""
+    place.__class__ = changed.__class__
+    old = {name for name in vars(place) if name not in changed._attributes}
+    for name in old:
+        delattr(place, name)
+    for name, value in ast.iter_fields(changed):
+        setattr(place, name, copy.deepcopy(value))
+
+
+def _changes(node: ast.AST) -> Iterator[ast.AST]:
+    """Other nodes for a node."""
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        yield ast.BinOp(node.left, _OPERATORS[type(node.op)], node.right)
+    elif isinstance(node, ast.AugAssign) and type(node.op) in _OPERATORS:
+        yield ast.AugAssign(node.target, _OPERATORS[type(node.op)], node.value)
+        yield ast.Pass()
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+        for op in _COMPARISONS[type(node.ops[0])]:
+            yield ast.Compare(node.left, [op], node.comparators)
+    elif isinstance(node, ast.BoolOp):
+        either: ast.boolop = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield ast.BoolOp(either, node.values)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.Constant):
+        yield from (ast.Constant(value) for value in _other_constants(node.value))
+    elif isinstance(node, ast.IfExp):
+        yield ast.IfExp(node.test, node.orelse, node.body)
+    elif isinstance(node, ast.Break):
+        yield ast.Continue()
+    elif isinstance(node, ast.Continue):
+        yield ast.Break()
+    elif _has_effect_alone(node):
+        yield ast.Pass()
+
+
+def _has_effect_alone(node: ast.AST) -> bool:
+    """Is it a statement that can go without a name that others miss?"""
+    if isinstance(node, ast.Assign):
+        return isinstance(node.targets[0], ast.Subscript)
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+
+
+def _other_constants(value: object) -> list[bool | int | float]:
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1]
+    if isinstance(value, float):
+        return [value * 1.5 if value else 1.0]
+    return []
+
+
+def _untold(tree: ast.AST) -> set[int]:
+    """Nodes from which nothing follows: annotations, and what errors and warnings say."""
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        aside: list[ast.AST | None] = []
+        if isinstance(node, ast.FunctionDef):
+            aside = [node.returns, *node.decorator_list]
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            aside = [node.annotation]
+        elif isinstance(node, ast.Raise | ast.JoinedStr | ast.Assert):
+            aside = [node]
+        elif isinstance(node, ast.ClassDef):
+            aside = [*node.decorator_list]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn"):
+            aside = [node]
+        found |= {id(below) for top in aside if top is not None for below in ast.walk(top)}
+    return found
