@@ -1,0 +1,139 @@
+"""The cluster as a fit sees it: tasks, where they had best run, and errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from distributed import Client, Future, KilledWorker, default_client
+
+#: A worker should not be filled with more than this part of its memory: from there on Dask writes
+#: to the disk, then pauses, then kills.
+FULL = 0.6
+
+
+class WorkersLost(RuntimeError):
+    """Workers were killed again and again at the same task."""
+
+
+def client_or_current(client: Client | None) -> Client:
+    """The client that was given, or the current one."""
+    if client is not None:
+        return client
+    try:
+        return default_client()
+    except ValueError as error:
+        raise ValueError(
+            "there is no Dask client; make one, such as dask.distributed.Client(), or give client="
+        ) from error
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Client]:
+    """A client of a scheduler, or of workers of this machine: ``local`` or ``local:N``.
+
+    Local workers are processes of one thread, and end with the block.
+    """
+    kind, _, number = address.partition(":")
+    if kind != "local":
+        with Client(address, timeout=30) as client:
+            yield client
+        return
+    from distributed import LocalCluster
+
+    from bigcat.machine import available_cores
+
+    if number and not (number.isdecimal() and int(number) > 0):
+        raise ValueError(f"{address!r} is neither local nor local:N with N workers, such as local:4")
+    n = int(number) if number else available_cores()
+    with (
+        LocalCluster(n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+class Cluster:
+    """Tasks of one fit.
+
+    A task that is made for a lane runs on the lane's own worker while that lives, and else
+    anywhere: where it runs changes nothing.
+
+    Parameters
+    ----------
+    client : Client
+    n_lanes : int or None
+        As many as the workers have threads where it is None.
+    """
+
+    def __init__(self, client: Client, n_lanes: int | None = None) -> None:
+        self.client = client
+        self.name = uuid.uuid4().hex[:8]
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        if not workers:
+            raise ValueError(
+                f"the scheduler {client.scheduler.address} has no workers yet; start some, or "
+                "wait with client.wait_for_workers(1)"
+            )
+        threads = [address for address in sorted(workers) for _ in range(workers[address]["nthreads"])]
+        self.n_lanes = n_lanes or len(threads)
+        self.address_of = [threads[lane % len(threads)] for lane in range(self.n_lanes)]
+        self.lanes_per_worker = max(map(self.address_of.count, self.address_of))
+        limits = [worker["memory_limit"] for worker in workers.values() if worker["memory_limit"]]
+        self.memory_limit: int | None = min(limits, default=None)
+
+    def submit(
+        self, name: str, function: Callable[..., Any], *arguments: Any, lane: int | None = None
+    ) -> Future:
+        """A task; futures among the arguments, also those in lists, are what they stand for."""
+        where: dict[str, Any] = {}
+        if lane is not None:
+            where = {"workers": [self.address_of[lane]], "allow_other_workers": True}
+        key = f"bigcat-{name}-{self.name}-{uuid.uuid4().hex[:8]}"
+        return self.client.submit(function, *arguments, key=key, pure=False, **where)
+
+    def result(self, future: Future) -> Any:
+        """What a task gave: small things."""
+        with explained():
+            return future.result()
+
+    def results(self, futures: Sequence[Future]) -> list[Any]:
+        with explained():
+            found: list[Any] = self.client.gather(list(futures))
+        return found
+
+    def fetch(self, future: Future) -> Any:
+        """The same for large things, past the scheduler."""
+        with explained():
+            return self.client.gather(future, direct=True)
+
+    def put(self, value: Any) -> Future:
+        """Large things to all workers, past the scheduler; they are lost with the last of these."""
+        return self.client.scatter(value, broadcast=True, direct=True, hash=False)
+
+    def check_memory(self, n_bytes: int, what: str) -> None:
+        """Raise where the workers' limit is too low for what each lane needs, before any work."""
+        if self.memory_limit is None:
+            return
+        needed, most = n_bytes * self.lanes_per_worker, FULL * self.memory_limit
+        if needed > most:
+            raise MemoryError(
+                f"{what} takes about {needed / 2**20:,.0f} MiB of each worker, and of its "
+                f"memory_limit of {self.memory_limit / 2**20:,.0f} MiB {FULL:.0%} can be used; "
+                "start the workers with a higher memory_limit or fewer threads, or set a lower rank"
+            )
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Errors of Dask, with what to do."""
+    try:
+        yield
+    except KilledWorker as error:
+        raise WorkersLost(
+            f"{error.allowed_failures + 1} workers died at the same task; most often they had too "
+            "little memory: start them with a higher memory_limit, with fewer threads, or give X in "
+            "smaller chunks (the workers' logs say more)"
+        ) from error
