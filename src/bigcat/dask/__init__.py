@@ -19,8 +19,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'bigcat.dask' has no attribute {name!r}")
     try:
-        import dask.array
-        import distributed  # noqa: F401
+        import_module("dask.array")
+        import_module("distributed")
     except ImportError as error:
         raise ImportError(
             f"bigcat.dask needs dask and distributed, and {error.name} is missing; "

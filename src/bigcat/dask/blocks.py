@@ -6,8 +6,10 @@ The same functions take either, so that nothing above knows which it is.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +17,9 @@ import numpy as np
 import scipy.sparse
 from distributed import Future
 
+from bigcat.dask.survey import Survey, survey_rows
 from bigcat.data.dataset import DataError
 from bigcat.data.shards import Shards, open_shards
-from bigcat.dask.survey import Survey, survey_rows
 from bigcat.estimators import inputs
 from bigcat.linear.labels import encode
 from bigcat.training.sample import Sample
@@ -88,17 +90,12 @@ class Run:
     last: int
 
     def _read(self, first: int, last: int) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Rows, the places of their labels, and the classes; the files are closed again.
-
-        Mapped files would count as memory of the worker.
-        """
+        """Rows, the places of their labels, and the classes."""
         try:
-            shards = open_shards(self.folder)
-            if shards.fingerprint != self.fingerprint:
-                raise DataError(
-                    f"{self.folder}: its rows are others than when the fit began; begin anew"
-                )
-            return *shards.run(self.first + first, self.first + last), shards.classes
+            shards = _opened(self.folder, self.fingerprint)
+            X, labels = shards.run(self.first + first, self.first + last)
+            shards.let_go()  # Dask kills workers that have too much in memory
+            return X, labels, shards.classes
         except OSError as error:
             raise DataError(
                 f"{self.folder}: rows {self.first + first} to {self.first + last - 1} cannot be "
@@ -121,6 +118,15 @@ class Run:
         return known.sample(X, labels, np.ones(len(labels)))
 
 
+@functools.lru_cache(maxsize=8)
+def _opened(folder: Path, fingerprint: str) -> Shards:
+    """A folder, once per process: to read what is known of many classes takes a while."""
+    shards = open_shards(folder)
+    if shards.fingerprint != fingerprint:
+        raise DataError(f"{folder}: its rows are others than when the fit began; begin anew")
+    return shards
+
+
 @dataclass(frozen=True)
 class Block:
     """A block, and how many rows it has.
@@ -133,7 +139,7 @@ class Block:
         From this row on, rows may be held out.
     """
 
-    rows: Future | Run
+    rows: Future[Numbered] | Run
     n_rows: int
     end: int
 
@@ -225,7 +231,7 @@ def runs_of(sources: Sequence[Shards], n_lanes: int, most_bytes: int) -> list[li
                 edges = np.linspace(a, b, -(-(b - a) // per_run) + 1).astype(int).tolist()
                 lanes[-1] += [
                     Run(source.folder.absolute(), source.fingerprint, c, d)
-                    for c, d in zip(edges, edges[1:])
+                    for c, d in pairwise(edges)
                 ]
             begin += len(source)
     return lanes

@@ -23,11 +23,12 @@ def client_or_current(client: Client | None) -> Client:
     if client is not None:
         return client
     try:
-        return default_client()
+        current: Client = default_client()
     except ValueError as error:
         raise ValueError(
             "there is no Dask client; make one, such as dask.distributed.Client(), or give client="
         ) from error
+    return current
 
 
 @contextlib.contextmanager
@@ -46,7 +47,9 @@ def connected(address: str) -> Iterator[Client]:
     from bigcat.machine import available_cores
 
     if number and not (number.isdecimal() and int(number) > 0):
-        raise ValueError(f"{address!r} is neither local nor local:N with N workers, such as local:4")
+        raise ValueError(
+            f"{address!r} is neither local nor local:N with N workers, such as local:4"
+        )
     n = int(number) if number else available_cores()
     with (
         LocalCluster(n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
@@ -74,10 +77,12 @@ class Cluster:
         workers = client.scheduler_info(n_workers=-1)["workers"]
         if not workers:
             raise ValueError(
-                f"the scheduler {client.scheduler.address} has no workers yet; start some, or "
-                "wait with client.wait_for_workers(1)"
+                f"{client!r} has no workers yet; start some, or wait with "
+                "client.wait_for_workers(1)"
             )
-        threads = [address for address in sorted(workers) for _ in range(workers[address]["nthreads"])]
+        threads = [
+            address for address in sorted(workers) for _ in range(workers[address]["nthreads"])
+        ]
         self.n_lanes = n_lanes or len(threads)
         self.address_of = [threads[lane % len(threads)] for lane in range(self.n_lanes)]
         self.lanes_per_worker = max(map(self.address_of.count, self.address_of))
@@ -86,7 +91,7 @@ class Cluster:
 
     def submit(
         self, name: str, function: Callable[..., Any], *arguments: Any, lane: int | None = None
-    ) -> Future:
+    ) -> Future[Any]:
         """A task; futures among the arguments, also those in lists, are what they stand for."""
         where: dict[str, Any] = {}
         if lane is not None:
@@ -94,24 +99,25 @@ class Cluster:
         key = f"bigcat-{name}-{self.name}-{uuid.uuid4().hex[:8]}"
         return self.client.submit(function, *arguments, key=key, pure=False, **where)
 
-    def result(self, future: Future) -> Any:
+    def result(self, future: Future[Any]) -> Any:
         """What a task gave: small things."""
         with explained():
             return future.result()
 
-    def results(self, futures: Sequence[Future]) -> list[Any]:
+    def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
         with explained():
             found: list[Any] = self.client.gather(list(futures))
         return found
 
-    def fetch(self, future: Future) -> Any:
+    def fetch(self, future: Future[Any]) -> Any:
         """The same for large things, past the scheduler."""
         with explained():
             return self.client.gather(future, direct=True)
 
-    def put(self, value: Any) -> Future:
+    def put(self, value: Any) -> Future[Any]:
         """Large things to all workers, past the scheduler; they are lost with the last of these."""
-        return self.client.scatter(value, broadcast=True, direct=True, hash=False)
+        sent: Future[Any] = self.client.scatter(value, broadcast=True, direct=True, hash=False)
+        return sent
 
     def check_memory(self, n_bytes: int, what: str) -> None:
         """Raise where the workers' limit is too low for what each lane needs, before any work."""
@@ -134,6 +140,6 @@ def explained() -> Iterator[None]:
     except KilledWorker as error:
         raise WorkersLost(
             f"{error.allowed_failures + 1} workers died at the same task; most often they had too "
-            "little memory: start them with a higher memory_limit, with fewer threads, or give X in "
-            "smaller chunks (the workers' logs say more)"
+            "little memory: start them with a higher memory_limit or with fewer threads, or give X "
+            "in smaller chunks (the workers' logs say more)"
         ) from error

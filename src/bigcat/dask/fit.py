@@ -10,13 +10,23 @@ import numpy as np
 from distributed import Future
 from sklearn.utils.class_weight import compute_class_weight
 
-from bigcat.dask.blocks import Block, Known, Numbered, Run, held_rows, kept_rows, labels_at_end, stacked
+from bigcat.dask.blocks import (
+    Block,
+    Known,
+    Numbered,
+    Run,
+    held_rows,
+    kept_rows,
+    labels_at_end,
+    stacked,
+)
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.rounds import Combined, Rounds
 from bigcat.dask.source import Lanes
 from bigcat.dask.survey import Survey, no_rows
 from bigcat.linear import LinearModel, Weights
 from bigcat.linear.labels import encode
+from bigcat.solvers import DivergedError
 from bigcat.training import progress
 from bigcat.training.blend import Blend, find_factors
 from bigcat.training.fit import (
@@ -39,7 +49,6 @@ from bigcat.training.sample import Sample
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.task import rows_to_hold_out
-from bigcat.solvers import DivergedError
 
 #: Rounds that a fit has at least, whatever the number of lanes; with fewer it costs quality.
 LEAST_ROUNDS = 128
@@ -56,7 +65,9 @@ def know_classes(survey: Survey, class_weight: Any) -> Known:
         each = survey.counts.sum() / (present.sum() * np.maximum(survey.counts, 1))
         factors = np.where(present, each, 0.0)[order]
     elif class_weight is not None:
-        factors = compute_class_weight(class_weight, classes=survey.classes, y=survey.classes)[order]
+        factors = compute_class_weight(class_weight, classes=survey.classes, y=survey.classes)[
+            order
+        ]
     return Known(survey.classes, np.argsort(order), factors)
 
 
@@ -154,13 +165,13 @@ class ClusterFit:
     cluster: Cluster
     recipe: Recipe
     lanes: Lanes
-    survey: Future
-    known: Future
+    survey: Future[Survey]
+    known: Future[Known]
     found: Survey
     seed: int
     rows_per_round: int | None
     head: np.ndarray
-    validation: list[Future] | None
+    validation: list[Future[Sample]] | None
     tell: Tell
     progress: bool | str
     keeper: Keeper
@@ -211,7 +222,7 @@ class ClusterFit:
         return self.validation is None and (self.recipe.blends or self.recipe.early_stopping)
 
     def _all_rows(self) -> list[list[Block]]:
-        self.held: list[Future] = []
+        self.held: list[Future[Sample]] = []
         return [[Block(rows, n, n) for rows, n in lane] for lane in self.lanes]
 
     def _held_out(self) -> list[list[Block]]:
@@ -226,7 +237,7 @@ class ClusterFit:
         ]
         each = [(i, block) for i, lane in enumerate(blocks) for block in lane]
 
-        def at_ends(function: Callable[..., Any]) -> list[Future]:
+        def at_ends(function: Callable[..., Any]) -> list[Future[Any]]:
             return [
                 self.cluster.submit("ends", function, b.rows, self.known, b.end, b.n_rows, lane=i)
                 for i, b in each
@@ -236,7 +247,9 @@ class ClusterFit:
         ends = at_ends(labels_at_end)
         self.known = self.cluster.submit("known", hold_classes, self.known, self.survey, ends)
         self.held = at_ends(held_rows)
-        n_held = sum(self.cluster.results([self.cluster.submit("n", _n_rows, h) for h in self.held]))
+        n_held = sum(
+            self.cluster.results([self.cluster.submit("n", _n_rows, h) for h in self.held])
+        )
         if not n_held:
             remedy = "give X_val and y_val or set early_stopping=False"
             if self.recipe.must_hold_out:
@@ -260,7 +273,7 @@ class ClusterFit:
 
     # After each epoch, and at the end
 
-    def judged(self, samples: list[Future], combined: Future) -> float:
+    def judged(self, samples: list[Future[Sample]], combined: Future[Combined]) -> float:
         """Mean log-likelihood of rows, each group of which a task looks at."""
         if not samples:
             return float("nan")
@@ -276,7 +289,7 @@ class ClusterFit:
         total, weight = np.sum(sums, axis=0)
         return float(total / weight) if weight else float("nan")
 
-    def training_rows(self) -> list[Future]:
+    def training_rows(self) -> list[Future[Sample]]:
         """Some, where the objective says nothing about the log-likelihood."""
         if self.recipe.parts.bound.is_bound:
             return []
@@ -285,16 +298,16 @@ class ClusterFit:
         arguments = (block.rows, self.known, block.n_rows, most, block.end)
         return [self.cluster.submit("some", some_kept, *arguments, lane=0)]
 
-    def _best(self) -> Future:
+    def _best(self) -> Future[Combined]:
         kept = self.record.best.kept
         return self.rounds.now if kept is None else kept
 
-    def model(self, combined: Future) -> LinearModel:
+    def model(self, combined: Future[Combined]) -> LinearModel:
         """The weights of a round, in this process."""
         whole, trained = self.cluster.fetch(self.whole), self.cluster.fetch(combined)
         return model_after(self.recipe, whole, self.form, trained)
 
-    def _outcome(self, combined: Future) -> Outcome:
+    def _outcome(self, combined: Future[Combined]) -> Outcome:
         model, order = self.model(combined), order_of(self.found)
         number = np.argsort(order)
         outcome = Outcome.checked(
@@ -310,7 +323,7 @@ class ClusterFit:
         outcome.history.choice = self.recipe.choice
         return outcome
 
-    def _trusted(self, combined: Future) -> Outcome:
+    def _trusted(self, combined: Future[Combined]) -> Outcome:
         """The outcome, trusted as far as held-out rows say."""
         outcome = self._outcome(combined)
         if not self.recipe.blends or not self.judges:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bigcat import estimators
 from bigcat.auto import recipe_for_rounds
-from bigcat.dask.blocks import held_rows
+from bigcat.dask.blocks import Known, held_rows
 from bigcat.dask.cluster import Cluster, client_or_current
 from bigcat.dask.fit import ClusterFit, know_classes, order_of
 from bigcat.dask.predictions import ask, is_right, lazily
@@ -191,8 +191,8 @@ class LinearClassifier(estimators.LinearClassifier):
         return self
 
     def _validation_on(
-        self, cluster: Cluster, X_val: Any, y_val: Any, known: Future
-    ) -> list[Future] | None:
+        self, cluster: Cluster, X_val: Any, y_val: Any, known: Future[Known]
+    ) -> list[Future[Sample]] | None:
         if X_val is None:
             if y_val is not None:
                 raise ValueError("X_val and y_val go together; one of them is missing")
@@ -236,7 +236,7 @@ class LinearClassifier(estimators.LinearClassifier):
             for name, value in vars(self).items()
             if name not in own and name not in ("_sent", "_fitted_model")
         }
-        vars(local).update(fitted)
+        local.__dict__.update(fitted)
         if "classes_" in fitted:
             local._keep_model()
         return local
@@ -288,11 +288,11 @@ class LinearClassifier(estimators.LinearClassifier):
         dtypes = (self.classes_.dtype if dtype is None else dtype,)
         return lazily(ask(name), self._model(), X, shape=shape, dtypes=dtypes)[0]
 
-    def _model(self) -> Future:
+    def _model(self) -> Future[estimators.LinearClassifier]:
         """The local model on all workers, sent once."""
         check_is_fitted(self)
         client = self.client_
-        sent: tuple[Any, Any, Future] | None = getattr(self, "_sent", None)
+        sent: tuple[Any, Any, Future[Any]] | None = getattr(self, "_sent", None)
         if sent is None or sent[0] is not client or sent[1] is not self.intercept_:
             future = Cluster(client).put(self.to_local())
             self._sent = sent = (client, self.intercept_, future)

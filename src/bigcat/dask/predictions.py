@@ -24,7 +24,7 @@ def _ask(name: str, model: Any, *of_chunk: Any, **options: Any) -> Any:
 
 def is_right(model: Any, X: Any, y: Any) -> np.ndarray:
     """1 for rows whose class is the most probable one, else 0."""
-    return (model.predict(X) == y).astype(np.float64)
+    return np.asarray(model.predict(X) == y, np.float64)
 
 
 def _of_chunk(
@@ -78,4 +78,3 @@ def _labels_like(X: Any, y: Any, n: int) -> list[Any]:
     if len(labels) != n:
         raise ValueError(f"X has {n} chunks of rows and y {len(labels)}; give both the same")
     return labels
-

@@ -2,8 +2,8 @@
 
 A round is a few tasks: each lane trains on some of its rows, and one more task combines what they
 changed.  Weights stay with the workers; they pass neither the scheduler nor this process, but for
-checkpoints and at the end.  Whatever a lost worker held, Dask works out again, and comes to the same
-bits, since every task is a function of its arguments alone.
+checkpoints and at the end.  Whatever a lost worker held, Dask works out again, and comes to the
+same bits, since every task is a function of its arguments alone.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class Rounds:
         cluster: Cluster,
         recipe: Recipe,
         lanes: list[list[Block]],
-        whole: Future,
-        known: Future,
+        whole: Future[Whole],
+        known: Future[Known],
         weight: float,
         rows_per_round: int,
-        start: Future,
+        start: Future[Combined],
         seed: int,
     ) -> None:
         self.cluster, self.recipe, self.lanes = cluster, recipe, lanes
@@ -110,7 +110,9 @@ class Rounds:
         rows_of_lane = -(-self.n_rows // len(lanes))
         self.steps_per_epoch = -(-rows_of_lane // recipe.batch_size)
         self.now = start
-        self.before: Future | None = None  # from which `now` is soon made again if it is lost
+        self.before: Future[Combined] | None = (
+            None  # from which `now` is soon made again if it is lost
+        )
         self.bytes_moved: list[int] = []
 
     # What the loop calls
@@ -143,7 +145,7 @@ class Rounds:
         self.bytes_moved.append(moved)
         return float(value)
 
-    def _train(self, lane: int, piece: Piece, number: int) -> Future:
+    def _train(self, lane: int, piece: Piece, number: int) -> Future[Change | None]:
         block = self.lanes[lane][piece.block]
         made = self.epoch * self.steps_per_epoch + self.steps_per_epoch * number // self.n_rounds
         turn = Turn(_seed(self.seed, self.epoch, lane, 0, number), self.epoch, made)
@@ -186,11 +188,12 @@ class Rounds:
             seed = _seed(self.seed, self.epoch, lane, int(i))
             edges = np.linspace(0, n, max(1, round(n / self.rows_per_round)) + 1).astype(int)
             cuts = list(zip(edges.tolist(), edges[1:].tolist()))
-            found += [Piece(int(i), *cuts[j], seed) for j in order.permutation(len(cuts))]
+            for j in order.permutation(len(cuts)):
+                first, last = cuts[j]
+                found.append(Piece(int(i), first, last, seed))
         return found
 
 
 def _seed(*numbers: int) -> int:
     """One for each place of a fit."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
-

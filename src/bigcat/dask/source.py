@@ -11,7 +11,7 @@ import scipy.sparse
 from dask import delayed, is_dask_collection
 from distributed import Future
 
-from bigcat.dask.blocks import checked, numbered, runs_of, survey_of
+from bigcat.dask.blocks import Known, Rows, checked, numbered, runs_of, survey_of
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.survey import Survey, merge_surveys
 from bigcat.data.shards import Shards
@@ -32,14 +32,14 @@ class Source(ABC):
         self.cluster = cluster
 
     @abstractmethod
-    def survey(self, with_digest: bool) -> Future:
+    def survey(self, with_digest: bool) -> Future[Survey]:
         """One pass over all rows: a task that gives the `Survey`."""
 
     @abstractmethod
-    def lanes(self, known: Future) -> Lanes:
+    def lanes(self, known: Future[Known]) -> Lanes:
         """Blocks, once the classes are known."""
 
-    def _merged(self, surveys: list[Future]) -> Future:
+    def _merged(self, surveys: list[Future[Survey]]) -> Future[Survey]:
         while len(surveys) > 1:
             groups = [surveys[i : i + AT_ONCE] for i in range(0, len(surveys), AT_ONCE)]
             surveys = [self.cluster.submit("survey", merge_surveys, group) for group in groups]
@@ -54,7 +54,7 @@ class Folders(Source):
         n_rows = sum(len(folder) for folder in folders)
         self.runs = runs_of(folders, min(cluster.n_lanes, n_rows), _most_bytes(cluster))
 
-    def survey(self, with_digest: bool) -> Future:
+    def survey(self, with_digest: bool) -> Future[Survey]:
         return self._merged(
             [
                 self.cluster.submit("survey", survey_of, run, with_digest, lane=lane)
@@ -63,7 +63,7 @@ class Folders(Source):
             ]
         )
 
-    def lanes(self, known: Future) -> Lanes:
+    def lanes(self, known: Future[Known]) -> Lanes:
         return [[(run, run.last - run.first) for run in runs] for runs in self.runs]
 
 
@@ -78,9 +78,9 @@ class Collections(Source):
         if sample_weight is not None:
             weights = _chunks("sample_weight", sample_weight, like=X, n=len(chunks))
         tasks = [delayed(checked, pure=False)(*part) for part in zip(chunks, labels, weights)]
-        self.chunks: list[Future] = cluster.client.compute(tasks)
+        self.chunks: list[Future[Rows]] = cluster.client.compute(tasks)
 
-    def survey(self, with_digest: bool) -> Future:
+    def survey(self, with_digest: bool) -> Future[Survey]:
         surveys = [
             self.cluster.submit("survey", survey_of, chunk, with_digest) for chunk in self.chunks
         ]
@@ -94,10 +94,12 @@ class Collections(Source):
         self.sizes = [sizes[i] for i in there]
         return self._merged([surveys[i] for i in there])
 
-    def lanes(self, known: Future) -> Lanes:
+    def lanes(self, known: Future[Known]) -> Lanes:
         """Chunks go to the lane that has the fewest rows, and are put together to blocks."""
         most_bytes = _most_bytes(self.cluster)
-        groups: list[list[list[int]]] = [[] for _ in range(min(self.cluster.n_lanes, len(self.chunks)))]
+        groups: list[list[list[int]]] = [
+            [] for _ in range(min(self.cluster.n_lanes, len(self.chunks)))
+        ]
         n_rows, left = [0] * len(groups), [0] * len(groups)
         for i, (rows, n_bytes) in enumerate(self.sizes):
             lane = n_rows.index(min(n_rows))
@@ -125,7 +127,11 @@ def size_of(survey: Survey | None) -> tuple[int, int]:
 def source_of(cluster: Cluster, X: Any, y: Any, sample_weight: Any = None) -> Source:
     """Whatever was given as X and y."""
     folders = [X] if isinstance(X, Shards) else X
-    if isinstance(folders, list | tuple) and folders and all(isinstance(f, Shards) for f in folders):
+    if (
+        isinstance(folders, list | tuple)
+        and folders
+        and all(isinstance(f, Shards) for f in folders)
+    ):
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "rows in folders have labels and count once each; leave y and sample_weight out"

@@ -36,9 +36,7 @@ class Lengths:
         norms, weights = norms[some], weights[some]
         place = np.floor(PER_DOUBLING * (np.log2(norms) - LOWEST)).astype(np.int64)
         place = np.clip(place, 0, N_BINS - 1)
-        return cls(
-            np.bincount(place, weights, N_BINS), np.bincount(place, weights * norms, N_BINS)
-        )
+        return cls(np.bincount(place, weights, N_BINS), np.bincount(place, weights * norms, N_BINS))
 
     def below_which(self, part: float) -> float:
         """The squared length that this part of the rows stays below, to within a bin."""
@@ -51,9 +49,7 @@ class Lengths:
     def mean(self, n: float) -> float:
         """Mean squared length of rows of the weight `n`; those far out count as far out."""
         far = FAR_OUT * self.below_which(0.5)
-        in_bin = np.divide(
-            self.total, self.weight, out=np.zeros(N_BINS), where=self.weight > 0.0
-        )
+        in_bin = np.divide(self.total, self.weight, out=np.zeros(N_BINS), where=self.weight > 0.0)
         mean = float(self.weight @ np.minimum(in_bin, far)) / n
         return mean if mean > 0.0 else 1.0
 

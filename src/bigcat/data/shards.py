@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -153,6 +154,16 @@ class Shards:
             if self._row_edges[i] < last:
                 self._check_shard(i)
         return self._rows(first, last).copy(), np.array(self.labels[first:last])
+
+    def let_go(self) -> None:
+        """Give back pages that were read: as long as they are mapped, they count as memory in use.
+
+        They stay in the system's own cache.
+        """
+        for array in self._arrays.values():
+            mapped = getattr(array, "_mmap", None)
+            if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     def __iter__(self) -> Iterator[Dataset]:
         """Shard by shard, each as a `Dataset` in memory."""

@@ -80,15 +80,15 @@ class PartOfProblem(Problem):
     whole: Whole | None = None
 
     @property
-    def mean_size(self) -> float:  # type: ignore[override]
+    def mean_size(self) -> float:
         return self._whole.mean_size
 
     @property
-    def usual_size(self) -> float:  # type: ignore[override]
+    def usual_size(self) -> float:
         return 1.0 if self.unit_rows else self._whole.usual_size
 
     @property
-    def typical_size(self) -> float:  # type: ignore[override]
+    def typical_size(self) -> float:
         return 1.0 if self.unit_rows else self._whole.typical_size
 
     def class_weights(self) -> np.ndarray:
@@ -210,9 +210,7 @@ def model_of(
     return recipe.kind.as_weights(trained.weights, problem), trained.intercepts
 
 
-def train_lane(
-    recipe: Recipe, whole: Whole, sample: Sample, before: Trained, turn: Turn
-) -> Change:
+def train_lane(recipe: Recipe, whole: Whole, sample: Sample, before: Trained, turn: Turn) -> Change:
     """One pass over some rows, in random order."""
     problem = problem_of(recipe, sample, whole)
     random_state = np.random.RandomState(turn.seed)
