@@ -40,7 +40,10 @@ def recipe_for_rounds(parameters: Parameters, sizes: Sizes) -> Recipe:
     """The recipe of a fit to rows that several machines hold."""
     chooses = parameters.method is None
     recipe = chosen_recipe_for_rounds(parameters, sizes) if chooses else named_recipe(parameters)
-    recipe = _checked(recipe, parameters, sizes, window=sizes.n_rows)
+    recipe = for_streams(
+        recipe, sizes.n_rows, not parameters.given("sampler"), "rows are on several machines"
+    )
+    check_parts_for_rows(recipe.parts, sizes.sparse)
     check_recipe(recipe)
     return for_rounds(recipe)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, default_client
+from distributed import Client, Future, KilledWorker, default_client, wait
 
+#: Seconds that all workers may be paused, as Dask does with those whose memory is nearly full.
+PATIENCE = 30.0
 #: A worker should not be filled with more than this part of its memory: from there on Dask writes
 #: to the disk, then pauses, then kills.
 FULL = 0.6
@@ -101,18 +104,39 @@ class Cluster:
 
     def result(self, future: Future[Any]) -> Any:
         """What a task gave: small things."""
-        with explained():
-            return future.result()
+        return self.results([future])[0]
 
     def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
+        self._wait(futures)
         with explained():
             found: list[Any] = self.client.gather(list(futures))
         return found
 
     def fetch(self, future: Future[Any]) -> Any:
         """The same for large things, past the scheduler."""
+        self._wait([future])
         with explained():
             return self.client.gather(future, direct=True)
+
+    def _wait(self, futures: Sequence[Future[Any]]) -> None:
+        """Until tasks are done, well or not; not where nobody is left to do them."""
+        paused_since: float | None = None
+        while True:
+            try:
+                wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
+                return
+            except TimeoutError:
+                workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+                if not workers or any(worker["status"] != "paused" for worker in workers):
+                    paused_since = None
+                    continue
+                paused_since = paused_since or time.monotonic()
+                if time.monotonic() - paused_since >= PATIENCE:
+                    raise MemoryError(
+                        f"all {len(workers)} workers were paused for {PATIENCE:.0f} seconds since "
+                        "their memory is nearly full; start them with a higher memory_limit or "
+                        "fewer threads, or give X in smaller chunks"
+                    ) from None
 
     def put(self, value: Any) -> Future[Any]:
         """Large things to all workers, past the scheduler; they are lost with the last of these."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from distributed import Client, Future
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -100,6 +101,13 @@ class LinearClassifier(estimators.LinearClassifier):
     def client_(self) -> Client:
         """The client that is used now."""
         return client_or_current(self.client)
+
+    def __sklearn_clone__(self) -> LinearClassifier:
+        """With the same client: a connection cannot be copied."""
+        parameters = self.get_params(deep=False)
+        client = parameters.pop("client")
+        copies = {name: clone(value, safe=False) for name, value in parameters.items()}
+        return type(self)(**copies, client=client)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the connection, which belongs to this process."""
