@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -18,6 +19,7 @@ from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 import bigcat
+from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert
 
 da = pytest.importorskip("dask.array")
@@ -401,6 +403,35 @@ def _command(pid: int) -> str:
         return " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
         return "resource_tracker"  # gone
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
+        (["--dask", "local:1"], "`bigcat convert TRAIN FOLDER` makes a folder"),
+    ],
+)
+def test_command_line_refuses(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows.csv").write_text("size,label\n1,cat\n2,dog\n3,dog\n")
+    model = str(tmp_path / "model.safetensors")
+    assert main(["fit", str(tmp_path / "rows.csv"), "--model", model, *words]) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_command_line(
+    client: Any, folder: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the scheduler of this process; `local:N` starts processes, as the slow test does."""
+    path = tmp_path / "model.safetensors"
+    words = ["--rank", "8", "--epochs", "2", "--json", "--dask", client.scheduler.address]
+    assert main(["fit", str(folder.folder), "--model", str(path), *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["epochs"] == 2
+    assert "several machines" in report["choice"]["reason"]
+    assert type(bigcat.load_model(path)) is bigcat.LinearClassifier
 
 
 def test_addresses() -> None:

@@ -13,7 +13,9 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     for name in MEASUREMENTS:
         module = import_module(f"benchmarks.distributed.{name}")
-        command = commands.add_parser(name.replace("_", "-"), help=(module.__doc__ or "").split("\n")[0])
+        command = commands.add_parser(
+            name.replace("_", "-"), help=(module.__doc__ or "").split("\n")[0]
+        )
         module.add_to(command)
         command.set_defaults(run=module.run)
     arguments = parser.parse_args()

@@ -14,9 +14,9 @@ import scipy.sparse
 from dask import delayed
 from distributed import Client
 
+from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier
 from bigcat import dask as on_dask
-from benchmarks.distributed.sets import read
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +46,17 @@ def run(arguments: argparse.Namespace) -> None:
     def tell(what: str, model: Any, cpu: float) -> None:
         value = model.log_proba_of(rows.X_test, rows.y_test).mean()
         passes = len(model.history_)
-        print(f"{arguments.set:8} {what:28} {value:9.4f} {passes:3} passes {cpu:7.1f} CPU s", flush=True)
+        print(
+            f"{arguments.set:8} {what:28} {value:9.4f} {passes:3} passes {cpu:7.1f} CPU s",
+            flush=True,
+        )
 
     started = time.process_time()
-    tell("one process", LinearClassifier(**settings).fit(rows.X, rows.y), time.process_time() - started)
+    tell(
+        "one process",
+        LinearClassifier(**settings).fit(rows.X, rows.y),
+        time.process_time() - started,
+    )
     options = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
     with Client(**options, dashboard_address=None, memory_limit=None) as client:
         X = collection(rows.X, 8)
