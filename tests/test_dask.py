@@ -47,7 +47,7 @@ N, D, K = 3_000, 80, 12
 def client() -> Iterator[Any]:
     with (
         distributed.LocalCluster(
-            2, threads_per_worker=1, processes=False, dashboard_address=None
+            2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -114,13 +114,20 @@ def test_quality_is_that_of_one_process(client: Any, rows: tuple[Any, np.ndarray
 
 def test_workers_do_not_matter(client: Any, fitted: Any, rows: tuple[Any, np.ndarray]) -> None:
     """One worker, or two: lanes decide, not who works."""
-    options: dict[str, Any] = {"processes": False, "dashboard_address": None}
+    options: dict[str, Any] = {"processes": False, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(1, threads_per_worker=1, **options) as cluster,
         distributed.Client(cluster, set_as_default=False) as other,
     ):
         again = clone(fitted).set_params(client=other).fit(csr(rows[0]), labels_of(rows[1]))
     assert same_bits(again, fitted)
+
+
+def test_slices_do_not_matter(
+    fitted: Any, rows: tuple[Any, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bigcat.dask.fit.BYTES_OF_SLICE", 1)
+    assert same_bits(clone(fitted).fit(csr(rows[0]), labels_of(rows[1])), fitted)
 
 
 @pytest.mark.parametrize("form", ["dense", "frame", "folder", "folders"])
@@ -335,7 +342,7 @@ def test_what_cannot_be_meant(client: Any, X: Any, y: Any, message: str) -> None
 def test_workers_with_too_little_memory_are_told_before_any_work(rows: Any) -> None:
     with (
         distributed.LocalCluster(
-            1, threads_per_worker=1, processes=False, memory_limit="4GiB", dashboard_address=None
+            1, threads_per_worker=1, processes=False, memory_limit="4GiB", dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -349,7 +356,7 @@ def test_paused_workers_are_not_waited_for(rows: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr("bigcat.dask.cluster.PATIENCE", 0.5)
     with (
         distributed.LocalCluster(
-            1, threads_per_worker=1, processes=False, memory_limit="8MB", dashboard_address=None
+            1, threads_per_worker=1, processes=False, memory_limit="8MB", dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
         pytest.raises(MemoryError, match="all 1 workers were paused for 0 seconds"),

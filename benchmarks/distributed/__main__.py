@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-MEASUREMENTS = ("quality", "combining", "speed", "faults", "larger_than_memory", "simulation")
+MEASUREMENTS = (
+    "demo",
+    "quality",
+    "combining",
+    "speed",
+    "faults",
+    "larger_than_memory",
+    "simulation",
+)
 
 
 def main() -> None:
@@ -13,9 +21,8 @@ def main() -> None:
     commands = parser.add_subparsers(required=True)
     for name in MEASUREMENTS:
         module = import_module(f"benchmarks.distributed.{name}")
-        command = commands.add_parser(
-            name.replace("_", "-"), help=(module.__doc__ or "").split("\n")[0]
-        )
+        about = (module.__doc__ or "").partition("\n")[0]
+        command = commands.add_parser(name.replace("_", "-"), help=about)
         module.add_to(command)
         command.set_defaults(run=module.run)
     arguments = parser.parse_args()

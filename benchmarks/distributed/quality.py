@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from typing import Any
 
@@ -34,7 +35,7 @@ def collection(X: Any, n_chunks: int) -> Any:
     return da.concatenate(
         [
             da.from_delayed(delayed(X[a:b], pure=False), (b - a, X.shape[1]), X.dtype, meta)
-            for a, b in zip(edges, edges[1:])
+            for a, b in itertools.pairwise(edges)
         ]
     )
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> None:
         time.process_time() - started,
     )
     options = {"processes": False, "n_workers": 1, "threads_per_worker": 1}
-    with Client(**options, dashboard_address=None, memory_limit=None) as client:
+    with Client(**options, dashboard_address=":0", memory_limit=None) as client:
         X = collection(rows.X, 8)
         y = da.from_array(rows.y, chunks=(X.chunks[0],))
         for n_lanes in arguments.lanes:

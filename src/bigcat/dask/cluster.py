@@ -55,7 +55,7 @@ def connected(address: str) -> Iterator[Client]:
         )
     n = int(number) if number else available_cores()
     with (
-        LocalCluster(n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client

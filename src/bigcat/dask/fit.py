@@ -21,7 +21,7 @@ from bigcat.dask.blocks import (
     stacked,
 )
 from bigcat.dask.cluster import Cluster
-from bigcat.dask.rounds import Combined, Rounds
+from bigcat.dask.rounds import Combined, Rounds, State, cut, joined
 from bigcat.dask.source import Lanes
 from bigcat.dask.survey import Survey, no_rows
 from bigcat.linear import LinearModel, Weights
@@ -43,7 +43,7 @@ from bigcat.training.loop import Keeper, run_epochs
 from bigcat.training.members import followed
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Record
-from bigcat.training.rounds import Trained, Whole, begin, model_of
+from bigcat.training.rounds import Slices, Trained, Whole, begin, model_of
 from bigcat.training.run import MANY_CLASSES, by_frequency
 from bigcat.training.sample import Sample
 from bigcat.training.snapshot import Snapshot
@@ -52,6 +52,8 @@ from bigcat.training.task import rows_to_hold_out
 
 #: Rounds that a fit has at least, whatever the number of lanes; with fewer it costs quality.
 LEAST_ROUNDS = 128
+#: From so many bytes of weights on they are combined in slices, of which there are so many at most.
+BYTES_OF_SLICE, MOST_SLICES = 1 << 24, 16
 
 
 # What tasks do
@@ -108,19 +110,15 @@ def know_whole(
     )
 
 
-def start_rounds(recipe: Recipe, whole: Whole, form: Sample, seed: int, start: Any) -> Combined:
-    return Combined(begin(recipe, whole, form, seed, start))
-
-
-def model_after(recipe: Recipe, whole: Whole, form: Sample, combined: Combined) -> LinearModel:
-    return LinearModel(*model_of(recipe, whole, form, combined.trained), recipe.parts.noise)
+def model_after(recipe: Recipe, whole: Whole, form: Sample, state: list[Combined]) -> LinearModel:
+    return LinearModel(*model_of(recipe, whole, form, joined(state)), recipe.parts.noise)
 
 
 def log_likelihoods(
-    recipe: Recipe, whole: Whole, form: Sample, combined: Combined, samples: list[Sample]
+    recipe: Recipe, whole: Whole, form: Sample, state: list[Combined], samples: list[Sample]
 ) -> tuple[float, float]:
     """Sum over some rows, and their weight."""
-    model = model_after(recipe, whole, form, combined)
+    model = model_after(recipe, whole, form, state)
     weights = [float(sample.row_weights.sum()) for sample in samples]
     return (
         sum(w * model.mean_log_likelihood(*sample) for w, sample in zip(weights, samples) if w),
@@ -129,10 +127,10 @@ def log_likelihoods(
 
 
 def factor_of(
-    recipe: Recipe, whole: Whole, form: Sample, combined: Combined, held: list[Sample]
+    recipe: Recipe, whole: Whole, form: Sample, state: list[Combined], held: list[Sample]
 ) -> tuple[Blend, np.ndarray]:
     """How far held-out rows trust the fit, and the scores of frequencies."""
-    model = model_after(recipe, whole, form, combined)
+    model = model_after(recipe, whole, form, state)
     base = np.zeros(len(whole.class_weights))
     if recipe.fit_intercept:
         base = scores_of_frequencies(smoothed(whole.class_weights), recipe.parts.noise)
@@ -186,9 +184,7 @@ class ClusterFit:
         )
         weight = cluster.result(cluster.submit("weight", _weight, self.whole))
         first = None if start is None else cluster.put(start)
-        begun = cluster.submit(
-            "start", start_rounds, recipe, self.whole, self.form, self.seed, first
-        )
+        begun = cluster.submit("start", begin, recipe, self.whole, self.form, self.seed, first)
         self.judges = self.validation or self.held
         self.rounds = Rounds(
             cluster,
@@ -199,6 +195,7 @@ class ClusterFit:
             weight,
             self._rows_per_round(n_lanes),
             begun,
+            self._slices(n_lanes),
             self.seed,
         )
         bound = recipe.parts.bound
@@ -265,6 +262,13 @@ class ClusterFit:
             scores //= COST_OF_NODES
         return max(scores // len(self.found.classes), LEAST_ROWS)
 
+    def _slices(self, n_lanes: int) -> Slices:
+        """As many as pay: each has a task for every lane in every round."""
+        sizes = self.found.sizes
+        n_majors, n_minors = self.recipe.kind.trained_shape(sizes)
+        large = 4 * n_majors * n_minors >= BYTES_OF_SLICE
+        return Slices(n_majors, sizes.n_classes, min(n_lanes, MOST_SLICES) if large else 1)
+
     def _rows_per_round(self, n_lanes: int) -> int:
         if self.rows_per_round is not None:
             return self.rows_per_round
@@ -273,12 +277,12 @@ class ClusterFit:
 
     # After each epoch, and at the end
 
-    def judged(self, samples: list[Future[Sample]], combined: Future[Combined]) -> float:
+    def judged(self, samples: list[Future[Sample]], state: State) -> float:
         """Mean log-likelihood of rows, each group of which a task looks at."""
         if not samples:
             return float("nan")
         groups = [samples[i :: self.cluster.n_lanes] for i in range(self.cluster.n_lanes)]
-        model = (self.recipe, self.whole, self.form, combined)
+        model = (self.recipe, self.whole, self.form, state)
         sums = self.cluster.results(
             [
                 self.cluster.submit("judge", log_likelihoods, *model, group, lane=lane)
@@ -298,17 +302,17 @@ class ClusterFit:
         arguments = (block.rows, self.known, block.n_rows, most, block.end)
         return [self.cluster.submit("some", some_kept, *arguments, lane=0)]
 
-    def _best(self) -> Future[Combined]:
+    def _best(self) -> State:
         kept = self.record.best.kept
         return self.rounds.now if kept is None else kept
 
-    def model(self, combined: Future[Combined]) -> LinearModel:
+    def model(self, state: State) -> LinearModel:
         """The weights of a round, in this process."""
-        whole, trained = self.cluster.fetch(self.whole), self.cluster.fetch(combined)
-        return model_after(self.recipe, whole, self.form, trained)
+        whole, trained = self.cluster.fetch(self.whole), self.rounds.fetched(state)
+        return model_after(self.recipe, whole, self.form, [Combined(trained)])
 
-    def _outcome(self, combined: Future[Combined]) -> Outcome:
-        model, order = self.model(combined), order_of(self.found)
+    def _outcome(self, state: State) -> Outcome:
+        model, order = self.model(state), order_of(self.found)
         number = np.argsort(order)
         outcome = Outcome.checked(
             model.weights,
@@ -323,12 +327,12 @@ class ClusterFit:
         outcome.history.choice = self.recipe.choice
         return outcome
 
-    def _trusted(self, combined: Future[Combined]) -> Outcome:
+    def _trusted(self, state: State) -> Outcome:
         """The outcome, trusted as far as held-out rows say."""
-        outcome = self._outcome(combined)
+        outcome = self._outcome(state)
         if not self.recipe.blends or not self.judges:
             return outcome
-        arguments = (self.recipe, self.whole, self.form, combined, self.judges)
+        arguments = (self.recipe, self.whole, self.form, state, self.judges)
         blend, base = self.cluster.result(self.cluster.submit("blend", factor_of, *arguments))
         factor = float(blend.factors[0]) if blend.pays else 0.0
         number = np.argsort(order_of(self.found))
@@ -383,10 +387,12 @@ class _Watched:
         kept = self.record.snapshot()
         best = self.record.best.kept
         if best is not None:
-            kept.put("best", self.fit.cluster.fetch(best).trained.snapshot())
+            kept.put("best", self.fit.rounds.fetched(best).snapshot())
         return kept
 
     def restore(self, kept: Snapshot) -> None:
-        best = kept.part("best")
-        of_best = best.arrays and self.fit.cluster.put(Combined(Trained.restored(best)))
-        self.record.restore(kept, of_best or None)
+        best, of_best = kept.part("best"), None
+        if best.arrays:
+            cluster, slices = self.fit.cluster, self.fit.rounds.slices
+            of_best = cut(cluster, cluster.put(Trained.restored(best)), slices)
+        self.record.restore(kept, of_best)

@@ -75,7 +75,7 @@ class LinearClassifier(estimators.LinearClassifier):
     >>> X = np.eye(4, dtype=np.float32).repeat(50, axis=0)
     >>> order = np.random.default_rng(0).permutation(200)
     >>> X, y = X[order], order // 50
-    >>> with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+    >>> with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0"):
     ...     rows, labels = da.from_array(X, chunks=(100, 4)), da.from_array(y, chunks=100)
     ...     model = LinearClassifier(random_state=0).fit(rows, labels)
     ...     accuracy = float(model.score(rows, labels))

@@ -18,7 +18,15 @@ from distributed import Future
 from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
 from bigcat.training.recipe import Recipe
-from bigcat.training.rounds import Change, Trained, Turn, Whole, combine, train_lane
+from bigcat.training.rounds import (
+    Change,
+    Slices,
+    Trained,
+    Turn,
+    Whole,
+    combine,
+    train_lane,
+)
 from bigcat.training.snapshot import Place, Snapshot
 
 
@@ -33,12 +41,16 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Combined:
-    """The weights after a round, and what the rows of the round said."""
+    """A slice of the weights after a round, and what the rows of the round said."""
 
     trained: Trained
     value: float = 0.0
     #: Bytes of the changes that were combined.
     moved: int = 0
+
+
+#: The weights after a round: a task for each slice.
+State = list[Future[Combined]]
 
 
 # What tasks do
@@ -49,7 +61,7 @@ def train_piece(
     whole: Whole,
     known: Known,
     rows: Numbered | Run,
-    before: Combined,
+    before: list[Combined],
     piece: Piece,
     end: int,
     turn: Turn,
@@ -57,7 +69,16 @@ def train_piece(
     sample = kept_rows(rows, known, piece.first, piece.last, end, piece.seed)
     if not sample.n_rows:
         return None
-    return train_lane(recipe, whole, sample, before.trained, turn)
+    return train_lane(recipe, whole, sample, joined(before), turn)
+
+
+def joined(state: list[Combined]) -> Trained:
+    """All weights."""
+    return Trained.joined([combined.trained for combined in state])
+
+
+def part_of_change(change: Change | None, slices: Slices, number: int) -> Change | None:
+    return change and change.part(slices, number)
 
 
 def combine_changes(before: Combined, changes: Sequence[Change | None]) -> Combined:
@@ -69,9 +90,21 @@ def combine_changes(before: Combined, changes: Sequence[Change | None]) -> Combi
     )
 
 
+def part_of_start(trained: Trained, slices: Slices, number: int) -> Combined:
+    return Combined(trained.part(slices, number).copy())
+
+
 def told_of(combined: Combined) -> tuple[float, int]:
     """What this process wants to know of a round."""
     return combined.value, combined.moved
+
+
+def cut(cluster: Cluster, trained: Future[Trained], slices: Slices) -> State:
+    """Weights that one task gave, as slices."""
+    return [
+        cluster.submit("slice", part_of_start, trained, slices, number)
+        for number in range(slices.n_slices)
+    ]
 
 
 class Rounds:
@@ -87,7 +120,9 @@ class Rounds:
         Of the rows that are trained on.
     rows_per_round : int
         That a lane visits in one.
-    start : Future of Combined
+    start : Future of Trained
+    slices : Slices
+        Of the weights, each of which is combined by itself.
     """
 
     def __init__(
@@ -99,7 +134,8 @@ class Rounds:
         known: Future[Known],
         weight: float,
         rows_per_round: int,
-        start: Future[Combined],
+        start: Future[Trained],
+        slices: Slices,
         seed: int,
     ) -> None:
         self.cluster, self.recipe, self.lanes = cluster, recipe, lanes
@@ -109,10 +145,10 @@ class Rounds:
         self.total_weight, self.epochs_made, self.remembers = weight, 0, False
         rows_of_lane = -(-self.n_rows // len(lanes))
         self.steps_per_epoch = -(-rows_of_lane // recipe.batch_size)
-        self.now = start
-        self.before: Future[Combined] | None = (
-            None  # from which `now` is soon made again if it is lost
-        )
+        self.slices = slices
+        self.now: State = cut(cluster, start, slices)
+        #: From which `now` is soon made again if it is lost.
+        self.before: State = []
         self.bytes_moved: list[int] = []
 
     # What the loop calls
@@ -139,11 +175,20 @@ class Rounds:
             for lane, pieces in enumerate(self.pieces)
             if number < len(pieces)
         ]
-        after = self.cluster.submit("combine", combine_changes, self.now, changes)
-        value, moved = self.cluster.result(self.cluster.submit("told", told_of, after))
+        after = [self._combine(number, changes) for number in range(self.slices.n_slices)]
+        told = self.cluster.results([self.cluster.submit("told", told_of, s) for s in after])
         self.before, self.now = self.now, after
-        self.bytes_moved.append(moved)
-        return float(value)
+        self.bytes_moved.append(sum(moved for _, moved in told))
+        return float(sum(value for value, _ in told))
+
+    def _combine(self, number: int, changes: list[Future[Change | None]]) -> Future[Combined]:
+        """A slice of the next weights, on a lane of its own."""
+        submit, parts = self.cluster.submit, changes
+        if self.slices.n_slices > 1:
+            arguments = (self.slices, number)
+            parts = [submit("part", part_of_change, change, *arguments) for change in changes]
+        lane = number * len(self.lanes) // self.slices.n_slices
+        return submit("combine", combine_changes, self.now[number], parts, lane=lane)
 
     def _train(self, lane: int, piece: Piece, number: int) -> Future[Change | None]:
         block = self.lanes[lane][piece.block]
@@ -168,7 +213,8 @@ class Rounds:
 
     def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
         self.epochs_made = kept.numbers["epochs_made"]
-        self.now = self.cluster.put(Combined(Trained.restored(kept.part("trained"))))
+        trained = self.cluster.put(Trained.restored(kept.part("trained")))
+        self.now = cut(self.cluster, trained, self.slices)
         if place.epoch < n_epochs:
             self.begin_epoch(place.epoch, n_epochs)
 
@@ -176,8 +222,11 @@ class Rounds:
 
     def trained(self) -> Trained:
         """The weights of now, in this process."""
-        found: Combined = self.cluster.fetch(self.now)
-        return found.trained
+        return self.fetched(self.now)
+
+    def fetched(self, state: State) -> Trained:
+        """Weights of any round."""
+        return joined([self.cluster.fetch(part) for part in state])
 
     def _pieces_of(self, lane: int) -> list[Piece]:
         """An epoch of a lane: its blocks in random order, each cut into rounds."""

@@ -109,6 +109,25 @@ class Turn(NamedTuple):
     iteration: int
 
 
+class Slices(NamedTuple):
+    """Weights cut into runs of their major rows, which different machines may combine."""
+
+    n_majors: int
+    n_classes: int
+    n_slices: int
+
+    def majors(self, number: int) -> slice:
+        return _run(self.n_majors, self.n_slices, number)
+
+    def classes(self, number: int) -> slice:
+        """Of the intercepts."""
+        return _run(self.n_classes, self.n_slices, number)
+
+
+def _run(n: int, n_parts: int, number: int) -> slice:
+    return slice(n * number // n_parts, n * (number + 1) // n_parts)
+
+
 @dataclass
 class Trained:
     """Weights in the layout of training, and what the solver remembers of each."""
@@ -128,6 +147,24 @@ class Trained:
     @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in vars(self).values())
+
+    def part(self, slices: Slices, number: int) -> Trained:
+        """A view of one of the slices."""
+        majors, classes = slices.majors(number), slices.classes(number)
+        return Trained(
+            self.weights[majors],
+            self.intercepts[classes],
+            self.weights_state[majors],
+            self.intercepts_state[classes],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trained]) -> Trained:
+        """All slices as one."""
+        if len(parts) == 1:
+            return parts[0]
+        names = vars(parts[0])
+        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
 
     def snapshot(self) -> Snapshot:
         return Snapshot(arrays=dict(vars(self)))
@@ -152,6 +189,19 @@ class Change:
     @property
     def nbytes(self) -> int:
         return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+
+    def part(self, slices: Slices, number: int) -> Change:
+        """What it changes of one of the slices, of which the first tells the value."""
+        majors, classes = slices.majors(number), slices.classes(number)
+        first, last = np.searchsorted(self.majors, [majors.start, majors.stop])
+        return Change(
+            self.majors[first:last] - majors.start,
+            self.weights[first:last],
+            self.weights_state[first:last],
+            self.intercepts[classes],
+            self.intercepts_state[classes],
+            self.value if number == 0 else 0.0,
+        )
 
 
 def check_recipe(recipe: Recipe) -> None:

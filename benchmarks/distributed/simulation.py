@@ -1,0 +1,119 @@
+"""Seconds of a fit to 10^9 rows of 10^6 classes on 8 to 512 workers, from measured constants.
+
+``python -m benchmarks.distributed simulation``
+
+What is measured here: steps over rows with 10^6 classes, and what it takes to combine changes.
+What is assumed: a network of 10 Gbit, of which 80 % are used, and workers of one lane each whose
+core is this machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from bigcat import LinearClassifier
+from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.rows import Sizes
+from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
+from bigcat.training.sample import Sample
+
+N_ROWS, N_PASSES, ROUNDS = 10**9, 3, 128
+NETWORK = 0.8 * 10e9 / 8  # bytes per second
+PER_ROW = 20
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--classes", type=int, default=10**6)
+    parser.add_argument("--features", type=int, default=10**5)
+    parser.add_argument("--rank", type=int, default=128)
+    parser.add_argument("--rows", type=int, default=20_000, help="to measure with")
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Measured: seconds of one core."""
+
+    per_row: float
+    copy_of_state: float  # what a lane does in each round beside its steps
+    combine_change: float  # of all weights
+    state_bytes: float
+
+
+def measure(arguments: argparse.Namespace) -> Constants:
+    n, n_classes, n_features = arguments.rows, arguments.classes, arguments.features
+    rng = np.random.RandomState(0)
+    indices = np.sort(rng.randint(n_features, size=(n, PER_ROW)), axis=1).ravel()
+    X = scipy.sparse.csr_matrix(
+        (np.full(n * PER_ROW, PER_ROW**-0.5, np.float32), indices, PER_ROW * np.arange(n + 1)),
+        shape=(n, n_features),
+    )
+    X.sum_duplicates()
+    labels = np.minimum((rng.pareto(1.0, n) * 50).astype(np.int64), n_classes - 1)
+    sizes = Sizes(N_ROWS, n_features, n_classes, PER_ROW * N_ROWS, True, PER_ROW)
+    estimator = LinearClassifier(rank=arguments.rank, max_epochs=N_PASSES, random_state=0)
+    recipe = recipe_for_rounds(Parameters.of(estimator.get_params()), sizes)
+    counts = np.bincount(labels, minlength=n_classes) + 1.0
+    none = np.empty(0, np.int64)
+    whole = Whole(N_ROWS, float(N_ROWS), n_features, True, counts, 1.0, 1.0, 1.0, 8, none)
+    sample = Sample(X, labels, np.ones(n))
+    before = begin(recipe, whole, sample.take(np.arange(0)), 0)
+    few = sample.take(np.arange(256))
+    turn = Turn(1, 1, 0)
+    train_lane(recipe, whole, few, before, turn)  # compiles
+    started = time.process_time()
+    train_lane(recipe, whole, few, before, turn)
+    beside = time.process_time() - started
+    started = time.process_time()
+    change = train_lane(recipe, whole, sample, before, turn)
+    per_row = (time.process_time() - started - beside) / (n - 256)
+    started = time.process_time()
+    combine(before, [change])
+    once = time.process_time() - started
+    started = time.process_time()
+    combine(before, [change] * 3)
+    share = change.nbytes / before.nbytes
+    of_change = (time.process_time() - started - once) / 2.0 / share
+    print(
+        f"measured: {1.0 / per_row:,.0f} rows per second and core; {beside:.2f} s of a lane for "
+        f"each round; {of_change:.2f} s to combine a change of all weights; weights of "
+        f"{before.nbytes / 2**20:,.0f} MiB; {n:,} rows change {share:.0%} of them"
+    )
+    return Constants(per_row, beside, of_change, float(before.nbytes))
+
+
+def seconds(known: Constants, n_workers: int, sharded: bool) -> dict[str, float]:
+    """Of a fit: steps, copies, the network, combining.
+
+    In rounds that long every change is of all weights.  One worker combines all of them; or,
+    `sharded`, each worker the part of the weights that is its own, which is not built.
+    """
+    steps = N_ROWS * N_PASSES * known.per_row / n_workers
+    copies = ROUNDS * known.copy_of_state
+    there = known.state_bytes / NETWORK
+    if sharded:
+        network, combining = ROUNDS * 2 * there, ROUNDS * known.combine_change
+    else:  # changes into one worker, and the weights out of it, from worker to worker
+        network = ROUNDS * there * (n_workers + np.ceil(np.log2(n_workers)))
+        combining = ROUNDS * known.combine_change * n_workers
+    return {"steps": steps, "copies": copies, "network": network, "combining": combining}
+
+
+def run(arguments: argparse.Namespace) -> None:
+    known = measure(arguments)
+    alone = N_ROWS * N_PASSES * known.per_row
+    print(f"one core: {alone / 3600:,.1f} hours of steps; {ROUNDS} rounds")
+    for sharded in (False, True):
+        print("combined by all workers (not built)" if sharded else "combined by one worker")
+        for n_workers in (8, 16, 32, 64, 128, 512):
+            parts = seconds(known, n_workers, sharded)
+            total = sum(parts.values())
+            told = ", ".join(f"{name} {value / 3600:.2f}" for name, value in parts.items())
+            print(
+                f"  {n_workers:4} workers: {total / 3600:6.2f} hours ({told}); "
+                f"{alone / total:5.1f} times one core"
+            )
