@@ -29,6 +29,7 @@ distributed = pytest.importorskip("distributed")
 
 from bigcat.dask import LinearClassifier  # noqa: E402
 from bigcat.dask.cluster import connected  # noqa: E402
+from bigcat.dask.rounds import cut_rows  # noqa: E402
 from bigcat.dask.survey import merge_surveys, survey_rows  # noqa: E402
 
 #: Few rounds, so that a fit takes a moment.
@@ -254,6 +255,15 @@ def test_parameters_are_those_of_the_local_estimator() -> None:
         LinearClassifier(no_such=1)
 
 
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(1000, [(0, 256), (256, 512), (512, 768), (768, 1000)]), (600, [(0, 256), (256, 600)]),
+     (10, [(0, 10)])],
+)  # fmt: skip
+def test_rounds_have_whole_batches(n: int, expected: list[tuple[int, int]]) -> None:
+    assert cut_rows(n, 250, 128) == expected
+
+
 # The survey
 
 
@@ -416,7 +426,7 @@ def _command(pid: int) -> str:
     ("words", "message"),
     [
         (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
-        (["--dask", "local:1"], "`bigcat convert TRAIN FOLDER` makes a folder"),
+        (["--dask", "local:1"], "`bigcat convert TRAIN --out FOLDER` makes a folder"),
     ],
 )
 def test_command_line_refuses(

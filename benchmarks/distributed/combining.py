@@ -14,6 +14,7 @@ from benchmarks.distributed.sets import Set, read
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, recipe_for_rounds
 from bigcat.dask.fit import know_classes, know_whole
+from bigcat.dask.rounds import cut_rows
 from bigcat.dask.survey import no_rows, survey_rows
 from bigcat.linear import LinearModel
 from bigcat.training.rounds import Change, Trained, Turn, begin, combine, model_of, train_lane
@@ -106,13 +107,15 @@ def fit(
     sample = known.sample(rows.X, places, np.ones(len(places)))
     now = begin(recipe, whole, form, 0)
     n, steps = sample.n_rows, -(-whole.extent.rows_per_epoch // recipe.batch_size)
-    per_pass = max(1, round(n_rounds / recipe.max_epochs))
+    wanted = max(1, round(n_rounds / recipe.max_epochs))
     for epoch in range(recipe.max_epochs):
         lanes = np.array_split(np.arange(n), n_lanes)
-        orders = [
-            np.array_split(np.random.RandomState([epoch, i]).permutation(lane), per_pass)
-            for i, lane in enumerate(lanes)
+        shuffled = [
+            np.random.RandomState([epoch, i]).permutation(lane) for i, lane in enumerate(lanes)
         ]
+        cuts = cut_rows(len(lanes[-1]), len(lanes[-1]) // wanted, recipe.batch_size)
+        per_pass = len(cuts)
+        orders = [[lane[a:b] for a, b in cuts] for lane in shuffled]
         for number in range(per_pass):
             made = epoch * steps + steps * number // per_pass
             changes = [

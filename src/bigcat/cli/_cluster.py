@@ -35,8 +35,8 @@ def fit(
 
     if not isinstance(train, Shards):
         raise ValueError(
-            "--dask needs rows that every worker can read: `bigcat convert TRAIN FOLDER` makes a "
-            "folder of them; give that folder as TRAIN"
+            "--dask needs rows that every worker can read: `bigcat convert TRAIN --out FOLDER` "
+            "makes a folder of them; give that folder as TRAIN"
         )
     dask.LinearClassifier  # noqa: B018  # says which extra is missing, before any worker starts
     from bigcat.dask.cluster import connected

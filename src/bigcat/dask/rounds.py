@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -235,12 +236,18 @@ class Rounds:
         for i in order.permutation(len(self.lanes[lane])):
             n = self.lanes[lane][i].n_rows
             seed = _seed(self.seed, self.epoch, lane, int(i))
-            edges = np.linspace(0, n, max(1, round(n / self.rows_per_round)) + 1).astype(int)
-            cuts = list(zip(edges.tolist(), edges[1:].tolist()))
+            cuts = cut_rows(n, self.rows_per_round, self.recipe.batch_size)
             for j in order.permutation(len(cuts)):
                 first, last = cuts[j]
                 found.append(Piece(int(i), first, last, seed))
         return found
+
+
+def cut_rows(n: int, per_round: int, batch_size: int) -> list[tuple[int, int]]:
+    """Rounds of whole batches: a step on the few rows of a last one would be as long as any."""
+    per_round = batch_size * max(1, round(per_round / batch_size))
+    starts = list(range(0, max(n - per_round // 2, 1), per_round))
+    return list(pairwise([*starts, n]))
 
 
 def _seed(*numbers: int) -> int:
