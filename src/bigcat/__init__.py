@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from bigcat._version import __version__
 
 if TYPE_CHECKING:
-    from bigcat import bayes, bounds, data, inspection, metrics, noise, plots, samplers, solvers
+    from bigcat import (
+        bayes,
+        bounds,
+        dask,
+        data,
+        inspection,
+        metrics,
+        noise,
+        plots,
+        samplers,
+        solvers,
+    )
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
@@ -34,6 +45,7 @@ _HOME = {
 _SUBMODULES = {
     "bayes",
     "bounds",
+    "dask",
     "data",
     "inspection",
     "metrics",
@@ -53,6 +65,7 @@ __all__ = [
     "bayes",
     "bounds",
     "compressed",
+    "dask",
     "data",
     "inspection",
     "load_model",

@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from distributed import Client, Future, KilledWorker, default_client, wait
+from distributed import CancelledError, Client, Future, KilledWorker, default_client, wait
+from distributed.comm import CommClosedError
 
 #: Seconds that all workers may be paused, as Dask does with those whose memory is nearly full.
 PATIENCE = 30.0
@@ -19,6 +20,10 @@ FULL = 0.6
 
 class WorkersLost(RuntimeError):
     """Workers were killed again and again at the same task."""
+
+
+class SchedulerLost(ConnectionError):
+    """The scheduler ended, or nobody reaches it."""
 
 
 def client_or_current(client: Client | None) -> Client:
@@ -123,7 +128,8 @@ class Cluster:
         paused_since: float | None = None
         while True:
             try:
-                wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
+                with explained():
+                    wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
                 return
             except TimeoutError:
                 workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
@@ -166,4 +172,9 @@ def explained() -> Iterator[None]:
             f"{error.allowed_failures + 1} workers died at the same task; most often they had too "
             "little memory: start them with a higher memory_limit or with fewer threads, or give X "
             "in smaller chunks (the workers' logs say more)"
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise SchedulerLost(
+            f"the connection to the scheduler was lost, and with it the tasks of the fit ({error}); "
+            "a fit with checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
         ) from error

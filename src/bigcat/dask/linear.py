@@ -224,7 +224,8 @@ class LinearClassifier(estimators.LinearClassifier):
             self.feature_names_in_ = np.array(names, object)
         self.__dict__.pop("_sent", None)
 
-    def partial_fit(self, *arguments: Any, **more: Any) -> Any:
+    @property
+    def partial_fit(self) -> Any:
         """Not on a cluster: `to_local` gives an estimator that has it."""
         raise AttributeError(
             "partial_fit is for rows in one process; to_local().partial_fit(X, y) goes on from the "

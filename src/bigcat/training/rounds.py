@@ -207,6 +207,10 @@ class Change:
 def check_recipe(recipe: Recipe) -> None:
     """Raise for parts whose changes cannot be combined."""
     solver, bound = recipe.parts.solver, recipe.parts.bound
+    if recipe.searches_ridge and not solver.stochastic:
+        raise ValueError(
+            "l2='path' fits all rows again and again, in one place; give a number, or l2='auto'"
+        )
     if not isinstance(solver, AdaGrad):
         raise ValueError(
             f"solver={solver.name!r} does not say how to combine the steps of several machines; "
