@@ -175,6 +175,6 @@ def explained() -> Iterator[None]:
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise SchedulerLost(
-            f"the connection to the scheduler was lost, and with it the tasks of the fit ({error}); "
-            "a fit with checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
+            f"the scheduler was lost, and with it the tasks of the fit ({error}); one with "
+            "checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
         ) from error
