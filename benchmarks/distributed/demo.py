@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import dump_svmlight_file
 
+from benchmarks.distributed.folders import written
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
 from bigcat.dask.cluster import connected
-from bigcat.data import convert
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -42,10 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
     with tempfile.TemporaryDirectory() as temporary:
-        text = Path(temporary) / "rows.svm"
-        dump_svmlight_file(rows.X, labels, str(text))
-        n_features = rows.X.shape[1]
-        folder = convert(text, Path(temporary) / "rows", n_features=n_features, zero_based=True)
+        folder = written(rows.X, labels, Path(temporary))
         print(f"{folder!r}: {len(names):,} identifiers of Python's standard library")
         started = time.perf_counter()
         tell("one process", LinearClassifier(**settings).fit(folder), started)

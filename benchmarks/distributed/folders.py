@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from sklearn.datasets import dump_svmlight_file
 
-from bigcat.data import Shards
+from bigcat.data import Shards, convert
 from bigcat.data.manifest import Manifest, Shard
 from bigcat.data.shards import shard_digest
+
+
+def written(X: Any, labels: np.ndarray, temporary: Path) -> Shards:
+    """Rows as a folder."""
+    text = temporary / "rows.svm"
+    dump_svmlight_file(X, labels, str(text))
+    return convert(text, temporary / "rows", n_features=X.shape[1], zero_based=True)
 
 
 def made_up(

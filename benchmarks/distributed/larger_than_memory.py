@@ -1,6 +1,6 @@
 """A fit to rows of four times the memory of all workers.
 
-``python -m benchmarks.distributed larger-than-memory [--limit-mib 400]``
+``python -m benchmarks.distributed larger-than-memory [--limit-mib 512] [--workers 1]``
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ TIMES = 4
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--limit-mib", type=int, default=400, help="of each of two workers")
+    parser.add_argument("--limit-mib", type=int, default=512, help="of each worker")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--folder", help="for the rows; default: that of temporary files")
 
 
 def run(arguments: argparse.Namespace) -> None:
     limit = arguments.limit_mib << 20
-    n_rows = TIMES * 2 * limit // (8 * PER_ROW + 8)
+    n_rows = TIMES * arguments.workers * limit // (8 * PER_ROW + 8)
     with (
         tempfile.TemporaryDirectory(dir=arguments.folder) as name,
         LocalCluster(
-            2, threads_per_worker=1, memory_limit=limit, dashboard_address=":0"
+            arguments.workers, threads_per_worker=1, memory_limit=limit, dashboard_address=":0"
         ) as cluster,
         Client(cluster) as client,
     ):

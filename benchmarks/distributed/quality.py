@@ -18,6 +18,8 @@ from distributed import Client
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier
 from bigcat import dask as on_dask
+from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.rows import Sizes
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +80,6 @@ def run(arguments: argparse.Namespace) -> None:
 def len_of_fit(model: Any, X: Any, y: Any) -> int:
     """Passes that the fit will make."""
     forecast = LinearClassifier(rank=model.rank, random_state=0)
-    from bigcat.auto import Parameters, recipe_for_rounds
-    from bigcat.rows import Sizes
-
     n_classes = len(set(y.compute().tolist()))
     sizes = Sizes(X.shape[0], X.shape[1], n_classes, 20 * X.shape[0], True, 60)
     return recipe_for_rounds(Parameters.of(forecast.get_params()), sizes).max_epochs

@@ -2,27 +2,30 @@
 
 ``python -m benchmarks.distributed simulation``
 
-What is measured here: steps over rows with 10^6 classes, and what it takes to combine changes.
-What is assumed: a network of 10 Gbit, of which 80 % are used, and workers of one lane each whose
-core is this machine's.
+What is measured here: steps over rows with 10^6 classes, what it takes to combine changes, and what
+the scheduler takes for a task, all in CPU seconds.  What is assumed: a network of 10 Gbit, of which
+80 % are used, and workers of one lane each whose core is this machine's.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
+from distributed import Client
 
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.dask.fit import LEAST_ROUNDS, MOST_SLICES
 from bigcat.rows import Sizes
 from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
 from bigcat.training.sample import Sample
 
-N_ROWS, N_PASSES, ROUNDS = 10**9, 3, 128
+N_ROWS, N_PASSES = 10**9, 3
 NETWORK = 0.8 * 10e9 / 8  # bytes per second
 PER_ROW = 20
 
@@ -41,6 +44,7 @@ class Constants:
     per_row: float
     copy_of_state: float  # what a lane does in each round beside its steps
     combine_change: float  # of all weights
+    task: float  # of the scheduler
     state_bytes: float
 
 
@@ -71,46 +75,61 @@ def measure(arguments: argparse.Namespace) -> Constants:
     started = time.process_time()
     change = train_lane(recipe, whole, sample, before, turn)
     per_row = (time.process_time() - started - beside) / (n - 256)
-    started = time.process_time()
-    combine(before, [change])
-    once = time.process_time() - started
-    started = time.process_time()
-    combine(before, [change] * 3)
     share = change.nbytes / before.nbytes
-    of_change = (time.process_time() - started - once) / 2.0 / share
+    few_changes, more = (_cpu_of(lambda n=n: combine(before, [change] * n)) for n in (1, 5))  # type: ignore[misc]
+    of_change = (more - few_changes) / 4.0 / share
+    task = _task()
     print(
         f"measured: {1.0 / per_row:,.0f} rows per second and core; {beside:.2f} s of a lane for "
-        f"each round; {of_change:.2f} s to combine a change of all weights; weights of "
+        f"each round; {of_change:.2f} s to combine a change of all weights; {1e3 * task:.2f} ms "
+        f"of the scheduler for a task; weights of "
         f"{before.nbytes / 2**20:,.0f} MiB; {n:,} rows change {share:.0%} of them"
     )
-    return Constants(per_row, beside, of_change, float(before.nbytes))
+    return Constants(per_row, beside, of_change, task, float(before.nbytes))
 
 
-def seconds(known: Constants, n_workers: int, sharded: bool) -> dict[str, float]:
-    """Of a fit: steps, copies, the network, combining.
+def _cpu_of(call: Callable[[], object]) -> float:
+    """CPU seconds, the least of three."""
+    found = []
+    for _ in range(3):
+        started = time.process_time()
+        call()
+        found.append(time.process_time() - started)
+    return min(found)
 
-    In rounds that long every change is of all weights.  One worker combines all of them; or,
-    `sharded`, each worker the part of the weights that is its own, which is not built.
+
+def _task() -> float:
+    """CPU seconds of a task that does nothing: client, scheduler and worker in this process."""
+    with Client(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"
+    ) as client:
+        return _cpu_of(lambda: client.gather(client.map(abs, range(1000), pure=False))) / 1000
+
+
+def seconds(known: Constants, n_workers: int, n_slices: int) -> dict[str, float]:
+    """Of a fit: steps, copies, the network, combining, and what the scheduler does for all tasks.
+
+    In rounds that long every change is of all weights.  A worker that combines a slice receives
+    that of every change; and each worker receives all slices of the next weights.
     """
-    steps = N_ROWS * N_PASSES * known.per_row / n_workers
-    copies = ROUNDS * known.copy_of_state
-    there = known.state_bytes / NETWORK
-    if sharded:
-        network, combining = ROUNDS * 2 * there, ROUNDS * known.combine_change
-    else:  # changes into one worker, and the weights out of it, from worker to worker
-        network = ROUNDS * there * (n_workers + np.ceil(np.log2(n_workers)))
-        combining = ROUNDS * known.combine_change * n_workers
-    return {"steps": steps, "copies": copies, "network": network, "combining": combining}
+    there, slices = known.state_bytes / NETWORK, min(n_slices, n_workers)
+    return {
+        "steps": N_ROWS * N_PASSES * known.per_row / n_workers,
+        "copies": LEAST_ROUNDS * known.copy_of_state,
+        "network": LEAST_ROUNDS * there * (n_workers / slices + 1),
+        "combining": LEAST_ROUNDS * known.combine_change * n_workers / slices,
+        "scheduler": LEAST_ROUNDS * known.task * (n_workers * (1 + slices) + 2 * slices),
+    }
 
 
 def run(arguments: argparse.Namespace) -> None:
     known = measure(arguments)
     alone = N_ROWS * N_PASSES * known.per_row
-    print(f"one core: {alone / 3600:,.1f} hours of steps; {ROUNDS} rounds")
-    for sharded in (False, True):
-        print("combined by all workers (not built)" if sharded else "combined by one worker")
+    print(f"one core: {alone / 3600:,.1f} hours of steps; {LEAST_ROUNDS} rounds")
+    for n_slices in (1, MOST_SLICES):
+        print(f"combined by {'one worker' if n_slices == 1 else f'up to {n_slices} workers'}")
         for n_workers in (8, 16, 32, 64, 128, 512):
-            parts = seconds(known, n_workers, sharded)
+            parts = seconds(known, n_workers, n_slices)
             total = sum(parts.values())
             told = ", ".join(f"{name} {value / 3600:.2f}" for name, value in parts.items())
             print(

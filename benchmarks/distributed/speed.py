@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 import psutil
-from sklearn.datasets import dump_svmlight_file
 
+from benchmarks.distributed.folders import written
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
 from bigcat.dask import rounds
 from bigcat.dask.cluster import connected
-from bigcat.data import convert
 from bigcat.solvers import AdaGrad
 
 
@@ -65,10 +64,8 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
     with tempfile.TemporaryDirectory() as temporary:
-        text = Path(temporary) / "rows.svm"
-        dump_svmlight_file(rows.X, labels, str(text))
         n_features = rows.X.shape[1]
-        folder = convert(text, Path(temporary) / "rows", n_features=n_features, zero_based=True)
+        folder = written(rows.X, labels, Path(temporary))
         for threads, what in ((1, "one thread"), (2, "two threads")):
             if what in arguments.ways:
                 local = LinearClassifier(n_threads=threads, random_state=0, **settings)
