@@ -175,6 +175,7 @@ def explained() -> Iterator[None]:
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise SchedulerLost(
-            f"the scheduler was lost, and with it the tasks of the fit ({error}); one with "
-            "checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
+            "the scheduler was lost, and with it the tasks of the fit "
+            f"({type(error).__name__}); one with checkpoint=FOLDER goes on by "
+            "fit(..., resume=True) on another cluster"
         ) from error

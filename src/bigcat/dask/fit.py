@@ -51,7 +51,7 @@ from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.task import rows_to_hold_out
 
 #: Rounds that a fit has at least, whatever the number of lanes; with fewer it costs quality.
-LEAST_ROUNDS = 128
+LEAST_ROUNDS = 256
 #: From so many bytes of weights on they are combined in slices, of which there are so many at most.
 BYTES_OF_SLICE, MOST_SLICES = 1 << 24, 16
 

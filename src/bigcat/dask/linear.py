@@ -64,7 +64,7 @@ class LinearClassifier(estimators.LinearClassifier):
         Parts of the rows that are trained on at the same time; None for as many as the workers
         have threads when the fit begins.
     rows_per_round : int or None, default=None
-        Rows of each lane between two times that changes are combined.  None makes 128 rounds of a
+        Rows of each lane between two times that changes are combined.  None makes 256 rounds of a
         fit; longer ones cost quality, shorter ones time.
 
     Examples
