@@ -13,10 +13,15 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-slow torture coverage mutants package lint format bench bench-full clean
+.PHONY: demo cluster-demo test test-slow torture coverage mutants package lint format bench bench-full \
+	clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
+
+# Two processes of this machine as a cluster, beside one process; they end with it.
+cluster-demo: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m benchmarks.distributed demo
 
 test: $(READY)
 	$(ONE_THREAD) $(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bigcat import (
         bayes,
         bounds,
+        dask,
         data,
         extending,
         inspection,
@@ -47,6 +48,7 @@ _HOME = {
 _SUBMODULES = {
     "bayes",
     "bounds",
+    "dask",
     "data",
     "extending",
     "inspection",
@@ -67,6 +69,7 @@ __all__ = [
     "bayes",
     "bounds",
     "compressed",
+    "dask",
     "data",
     "extending",
     "inspection",

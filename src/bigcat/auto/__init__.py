@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from bigcat.auto.named import named_recipe
 from bigcat.auto.parameters import Parameters
-from bigcat.auto.policy import chosen_recipe, chosen_recipe_for_stream
+from bigcat.auto.policy import (
+    chosen_recipe,
+    chosen_recipe_for_rounds,
+    chosen_recipe_for_stream,
+)
 from bigcat.combinations import check_parts_for_rows
 from bigcat.rows import Sizes
 from bigcat.training.recipe import Recipe
+from bigcat.training.rounds import check_recipe, for_rounds
 from bigcat.training.streams import for_streams
 
-__all__ = ["Parameters", "recipe_for", "recipe_for_stream"]
+__all__ = ["Parameters", "recipe_for", "recipe_for_rounds", "recipe_for_stream"]
 
 
 def recipe_for(parameters: Parameters, sizes: Sizes, window: int | None = None) -> Recipe:
@@ -29,6 +34,18 @@ def recipe_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
     recipe = chosen_recipe_for_stream(parameters, sizes) if chooses else named_recipe(parameters)
     recipe = _checked(recipe, parameters, sizes, window)
     return recipe.with_solver(recipe.parts.solver.at_constant_rate())
+
+
+def recipe_for_rounds(parameters: Parameters, sizes: Sizes) -> Recipe:
+    """The recipe of a fit to rows that several machines hold."""
+    chooses = parameters.method is None
+    recipe = chosen_recipe_for_rounds(parameters, sizes) if chooses else named_recipe(parameters)
+    recipe = for_streams(
+        recipe, sizes.n_rows, not parameters.given("sampler"), "rows are on several machines"
+    )
+    check_parts_for_rows(recipe.parts, sizes.sparse)
+    check_recipe(recipe)
+    return for_rounds(recipe)
 
 
 def _checked(recipe: Recipe, parameters: Parameters, sizes: Sizes, window: int | None) -> Recipe:

@@ -179,6 +179,19 @@ def chosen_recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
     return _for_passes(recipe).told("rows come in parts")
 
 
+def chosen_recipe_for_rounds(parameters: Parameters, sizes: Sizes) -> Recipe:
+    """The recipe of a fit in rounds, whose steps are AdaGrad's (decision 47)."""
+    recipe = chosen_recipe(parameters, sizes)
+    if parameters.given("solver") or isinstance(recipe.parts.solver, AdaGrad):
+        return recipe
+    # Full rank, whose other solvers do not say how to add up steps that were made apart.
+    passes = int(np.clip(FULL.rows_visited // sizes.n_rows, *FULL.passes))
+    passes = max(passes, -(-LOW.least_steps * AdaGrad.default_batch_size // sizes.n_rows))
+    max_epochs = setting(parameters, "max_epochs", auto=passes)
+    given = replace(parameters, rank=recipe.kind.rank, solver=AdaGrad(), max_epochs=max_epochs)
+    return replace(chosen_recipe(given, sizes), blends=_is_regularised_by_us(parameters))
+
+
 def _rank_for(parameters: Parameters, sizes: Sizes, whole: bool) -> tuple[int | None, str]:
     """Full or low rank, and why.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from bigcat.cli import _bayesian, _inputs, _output
+from bigcat.cli import _bayesian, _cluster, _inputs, _output
 
 if TYPE_CHECKING:
     from bigcat.data import Dataset, Shards
@@ -113,6 +113,8 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         help="go on from the checkpoint; begin where there is none yet",
     )
 
+    _cluster.add_option(training)
+
     parser.add_argument("--plot", metavar="PNG", help="draw the learning curve")
     parser.add_argument("--json", action="store_true", help="print a JSON report instead")
     return parser
@@ -125,6 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     # Whatever can fail for a reason that is known by now fails before the long work.
     files.check_destination(arguments.model)
+    _cluster.check(arguments)
     if arguments.plot:
         from bigcat import plots
 
@@ -160,7 +163,10 @@ def run(arguments: argparse.Namespace) -> int:
     console = _output.console()
     if not arguments.json:
         console.print(_output.facts(_data_rows(train, memory)))
-    estimator.fit(*_inputs.rows_and_labels(train), resume=arguments.resume)
+    if arguments.dask:
+        estimator = _cluster.fit(arguments.dask, estimator, train, arguments.resume)
+    else:
+        estimator.fit(*_inputs.rows_and_labels(train), resume=arguments.resume)
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:
         checkpoint.remove(arguments.checkpoint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -143,13 +144,26 @@ class Shards:
         first, last, step = rows.indices(len(self))
         if step != 1:
             raise ValueError(f"slices of rows have step 1, got {step}")
-        last = max(first, last)
+        X, labels = self.run(first, max(first, last))
+        return Dataset(X, self.classes[labels], dict(self.report))
+
+    def run(self, first: int, last: int) -> tuple[Any, np.ndarray]:
+        """Some rows that lie together, in memory, and the places of their labels in `classes`."""
         begin = int(np.searchsorted(self._row_edges, first, side="right")) - 1
         for i in range(begin, len(self._checked)):
             if self._row_edges[i] < last:
                 self._check_shard(i)
-        X = self._rows(first, last).copy()
-        return Dataset(X, self.classes[self.labels[first:last]], dict(self.report))
+        return self._rows(first, last).copy(), np.array(self.labels[first:last])
+
+    def let_go(self) -> None:
+        """Give back pages that were read: as long as they are mapped, they count as memory in use.
+
+        They stay in the system's own cache.
+        """
+        for array in self._arrays.values():
+            mapped = getattr(array, "_mmap", None)
+            if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     def __iter__(self) -> Iterator[Dataset]:
         """Shard by shard, each as a `Dataset` in memory."""

@@ -50,8 +50,9 @@ def save_model(
     Parameters
     ----------
     model : LinearClassifier or BayesianClassifier
-        A fitted one. Parameters that JSON cannot hold (callbacks, a ``RandomState``, a prior of
-        your own) are left out, and the header says so. A custom noise is stored by name only.
+        A fitted one, of `bigcat.dask` too. Parameters that JSON cannot hold (callbacks, a
+        ``RandomState``, a prior of your own) are left out, and the header says so. A custom noise
+        is stored by name only.
     path : path
         Of the file, usually ending in ``.safetensors``.
     extra : dict, optional
@@ -81,6 +82,8 @@ def save_model(
     True
     """
     target = check_destination(path)
+    if hasattr(model, "to_local"):  # one of `bigcat.dask`
+        model = model.to_local()
     kind = type(model).__name__
     if kind not in KINDS:
         raise TypeError(

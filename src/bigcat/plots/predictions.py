@@ -178,7 +178,7 @@ def draw_confusions(pairs: Sequence[dict[str, Any]], *, ax: Axes | None = None) 
     ax.barh(place, [pair["rows"] for pair in pairs], color=BLUE, height=0.6)
     names = [f"{_short(pair['truth'])} → {_short(pair['predicted'])}" for pair in pairs]
     ax.set_yticks(place, names, fontsize=8, parse_math=False)
-    ax.xaxis.get_major_locator().set_params(integer=True)  # rows are whole
+    ax.locator_params(axis="x", integer=True)  # rows are whole
     ax.grid(False, axis="y")
     return ax
 

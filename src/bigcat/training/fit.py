@@ -298,7 +298,7 @@ class Fit:
             stop = False  # it stops by itself
         classes = self.audience.classes
         labels = np.arange(model.n_classes) if classes is None else classes
-        now = ModelOfNow(model, self.audience.rows_of, labels)
+        now = ModelOfNow(lambda: model, self.audience.rows_of, labels)
         return self.audience.tell(self.record.history[-1], now) or stop
 
     # What is looked at

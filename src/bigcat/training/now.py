@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ class ModelOfNow:
 
     Parameters
     ----------
-    model : LinearModel
-        In the columns and the order of classes of the fit.
+    model : callable
+        Gives the `LinearModel`, in the columns and the order of classes of the fit: it may be far
+        away, and is not fetched for who does not ask.
     rows_of : callable
         Puts rows into these columns.
     classes : array of shape (n_classes,)
@@ -30,11 +32,15 @@ class ModelOfNow:
     """
 
     def __init__(
-        self, model: LinearModel, rows_of: Callable[[Any], Any], classes: np.ndarray
+        self, model: Callable[[], LinearModel], rows_of: Callable[[Any], Any], classes: np.ndarray
     ) -> None:
-        self._model, self._rows_of, self._order = model, rows_of, np.argsort(classes, kind="stable")
-        self._labels = classes
+        self._fetch, self._rows_of, self._labels = model, rows_of, classes
+        self._order = np.argsort(classes, kind="stable")
         self.classes_: np.ndarray = classes[self._order]
+
+    @cached_property
+    def _model(self) -> LinearModel:
+        return self._fetch()
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row."""

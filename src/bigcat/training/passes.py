@@ -18,7 +18,7 @@ from bigcat.rows import Problem
 from bigcat.training.draws import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
 from bigcat.training.order import Order
-from bigcat.training.plan import can_share, make_plan
+from bigcat.training.plan import Extent, can_share, make_plan
 from bigcat.training.routes import Journey, route_for
 from bigcat.training.snapshot import (
     Place,
@@ -51,6 +51,8 @@ class Passes:
         Rows that are visited in random order at a time (`Recipe.window`).
     n_threads : int
         More than one give other bits each time.
+    extent : Extent, optional
+        Where these rows are some of a problem's.
     """
 
     def __init__(
@@ -67,13 +69,15 @@ class Passes:
         fresh_rows: bool = False,
         n_threads: int = 1,
         window: int | None = None,
+        extent: Extent | None = None,
     ) -> None:
+        extent = extent or Extent.of(problem)
         batch_size = min(batch_size, problem.n_rows)
         self.problem, self.parts, self.state = problem, parts, state
         self.fresh_rows, self.remembers = fresh_rows, False
         self.n_rows, self.total_weight = problem.n_rows, float(problem.row_weights.sum())
         self.journey = Journey(parts, kind, problem.sizes, batch_size, len(problem.head))
-        self.plan = make_plan(problem, parts, kind, batch_size)
+        self.plan = make_plan(problem, parts, kind, batch_size, extent)
         self.share = min(self.plan.width / max(problem.n_classes - 1, 1), 1.0)
         self.order = Order(problem, self.plan, shuffle, random_state, window)
         self.n_threads = n = n_threads if can_share(parts.solver) else 1
@@ -82,7 +86,7 @@ class Passes:
         self._samplers = [tag, *(parts.sampler.with_own_scratch(tag) for _ in range(n - 1))]
         self.samplers = self._samplers
         self.rngs = [state.rng, *(new_state(random_state) for _ in range(n - 1))]
-        n_steps = max_epochs * -(-problem.n_rows // batch_size)
+        n_steps = max_epochs * -(-extent.rows_per_epoch // batch_size)
         self.solver = parts.solver.lower_for(problem, n_steps)
         self.rows = [kind.rows_of_thread(problem) for _ in range(n)]
         check_draws(parts.sampler, tag, self.rows[0], problem)

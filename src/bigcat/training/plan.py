@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple, Self
+
 import numpy as np
 
 from bigcat.combinations import Parts
@@ -11,9 +13,24 @@ from bigcat.rows import Problem
 from bigcat.solvers import Solver
 
 
-def make_plan(problem: Problem, parts: Parts, kind: WeightsKind, batch_size: int) -> Plan:
+class Extent(NamedTuple):
+    """How many rows a problem has, some of which may be trained on elsewhere."""
+
+    n_rows: int
+    weight: float  # the sum of theirs
+    rows_per_epoch: int  # of those that are trained on here
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        return cls(problem.n_rows, float(problem.row_weights.sum()), problem.n_rows)
+
+
+def make_plan(
+    problem: Problem, parts: Parts, kind: WeightsKind, batch_size: int, extent: Extent | None = None
+) -> Plan:
     solver, sampler = parts.solver, parts.sampler
-    scale = float(problem.row_weights.sum()) if solver.gradient == "mean" else 1.0
+    extent = extent or Extent.of(problem)
+    scale = extent.weight if solver.gradient == "mean" else 1.0
     ridge = problem.l2 / scale
     width = sampler.width(problem.n_classes, problem.head)
     shape = kind.trained_shape(problem.sizes)
@@ -29,7 +46,7 @@ def make_plan(problem: Problem, parts: Parts, kind: WeightsKind, batch_size: int
         fit_intercept=problem.fit_intercept,
         intercept_scale=solver.intercept_scale(problem),
         # What a batch's mean gradient is multiplied by to estimate what the solver works on.
-        gradient_scale=problem.n_rows / scale if solver.gradient == "mean" else problem.n_rows,
+        gradient_scale=extent.n_rows / scale if solver.gradient == "mean" else extent.n_rows,
         shrink=ridge if solver.linear else 0.0,
         sweep=ridge * shape[0] / majors if majors else 0.0,
         sweep_majors=majors,

@@ -94,7 +94,7 @@ def train(
             data = data.multiplied(factors)
             validation = validation and validation.multiplied(factors)
             recipe = recipe.noting(column_sizes="the roots of what they were")
-    audience = Audience(tell, progress, _numbering(classes), classes, columns, keeper=keeper)
+    audience = Audience(tell, progress, numbering(classes), classes, columns, keeper=keeper)
     space = None if start else row_space_of(recipe, data, len(classes), validation)
     task = Task(recipe, data, len(classes), audience, random_state, space, kinds)
 
@@ -137,7 +137,7 @@ def train_on_more(
     """One pass over rows that were never seen; `start` and `resume` stay as they are."""
     if recipe.searches_ridge:
         ridge_path.check(recipe)
-    audience = Audience(tell, progress, _numbering(classes), classes)
+    audience = Audience(tell, progress, numbering(classes), classes)
     problem = Task(recipe, data, len(classes), audience, random_state).problem()
     fit = Fit(recipe, problem, None, random_state, audience)
     outcome = fit.run(start, resume=resume, one_pass=True)
@@ -175,10 +175,15 @@ def _by_frequency(data: Sample, n_classes: int) -> np.ndarray | None:
     """Classes from the most frequent one down; None where the order makes no difference."""
     if n_classes < MANY_CLASSES:
         return None
-    return np.argsort(-np.bincount(data.labels, data.row_weights, n_classes), kind="stable")
+    return by_frequency(np.bincount(data.labels, data.row_weights, n_classes))
 
 
-def _numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:
+def by_frequency(class_weights: np.ndarray) -> np.ndarray:
+    """Classes from the most frequent one down."""
+    return np.argsort(-class_weights, kind="stable")
+
+
+def numbering(classes: np.ndarray) -> Callable[[Any], np.ndarray]:
     """A function that turns labels into their places in `classes`, in whatever order those are."""
     order = np.argsort(classes, kind="stable")
     known = classes[order]

@@ -84,8 +84,11 @@ def _has_copies_before(sample: Sample, first: int) -> np.ndarray:
     return np.asarray(are_copies[kind])
 
 
-def for_streams(recipe: Recipe, window: int, chosen: bool) -> Recipe:
-    """The recipe without what would hold all rows in memory; `chosen` by us, not by the user."""
+def for_streams(recipe: Recipe, window: int, chosen: bool, where: str = "") -> Recipe:
+    """The recipe without what would hold all rows in memory; `chosen` by us, not by the user.
+
+    `where` the rows are, as people would say it; in files, if that is not said.
+    """
     if not recipe.parts.solver.stochastic:
         name = recipe.parts.solver.name
         raise ValueError(
@@ -119,7 +122,8 @@ def for_streams(recipe: Recipe, window: int, chosen: bool) -> Recipe:
     )
     if recipe.choice is None:
         return recipe
-    reason = f"{recipe.choice['reason']}; rows come from files, {window:,} at a time"
+    where = where or f"rows come from files, {window:,} at a time"
+    reason = f"{recipe.choice['reason']}; {where}"
     if left_out:
         reason += f", which leaves out what needs all of them: {', '.join(left_out)}"
     return recipe.noting(reason=reason, sampler=parts.sampler.name, window=window)

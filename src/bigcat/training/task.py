@@ -28,6 +28,15 @@ HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
 LEAST_GROUPS_HELD_OUT = 20
 
 
+def rows_to_hold_out(counts: np.ndarray) -> int:
+    """How many, for a choice of our own, of rows with so many of each class."""
+    n = int(counts.sum())
+    rare = max(n - counts.max(), 1) / n  # rows that are not of the most frequent class
+    most = max(MOST_HELD_OUT, int(LEAST_HELD_OUT / rare))
+    most = min(most, most_rows_scored(len(counts)))
+    return max(min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), most), 1)
+
+
 @dataclass(frozen=True)
 class Task:
     """A recipe with its data, classes numbered as they are trained."""
@@ -97,13 +106,8 @@ class Task:
         recipe = self.recipe
         fraction = recipe.validation_fraction
         if fraction is None:
-            n = self.data.n_rows
-            counts = np.bincount(self.data.labels)
-            rare = max(n - counts.max(), 1) / n  # rows that are not of the most frequent class
-            most = max(MOST_HELD_OUT, int(LEAST_HELD_OUT / rare))
-            most = min(most, most_rows_scored(self.n_classes))
-            wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), most)
-            fraction = max(wanted, 1) / n
+            counts = np.bincount(self.data.labels, minlength=self.n_classes)
+            fraction = rows_to_hold_out(counts) / self.data.n_rows
             if self.kinds is not None and self.kinds.depend:
                 fraction = max(fraction, min(0.2, LEAST_GROUPS_HELD_OUT / self.kinds.n_kinds))
         remedy = "give X_val and y_val or set early_stopping=False"

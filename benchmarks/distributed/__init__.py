@@ -1,0 +1,1 @@
+"""What a cluster costs and gives: ``python -m benchmarks.distributed`` lists the measurements."""

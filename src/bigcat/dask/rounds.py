@@ -1,0 +1,255 @@
+"""Rounds on a cluster, as a process that the one loop of every fit drives.
+
+A round is a few tasks: each lane trains on some of its rows, and one more task combines what they
+changed.  Weights stay with the workers; they pass neither the scheduler nor this process, but for
+checkpoints and at the end.  Whatever a lost worker held, Dask works out again, and comes to the
+same bits, since every task is a function of its arguments alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from distributed import Future
+
+from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
+from bigcat.dask.cluster import Cluster
+from bigcat.training.recipe import Recipe
+from bigcat.training.rounds import (
+    Change,
+    Slices,
+    Trained,
+    Turn,
+    Whole,
+    combine,
+    train_lane,
+)
+from bigcat.training.snapshot import Place, Snapshot
+
+
+class Piece(NamedTuple):
+    """What a lane visits in a round: rows of a block."""
+
+    block: int
+    first: int
+    last: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A slice of the weights after a round, and what the rows of the round said."""
+
+    trained: Trained
+    value: float = 0.0
+    #: Bytes of the changes that were combined.
+    moved: int = 0
+
+
+#: The weights after a round: a task for each slice.
+State = list[Future[Combined]]
+
+
+# What tasks do
+
+
+def train_piece(
+    recipe: Recipe,
+    whole: Whole,
+    known: Known,
+    rows: Numbered | Run,
+    before: list[Combined],
+    piece: Piece,
+    end: int,
+    turn: Turn,
+) -> Change | None:
+    sample = kept_rows(rows, known, piece.first, piece.last, end, piece.seed)
+    if not sample.n_rows:
+        return None
+    return train_lane(recipe, whole, sample, joined(before), turn)
+
+
+def joined(state: list[Combined]) -> Trained:
+    """All weights."""
+    return Trained.joined([combined.trained for combined in state])
+
+
+def part_of_change(change: Change | None, slices: Slices, number: int) -> Change | None:
+    return change and change.part(slices, number)
+
+
+def combine_changes(before: Combined, changes: Sequence[Change | None]) -> Combined:
+    made = [change for change in changes if change is not None]
+    return Combined(
+        combine(before.trained, made),
+        sum(change.value for change in made),
+        sum(change.nbytes for change in made),
+    )
+
+
+def part_of_start(trained: Trained, slices: Slices, number: int) -> Combined:
+    return Combined(trained.part(slices, number).copy())
+
+
+def told_of(combined: Combined) -> tuple[float, int]:
+    """What this process wants to know of a round."""
+    return combined.value, combined.moved
+
+
+def cut(cluster: Cluster, trained: Future[Trained], slices: Slices) -> State:
+    """Weights that one task gave, as slices."""
+    return [
+        cluster.submit("slice", part_of_start, trained, slices, number)
+        for number in range(slices.n_slices)
+    ]
+
+
+class Rounds:
+    """A `bigcat.training.loop.Process`: what an epoch is on a cluster.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    lanes : list of lists of Block
+    whole, known : Future of Whole, of Known
+        Large where there are many classes.
+    weight : float
+        Of the rows that are trained on.
+    rows_per_round : int
+        That a lane visits in one.
+    start : Future of Trained
+    slices : Slices
+        Of the weights, each of which is combined by itself.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        recipe: Recipe,
+        lanes: list[list[Block]],
+        whole: Future[Whole],
+        known: Future[Known],
+        weight: float,
+        rows_per_round: int,
+        start: Future[Trained],
+        slices: Slices,
+        seed: int,
+    ) -> None:
+        self.cluster, self.recipe, self.lanes = cluster, recipe, lanes
+        self.whole, self.known, self.seed = whole, known, seed
+        self.rows_per_round = rows_per_round
+        self.n_rows = sum(block.n_rows for lane in lanes for block in lane)
+        self.total_weight, self.epochs_made, self.remembers = weight, 0, False
+        rows_of_lane = -(-self.n_rows // len(lanes))
+        self.steps_per_epoch = -(-rows_of_lane // recipe.batch_size)
+        self.slices = slices
+        self.now: State = cut(cluster, start, slices)
+        #: From which `now` is soon made again if it is lost.
+        self.before: State = []
+        self.bytes_moved: list[int] = []
+
+    # What the loop calls
+
+    def begin_epoch(self, epoch: int, n_epochs: int) -> None:
+        self.epoch = epoch
+        self.pieces = [self._pieces_of(lane) for lane in range(len(self.lanes))]
+        self.n_rounds = max(map(len, self.pieces))
+        rows = [
+            sum(p[r].last - p[r].first for p in self.pieces if r < len(p))
+            for r in range(self.n_rounds)
+        ]
+        self.edges = [0, *np.cumsum(rows).tolist()]
+
+    def chunk(self, first: int, seconds: float | None) -> int:
+        return int(self.edges[self.edges.index(first) + 1])
+
+    def train(self, first: int, last: int) -> float:
+        if last == 0:  # the workers compile by themselves
+            return 0.0
+        number = self.edges.index(first)
+        changes = [
+            self._train(lane, pieces[number], number)
+            for lane, pieces in enumerate(self.pieces)
+            if number < len(pieces)
+        ]
+        after = [self._combine(number, changes) for number in range(self.slices.n_slices)]
+        told = self.cluster.results([self.cluster.submit("told", told_of, s) for s in after])
+        self.before, self.now = self.now, after
+        self.bytes_moved.append(sum(moved for _, moved in told))
+        return float(sum(value for value, _ in told))
+
+    def _combine(self, number: int, changes: list[Future[Change | None]]) -> Future[Combined]:
+        """A slice of the next weights, on a lane of its own."""
+        submit, parts = self.cluster.submit, changes
+        if self.slices.n_slices > 1:
+            arguments = (self.slices, number)
+            parts = [submit("part", part_of_change, change, *arguments) for change in changes]
+        lane = number * len(self.lanes) // self.slices.n_slices
+        return submit("combine", combine_changes, self.now[number], parts, lane=lane)
+
+    def _train(self, lane: int, piece: Piece, number: int) -> Future[Change | None]:
+        block = self.lanes[lane][piece.block]
+        made = self.epoch * self.steps_per_epoch + self.steps_per_epoch * number // self.n_rounds
+        turn = Turn(_seed(self.seed, self.epoch, lane, 0, number), self.epoch, made)
+        arguments = (self.whole, self.known, block.rows, self.now, piece, block.end, turn)
+        return self.cluster.submit("train", train_piece, self.recipe, *arguments, lane=lane)
+
+    def end_epoch(self) -> None:
+        pass
+
+    def diverged(self, value: float) -> str:
+        bound, solver = self.recipe.parts.bound, self.recipe.parts.solver
+        return (
+            f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
+            f"{solver.if_diverged}"
+        )
+
+    def snapshot(self, ended: bool) -> Snapshot:
+        kept = Snapshot({"epochs_made": self.epochs_made})
+        return kept.put("trained", self.trained().snapshot())
+
+    def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
+        self.epochs_made = kept.numbers["epochs_made"]
+        trained = self.cluster.put(Trained.restored(kept.part("trained")))
+        self.now = cut(self.cluster, trained, self.slices)
+        if place.epoch < n_epochs:
+            self.begin_epoch(place.epoch, n_epochs)
+
+    # Inside
+
+    def trained(self) -> Trained:
+        """The weights of now, in this process."""
+        return self.fetched(self.now)
+
+    def fetched(self, state: State) -> Trained:
+        """Weights of any round."""
+        return joined([self.cluster.fetch(part) for part in state])
+
+    def _pieces_of(self, lane: int) -> list[Piece]:
+        """An epoch of a lane: its blocks in random order, each cut into rounds."""
+        order = np.random.RandomState(_seed(self.seed, self.epoch, lane))
+        found: list[Piece] = []
+        for i in order.permutation(len(self.lanes[lane])):
+            n = self.lanes[lane][i].n_rows
+            seed = _seed(self.seed, self.epoch, lane, int(i))
+            cuts = cut_rows(n, self.rows_per_round, self.recipe.batch_size)
+            for j in order.permutation(len(cuts)):
+                first, last = cuts[j]
+                found.append(Piece(int(i), first, last, seed))
+        return found
+
+
+def cut_rows(n: int, per_round: int, batch_size: int) -> list[tuple[int, int]]:
+    """Rounds of whole batches: a step on the few rows of a last one would be as long as any."""
+    per_round = batch_size * max(1, round(per_round / batch_size))
+    starts = list(range(0, max(n - per_round // 2, 1), per_round))
+    return list(pairwise([*starts, n]))
+
+
+def _seed(*numbers: int) -> int:
+    """One for each place of a fit."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])

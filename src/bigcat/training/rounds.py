@@ -1,0 +1,340 @@
+"""Fits in rounds: parts of the rows are trained on apart, and what they change is combined.
+
+In a round every *lane* makes steps over some rows of its own, all from the same weights, and gives
+back what changed.  A lane's change is a function of the weights, its rows and a seed, and the next
+weights are one of the weights and the changes: who works any of them out does not matter, nor how
+often.
+
+Changes are combined as AdaGrad would have made them.  A lane moved a weight by about
+``rate * sum of its gradients / sqrt(s)``, where s are the squares that it knew of by then; with the
+squares of all lanes the step is ``sqrt(s / s of all)`` times that.  So a weight that one lane alone
+has touched moves as far as that lane moved it, and of one that all have touched nobody's step is
+lost or counted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from bigcat.linear import Weights
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, as_rows
+from bigcat.solvers import AdaGrad
+from bigcat.training.passes import Passes
+from bigcat.training.plan import Extent
+from bigcat.training.recipe import Recipe
+from bigcat.training.sample import Sample
+from bigcat.training.snapshot import Snapshot
+from bigcat.training.start import initial_weights
+from bigcat.training.state import State
+
+#: What keeps a factor finite where no square is known.
+_TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a lane has to know of all rows, beside its own.
+
+    Parameters
+    ----------
+    n_rows : int
+    weight : float
+        Sum of the rows' weights.
+    n_features : int
+    sparse : bool
+    class_weights : array
+        The sum of the rows' weights, a class each, in the order in which classes are trained.
+    mean_size, usual_size, typical_size : float
+        As in `bigcat.rows.Problem`.
+    n_lanes : int
+    head : array
+        Classes that are kept exact.
+    """
+
+    n_rows: int
+    weight: float
+    n_features: int
+    sparse: bool
+    class_weights: np.ndarray
+    mean_size: float
+    usual_size: float
+    typical_size: float
+    n_lanes: int
+    head: np.ndarray
+
+    @property
+    def extent(self) -> Extent:
+        """Of what a lane trains on: in an epoch its part of the rows, on average."""
+        return Extent(self.n_rows, self.weight, -(-self.n_rows // self.n_lanes))
+
+
+@dataclass(frozen=True)
+class PartOfProblem(Problem):
+    """Some rows of a problem whose others are elsewhere."""
+
+    whole: Whole | None = None
+
+    @property
+    def mean_size(self) -> float:
+        return self._whole.mean_size
+
+    @property
+    def usual_size(self) -> float:
+        return 1.0 if self.unit_rows else self._whole.usual_size
+
+    @property
+    def typical_size(self) -> float:
+        return 1.0 if self.unit_rows else self._whole.typical_size
+
+    def class_weights(self) -> np.ndarray:
+        return self._whole.class_weights
+
+    @property
+    def _whole(self) -> Whole:
+        assert self.whole is not None
+        return self.whole
+
+
+class Turn(NamedTuple):
+    """Which steps a lane makes: all that decides them beside weights and rows."""
+
+    seed: int
+    epoch: int
+    #: Steps that a lane has made before, for rates that fall.
+    iteration: int
+
+
+class Slices(NamedTuple):
+    """Weights cut into runs of their major rows, which different machines may combine."""
+
+    n_majors: int
+    n_classes: int
+    n_slices: int
+
+    def majors(self, number: int) -> slice:
+        return _run(self.n_majors, self.n_slices, number)
+
+    def classes(self, number: int) -> slice:
+        """Of the intercepts."""
+        return _run(self.n_classes, self.n_slices, number)
+
+
+def _run(n: int, n_parts: int, number: int) -> slice:
+    return slice(n * number // n_parts, n * (number + 1) // n_parts)
+
+
+@dataclass
+class Trained:
+    """Weights in the layout of training, and what the solver remembers of each."""
+
+    weights: np.ndarray
+    intercepts: np.ndarray
+    weights_state: np.ndarray
+    intercepts_state: np.ndarray
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        return cls(state.weights, state.intercepts, state.weights_state, state.intercepts_state)
+
+    def copy(self) -> Trained:
+        return Trained(*(array.copy() for array in vars(self).values()))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in vars(self).values())
+
+    def part(self, slices: Slices, number: int) -> Trained:
+        """A view of one of the slices."""
+        majors, classes = slices.majors(number), slices.classes(number)
+        return Trained(
+            self.weights[majors],
+            self.intercepts[classes],
+            self.weights_state[majors],
+            self.intercepts_state[classes],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Trained]) -> Trained:
+        """All slices as one."""
+        if len(parts) == 1:
+            return parts[0]
+        names = vars(parts[0])
+        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(arrays=dict(vars(self)))
+
+    @classmethod
+    def restored(cls, kept: Snapshot) -> Self:
+        return cls(**kept.arrays)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a lane has changed: differences, of those major rows of the weights that moved."""
+
+    majors: np.ndarray
+    weights: np.ndarray
+    weights_state: np.ndarray
+    intercepts: np.ndarray
+    intercepts_state: np.ndarray
+    #: Sum of the values of the rows.
+    value: float
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+
+    def part(self, slices: Slices, number: int) -> Change:
+        """What it changes of one of the slices, of which the first tells the value."""
+        majors, classes = slices.majors(number), slices.classes(number)
+        first, last = np.searchsorted(self.majors, [majors.start, majors.stop])
+        return Change(
+            self.majors[first:last] - majors.start,
+            self.weights[first:last],
+            self.weights_state[first:last],
+            self.intercepts[classes],
+            self.intercepts_state[classes],
+            self.value if number == 0 else 0.0,
+        )
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise for parts whose changes cannot be combined."""
+    solver, bound = recipe.parts.solver, recipe.parts.bound
+    if recipe.searches_ridge and not solver.stochastic:
+        raise ValueError(
+            "l2='path' fits all rows again and again, in one place; give a number, or l2='auto'"
+        )
+    if not isinstance(solver, AdaGrad):
+        raise ValueError(
+            f"solver={solver.name!r} does not say how to combine the steps of several machines; "
+            "take solver='adagrad' or 'auto'"
+        )
+    if bound.n_local:
+        raise ValueError(
+            f"method={bound.name!r} keeps numbers of its own for each row, and rows have none "
+            "between rounds; take method='auto', 'exact' or 'complementary'"
+        )
+
+
+def problem_of(recipe: Recipe, sample: Sample, whole: Whole) -> PartOfProblem:
+    """Some rows, in the form that kernels take."""
+    n_features, n_classes = whole.n_features, len(whole.class_weights)
+    dtype = recipe.kind.working_dtype(sample.X.dtype, n_features, n_classes)
+    return PartOfProblem(
+        as_rows(sample.X, dtype),
+        sample.labels,
+        sample.row_weights,
+        n_features,
+        n_classes,
+        l2=recipe.l2,
+        fit_intercept=recipe.fit_intercept,
+        unit_rows=recipe.kind.scales_rows,
+        head=whole.head,
+        whole=whole,
+    )
+
+
+def begin(
+    recipe: Recipe,
+    whole: Whole,
+    no_rows: Sample,
+    seed: int,
+    start: tuple[Weights, np.ndarray] | None = None,
+) -> Trained:
+    """Where a fit starts: given weights, or the recipe's own; `no_rows` are of the right form."""
+    random_state = np.random.RandomState(seed)
+    problem = problem_of(recipe, no_rows, whole)
+    if start is None:
+        start = initial_weights(recipe.init, problem, recipe.parts, recipe.kind, random_state)
+    return Trained.of(State.new(problem, recipe.parts, recipe.kind, start, random_state))
+
+
+def model_of(
+    recipe: Recipe, whole: Whole, no_rows: Sample, trained: Trained
+) -> tuple[Weights, np.ndarray]:
+    """Weights and intercepts as models have them."""
+    problem = problem_of(recipe, no_rows, whole)
+    return recipe.kind.as_weights(trained.weights, problem), trained.intercepts
+
+
+def train_lane(recipe: Recipe, whole: Whole, sample: Sample, before: Trained, turn: Turn) -> Change:
+    """One pass over some rows, in random order."""
+    problem = problem_of(recipe, sample, whole)
+    random_state = np.random.RandomState(turn.seed)
+    now = before.copy()
+    initial_local = recipe.parts.bound.initial_local(recipe.parts.noise, now.intercepts)
+    state = State(
+        **vars(now),
+        local=initial_local[problem.labels],
+        rng=new_state(random_state),
+        iteration=turn.iteration,
+        epoch=turn.epoch,
+    )
+    passes = Passes(
+        problem,
+        recipe.parts,
+        recipe.kind,
+        state,
+        batch_size=recipe.batch_size,
+        max_epochs=recipe.max_epochs,
+        random_state=random_state,
+        shuffle=recipe.shuffle,
+        extent=whole.extent,
+    )
+    passes.begin_epoch(turn.epoch, recipe.max_epochs)
+    value = passes.train(0, problem.n_rows)
+    passes.end_epoch()
+    majors = np.flatnonzero(
+        (now.weights != before.weights).any(axis=1)
+        | (now.weights_state != before.weights_state).any(axis=1)
+    )
+    return Change(
+        majors,
+        now.weights[majors] - before.weights[majors],
+        now.weights_state[majors] - before.weights_state[majors],
+        now.intercepts - before.intercepts,
+        now.intercepts_state - before.intercepts_state,
+        value,
+    )
+
+
+def combine(before: Trained, changes: Sequence[Change]) -> Trained:
+    """The weights after a round."""
+    now = before.copy()
+    for change in changes:
+        now.weights_state[change.majors] += change.weights_state
+        now.intercepts_state += change.intercepts_state
+    for change in changes:
+        majors = change.majors
+        known = before.weights_state[majors] + change.weights_state
+        now.weights[majors] += change.weights * _share(known, now.weights_state[majors])
+        known = before.intercepts_state + change.intercepts_state
+        now.intercepts += change.intercepts * _share(known, now.intercepts_state)
+    return now
+
+
+def _share(known: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+    """What a step by the squares that a lane knew of is worth by those of all."""
+    tiny = known.dtype.type(_TINY)
+    share: np.ndarray = np.sqrt((known + tiny) / (of_all + tiny))
+    return share
+
+
+def for_rounds(recipe: Recipe) -> Recipe:
+    """The recipe without what one machine does around the passes."""
+    return replace(
+        recipe,
+        n_threads=1,
+        n_apart=1,
+        slows_down=False,
+        searches_rate=False,
+        refits=False,
+        window=None,
+    )

@@ -1,0 +1,456 @@
+"""`bigcat.dask`: the same answers on a cluster, whoever does the work."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file
+
+import bigcat
+from bigcat.cli import main
+from bigcat.data import DataError, Shards, convert
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+distributed = pytest.importorskip("distributed")
+
+from bigcat.dask import LinearClassifier  # noqa: E402
+from bigcat.dask.cluster import connected  # noqa: E402
+from bigcat.dask.rounds import cut_rows  # noqa: E402
+from bigcat.dask.survey import merge_surveys, survey_rows  # noqa: E402
+
+#: Few rounds, so that a fit takes a moment.
+SETTINGS: dict[str, Any] = {
+    "rank": 8,
+    "max_epochs": 6,
+    "learning_rate": 0.2,
+    "rows_per_round": 512,
+    "n_lanes": 2,
+    "random_state": 0,
+}
+N, D, K = 3_000, 80, 12
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with (
+        distributed.LocalCluster(
+            2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Any, np.ndarray]:
+    rng = np.random.RandomState(0)
+    X = sp.random(N, D, 0.1, format="csr", random_state=rng, dtype=np.float32)
+    scores = X @ rng.standard_normal((D, K)) * 3.0 + rng.gumbel(size=(N, K))
+    return X, np.array([f"class {k:02d}" for k in range(K)])[scores.argmax(axis=1)]
+
+
+@pytest.fixture(scope="module")
+def folder(rows: tuple[Any, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Shards:
+    path = tmp_path_factory.mktemp("rows")
+    labels = np.unique(rows[1], return_inverse=True)[1]
+    dump_svmlight_file(rows[0], labels, str(path / "rows.svm"))
+    return convert(path / "rows.svm", path / "rows", n_features=D, n_jobs=1, shard_bytes=1 << 14)
+
+
+def csr(X: Any, size: int = 500) -> Any:
+    """A Dask array of CSR chunks."""
+    chunks = da.from_array(np.arange(X.shape[0]), chunks=size)
+    return chunks.map_blocks(
+        lambda i: X[i], chunks=(chunks.chunks[0], (X.shape[1],)), new_axis=1, dtype=X.dtype,
+        meta=sp.csr_matrix((0, 0), dtype=X.dtype),
+    )  # fmt: skip
+
+
+def labels_of(y: np.ndarray, size: int = 500) -> Any:
+    return da.from_array(y, chunks=size)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    return bool(
+        (a.class_embedding_ == b.class_embedding_).all()
+        and (a.embedding_ == b.embedding_).all()
+        and (a.intercept_ == b.intercept_).all()
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted(client: Any, rows: tuple[Any, np.ndarray]) -> LinearClassifier:
+    model = LinearClassifier(client=client, **SETTINGS)
+    return model.fit(csr(rows[0]), labels_of(rows[1]))
+
+
+# The same answers
+
+
+def test_quality_is_that_of_one_process(client: Any, rows: tuple[Any, np.ndarray]) -> None:
+    X, y = rows
+    solver = bigcat.solvers.AdaGrad(0.2, schedule="linear")
+    same: dict[str, Any] = {"method": "exact", "rank": 8, "batch_size": 128, "max_epochs": 6}
+    one = bigcat.LinearClassifier(solver=solver, random_state=0, **same).fit(X, y)
+    two = LinearClassifier(
+        solver=solver, random_state=0, client=client, n_lanes=2, rows_per_round=128, **same
+    ).fit(csr(X), labels_of(y))
+    ours, theirs = (m.log_proba_of(X, y).mean() for m in (two.to_local(), one))
+    assert ours > theirs - 0.1 * abs(theirs)  # 24 steps a pass are few for two
+
+
+def test_workers_do_not_matter(client: Any, fitted: Any, rows: tuple[Any, np.ndarray]) -> None:
+    """One worker, or two: lanes decide, not who works."""
+    options: dict[str, Any] = {"processes": False, "dashboard_address": ":0"}
+    with (
+        distributed.LocalCluster(1, threads_per_worker=1, **options) as cluster,
+        distributed.Client(cluster, set_as_default=False) as other,
+    ):
+        again = clone(fitted).set_params(client=other).fit(csr(rows[0]), labels_of(rows[1]))
+    assert same_bits(again, fitted)
+
+
+def test_slices_do_not_matter(
+    fitted: Any, rows: tuple[Any, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bigcat.dask.fit.BYTES_OF_SLICE", 1)
+    assert same_bits(clone(fitted).fit(csr(rows[0]), labels_of(rows[1])), fitted)
+
+
+@pytest.mark.parametrize("form", ["dense", "frame", "folder", "folders"])
+def test_forms_of_rows(
+    client: Any, rows: tuple[Any, np.ndarray], folder: Shards, form: str
+) -> None:
+    X, y = rows
+    model = LinearClassifier(client=client, **SETTINGS)
+    if form == "dense":
+        model.fit(da.from_array(X.toarray(), chunks=(500, 30)), labels_of(y, 700))
+    elif form == "frame":
+        frame = pd.DataFrame(X.toarray(), columns=[f"f{j}" for j in range(D)])
+        frame = dd.from_pandas(frame, npartitions=4)
+        model.fit(frame, dd.from_pandas(pd.Series(y), npartitions=4))
+        assert model.feature_names_in_[0] == "f0"
+        assert float(model.score(frame, dd.from_pandas(pd.Series(y), npartitions=4))) > 0.5
+    else:
+        model.fit(folder if form == "folder" else [folder, folder])
+        y = np.unique(y, return_inverse=True)[1]
+    assert model.to_local().score(X, y) > 0.5
+    assert model.class_count_.sum() == N * (2 if form == "folders" else 1)
+
+
+def test_classes_of_one_chunk_and_empty_chunks(client: Any) -> None:
+    """Rows that are sorted by label, the last chunk without any."""
+    X = np.eye(6, dtype=np.float32).repeat(200, axis=0)
+    y = np.arange(6).repeat(200)
+    rows = da.concatenate([da.from_array(X, chunks=(300, 6)), da.zeros((0, 6), dtype=np.float32)])
+    labels = da.concatenate([da.from_array(y, chunks=300), da.zeros(0, dtype=int)])
+    model = LinearClassifier(client=client, **SETTINGS).fit(rows, labels)
+    assert model.classes_.tolist() == list(range(6))
+    assert model.to_local().score(X, y) == 1.0
+
+
+def test_rows_of_weight_zero_are_not_there(client: Any, rows: tuple[Any, np.ndarray]) -> None:
+    X, y = rows
+    wrong = y.copy()
+    wrong[::2] = y[0]
+    weights = np.ones(N)
+    weights[::2] = 0.0
+    model = LinearClassifier(client=client, class_weight="balanced", **SETTINGS)
+    model.fit(csr(X), labels_of(wrong), labels_of(weights))
+    assert model.class_count_.sum() == N // 2
+    assert model.to_local().score(X[1::2], y[1::2]) > 0.5
+
+
+def test_early_stopping_keeps_the_best_epoch(client: Any, rows: tuple[Any, np.ndarray]) -> None:
+    X, y = rows
+    settings = SETTINGS | {"max_epochs": 12, "early_stopping": True, "tol": 0.3}
+    model = LinearClassifier(client=client, n_iter_no_change=1, **settings)
+    model.fit(csr(X[:2000]), labels_of(y[:2000]), X_val=csr(X[2000:]), y_val=labels_of(y[2000:]))
+    scores = model.history_["validation_log_likelihood"]
+    assert len(scores) < 12
+    # Held-out rows also say how far to trust it, so that they like it at least as much.
+    assert model.to_local().log_proba_of(X[2000:], y[2000:]).mean() >= scores.max() - 1e-3
+
+
+def test_history_and_callbacks(client: Any, rows: tuple[Any, np.ndarray]) -> None:
+    X, y = rows
+    told: list[float] = []
+
+    def listen(row: dict[str, Any]) -> bool:
+        told.append(row["log_likelihood_of"](X[:100], y[:100]))
+        return len(told) == 2
+
+    model = LinearClassifier(client=client, callbacks=[listen], **SETTINGS)
+    model.fit(csr(X), labels_of(y))
+    assert len(model.history_) == len(told) == 2
+    assert told[1] > told[0]
+    assert model.history_["epoch"].tolist() == [1, 2]
+    assert model.history_.choice is not None
+    assert "several machines" in model.history_.choice["reason"]
+
+
+# Predictions
+
+
+def test_predictions_are_lazy_and_those_of_the_local_model(
+    fitted: Any, rows: tuple[Any, np.ndarray]
+) -> None:
+    X, y = rows
+    chunks, labels, local = csr(X), labels_of(y), fitted.to_local()
+    lazy = {
+        "predict": fitted.predict(chunks),
+        "predict_proba": fitted.predict_proba(chunks),
+        "predict_log_proba": fitted.predict_log_proba(chunks),
+        "decision_function": fitted.decision_function(chunks),
+    }
+    for name, array in lazy.items():
+        assert isinstance(array, da.Array), name
+        expected = getattr(local, name)(X)
+        assert array.shape == expected.shape
+        assert array.dtype.kind == expected.dtype.kind
+        np.testing.assert_array_equal(array.compute(), expected)
+    classes, logs = fitted.predict_top_k(chunks, k=3)
+    np.testing.assert_array_equal(classes.compute(), local.predict_top_k(X, k=3)[0])
+    assert logs.shape == (N, 3)
+    log_p = fitted.log_proba_of(chunks, labels)
+    np.testing.assert_array_equal(log_p.compute(), local.log_proba_of(X, y))
+    assert float(fitted.score(chunks, labels)) == pytest.approx(local.score(X, y))
+
+
+def test_files_and_pickles_take_either(
+    fitted: Any, rows: tuple[Any, np.ndarray], tmp_path: Path
+) -> None:
+    path = bigcat.save_model(fitted, tmp_path / "model.safetensors")
+    loaded = bigcat.load_model(path)
+    assert type(loaded) is bigcat.LinearClassifier
+    assert same_bits(loaded, fitted)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.client is None
+    assert same_bits(again, fitted)
+
+
+def test_parameters_are_those_of_the_local_estimator() -> None:
+    ours = set(LinearClassifier().get_params())
+    assert ours - set(bigcat.LinearClassifier().get_params()) == {
+        "client",
+        "n_lanes",
+        "rows_per_round",
+    }
+    assert repr(LinearClassifier(rank=3)) == "LinearClassifier(rank=3)"
+    with pytest.raises(TypeError, match="no_such"):
+        LinearClassifier(no_such=1)
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(1000, [(0, 256), (256, 512), (512, 768), (768, 1000)]), (600, [(0, 256), (256, 600)]),
+     (10, [(0, 10)])],
+)  # fmt: skip
+def test_rounds_have_whole_batches(n: int, expected: list[tuple[int, int]]) -> None:
+    assert cut_rows(n, 250, 128) == expected
+
+
+# The survey
+
+
+def test_surveys_add_up(rows: tuple[Any, np.ndarray]) -> None:
+    X, y = rows
+    weights = np.random.RandomState(0).uniform(0.5, 2.0, N)
+    order = np.argsort(y, kind="stable")  # so that parts have classes of their own
+    X, y, weights = X[order], y[order], weights[order]
+    whole = survey_rows(X, y, weights)
+    parts = [survey_rows(X[i], y[i], weights[i]) for i in np.array_split(np.arange(N), 7)]
+    merged = merge_surveys(parts)
+    assert merged.classes.tolist() == whole.classes.tolist()
+    np.testing.assert_array_equal(merged.counts, whole.counts)
+    np.testing.assert_allclose(merged.weights, whole.weights)
+    assert merged.sizes == whole.sizes
+    exact = np.asarray(X.multiply(X).sum(axis=1)).ravel() @ weights / weights.sum()
+    assert merged.lengths.mean(weights.sum()) == pytest.approx(exact, rel=0.02)
+
+
+def test_parts_of_different_forms_are_refused() -> None:
+    y, ones = np.array([0, 1]), np.ones(2)
+    parts = [survey_rows(np.ones((2, d), np.float32), y, ones) for d in (3, 4)]
+    with pytest.raises(ValueError, match="dense rows of 3 features and dense rows of 4"):
+        merge_surveys(parts)
+
+
+# Faults
+
+
+class Stop(Exception):
+    """In the middle of a fit."""
+
+
+def test_a_fit_goes_on_from_its_last_round(
+    client: Any, fitted: Any, rows: tuple[Any, np.ndarray], tmp_path: Path
+) -> None:
+    X, y = csr(rows[0]), labels_of(rows[1])
+
+    def give_up(row: dict[str, Any]) -> None:
+        if row["epoch"] == 3:
+            raise Stop
+
+    kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0}
+    model = clone(fitted).set_params(**kept)
+    with pytest.raises(Stop):
+        clone(model).set_params(callbacks=[give_up]).fit(X, y)
+    other = clone(model).set_params(n_lanes=3)
+    with pytest.raises(ValueError, match="n_lanes was 2 and is 3"):
+        other.fit(X, y, resume=True)
+    with pytest.raises(ValueError, match="rows holds other values"):
+        clone(model).fit(X, y, da.full(N, 2.0, chunks=500), resume=True)
+    model.fit(X, y, resume=True)
+    assert len(model.history_) == 6
+    assert same_bits(model, fitted)
+
+
+def test_an_unreadable_shard_is_named(client: Any, folder: Shards, tmp_path: Path) -> None:
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(folder.folder, copy)
+    shards = Shards(copy)
+    values = copy / shards.manifest.arrays / "values"
+    with open(values, "r+b") as file:
+        file.seek(5_000)
+        file.write(b"\xff\xff\xff\x7f")
+    with pytest.raises(DataError, match=r"copy: rows \d+ to \d+ \(shard \d+\) are damaged"):
+        LinearClassifier(client=client, **SETTINGS).fit(shards)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (np.ones((4, 2)), np.arange(4), "X is a ndarray in this process's memory; give a Dask"),
+        (da.ones((4, 2), chunks=2), None, "y is missing"),
+        (da.ones((4, 2), chunks=(2, 2)), da.arange(6, chunks=2), "X has 4 rows and y 6"),
+        (da.ones((4, 2), chunks=(2, 2)), da.ones(4, chunks=2), "one class only"),
+        (da.full((4, 2), np.nan, chunks=(2, 2)), da.arange(4, chunks=2), "X holds NaN in row"),
+    ],
+)
+def test_what_cannot_be_meant(client: Any, X: Any, y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier(client=client, **SETTINGS).fit(X, y)
+
+
+def test_workers_with_too_little_memory_are_told_before_any_work(rows: Any) -> None:
+    with (
+        distributed.LocalCluster(
+            1, threads_per_worker=1, processes=False, memory_limit="4GiB", dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        model = LinearClassifier(client=client, rank=4_000_000)
+        with pytest.raises(MemoryError, match=r"memory_limit of 4,096 MiB 60% can be used"):
+            model.fit(csr(rows[0]), labels_of(rows[1]))
+
+
+def test_paused_workers_are_not_waited_for(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process alone takes more than that."""
+    monkeypatch.setattr("bigcat.dask.cluster.PATIENCE", 0.5)
+    with (
+        distributed.LocalCluster(
+            1, threads_per_worker=1, processes=False, memory_limit="8MB", dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.raises(MemoryError, match="all 1 workers were paused for 0 seconds"),
+    ):
+        LinearClassifier(client=client).fit(csr(rows[0]), labels_of(rows[1]))
+
+
+def test_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> None:
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr("bigcat.dask.cluster.default_client", none)
+    with pytest.raises(ValueError, match="there is no Dask client; make one"):
+        LinearClassifier().fit(None, None)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_bit_and_no_process_stays(folder: Shards) -> None:
+    import psutil
+
+    def children() -> set[int]:
+        return {p.pid for p in psutil.Process().children(recursive=True)}
+
+    before = children()
+    with connected("local:2") as client:
+        model = LinearClassifier(client=client, **SETTINGS).fit(folder)
+        pids = list(client.run(os.getpid).values())
+        killer = threading.Thread(target=_kill_soon, args=(pids[0],))
+
+        def start(row: dict[str, Any]) -> None:
+            if row["epoch"] == 1:
+                killer.start()
+
+        again = clone(model).set_params(callbacks=[start]).fit(folder)
+        killer.join()
+    assert same_bits(again, model)
+    time.sleep(0.1)
+    left = [p for p in children() - before if "resource_tracker" not in _command(p)]
+    assert left == []
+
+
+def _kill_soon(pid: int) -> None:
+    time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid: int) -> str:
+    import psutil
+
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return "resource_tracker"  # gone
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
+        (["--dask", "local:1"], "`bigcat convert TRAIN --out FOLDER` makes a folder"),
+    ],
+)
+def test_command_line_refuses(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rows.csv").write_text("size,label\n1,cat\n2,dog\n3,dog\n")
+    model = str(tmp_path / "model.safetensors")
+    assert main(["fit", str(tmp_path / "rows.csv"), "--model", model, *words]) != 0
+    assert message in capsys.readouterr().err
+
+
+def test_command_line(
+    client: Any, folder: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the scheduler of this process; `local:N` starts processes, as the slow test does."""
+    path = tmp_path / "model.safetensors"
+    words = ["--rank", "8", "--epochs", "2", "--json", "--dask", client.scheduler.address]
+    assert main(["fit", str(folder.folder), "--model", str(path), *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["epochs"] == 2
+    assert "several machines" in report["choice"]["reason"]
+    assert type(bigcat.load_model(path)) is bigcat.LinearClassifier
+
+
+def test_addresses() -> None:
+    with pytest.raises(ValueError, match="neither local nor local:N"), connected("local:none"):
+        pass

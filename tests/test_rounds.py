@@ -1,0 +1,132 @@
+"""Rounds without a cluster: changes of lanes, and how they are combined."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.estimators import LinearClassifier
+from bigcat.rows import Sizes, as_rows, squared_norms
+from bigcat.training.recipe import Recipe
+from bigcat.training.rounds import Change, Trained, Turn, Whole, begin, combine, train_lane
+from bigcat.training.sample import Sample
+
+N_CLASSES = 30
+
+
+@pytest.fixture(scope="module")
+def sample() -> Sample:
+    rng = np.random.RandomState(0)
+    X = sp.random(2_000, 80, 0.1, format="csr", random_state=rng, dtype=np.float32)
+    scores = X @ rng.standard_normal((80, N_CLASSES)) * 4.0
+    return Sample(X, scores.argmax(axis=1).astype(np.int64), np.ones(2_000))
+
+
+def recipe_of(sample: Sample, **parameters: object) -> Recipe:
+    estimator = LinearClassifier(rank=8, max_epochs=3, random_state=0, **parameters)  # type: ignore[arg-type]
+    return recipe_for_rounds(Parameters.of(estimator.get_params()), Sizes.of(sample.X, N_CLASSES))
+
+
+def whole_of(sample: Sample, n_lanes: int) -> Whole:
+    size = float(squared_norms(as_rows(sample.X, np.float32)).mean())
+    counts = np.bincount(sample.labels, minlength=N_CLASSES).astype(float)
+    n, head = sample.n_rows, np.empty(0, np.int64)
+    return Whole(n, float(n), sample.X.shape[1], True, counts, size, size, size, n_lanes, head)
+
+
+def start_of(recipe: Recipe, sample: Sample, n_lanes: int) -> tuple[Whole, Trained]:
+    whole = whole_of(sample, n_lanes)
+    return whole, begin(recipe, whole, sample.take(np.arange(0)), 0)
+
+
+def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(sample: Sample) -> None:
+    recipe = recipe_of(sample)
+    whole, before = start_of(recipe, sample, 2)
+    kept = before.copy()
+    first, second = (train_lane(recipe, whole, sample, before, Turn(5, 0, 0)) for _ in range(2))
+    for name, array in vars(kept).items():
+        np.testing.assert_array_equal(array, getattr(before, name))
+    np.testing.assert_array_equal(first.weights, second.weights)
+    other = train_lane(recipe, whole, sample, before, Turn(6, 0, 0))
+    assert not np.array_equal(first.weights, other.weights)
+
+
+def test_one_lane_moves_as_far_as_it_moved(sample: Sample) -> None:
+    recipe = recipe_of(sample)
+    whole, before = start_of(recipe, sample, 1)
+    change = train_lane(recipe, whole, sample, before, Turn(5, 0, 0))
+    after = combine(before, [change])
+    moved = before.weights[change.majors] + change.weights
+    np.testing.assert_allclose(after.weights[change.majors], moved, rtol=1e-6, atol=1e-7)
+
+
+def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> None:
+    """Two gradients of one coordinate, and one of another that a single lane has."""
+    before = Trained(np.zeros((2, 1)), np.zeros(1), np.full((2, 1), 7.0), np.zeros(1))
+
+    def lane(gradient: float, major: int) -> Change:
+        square = np.full((1, 1), gradient**2)
+        step = gradient / np.sqrt(7.0 + square)
+        return Change(np.array([major]), step, square, np.zeros(1), np.zeros(1), 0.0)
+
+    after = combine(before, [lane(3.0, 0), lane(1.0, 0), lane(3.0, 1)])
+    expected = [(3.0 + 1.0) / np.sqrt(7.0 + 9.0 + 1.0), 3.0 / np.sqrt(7.0 + 9.0)]
+    np.testing.assert_allclose(after.weights[:, 0], expected)
+    np.testing.assert_allclose(after.weights_state[:, 0], [17.0, 16.0])
+
+
+@pytest.mark.parametrize("n_lanes", [1, 4])
+def test_lanes_learn_as_much_as_one(sample: Sample, n_lanes: int) -> None:
+    recipe = recipe_of(sample)
+    whole, now = start_of(recipe, sample, n_lanes)
+    values = []
+    for epoch in range(recipe.max_epochs):
+        order = np.random.RandomState(epoch).permutation(sample.n_rows)
+        value = 0.0
+        for number, rows in enumerate(np.array_split(order, 8)):
+            changes = [
+                train_lane(recipe, whole, sample.take(part), now, Turn(number, epoch, 0))
+                for part in np.array_split(rows, n_lanes)
+            ]
+            value += sum(change.value for change in changes)
+            now = combine(now, changes)
+        values.append(value / sample.n_rows)
+    assert values[-1] > values[0] + 0.05
+
+
+def test_rows_far_away_count_for_ridge_and_rates(sample: Sample) -> None:
+    """What a lane does must not depend on how many of the rows it has."""
+    recipe = replace(recipe_of(sample), l2=50.0)
+    few = sample.take(np.arange(256))
+    whole, before = start_of(recipe, sample, 2)
+    before.weights_state += 1.0  # where nothing is remembered, any ridge shrinks all the way
+    larger = replace(whole, n_rows=10 * whole.n_rows, weight=10 * whole.weight)
+    changes = [train_lane(recipe, w, few, before, Turn(5, 0, 0)) for w in (whole, larger)]
+    moved = [np.zeros_like(before.weights), np.zeros_like(before.weights)]
+    for change, all_moved in zip(changes, moved):
+        all_moved[change.majors] = change.weights
+    features = slice(N_CLASSES, None)  # which start away from zero, so that a ridge shrinks them
+    shrunk = [-np.vdot(m[features], before.weights[features]) for m in moved]
+    assert shrunk[0] > 2.0 * shrunk[1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "damped"}, "solver='damped' does not say how to combine"),
+        (
+            {"method": "augment-reduce", "solver": "adagrad"},
+            "keeps numbers of its own for each row",
+        ),
+    ],
+)
+def test_parts_whose_changes_cannot_be_combined_are_refused(
+    sample: Sample, parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        recipe_for_rounds(
+            Parameters.of(LinearClassifier(max_epochs=3, **parameters).get_params()),  # type: ignore[arg-type]
+            Sizes.of(sample.X, N_CLASSES),
+        )
