@@ -56,15 +56,26 @@ def overview() -> None:
     left.vlines(range(14), scores, scores + noise, color=GREY, linewidth=1.5)
     left.scatter(range(14), scores, marker="_", s=120, color=BLUE, label="score")
     left.scatter(range(14), scores + noise, color=colours, s=28, zorder=3, label="score + noise")
-    left.annotate("the largest wins", (winner, (scores + noise)[winner]), (9, -4),
-                  color=ORANGE, textcoords="offset points")  # fmt: skip
+    left.annotate(
+        "the largest wins",
+        (winner, (scores + noise)[winner]),
+        (9, -4),
+        color=ORANGE,
+        textcoords="offset points",
+    )
     left.set(xlabel="classes", xticks=[], yticks=[], title="the model")
     left.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 0.9), fontsize=9)
     for (name, points), colour in zip(measured_cost().items(), (BLUE, GREY)):
         classes, microseconds = zip(*points)
         right.plot(classes, microseconds, "o-", color=colour)
-        right.annotate(name, (classes[-1], microseconds[-1]), (-8, 9), ha="right", color=colour,
-                       textcoords="offset points")  # fmt: skip
+        right.annotate(
+            name,
+            (classes[-1], microseconds[-1]),
+            (-8, 9),
+            ha="right",
+            color=colour,
+            textcoords="offset points",
+        )
     right.set(xscale="log", xlabel="classes", ylabel="microseconds per row", ylim=(0, 18))
     right.set_title("what a training row costs")
     save(figure, "overview")
@@ -93,7 +104,9 @@ def augment_reduce() -> None:
     axes.plot(log_eta, full, color=BLUE, linewidth=2.5, label="the bound, all 1,000 classes")
     axes.axhline(exact, color=ORANGE, linestyle="--", label="log-probability of the class")
     axes.plot(log_eta[full.argmax()], full.max(), "o", color=ORANGE)
-    axes.set(xlabel="local parameter of the row, log η", ylabel="nats", ylim=(exact - 3.4, exact + 1.2))
+    axes.set(
+        xlabel="local parameter of the row, log η", ylabel="nats", ylim=(exact - 3.4, exact + 1.2)
+    )
     axes.legend(frameon=False, loc="lower right")
     save(figure, "idea_augment_reduce")
 
@@ -137,16 +150,29 @@ def unbiased() -> None:
     implicit = minimize_scalar(lambda v: loss(v) + (v - start) ** 2 / (2 * rate)).x
     figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
     axes.plot(u, loss(u), color=BLUE, linewidth=2.5, label="what is minimised")
-    axes.plot(u, loss(u) + (u - start) ** 2 / (2 * rate), color=GREY,
-              label="the same, and the distance from the start")  # fmt: skip
+    axes.plot(
+        u,
+        loss(u) + (u - start) ** 2 / (2 * rate),
+        color=GREY,
+        label="the same, and the distance from the start",
+    )
     axes.plot(start, loss(start), "ko")
     axes.annotate("start", (start, loss(start)), (8, 4), textcoords="offset points")
     axes.plot(implicit, loss(implicit), "o", color=ORANGE)
-    axes.annotate("implicit step: where\nthe grey curve is lowest", (implicit, loss(implicit)), (5.1, 14),
-                  color=ORANGE, arrowprops={"arrowstyle": "-", "color": ORANGE})  # fmt: skip
+    axes.annotate(
+        "implicit step: where\nthe grey curve is lowest",
+        (implicit, loss(implicit)),
+        (5.1, 14),
+        color=ORANGE,
+        arrowprops={"arrowstyle": "-", "color": ORANGE},
+    )
     axes.plot(explicit, loss(explicit), "o", color="k", mfc="w")
-    axes.annotate("gradient step:\nfar beyond the minimum", (explicit, loss(explicit)), (9.6, 20),
-                  arrowprops={"arrowstyle": "-"})  # fmt: skip
+    axes.annotate(
+        "gradient step:\nfar beyond the minimum",
+        (explicit, loss(explicit)),
+        (9.6, 20),
+        arrowprops={"arrowstyle": "-"},
+    )
     axes.set(xlabel="local parameter u of a row", ylabel="nats", ylim=(0, 40), xlim=(-0.4, 14))
     axes.legend(frameon=False, loc="upper right")
     save(figure, "idea_unbiased")
