@@ -37,10 +37,13 @@ class Method:
     Parameters
     ----------
     name : str
+        What `bigcat.methods()` and errors call it.
     bound : Bound
+        What is maximised.
     sampler, solver : str
         Defaults; the estimator's parameters of the same names override them.
     citation : str
+        Where it was published.
 
     Examples
     --------
@@ -160,7 +163,7 @@ register(
 
 
 class MethodTable(list[dict[str, Any]]):
-    """A list of one dict a method, which prints as a table."""
+    """A list of one dict per method, which prints as a table."""
 
     def __repr__(self) -> str:
         columns = list(self[0]) if self else []
