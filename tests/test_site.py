@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import bigcat
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -83,6 +86,18 @@ def test_the_site_builds_without_a_warning_and_asks_nobody(tmp_path):
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > 60
     assert [p.name for p in pages if loaded.search(p.read_text())] == []
+    documented = "".join(p.read_text() for p in (tmp_path / "reference").glob("*.html"))
+    shown = {name.rpartition(".")[2] for name in re.findall(r'id="(bigcat[\w.]*)"', documented)}
+    assert [name for name in public_names() if name not in shown] == []
+
+
+def public_names() -> list[str]:
+    """Classes and functions that the package and its public modules offer."""
+    found = []
+    for module in (bigcat, *(getattr(bigcat, name) for name in sorted(bigcat._SUBMODULES))):
+        members = {name: getattr(module, name) for name in module.__all__}
+        found += [n for n, m in members.items() if inspect.isclass(m) or inspect.isfunction(m)]
+    return found
 
 
 # Pages that are run
