@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import inspect
 import re
@@ -18,7 +19,10 @@ import bigcat
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 #: Pages of which every block of Python and every command is run, in the order of the page.
-RUN = [DOCS / "start.md", *sorted([*DOCS.glob("how-to/*.md"), *DOCS.glob("tutorials/*.md")])]
+RUN = [
+    *(DOCS / name for name in ("start.md", "checkpoints.md", "data.md")),
+    *sorted([*DOCS.glob("how-to/*.md"), *DOCS.glob("tutorials/*.md")]),
+]
 #: What is shorter in `make test`; `make test-slow` runs such pages as they are.
 SHORTER = {
     "many-classes.md": (
@@ -113,7 +117,9 @@ def files_of_ones_own(tmp_path, monkeypatch):
         for label in rng.choice(list(sounds), n):
             words = f"{rng.choice(sounds[label].split())} loud {rng.choice(['a', 'b'])}"
             lines.append(words if file == "new.txt" else f"{label}\t{words}")
-        (tmp_path / file).write_text("\n".join(lines) + "\n")
+        text = "\n".join(lines) + "\n"
+        (tmp_path / file).write_text(text)
+        (tmp_path / f"{file}.gz").write_bytes(gzip.compress(text.encode()))
     monkeypatch.chdir(tmp_path)
 
 
@@ -122,7 +128,9 @@ def run(page: Path, instead: tuple[str, str]) -> None:
 
     names: dict[str, Any] = {}
     fences = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-    for language, block in fences.findall(page.read_text()):
+    found = fences.findall(page.read_text())
+    assert found
+    for language, block in found:
         if language == "python":
             exec(compile(block.replace(*instead), str(page), "exec"), names)
             continue
@@ -141,7 +149,6 @@ def pages_and_sizes():
 
 
 @pytest.mark.parametrize(("page", "instead"), list(pages_and_sizes()))
-def test_pages_run(page, instead, files_of_ones_own, capfd):
+def test_pages_run(page, instead, files_of_ones_own):
     assert instead == ("", "") or page.read_text().count(instead[0]) == 1
     run(page, instead)
-    assert capfd.readouterr().out
