@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks import augment_reduce as ar
-from benchmarks._report import figure_file
+from benchmarks.reproduce.by_data import by_data, draw_curves
 from benchmarks.reproduce.experiment import Claim, Experiment, Pieces, Row
 from bigcat.data import load
 
@@ -61,8 +62,8 @@ def _table3(quick: bool) -> Pieces:
 
 def _tighter(rows: list[Row]) -> list[Claim]:
     found = []
-    for data in dict.fromkeys(row["data"] for row in rows):
-        bounds = {r["method"]: r["bound (3,000 training rows)"] for r in rows if r["data"] == data}
+    for data, mine in by_data(rows).items():
+        bounds = {row["method"]: row["bound (3,000 training rows)"] for row in mine}
         ours, rival = bounds["softmax A&R"], bounds["one-vs-each"]
         text = f"{data}: the bound of softmax A&R is above that of one-vs-each"
         found.append(Claim(text, f"{ours:.3f} and {rival:.3f}", ours > rival))
@@ -70,16 +71,11 @@ def _tighter(rows: list[Row]) -> list[Claim]:
 
 
 def _draw_bounds(rows: list[Row], path: Path) -> None:
-    names = list(dict.fromkeys(row["data"] for row in rows))
-    with figure_file(path, n_columns=len(names)) as axes:
-        for place, name in zip(axes, names):
-            for row in rows:
-                if row["data"] == name:
-                    place.plot(range(1, len(row["curve"]) + 1), row["curve"], label=row["method"])
-            last = max(row["curve"][-1] for row in rows if row["data"] == name)
-            place.set(title=name, xlabel="epoch", ylabel="bound per row", xscale="log")
-            place.set_ylim(last - 6.0, 0.1)
-            place.legend()
+    def finish(axes: Any, mine: list[Row]) -> None:
+        last = max(row["curve"][-1] for row in mine)
+        axes.set(ylabel="bound per row", xscale="log", ylim=(last - 6.0, 0.1))
+
+    draw_curves(rows, path, finish)
 
 
 EXPERIMENTS = [

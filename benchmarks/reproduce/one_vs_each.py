@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks import one_vs_each as ove
 from benchmarks._models import linear
 from benchmarks._report import clock, figure_file
+from benchmarks.reproduce.by_data import by_data, draw_curves
 from benchmarks.reproduce.experiment import Claim, Experiment, Pieces, Row
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.data import load, synthetic
@@ -169,8 +170,8 @@ def _table2_rows(name: str, methods: tuple[str, ...]) -> list[Row]:
 
 def _figure3_claims(rows: list[Row]) -> list[Claim]:
     found = []
-    for data in dict.fromkeys(row["data"] for row in rows):
-        bound = {row["method"]: row["bound per row"] for row in rows if row["data"] == data}
+    for data, mine in by_data(rows).items():
+        bound = {row["method"]: row["bound per row"] for row in mine}
         text = f"{data}: one-vs-each is much closer to the exact softmax than Bouchard"
         values = ", ".join(f"{m} {bound[m]:.3f}" for m in DETERMINISTIC)
         exact, near, far = (bound[m] for m in ("exact", "one-vs-each", "bouchard"))
@@ -179,15 +180,7 @@ def _figure3_claims(rows: list[Row]) -> list[Claim]:
 
 
 def _draw_figure3(rows: list[Row], path: Path) -> None:
-    names = list(dict.fromkeys(row["data"] for row in rows))
-    with figure_file(path, n_columns=len(names)) as axes:
-        for place, name in zip(axes, names):
-            for row in rows:
-                if row["data"] == name:
-                    place.plot(np.linspace(0, 1, len(row["curve"])), row["curve"],
-                               label=row["method"])  # fmt: skip
-            place.set(title=name, xlabel="part of the iterations", ylabel="bound per row")
-            place.legend()
+    draw_curves(rows, path, lambda axes, _: axes.set(ylabel="bound per row", xscale="log"))
 
 
 # The large-scale run
