@@ -253,7 +253,7 @@ EXPERIMENTS = [
     ),
     Experiment(
         "ove-large", PAPER, "Section 4.2", "large scale: AmazonCat-13K, here Penn Treebank",
-        "a stand-in: AmazonCat could not be had", _large, claims=_large_claims,
+        "a stand-in: error 0.867, most frequent class 0.945", _large, claims=_large_claims,
         data=("ptb",), quick_data=("ptb",),
     ),
 ]  # fmt: skip
