@@ -7,6 +7,7 @@ authors' code.
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,9 @@ def loss_curve(X, y, method: str, rate: float, n_negatives: int) -> np.ndarray |
     """Training log-loss after each epoch; None where it overflowed."""
     model = classifier(method, rate, n_negatives)
     try:
-        model.fit(X, y, X_val=X, y_val=y)
+        with warnings.catch_warnings():  # a rate that is far too large is a result here
+            warnings.filterwarnings("ignore", "the fit is worse than no fit")
+            model.fit(X, y, X_val=X, y_val=y)
     except DivergedError:
         return None
     return -model.history_["validation_log_likelihood"]

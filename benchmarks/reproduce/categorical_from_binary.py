@@ -329,7 +329,8 @@ EXPERIMENTS = [
     ),
     Experiment(
         "cfb-figure2", PAPER, "Figure 2, Table G.2", "posterior against maximum likelihood",
-        "as published with a row per parameter", _figure2, claims=_figure2_claims, draw=_draw_figure2,
+        "as published with a row per parameter", _figure2,
+        claims=_figure2_claims, draw=_draw_figure2,
     ),
     Experiment(
         "cfb-figure3", PAPER, "Figures 3 and G.2", "holdout over time, with ADVI, NUTS and Gibbs",
