@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 PACKAGE := .package
 # The real data sets, where they are at hand; tests that need them are skipped, with a message, where they are not.
 BIGCAT_DATA ?= $(wildcard ../shared/data)
@@ -14,7 +15,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo cluster-demo test test-slow torture coverage mutants package lint format bench bench-full \
-	clean
+	docs clean
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo
@@ -77,6 +78,11 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A warning of the build is an error (`strict` in mkdocs.yml).
+docs: $(DOCS_READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "Open site/index.html in a browser: it needs no server and no network."
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks peers run --quick
@@ -92,5 +98,9 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(READY)
 
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	touch $(DOCS_READY)
+
 clean:
-	rm -rf $(VENV) $(PACKAGE) demo
+	rm -rf $(VENV) $(PACKAGE) demo site

@@ -22,6 +22,7 @@ from benchmarks import (
     one_row,
     one_vs_each,
     posteriors,
+    reproduce,
     roofline,
     serving,
     step_cost,
@@ -109,6 +110,7 @@ def make_parser() -> argparse.ArgumentParser:
     intervals.add_to(commands)
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
+    reproduce.add_to(commands)
     return parser
 
 
@@ -219,6 +221,8 @@ def main() -> None:
         field.run(args)
     elif args.command == "peers":
         peers.run(args)
+    elif args.command == "reproduce":
+        reproduce.run(args)
     else:
         augment_reduce.table2(["mnist", "bibtex"])
         augment_reduce.table3("bibtex")

@@ -87,6 +87,22 @@ def _cell(value: Any) -> str:
 
 
 @contextmanager
+def figure_file(path: Path, n_columns: int = 1):
+    """Yield axes side by side, and write them to a file when the block is left."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    size = (max(7.0, 3.6 * n_columns), 3.6)
+    figure, axes = plt.subplots(1, n_columns, figsize=size, layout="constrained", squeeze=False)
+    yield list(axes[0])
+    path.parent.mkdir(exist_ok=True, parents=True)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+@contextmanager
 def clock():
     """Yield a dict that holds wall and CPU seconds when the block is left."""
     times: dict[str, float] = {}

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clipped_log_likelihood, clock, epoch_seconds, save, show
+from benchmarks.published import published
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.bounds import AugmentReduce
 from bigcat.data import load, synthetic
@@ -54,22 +55,11 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 # Where a data set wants another number of nodes.
 NODES = {("omniglot", "probit A&R"): 4}
-# Test log-likelihood and accuracy (Table 3), seconds an epoch (Table 2).
+# Test log-likelihood and accuracy (Table 3), seconds per epoch (Table 2).
+_SECONDS = published("ar-table2").values("seconds per epoch")
 PUBLISHED = {
-    ("mnist", "exact"): (-0.261, 0.927, None),
-    ("mnist", "one-vs-each"): (-0.276, 0.919, 0.336),
-    ("mnist", "softmax A&R"): (-0.271, 0.924, 0.337),
-    ("mnist", "probit A&R"): (-0.302, 0.918, 0.431),
-    ("mnist", "logistic A&R"): (-0.287, 0.917, 0.511),
-    ("bibtex", "exact"): (-3.188, 0.361, None),
-    ("bibtex", "one-vs-each"): (-3.300, 0.352, 0.181),
-    ("bibtex", "softmax A&R"): (-3.036, 0.361, 0.188),
-    ("bibtex", "probit A&R"): (-4.184, 0.346, 0.244),
-    ("bibtex", "logistic A&R"): (-3.151, 0.353, 0.246),
-    ("omniglot", "one-vs-each"): (-5.667, 0.179, 4.47),
-    ("omniglot", "softmax A&R"): (-5.171, 0.201, 4.65),
-    ("omniglot", "probit A&R"): (-7.350, 0.178, 5.63),
-    ("omniglot", "logistic A&R"): (-5.395, 0.184, 5.57),
+    (data, method): (log_likelihood, accuracy, _SECONDS.get((data, method)))
+    for (data, method), (log_likelihood, accuracy) in published("ar-table3").rows()
 }
 
 
@@ -97,34 +87,39 @@ def n_epochs(data: str, n_rows: int) -> int:
     return -(-iterations // -(-n_rows // batch))
 
 
+def table3_row(
+    data: str, name: str, seed: int = 0, epochs: int | None = None
+) -> tuple[dict[str, Any], Any]:
+    """A row of Table 3, and the history of its fit; without `epochs` after the paper's number."""
+    train, test = load(data).train, load(data).test
+    model = classifier(data, name, epochs or n_epochs(data, len(train.y)), seed)
+    with clock() as times:
+        model.fit(train.X, train.y)
+    figures = PUBLISHED.get((data, name), (None, None, None))
+    part = np.random.RandomState(0).permutation(len(train.y))[:3000]
+    row = {
+        "data": data,
+        "method": name,
+        "log-likelihood": clipped_log_likelihood(model, test.X, test.y),
+        "published": figures[0],
+        "accuracy": float(model.score(test.X, test.y)),
+        "published accuracy": figures[1],
+        "bound (last epoch, sampled)": float(model.history_[-1]["bound"]),
+        "bound (3,000 training rows)": float(
+            model.lower_bound(train.X[part], train.y[part]).mean()
+        ),
+        "epochs": model.n_iter_,
+        "CPU seconds": times["cpu"],
+    }
+    return row, model.history_
+
+
 def table3(data: str, methods: list[str] | None = None, seed: int = 0) -> None:
     """Test log-likelihood, accuracy and bounds with the paper's settings."""
-    train, test = load(data).train, load(data).test
-    epochs = n_epochs(data, len(train.y))
     rows, curves = [], {}
     for name in methods or [m for m in METHODS if (data, m) in PUBLISHED]:
-        model = classifier(data, name, epochs, seed)
-        with clock() as times:
-            model.fit(train.X, train.y)
-        curves[name] = model.history_
-        published = PUBLISHED.get((data, name), (None, None, None))
-        part = np.random.RandomState(0).permutation(len(train.y))[:3000]
-        rows.append(
-            {
-                "data": data,
-                "method": name,
-                "log-likelihood": clipped_log_likelihood(model, test.X, test.y),
-                "published": published[0],
-                "accuracy": float(model.score(test.X, test.y)),
-                "published accuracy": published[1],
-                "bound (last epoch, sampled)": float(model.history_[-1]["bound"]),
-                "bound (3,000 training rows)": float(
-                    model.lower_bound(train.X[part], train.y[part]).mean()
-                ),
-                "epochs": model.n_iter_,
-                "CPU seconds": times["cpu"],
-            }
-        )
+        row, curves[name] = table3_row(data, name, seed)
+        rows.append(row)
         show(rows[-1:])
         save(f"table3_{data}" + ("" if methods is None else "_" + "_".join(methods)), rows)
     show(rows)
@@ -151,29 +146,36 @@ def _draw_bounds(data: str, curves: dict[str, Any]) -> None:
     plt.close(figure)
 
 
-def table2(data: list[str], epochs: int = 8, repeats: int = 3) -> None:
-    """Seconds an epoch on one core, all methods of a data set in turn, the best of all epochs."""
+def table2_rows(name: str, epochs: int = 8, repeats: int = 3) -> list[dict[str, Any]]:
+    """Seconds per epoch on one core, all methods of a data set in turn, the best of all epochs."""
+    train = load(name).train
+    methods = [m for m in METHODS if m != "exact"]
+    best = dict.fromkeys(methods, np.inf)
+    for _ in range(repeats):
+        for method in methods:
+            model = classifier(name, method, epochs).fit(train.X, train.y)
+            best[method] = min(best[method], epoch_seconds(model.history_))
+    rows = []
+    for method in methods:
+        figure = PUBLISHED.get((name, method.split(",")[0]), (0, 0, None))[2]
+        rows.append(
+            {
+                "data": name,
+                "method": method,
+                "seconds per epoch": best[method],
+                "published (2018)": figure,
+                "times faster": figure and figure / best[method],
+                "against one-vs-each": best[method] / best["one-vs-each"],
+            }
+        )
+    return rows
+
+
+def table2(data: list[str]) -> None:
+    """Table 2 of some data sets."""
     rows = []
     for name in data:
-        train = load(name).train
-        methods = [m for m in METHODS if m != "exact"]
-        best = dict.fromkeys(methods, np.inf)
-        for _ in range(repeats):
-            for method in methods:
-                model = classifier(name, method, epochs).fit(train.X, train.y)
-                best[method] = min(best[method], epoch_seconds(model.history_))
-        for method in methods:
-            published = PUBLISHED.get((name, method.split(",")[0]), (0, 0, None))[2]
-            rows.append(
-                {
-                    "data": name,
-                    "method": method,
-                    "seconds an epoch": best[method],
-                    "published (2018)": published,
-                    "times faster": published and published / best[method],
-                    "against one-vs-each": best[method] / best["one-vs-each"],
-                }
-            )
+        rows += table2_rows(name)
         show([r for r in rows if r["data"] == name])
         save("table2", rows)
 
@@ -197,31 +199,32 @@ def distribution(method: str, iterations: int, seed: int = 0) -> CategoricalDist
     )
 
 
-def section41(iterations: int = 500_000, methods: list[str] | None = None, seed: int = 0) -> None:
-    """K = 10^4 classes without covariates: probabilities and bounds (section 4.1)."""
-    data = synthetic.categorical_counts(n=N_COUNTED, n_classes=N_VALUES, seed=seed)
-    y = data.y
+def section41_row(method: str, iterations: int, seed: int = 0) -> dict[str, Any]:
+    """One method on K = 10^4 classes without covariates: probabilities and bound."""
+    y = synthetic.categorical_counts(n=N_COUNTED, n_classes=N_VALUES, seed=seed).y
     counts = np.unique(y, return_counts=True)[1]
     frequencies = counts / len(y)
-    maximum = float(counts @ np.log(frequencies))
+    model = distribution(method, iterations, seed)
+    with clock() as times:
+        model.fit(y)
+    return {
+        "method": method,
+        "classes seen": len(counts),
+        "iterations": model.n_iter_ * BATCHES,
+        "mean absolute error": float(np.abs(model.probabilities_ - frequencies).mean()),
+        "bound": model.lower_bound_,
+        "bound (last epoch, sampled)": float(model.history_[-1]["bound"] * len(y)),
+        "largest log-likelihood": float(counts @ np.log(frequencies)),
+        "correlation with log N_k": float(np.corrcoef(model.scores_, np.log(counts))[0, 1]),
+        "ms per iteration": 1e3 * model.history_[-1]["seconds"] / (model.n_iter_ * BATCHES),
+        "CPU seconds": times["cpu"],
+    }
+
+
+def section41(iterations: int = 500_000, methods: list[str] | None = None, seed: int = 0) -> None:
+    """K = 10^4 classes without covariates: probabilities and bounds (section 4.1)."""
     rows = []
     for method in methods or ["augment-reduce", "one-vs-each"]:
-        model = distribution(method, iterations, seed)
-        with clock() as times:
-            model.fit(y)
-        rows.append(
-            {
-                "method": method,
-                "classes seen": len(counts),
-                "iterations": model.n_iter_ * BATCHES,
-                "mean absolute error": float(np.abs(model.probabilities_ - frequencies).mean()),
-                "bound": model.lower_bound_,
-                "bound (last epoch, sampled)": float(model.history_[-1]["bound"] * len(y)),
-                "largest log-likelihood": maximum,
-                "correlation with log N_k": float(np.corrcoef(model.scores_, np.log(counts))[0, 1]),
-                "ms an iteration": 1e3 * model.history_[-1]["seconds"] / (model.n_iter_ * BATCHES),
-                "CPU seconds": times["cpu"],
-            }
-        )
+        rows.append(section41_row(method, iterations, seed))
         show(rows)
         save("section41" + ("" if methods is None else "_" + "_".join(methods)), rows)

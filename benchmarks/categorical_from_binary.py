@@ -6,6 +6,7 @@ ADVI, NUTS and Gibbs sampling (benchmarks/yardsticks) run in environments of the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,64 +15,15 @@ from scipy.special import log_expit, log_ndtr, log_softmax, softmax
 from benchmarks import yardsticks
 from benchmarks._models import independent_binary, laplace
 from benchmarks._report import FIGURES, clock, save, saved, show
+from benchmarks.published import published
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior
 from bigcat.data import load, synthetic
 
-# N, K, M, sigma_high, weight of CBC, mean KL divergence of CBM, CBC and their average.
-TABLE_G1 = """
-120 3 3 0.1 .021 .016 .017 .015
-120 3 3 2.0 .861 .067 .046 .040
-240 3 3 0.1 .005 .031 .065 .031
-240 3 3 2.0 .999 .043 .027 .026
-480 3 3 0.1 .002 .007 .021 .007
-480 3 3 2.0 1.000 .023 .018 .018
-960 3 3 0.1 .000 .002 .018 .002
-960 3 3 2.0 1.000 .029 .020 .020
-1920 3 3 0.1 .000 .002 .008 .002
-1920 3 3 2.0 1.000 .030 .018 .018
-210 3 6 0.1 .001 .030 .069 .030
-210 3 6 2.0 1.000 .116 .093 .093
-420 3 6 0.1 .001 .016 .030 .016
-420 3 6 2.0 1.000 .090 .030 .030
-840 3 6 0.1 .000 .009 .033 .009
-840 3 6 2.0 1.000 .071 .023 .023
-1680 3 6 0.1 .000 .007 .025 .007
-1680 3 6 2.0 1.000 .077 .018 .018
-3360 3 6 0.1 .000 .001 .017 .001
-3360 3 6 2.0 1.000 .076 .014 .014
-1100 10 10 0.1 .002 .042 .054 .042
-1100 10 10 2.0 1.000 .114 .057 .057
-2200 10 10 0.1 .008 .028 .034 .028
-2200 10 10 2.0 1.000 .098 .052 .052
-4400 10 10 0.1 .023 .011 .013 .011
-4400 10 10 2.0 1.000 .079 .017 .017
-8800 10 10 0.1 .925 .008 .008 .008
-8800 10 10 2.0 1.000 .074 .017 .017
-17600 10 10 0.1 1.000 .004 .004 .004
-17600 10 10 2.0 1.000 .073 .017 .017
-2100 10 20 0.1 .005 .041 .051 .041
-2100 10 20 2.0 1.000 .135 .061 .061
-4200 10 20 0.1 .000 .021 .026 .021
-4200 10 20 2.0 1.000 .128 .053 .053
-8400 10 20 0.1 .006 .012 .015 .012
-8400 10 20 2.0 1.000 .111 .028 .028
-16800 10 20 0.1 1.000 .006 .007 .007
-16800 10 20 2.0 1.000 .109 .023 .023
-33600 10 20 0.1 1.000 .004 .004 .004
-33600 10 20 2.0 1.000 .103 .022 .022
-"""
-TABLE_G3 = {  # mean likelihood, accuracy, seconds a split
-    ("softmax", "NUTS"): (0.38, 0.64, 20.17),
-    ("CBC-logit", "NUTS"): (0.38, 0.65, 26.07),
-    ("CBC-logit", "ours"): (0.36, 0.64, 0.30),
-    ("CBM-logit", "NUTS"): (0.38, 0.64, 15.41),
-    ("CBM-logit", "ours"): (0.36, 0.64, 0.30),
-    ("CBC-probit", "NUTS"): (0.34, 0.65, 333.04),
-    ("CBC-probit", "ours"): (0.35, 0.65, 0.35),
-    ("CBM-probit", "NUTS"): (0.41, 0.64, 59.98),
-    ("CBM-probit", "ours"): (0.37, 0.65, 0.35),
-}
+#: By N, K, M and sigma_high: weight of CBC, mean KL divergence of CBM, CBC and their average.
+TABLE_G1 = dict(published("cfb-table-g1").rows())
+#: Mean likelihood, accuracy, seconds per split.
+TABLE_G3 = dict(published("cfb-table-g3").rows())
 LIKELIHOODS = {"CBC": "conditioned", "CBM": "marginalised", "average": "average"}
 
 
@@ -117,29 +69,32 @@ def _kl(p: np.ndarray, log_q: np.ndarray) -> float:
 # Table G.1
 
 
-def table_g1(n_classes: list[int] | None = None, seed: int = 1) -> None:
+def table_g1_row(case: tuple[int, int, int, float], seed: int = 1) -> dict[str, Any]:
     """Weight of CBC and KL divergences: published, after the published stop, and converged."""
+    n, k, m, sigma = case
+    drawn = synthetic.predictable_classes(n, k, m, sigma, seed=seed)
+    row: dict[str, Any] = {"N": n, "K": k, "M": m, "sigma_high": sigma}
+    row["published w/CBM/CBC/avg"] = "/".join(f"{v:.3f}".lstrip("0") for v in TABLE_G1[case])
+    n_train = int(0.8 * n)
+    X, y = drawn.X[:n_train], drawn.y[:n_train]
+    stop = published_stop(X, y, "logit", 0.1)
+    fits = {
+        "stop": classifier("logit", iterations=stop).fit(X, y),
+        "converged": classifier("logit").fit(X, y),
+    }
+    for name, model in fits.items():
+        row |= _g1_figures(name, model, drawn.X[n_train:], drawn)
+    return row | {"stop iterations": stop}
+
+
+def table_g1(n_classes: list[int] | None = None, seed: int = 1) -> None:
+    """All rows of Table G.1, or those with some numbers of classes."""
     rows = []
-    for line in TABLE_G1.split("\n")[1:-1]:
-        *numbers, weight, cbm, cbc, average = line.split()
-        n, k, m = map(int, numbers[:3])
-        if n_classes and k not in n_classes:
+    for case in TABLE_G1:
+        if n_classes and case[1] not in n_classes:
             continue
-        drawn = synthetic.predictable_classes(n, k, m, float(numbers[3]), seed=seed)
-        row: dict[str, Any] = {"N": n, "K": k, "M": m, "sigma_high": float(numbers[3])}
-        row["published w/CBM/CBC/avg"] = "/".join([weight, cbm, cbc, average])
-        n_train = int(0.8 * n)
-        X, y = drawn.X[:n_train], drawn.y[:n_train]
-        stop = published_stop(X, y, "logit", 0.1)
-        fits = {
-            "stop": classifier("logit", iterations=stop).fit(X, y),
-            "converged": classifier("logit").fit(X, y),
-        }
-        for name, model in fits.items():
-            row |= _g1_figures(name, model, drawn.X[n_train:], drawn)
-        row["stop iterations"] = stop
-        rows.append(row)
-        show([_in_brief(row)])
+        rows.append(table_g1_row(case, seed))
+        show([_in_brief(rows[-1])])
         save("table_g1", rows)
     show([_in_brief(row) for row in rows])
     _g1_summary(rows)
@@ -185,8 +140,10 @@ def _g1_summary(rows: list[dict[str, Any]]) -> None:
 
 # Table G.3
 
+G3_MODELS = [(link, kind) for link in ("logit", "probit") for kind in LIKELIHOODS]
 
-def _glass_splits(
+
+def glass_splits(
     n_splits: int, n_test: int = 22
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Random 90/10 splits of the rows, z-scored before as in the paper, stacked on a first axis."""
@@ -217,16 +174,13 @@ def _standardised(X, y, train, test):
 
 def table_g3(n_splits: int = 10, n_warmup: int = 300, n_samples: int = 1000) -> None:
     """Glass, ten 90/10 splits: mean likelihood, accuracy and CPU seconds, ours and NUTS."""
-    splits = _glass_splits(n_splits)
+    splits = glass_splits(n_splits)
     rows = []
-    for link in ("logit", "probit"):
-        for kind in LIKELIHOODS:
-            model = classifier(link, LIKELIHOODS[kind])
-            model.fit(*(part[0] for part in splits[:2]))  # compile first
-            for rule in (None, 0.005):
-                rows.append(_g3_ours(splits, link, kind, rule))
-                show(rows[-1:])
-                save("table_g3", rows)
+    for link, kind in G3_MODELS:
+        for rule in (None, 0.005):
+            rows.append(table_g3_row(splits, link, kind, rule))
+            show(rows[-1:])
+            save("table_g3", rows)
     for name, link in {
         "softmax": "softmax",
         "CBM-logit": "cbm-logit",
@@ -252,14 +206,15 @@ def _g3_row(model: str, inference: str, log_p, correct, seconds: float) -> dict[
         "published likelihood": published[0],
         "accuracy": float(np.mean(correct)),
         "published accuracy": published[1],
-        "CPU seconds a split": seconds,
+        "CPU seconds per split": seconds,
         "published seconds": published[2],
     }
 
 
-def _g3_ours(splits, link: str, kind: str, rule: float | None) -> dict[str, Any]:
+def table_g3_row(splits, link: str, kind: str, rule: float | None) -> dict[str, Any]:
     """Converged, or stopped by the published rule."""
     log_p, correct, seconds = [], [], []
+    classifier(link, LIKELIHOODS[kind]).fit(*(part[0] for part in splits[:2]))  # compile first
     for X, y, X_test, y_test in zip(*splits):
         stop = None if rule is None else published_stop(X, y, link, rule)
         with clock() as times:
@@ -273,7 +228,7 @@ def _g3_ours(splits, link: str, kind: str, rule: float | None) -> dict[str, Any]
 
 def _g3_spread(n_tens: int = 6) -> None:
     """How much the mean likelihood of ten splits depends on which ten they are."""
-    splits = list(zip(*_glass_splits(10 * n_tens)))
+    splits = list(zip(*glass_splits(10 * n_tens)))
     for link in ("logit", "probit"):
         log_p: dict[str, list[float]] = {"CBC": [], "CBM": []}
         for X, y, X_test, y_test in splits:
@@ -345,7 +300,7 @@ def holdout_over_time(data: list[str] | None = None, scale: float = 1.0) -> None
     rows = []
     for name in data or RACES:
         this = race(name, scale)
-        curves = _our_curves(this) | _yardstick_curves(this)
+        curves = our_curves(this) | yardstick_curves(this)
         points = [
             {"method": method, "curve": curve.tolist(), "scale": scale}
             for method, curve in curves.items()
@@ -356,12 +311,11 @@ def holdout_over_time(data: list[str] | None = None, scale: float = 1.0) -> None
     show(rows)
     kept = {name: saved(f"holdout_over_time_{name}") for name in RACES}
     if all(kept.values()):
-        _draw_curves(
-            {name: {p["method"]: np.array(p["curve"]) for p in kept[name]} for name in RACES}
-        )
+        races = {name: {p["method"]: np.array(p["curve"]) for p in kept[name]} for name in RACES}
+        draw_races(races, FIGURES / "holdout_over_time.png")
 
 
-def _our_curves(race: Race) -> dict[str, np.ndarray]:
+def our_curves(race: Race) -> dict[str, np.ndarray]:
     """Columns: seconds, log-likelihood, accuracy. A point a fit of so many iterations.
 
     All fits of coordinate ascent together may spend the budget; Newton's end where it has
@@ -389,7 +343,7 @@ def _judge(model, X, y) -> tuple[float, float]:
     return float(log_p.mean()), float((model.predict(X, posterior="plug-in") == y).mean())
 
 
-def _yardstick_curves(race: Race) -> dict[str, np.ndarray]:
+def yardstick_curves(race: Race) -> dict[str, np.ndarray]:
     limit: dict[str, Any] = {"max_seconds": race.seconds, "n_samples": 10**6}
     runs = {
         f"ADVI, rate {rate}": yardsticks.run(
@@ -421,14 +375,20 @@ def _curve_row(data: str, method: str, curve: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _draw_curves(curves: dict[str, dict[str, np.ndarray]]) -> None:
+def draw_races(curves: dict[str, dict[str, np.ndarray]], path: Path) -> None:
+    """Log-likelihood and accuracy against seconds, a column per data set."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(
-        2, len(curves), figsize=(3.2 * len(curves), 5.2), sharex="col", layout="constrained"
+        2,
+        len(curves),
+        figsize=(max(6.0, 3.2 * len(curves)), 5.2),
+        sharex="col",
+        layout="constrained",
+        squeeze=False,
     )
     colours = {"probit": "C3", "logit": "C1", "ADVI": "C0", "NUTS": "C2", "Gibbs": "C4"}
     for column, (name, methods) in zip(axes.T, curves.items()):
@@ -447,8 +407,8 @@ def _draw_curves(curves: dict[str, dict[str, np.ndarray]]) -> None:
     axes[1, 0].set_ylabel("test accuracy")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize="small")
-    FIGURES.mkdir(exist_ok=True, parents=True)
-    figure.savefig(FIGURES / "holdout_over_time.png", dpi=120)
+    path.parent.mkdir(exist_ok=True, parents=True)
+    figure.savefig(path, dpi=120)
     plt.close(figure)
 
 

@@ -457,6 +457,7 @@ BUILDERS = {
     "first_fit.py": {"classifier"},
     "streams.py": {"classifier"},
     "field/measure.py": {"default"},
+    "reproduce/one_vs_each.py": {"stochastic_distribution"},  # tests/test_reproduce.py
     "wide_posteriors.py": {"real_quality"},
     "peers/adapters/bigcat_adapter.py": {"_classifier"},
 }

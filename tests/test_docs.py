@@ -184,7 +184,7 @@ def test_choosing_lists_what_is_registered(heading, registered):
 
 def examples():
     """All of them; those that take longest, for kernels of their own, are marked slow."""
-    long = ("negatives.py", "next_item.py", "noises.py", "own_noise.py", "word_vectors.py")
+    long = ("negatives.py", "noises.py", "word_vectors.py")
     for path in EXAMPLES:
         slow = path.name in long
         yield pytest.param(path, id=name_of(path), marks=pytest.mark.slow if slow else ())

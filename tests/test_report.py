@@ -161,7 +161,7 @@ def test_a_posterior_has_its_intervals_on_the_page(tmp_path):
 def test_nothing_is_written_where_something_is_wrong(fitted, tmp_path):
     model, X, y = fitted
     path = tmp_path / "r.html"
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         bigcat.report(model, X, y[:-1], path)
     with pytest.raises(ValueError, match="max_rows is 0"):
         bigcat.report(model, X, y, path, max_rows=0)

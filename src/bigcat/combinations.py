@@ -37,10 +37,13 @@ class Method:
     Parameters
     ----------
     name : str
+        What `bigcat.methods()` and errors call it.
     bound : Bound
+        What is maximised.
     sampler, solver : str
         Defaults; the estimator's parameters of the same names override them.
     citation : str
+        Where it was published.
 
     Examples
     --------
@@ -160,7 +163,7 @@ register(
 
 
 class MethodTable(list[dict[str, Any]]):
-    """A list of one dict a method, which prints as a table."""
+    """A list of one dict per method, which prints as a table."""
 
     def __repr__(self) -> str:
         columns = list(self[0]) if self else []
@@ -202,11 +205,12 @@ def _describe(method: Method) -> dict[str, Any]:
     bound = method.bound
     solver = SOLVERS[method.solver]
     all_classes = SAMPLERS[method.sampler].all_classes
-    needs = ["all classes every step" if all_classes else "a few classes a row"]
+    needs = ["all classes every step" if all_classes else "a few classes per row"]
     if not solver.stochastic:
         needs.append("all rows every step")
     if bound.n_local and solver.stochastic:
-        needs.append("1 number a row" if bound.n_local == 1 else f"{bound.n_local} numbers a row")
+        n = bound.n_local
+        needs.append("1 number per row" if n == 1 else f"{n} numbers per row")
     noises = list(bound.noises) if bound.noises is not None else [*NOISES, "custom"]
     noises = [name for name in noises if solver.takes_noise(name)]
     return {

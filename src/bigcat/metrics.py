@@ -123,7 +123,7 @@ def evaluate(
     Returns
     -------
     dict
-        ``log_likelihood`` (mean a row, nats), ``accuracy``, ``hit_at_<k>``, ``rows`` (measured),
+        ``log_likelihood`` (mean per row, nats), ``accuracy``, ``hit_at_<k>``, ``rows`` (measured),
         ``rows_dropped_unseen``, ``seconds``.
 
     Examples
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Mean log-probability of the observed classes, in nats a row (larger is better)."""
+    """Mean log-probability of the observed classes, in nats per row (larger is better)."""
     model = unwrapped(model)
     total, count = 0.0, 0
     for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
@@ -249,7 +249,7 @@ def by_frequency(
     Returns
     -------
     list of dict
-        One a bin that holds test rows: ``at_least``, ``below`` (inf for the last), ``classes``,
+        One per bin that holds test rows: ``at_least``, ``below`` (inf for the last), ``classes``,
         ``rows``, ``log_likelihood``, ``accuracy``, ``hit_at_<k>``.
     """
     counts = np.asarray(counts)
@@ -422,7 +422,9 @@ def _placed_rows(
     X = _as_rows(X)
     y = np.asarray(y)
     if y.ndim != 1 or X.shape[0] != len(y):
-        raise ValueError(f"X has {X.shape[0]} rows and y has shape {y.shape}; give one label a row")
+        raise ValueError(
+            f"X has {X.shape[0]} rows and y has shape {y.shape}; give one label per row"
+        )
     if not len(y):
         raise ValueError("there are no rows to measure; X and y are empty")
     return X, *_positions(classes, y)

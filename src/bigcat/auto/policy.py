@@ -180,7 +180,7 @@ def chosen_recipe_for_stream(parameters: Parameters, sizes: Sizes) -> Recipe:
 
 
 def chosen_recipe_for_rounds(parameters: Parameters, sizes: Sizes) -> Recipe:
-    """The recipe of a fit in rounds, whose steps are AdaGrad's (decision 47)."""
+    """The recipe of a fit in rounds, whose steps are AdaGrad's (decision 46)."""
     recipe = chosen_recipe(parameters, sizes)
     if parameters.given("solver") or isinstance(recipe.parts.solver, AdaGrad):
         return recipe

@@ -13,8 +13,8 @@ left out on both sides.)  Which precisions classes share decides what a covarian
 sharing             precision                    covariance of the probit, ``"full"``
 ==================  ===========================  ===========================================
 ``"shared"``        the same for all classes     one matrix
-``"class"``         tau_k, one a class           one eigenbasis and K spectra
-``"coordinate"``    one a class and feature      K matrices: K M^2 numbers
+``"class"``         tau_k, one per class         one eigenbasis and K spectra
+``"coordinate"``    one per class and feature    K matrices: K M^2 numbers
 ==================  ===========================  ===========================================
 """
 
@@ -73,8 +73,8 @@ class PriorState(ABC):
         """Update what classes share, and return the prior's part of the ELBO."""
 
     def scales(self) -> np.ndarray:
-        """Precision a class, (K,), with ``sharing="class"``."""
-        raise TypeError(f"{type(self).__name__} has no scale a class")
+        """Precision per class, (K,), with ``sharing="class"``."""
+        raise TypeError(f"{type(self).__name__} has no scale per class")
 
 
 @dataclass(frozen=True, repr=False)
@@ -232,7 +232,7 @@ class HierarchicalPrior(Prior):
     ----------
     per : {"feature", "class"}, default="feature"
         One tau_m a feature, shared by the classes (a feature that tells no class apart is shrunk
-        for all of them; the probit keeps one covariance), or one tau_k a class.
+        for all of them; the probit keeps one covariance), or one tau_k per class.
     shape, rate : float, default=0.5
         Of the Gamma hyperprior; 0.5 and 0.5 make each weight Cauchy a priori.
     intercept_scale : float, default=10.0

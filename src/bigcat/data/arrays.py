@@ -86,7 +86,7 @@ def _csr(path: Path, parts: dict[str, np.ndarray]) -> Any:
     X.sum_duplicates()
     if X.nnz < entries:
         raise DataError(
-            f"{path}: expected each feature at most once a row, found {entries - X.nnz} twice"
+            f"{path}: expected each feature at most once per row, found {entries - X.nnz} twice"
         )
     return X
 
@@ -105,7 +105,7 @@ def _labels(path: Path, y: np.ndarray) -> np.ndarray:
     whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and np.array_equal(y, np.floor(y)))
     if y.ndim != 1 or not whole:
         raise DataError(
-            f"{path}: expected y with one integer or string a row, found shape {y.shape} of "
+            f"{path}: expected y with one integer or string per row, found shape {y.shape} of "
             f"{y.dtype}"
         )
     end = _EXACT_END if y.dtype.kind == "f" else _INT64_END

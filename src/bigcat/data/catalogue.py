@@ -99,7 +99,7 @@ def load(
 
 
 def available() -> list[dict[str, Any]]:
-    """The catalogue: a dict a data set, with name, form and sizes as in the files.
+    """The catalogue: a dict per data set, with name, form and sizes as in the files.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class ProcessStarts:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """One row a process start: what came before (``X``) and what was started (``y``).
+    """One row per process start: what came before (``X``) and what was started (``y``).
 
     ``X`` is CSR float32 with a column a process; ``y`` counts processes and ``user`` users as in
     the :class:`ProcessStarts`; ``time`` is the start's; ``event`` is its place there.

@@ -1,4 +1,4 @@
-"""``label<TAB>text``, one row a line, turned into features by a scikit-learn vectoriser."""
+"""``label<TAB>text``, one row per line, turned into features by a scikit-learn vectoriser."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ NO_EVIDENCE = (
 class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks, WithParts):
     """Bayesian linear classifier: a posterior over the weights, and intervals that follow from it.
 
-    How to choose is in ``docs/bayesian.md``, conventions are in ``docs/conventions.md``.
+    Take it where you want to know how sure a probability is, or which features matter.  A
+    posterior is the distribution of the weights that are plausible after the data were seen.  How
+    to choose is in ``docs/bayesian.md``, conventions are in ``docs/conventions.md``.
 
     Parameters
     ----------
@@ -72,6 +74,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         "laplace" and the papers' "gaussian" for their methods.  Options are those of an object,
         such as `bigcat.bayes.GaussianPrior`.
     fit_intercept : bool, default=True
+        Does each class have an intercept?
     n_threads : int or None, default=None
         Threads over rows of "laplace" and over classes of "independent-binary"; None is one per
         core.  Results depend on it by rounding at most.

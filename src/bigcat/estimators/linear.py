@@ -58,28 +58,31 @@ def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
 
 
 class LinearClassifier(LinearPredictions):
-    """Linear classifier over very many classes.
+    """Linear classifier over very many classes, with honest probabilities.
 
-    The model is ``y = argmax_k w_k . x + b_k + noise_k``: the softmax with Gumbel noise, the
-    multinomial probit with Gaussian, the multinomial logistic with logistic noise.  It is fitted
-    by maximising the log-likelihood or a bound below it; conventions are in
-    ``docs/conventions.md``, the choice of a method in ``docs/choosing.md``.
+    Each class has a score for a row, a weighted sum of its features.  The model says that a row is
+    of the class whose score plus noise is largest: ``y = argmax_k w_k . x + b_k + noise_k``.  With
+    Gumbel noise this is the softmax, with Gaussian noise the multinomial probit, with logistic
+    noise the multinomial logistic model.  A fit maximises the log-likelihood or a bound below it.
+    Leave everything at "auto" unless you know better: the choice is made from the data, and
+    ``history_.choice["reason"]`` says why.  Conventions are in ``docs/conventions.md``, the choice
+    of a method in ``docs/choosing.md``.
 
     Parameters
     ----------
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
-        Which random utility; `bigcat.noise.CustomNoise` for your own.  The object says how class
-        probabilities are computed.  Gaussian noise has variance 1 per class: a textbook's binary
-        probit has the coefficients ``(coef_[1] - coef_[0]) / sqrt(2)``.
+        The distribution of the noise; `bigcat.noise.CustomNoise` makes one of your own.  An object
+        also says how class probabilities are computed.  Gaussian noise has variance 1 per class: a
+        textbook's binary probit has the coefficients ``(coef_[1] - coef_[0]) / sqrt(2)``.
     method : str, Bound or Method, default="auto"
         "auto" chooses method, sampler, solver, rate, epochs and regularisation from the data;
         what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`, or a
         bound with options, such as ``AugmentReduce(expectation="sample")`` of `bigcat.bounds`.
     rank : int, None or "auto", default="auto"
-        Of the scores.  None gives every class a weight for every feature; a number gives classes
-        and features vectors of that length, whose inner products are the weights: fewer of them,
-        and rare classes learn from what others have taught the features.  "auto" goes by the sizes
-        of the data where ``method="auto"`` and is None where a method is named.
+        None gives every class a weight for every feature (full rank).  A number gives classes and
+        features vectors of that length, whose inner products are the weights (low rank): there are
+        fewer of them, and rare classes learn from what others have taught the features.  "auto"
+        goes by the sizes of the data where ``method="auto"`` and is None where a method is named.
     n_negatives : int or "auto", default="auto"
         Classes beside its own that a row looks at in a step; 32 where a method is named.  A sampler
         that is given as an object has its own.
@@ -97,18 +100,22 @@ class LinearClassifier(LinearPredictions):
         and by how far held-out rows trust it.  "path" takes the one that predicts held-out rows
         best (`X_val`, or some of the rows) in the units of X, for ``solver="lbfgs"``.
     fit_intercept : bool, default=True
+        Does each class have an intercept?
     class_weight : dict, "balanced" or None, default=None
+        How much rows of each class count, as in scikit-learn; "balanced" makes all classes count
+        the same.
     validation_fraction : float, default=0.1
         Part of the rows held out with `early_stopping`.
     early_stopping : bool or "auto", default="auto"
         Stop when the held-out log-likelihood has not grown by `tol` for `n_iter_no_change`
         epochs, and keep the best epoch's weights.  "auto" is False where a method is named.
     n_iter_no_change : int, default=5
+        Epochs without a gain after which a fit stops.
     tol : float or None, default=1e-4
-        Gain a row below which an epoch counts as none (in the bound where there is no
+        Gain per row below which an epoch counts as none (in the bound where there is no
         validation set, as the mean of `n_iter_no_change` epochs); None never stops early.  Without
         `early_stopping` a rate that falls to zero over `max_epochs` is let do so, whatever `tol`
-        is.  With ``solver="lbfgs"`` the largest gradient of the mean value a row that counts as
+        is.  With ``solver="lbfgs"`` the largest gradient of the mean value per row that counts as
         converged, for rows in units of their length.  A fit that `max_epochs` ended before that
         warns (``ConvergenceWarning``).
     warm_start : bool, default=False
@@ -127,10 +134,11 @@ class LinearClassifier(LinearPredictions):
         A progress bar with the current bound; "auto" shows one on a terminal.
     solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
             "lbfgs"} or Solver, default="auto"
+        How weights move.  An object has options, its learning rate among them.
     sampler : {"auto", "uniform", "frequency", "stratified", "co-occurrence", "shared", \
             "everything"} or Sampler, default="auto"
-        An object has options: how many classes are drawn, and which every row looks at beside them
-        (`exact_classes`).
+        Which classes a step looks at beside a row's own.  An object has options: how many classes
+        are drawn, and which every row looks at beside them (`exact_classes`).
     init : {"frequencies", "zero", "random"}, default="frequencies"
         Start from the class frequencies, from equal probabilities, or from the papers' small
         random weights.
@@ -168,7 +176,7 @@ class LinearClassifier(LinearPredictions):
     n_iter_ : int
         Epochs run.
     history_ : History
-        One dict an epoch: ``epoch``, ``seconds``, ``compile_seconds``, ``objective``, ``bound``,
+        One dict per epoch: ``epoch``, ``seconds``, ``compile_seconds``, ``objective``, ``bound``,
         ``log_likelihood``, ``validation_log_likelihood``; see `History`.
 
     Examples

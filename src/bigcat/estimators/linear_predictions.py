@@ -103,13 +103,13 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return_std: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> Any:
-        """Log-probability of one class a row, (n,).
+        """Log-probability of one class per row, (n,).
 
         Parameters
         ----------
         X, y : rows, and the class of each
         normaliser : {"exact", "sampled"}, default="exact"
-            "sampled", for the softmax, estimates it without bias from `n_samples` classes a row,
+            "sampled", for the softmax, estimates it without bias from `n_samples` classes per row,
             whose number sets the cost, not that of all classes.  (But for the first call, which
             makes a table of all of them.)  The logarithm turns what scatter is left into
             log-probabilities that are too high by about half the square of their standard error.

@@ -33,6 +33,7 @@ def history(
     label : str, optional
         A title.
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------

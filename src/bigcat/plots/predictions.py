@@ -30,9 +30,11 @@ def reliability(
     ----------
     model : fitted classifier
     X, y : held-out rows and their labels
+        Rows that the model has not seen: of its own rows every figure is too good.
     k : int, default=1
     n_bins : int, default=10
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------
@@ -79,8 +81,10 @@ def hit_at_k(
     ----------
     model : fitted classifier
     X, y : held-out rows and their labels
+        Rows that the model has not seen: of its own rows every figure is too good.
     most : int, default=100
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------
@@ -120,9 +124,11 @@ def by_frequency(
     ----------
     model : fitted classifier
     X, y : held-out rows and their labels
+        Rows that the model has not seen: of its own rows every figure is too good.
     counts : array of shape (n_classes,), optional
         Training rows of each class; those that the model remembers by default.
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------
@@ -159,8 +165,10 @@ def confusions(
     ----------
     model : fitted classifier
     X, y : held-out rows and their labels
+        Rows that the model has not seen: of its own rows every figure is too good.
     top : int, default=15
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------

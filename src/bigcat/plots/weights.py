@@ -31,6 +31,7 @@ def coefficients(
     feature_names : sequence of str, optional
         Names of the columns; those that the model was fitted with by default.
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------
@@ -68,6 +69,7 @@ def class_map(model: Any, *, label: int = 20, ax: Axes | None = None) -> Axes:
     label : int, default=20
         How many of the most frequent classes are named.
     ax : matplotlib.axes.Axes, optional
+        Where to draw; new axes if you give none.
 
     Returns
     -------

@@ -71,9 +71,9 @@ def storage_loss(model: LinearClassifier, X: Any, y: Any, dtype: str) -> dict[st
     Returns
     -------
     dict
-        ``log_likelihood`` of the model and ``stored_log_likelihood`` (means a row, nats), ``loss``,
-        their difference, and its ``loss_std_error``; ``bytes`` and ``stored_bytes`` of the weights
-        and intercepts.
+        ``log_likelihood`` of the model and ``stored_log_likelihood`` (means per row, in nats);
+        ``loss``, their difference, and its ``loss_std_error``; ``bytes`` and ``stored_bytes`` of
+        the weights and intercepts.
 
     Examples
     --------

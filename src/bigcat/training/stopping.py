@@ -38,7 +38,7 @@ class Plateau:
     Parameters
     ----------
     tol : float
-        Gain an epoch that counts as none; 0 never stops.
+        Gain per epoch that counts as none; 0 never stops.
     window : int
         Values in a mean.
 
