@@ -64,15 +64,14 @@ def _first_word() -> tuple[list[str], list[str]]:
 
 
 def problems() -> list[Problem]:
-    """Small parts and large ones, in words and letters, weighted and not."""
-    words, letters = r"[^ -]+", {"analyzer": "char_wb", "ngram_range": (2, 3)}
+    """Small parts and large ones, as counts, by rarity and hashed."""
+    words = r"[^ -]+"
     a_million = HashingVectorizer(alternate_sign=True)  # as it comes: 2**20 columns
     return [
         _problem("unicode", "category, counts", 0.03, _characters, CountVectorizer()),
         _problem(
             "unicode", "category, words", 0.5, _characters, TfidfVectorizer(token_pattern=words)
         ),
-        _problem("unicode", "category, letters", 0.2, _characters, CountVectorizer(**letters)),
         _problem("unicode", "first word", 0.8, _first_word, CountVectorizer(binary=True, min_df=2)),
         _problem("docstrings", "tf-idf", 0.5, _docstrings, TfidfVectorizer(sublinear_tf=True)),
         _problem("docstrings", "counts", 0.15, _docstrings, CountVectorizer(min_df=2)),
