@@ -42,7 +42,7 @@ def test_halves_have_no_family_in_common():
     first, second = ({problem.family for problem in problems} for problems in halves.values())
     assert not first & second
     for problems in halves.values():
-        assert 100 <= len(problems) <= 300
+        assert 80 <= len(problems) <= 500
         names = [problem.name for problem in problems]
         assert len(set(names)) == len(names)
         in_order = [problem.family for problem in problems]
@@ -470,6 +470,29 @@ def test_the_default_gets_all_training_rows_and_no_other(few_recipes, monkeypatc
     assert record["regret"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("tell", [False, True])
+def test_the_default_alone_learns_of_groups(few_recipes, monkeypatch, tell):
+    people = repeated.sessions(3, 2, 5.0, 1.0, 0.5)
+    problem = repeated.of_people("people", "few", people, 100, 50)
+    seen = []
+
+    class Watched(Frequencies):
+        def fit(self, X, y, **told):
+            seen.append(told)
+            return super().fit(X, y)
+
+    monkeypatch.setattr(measure, "default", lambda n_threads: Watched())
+    measure.run(problem, tell_groups=tell)
+    (told,) = seen
+    if not tell:
+        assert told == {}
+        return
+    data = problem.data()
+    assert np.array_equal(told["groups"], data.groups)
+    assert len(data.groups) == len(data.y)
+    assert len(np.unique(data.groups)) < len(data.y)
+
+
 def test_a_default_that_raises_is_a_finding(few_recipes, monkeypatch):
     class Broken:
         def fit(self, X, y):
@@ -560,7 +583,7 @@ def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
 
 def test_cases_are_listed(capsys):
     run(arguments("--list", "--half", "reporting", "--only", "wine"))
-    names = ["wine/split 20", "wine/products"]
+    names = ["wine/split 30", "wine/part 0.4"]
     assert capsys.readouterr().out.split("\n") == [*names, ""]
 
 

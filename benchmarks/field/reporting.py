@@ -60,8 +60,8 @@ def _scikit_learn() -> list[Problem]:
     return [
         *real.splits("wine", 1, 0.4, first=30),
         *real.splits("breast_cancer", 1, first=30),
-        real.derived("diabetes", "bins", real.as_bins(4)),
         real.derived("breast_cancer", "components", real.as_components(5)),
+        real.derived("diabetes", "bins", real.as_bins(4)),
     ]
 
 
