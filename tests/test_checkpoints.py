@@ -34,7 +34,7 @@ FITS: dict[str, dict[str, Any]] = {
     "an average": {"method": "exact", "solver": "damped"},
     "fixed batches": {"method": "implicit", "batch_size": 8},
     "the best epoch": {"method": "augment-reduce", "early_stopping": True},
-    "low rank": {"rank": 3},
+    "low rank": {"rank": 8, "max_epochs": 8},
 }
 
 

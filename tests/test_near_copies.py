@@ -49,7 +49,7 @@ def same_partition(a, b):
 def test_copies_are_found_whatever_the_noise(jitter, copies):
     X, y, rows, *_ = jittered(600 // copies, copies, jitter)
     found = kinds_of(sample_of(X, y))
-    assert found.share > 0.85
+    assert found.told["near_copies"] > 0.85
     assert found.searched is None
     n_right = sum(len(np.unique(found.of_row[rows == row])) == 1 for row in np.unique(rows))
     assert n_right >= 0.85 * len(np.unique(rows))
@@ -89,7 +89,7 @@ def test_copies_of_sparse_rows():
     ],
 )
 def test_no_alarm_where_rows_are_only_alike(draw, n):
-    assert kinds_of(sample_of(*draw(np.random.default_rng(0), n))).share == 0.0
+    assert kinds_of(sample_of(*draw(np.random.default_rng(0), n))).told == {}
 
 
 def test_classes_of_few_rows_that_are_alike_are_no_copies():
@@ -97,7 +97,7 @@ def test_classes_of_few_rows_that_are_alike_are_no_copies():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(100), 4)
     X = 10.0 * rng.standard_normal((100, 30))[y] + rng.standard_normal((400, 30))
-    assert kinds_of(sample_of(X, y)).share == 0.0
+    assert kinds_of(sample_of(X, y)).told == {}
 
 
 def test_near_copies_do_not_judge_the_ridge():

@@ -40,6 +40,11 @@ class Whole:
     products_per_weight: int = 10
     few_weights: int = 512
     most_products_of_many_weights: int = 1 << 16
+    #: Where passes go on gaining the faster they are, of dense rows: a look at all rows takes so
+    #: many products and scores, so that this many looks take about as long as passes.
+    most_products_at_length: int = 1 << 28
+    most_scores_at_length: int = 1 << 22
+    iterations_at_length: int = 60
     #: Where it is not chosen: of low rank, and where no row can be held out.
     l2: float = 1.0
     max_epochs: int = 200
@@ -148,6 +153,7 @@ def chosen_recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
         blends=blends,
         beside=_beside(parameters, sizes) if several else (),
         otherwise=_otherwise(parameters, sizes) if several else None,
+        exactly=_exactly(parameters, sizes) if several else None,
         with_pairs=several and sizes.sparse and (n_apart > 1 or _is_quick(parameters, sizes)),
         scales_columns=not parameters.given("solver") and parameters.l2 in ("auto", 0.0),
     )
@@ -253,6 +259,19 @@ def _otherwise(parameters: Parameters, sizes: Sizes) -> Recipe | None:
         return None
     recipe = _all_at_once(replace(parameters, rank=None), sizes)
     return replace(recipe, must_hold_out=False, validation_fraction=None)
+
+
+def _exactly(parameters: Parameters, sizes: Sizes) -> Recipe | None:
+    """The exact fit of dense rows with a ridge of one, where it takes about as long as passes."""
+    is_quick = (
+        sizes.n_features * sizes.n_classes <= WHOLE.most_weights
+        and sizes.n_rows * sizes.n_classes <= WHOLE.most_scores_at_length
+        and sizes.n_values * sizes.n_classes <= WHOLE.most_products_at_length
+    )
+    if sizes.sparse or _wants_passes(parameters) or not is_quick:
+        return None
+    given = replace(parameters, rank=None, max_epochs=WHOLE.iterations_at_length)
+    return replace(_all_at_once(given, sizes), searches_ridge=False, must_hold_out=False)
 
 
 def _all_at_once(parameters: Parameters, sizes: Sizes) -> Recipe:

@@ -237,7 +237,7 @@ class AroundLinear:
 
     def base(self) -> Floats:
         """Scores of a model that knows the class frequencies only."""
-        _, labels, row_weights = self.task.sample
+        _, labels, row_weights = self.task.sample[:3]
         if not self.task.fit_intercept:
             return np.zeros(self.task.n_classes)
         counts = np.bincount(labels, row_weights, self.task.n_classes)

@@ -144,7 +144,7 @@ class AugmentReducePosterior(PosteriorMethod):
                 "set validation_fraction=None",
             )
             judge = _judge(parts.noise, held_out)
-        X, labels, row_weights = sample
+        X, labels, row_weights, _ = sample
         problem = Problem(
             as_rows(X, FullRank().working_dtype(X.dtype, X.shape[1], n_classes)),
             labels,
@@ -229,6 +229,6 @@ def _judge(noise: Noise, held_out: Sample) -> Judge:
 
     def judge(mean: np.ndarray, intercept: np.ndarray) -> float:
         model = LinearModel(FullRankWeights(mean), intercept, noise)
-        return model.mean_log_likelihood(*held_out)
+        return model.mean_log_likelihood(*held_out[:3])
 
     return judge

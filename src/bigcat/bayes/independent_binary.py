@@ -112,7 +112,7 @@ class IndependentBinary(PosteriorMethod):
     # Fitting
 
     def fit(self, task: Task) -> FittedPosterior:
-        X, labels, row_weights = task.sample
+        X, labels, row_weights = task.sample[:3]
         design = Design(X, task.fit_intercept, row_weights)
         prior = task.prior.bind(task.n_classes, design.n_columns, task.fit_intercept)
         machine = BinaryFit(design, labels, task.n_classes, prior, self, task.n_threads)
@@ -143,7 +143,7 @@ class IndependentBinary(PosteriorMethod):
 
     def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
         """One natural-gradient step; `elbo` is then an estimate from the batch."""
-        X, labels, row_weights = task.sample
+        X, labels, row_weights = task.sample[:3]
         design = Design(X, task.fit_intercept, row_weights)
         stream = self._stream(task, design.n_columns, last)
         began = time.perf_counter()
@@ -201,7 +201,7 @@ class IndependentBinary(PosteriorMethod):
         )
         if self.likelihood == "average":
             posterior.averaging_weight = averaging_weight(
-                posterior, *task.sample, task.random_state, int(self.n_draws), n_rows
+                posterior, *task.sample[:3], task.random_state, int(self.n_draws), n_rows
             )
         return posterior
 

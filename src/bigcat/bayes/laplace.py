@@ -184,7 +184,7 @@ class Laplace(PosteriorMethod):
                 "from; start with a new estimator, sklearn.base.clone(model)"
             )
         began = time.perf_counter()
-        X, labels, row_weights = task.sample
+        X, labels, row_weights = task.sample[:3]
         design = Design(X, task.fit_intercept, row_weights)
         likelihood = Likelihood(design, labels, noise, task.n_classes, task.n_threads)
         mean, frame, evidence = Known.of(q).updated(likelihood, self.centre, task.random_state)
@@ -286,7 +286,7 @@ class _Fit:
 
     def __init__(self, method: Laplace, task: Task, plan: Plan, begun: Begun | None = None) -> None:
         self.method, self.task, self.plan, self.begun = method, task, plan, begun
-        X, labels, row_weights = task.sample
+        X, labels, row_weights = task.sample[:3]
         self.noise = noises.resolve(method.noise)
         # Independent weights of centred columns would not be independent of the intercept.
         centres = task.prior.in_units_of_columns and task.fit_intercept

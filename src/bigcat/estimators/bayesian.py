@@ -160,6 +160,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         sample_weight: ArrayLike | None = None,
         *,
         classes: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         resume: bool = False,
     ) -> BayesianClassifier:
         """Fit the posterior; on bad input or failure the estimator stays as it was.
@@ -175,6 +176,9 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         classes : array, optional
             All classes, where some have no row in `y`: all that is known of those is that they are
             rare.
+        groups : array of shape (n,), optional
+            Which rows belong together, such as those of one user: where a method holds rows out,
+            all rows of a group are.  The likelihood takes rows as independent all the same.
         resume : bool, default=False
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
@@ -189,10 +193,11 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         X, y = inputs.check_rows_and_labels(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
         known, labels = _encode(y, classes)
-        sample = Sample(X, labels, weights).that_counts()
+        numbers = inputs.check_groups(groups, X, given_X)
+        sample = Sample(X, labels, weights, numbers).that_counts()
         self._check_memory(method, prior, sample.X, len(known))
         task = self._task(prior, sample, known)
-        given = {"X": X, "y": y, "sample_weight": weights, "classes": known}
+        given = {"X": X, "y": y, "sample_weight": weights, "classes": known, "groups": numbers}
         keeper = checkpoints.keeper_for(self, task.random_state, resume, given)
         self._adopt(method.fit(replace(task, keeper=keeper)))
         self.class_count_ = np.bincount(sample.labels, minlength=len(known))

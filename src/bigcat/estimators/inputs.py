@@ -12,8 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
+    check_consistent_length,
     check_is_fitted,
     check_X_y,
+    column_or_1d,
     validate_data,
 )
 
@@ -241,15 +243,41 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
     return weights
 
 
+def check_groups(groups: Any, X: Any, source: Any) -> np.ndarray | None:
+    """A number for each row, the same for rows of one group; None where none are given."""
+    if groups is None:
+        return None
+    if is_source(source):
+        raise ValueError(
+            "groups are of rows in memory, and X is a folder of rows; give X_val of other groups"
+        )
+    found = column_or_1d(groups)
+    check_consistent_length(X, found)
+    if (found != found).any() or (found.dtype == object and None in found.tolist()):
+        raise ValueError("groups hold missing values; give each row the label of its group")
+    numbers: np.ndarray = np.unique(found, return_inverse=True)[1]
+    if numbers.max() == 0:
+        raise ValueError(
+            "groups has one group only, and whole groups are held out to judge the fit; give "
+            "groups of which there are several, or none"
+        )
+    return numbers
+
+
 def sample_that_counts(
-    X: Any, labels: np.ndarray, weights: np.ndarray, class_weight: Any, classes: np.ndarray
+    X: Any,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    class_weight: Any,
+    classes: np.ndarray,
+    groups: np.ndarray | None = None,
 ) -> Sample:
     """Rows with weights times those of their classes; rows of weight 0 are left out.
 
     Before anything else, so that they are as if they were not there.  Their classes stay: they are
     known, if only by name.
     """
-    sample = Sample(X, labels, weights).that_counts()
+    sample = Sample(X, labels, weights, groups).that_counts()
     if class_weight is None:
         return sample
     if isinstance(class_weight, str):

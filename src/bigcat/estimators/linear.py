@@ -252,6 +252,7 @@ class LinearClassifier(LinearPredictions):
         *,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         resume: bool = False,
     ) -> LinearClassifier:
         """Fit the model; on bad input or failure the estimator stays as it was.
@@ -272,6 +273,9 @@ class LinearClassifier(LinearPredictions):
         X_val, y_val : optional
             A validation set, or Shards as `X_val`; its log-likelihood is in `history_` after each
             epoch.
+        groups : array of shape (n,), optional
+            Which rows belong together, such as those of one user: where rows are held out to judge
+            the fit, all rows of a group are.  Give them where new rows are of other users.
         resume : bool, default=False
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
             parameters and the data must be those that it was begun with.
@@ -281,7 +285,8 @@ class LinearClassifier(LinearPredictions):
         given_X = X
         X, classes, labels = inputs.labelled_rows(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
-        sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, classes)
+        numbers = inputs.check_groups(groups, X, given_X)
+        sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, classes, numbers)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
@@ -291,7 +296,7 @@ class LinearClassifier(LinearPredictions):
         memory.check_fit(recipe, sizes, X.dtype)
         bound = bound_of(recipe.parts.bound, parameters.method is None)
         given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
-        given |= {"X_val": X_val, "y_val": y_val}
+        given |= {"X_val": X_val, "y_val": y_val, "groups": numbers}
         given["the weights to start from"] = start and start[1]
         keeper = checkpoints.keeper_for(self, random_state, resume, given)
         try:

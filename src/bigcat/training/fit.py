@@ -238,6 +238,7 @@ class Fit:
             start[1].astype(np.float64),
             max_iterations=recipe.max_epochs,
             tol=recipe.tol,
+            enough=recipe.enough,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
         )
@@ -361,7 +362,7 @@ class _Watched:
 
 
 def _log_likelihood(model: LinearModel, sample: Sample | None) -> float:
-    return float("nan") if sample is None else model.mean_log_likelihood(*sample)
+    return float("nan") if sample is None else model.mean_log_likelihood(*sample[:3])
 
 
 def _some(n: int, most: int) -> np.ndarray:

@@ -25,6 +25,8 @@ from bigcat.solvers import LBFGS, DivergedError
 BLOCK = 1 << 22
 #: Multiplications in one pass below which the products run on one thread.
 SMALL_PRODUCT = 1 << 27
+#: Where an iteration gains little, a fit ends whose gradient has fallen to this part of the first.
+FALLEN = 0.1
 
 
 class Objective:
@@ -105,13 +107,16 @@ def run_lbfgs(
     *,
     max_iterations: int,
     tol: float,
+    enough: float,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; returns the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
-    units of their typical length: the same for rows of any size.
+    units of their typical length: the same for rows of any size.  An iteration that gains no more
+    than `enough` nats per row is the last, too, if the gradient is a part (`FALLEN`) of the first:
+    small steps are the way of a fit that began near its end.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
@@ -129,19 +134,23 @@ def run_lbfgs(
 
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, of_intercepts = objective(*split(theta))
-        return -value / total, np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
+        slopes = np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
+        steepest.append(float(np.abs(slopes).max()))
+        return -value / total, slopes
 
-    clock = [time.perf_counter()]
-    stopped = False
+    clock, steepest = [time.perf_counter()], list[float]()
+    last, stopped = math.inf, False
 
     def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        nonlocal stopped
+        nonlocal last, stopped
         seconds = time.perf_counter() - clock[0]
         w, b = split(intermediate_result.x)
         ridge = 0.5 * problem.l2 * np.vdot(w, w) / total
         stopped = on_iteration(ridge - intermediate_result.fun, seconds, w, b)  # the bound alone
         clock[0] = time.perf_counter()
-        if stopped:
+        gained, last = last - intermediate_result.fun, intermediate_result.fun
+        if stopped or (gained < enough and steepest[-1] < FALLEN * steepest[0]):
+            stopped = True
             raise StopIteration
 
     start = np.concatenate([matrix.ravel() * length, intercepts]).astype(np.float64)

@@ -27,7 +27,7 @@ MOST_PRODUCTS = 1 << 26
 #: Folds need none: their fits have fewer rows, and so want a stronger ridge anyway.
 CAUTION = 0.25
 #: A fit ends where a step gains less than this, in nats per row, or after so many steps.
-ENOUGH, MOST_STEPS = 1e-6, 50
+ENOUGH, MOST_STEPS = 1e-5, 50
 #: Intercepts have next to no ridge: only their differences mean anything.
 RIDGE_OF_INTERCEPTS = 1e-7
 ROUNDING, SMALLEST_UNIT = 1e-11, 1e-100
@@ -61,7 +61,7 @@ class LeaveOneOut:
     """
 
     def __init__(self, data: Sample, n_classes: int, fit_intercept: bool) -> None:
-        X, labels, self.row_weights = data
+        X, labels, self.row_weights, _ = data
         X = np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
         ones = np.ones((len(labels), int(fit_intercept)))
         # In units in which no square is too large, and the curvature of no column vanishes.
@@ -71,6 +71,10 @@ class LeaveOneOut:
         self.n_classes = n_classes
         self.judges = np.bincount(self.labels, minlength=n_classes)[self.labels] > 1
         self.fitted = np.zeros((self.X.shape[1], n_classes))
+
+    @property
+    def groups(self) -> None:
+        """Each row is left out by itself."""
 
     @property
     def weights(self) -> np.ndarray:
@@ -83,7 +87,7 @@ class LeaveOneOut:
         logs = np.log(others[self.judges] / (counts.sum() - self.weights))
         return np.asarray(logs)
 
-    def log_likelihoods(self, l2: float) -> np.ndarray:
+    def log_likelihoods(self, l2: float, best: np.ndarray | None = None) -> np.ndarray:
         """Of each row that judges, by the fit of this ridge to all others."""
         with one_blas_thread:
             now = self._fit(self._ridge(l2))

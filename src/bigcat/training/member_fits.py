@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.training import pairs
+from bigcat.linear import LinearModel
+from bigcat.training import pairs, ridge_path
+from bigcat.training.blend import SURE, gain_at, part_to_trust
 from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome
 from bigcat.training.history import History
 from bigcat.training.members import (
@@ -20,6 +26,7 @@ from bigcat.training.members import (
     let_go_of_worse,
 )
 from bigcat.training.members import choose as members_chosen
+from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
 from bigcat.training.sample import Sample
@@ -40,6 +47,9 @@ LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
 SLOWER = 0.5
 #: The same of full rank, or how much faster where it was timid, up to which rate, and how often.
 MUCH_SLOWER, MUCH_FASTER, FASTEST, MOST_MORE = 0.25, 4.0, 16.0, 2
+#: A fit that gains so many times as much as a slower one has not come far: the exact fit is next,
+#: and another with this part of the ridge, or so many times it, where held-out rows ask for that.
+MUCH_MORE, OTHER_RIDGE = 1.2, 0.1
 
 #: Passes that gain less than this part of what they leave have failed, or there is little to know:
 #: an exact fit is tried where that is quick.
@@ -68,6 +78,8 @@ def run_members(task: Task, validation: Sample | None) -> Outcome:
                 exact.history.choice = {**(exact.history.choice or {}), "blend": report}
                 return exact
         if not given:
+            if chosen and report["gain"] < SURE * report["gain_error"]:
+                chosen = _doubted(chosen, task, report)
             for member in chosen:
                 before = member.on_all_rows(before)
     except KeyboardInterrupt:
@@ -89,6 +101,30 @@ def run_members(task: Task, validation: Sample | None) -> Outcome:
         outcome.history[:] = [row for m in members for fit in m.fits for row in fit.history]
     outcome.history.choice = choice
     return outcome
+
+
+def _doubted(chosen: list[Member], task: Task, report: dict[str, Any]) -> list[Member]:
+    """Members of a doubtful gain, followed as far as other held-out rows say the same.
+
+    Factors and members were chosen by the first ones, which chance may have pleased; the second
+    ones had no part in that.  So what knows nothing has little to gain from them, and what knows a
+    little is the more certain.
+    """
+    kept, held_out = task.holding_out()
+    if held_out is None:
+        return chosen
+    models = []
+    for member in chosen:
+        again = averaged([member.again(kept) for _ in member.fits])
+        models.append(LinearModel(again.weights, again.intercept, member.noise))
+    factors = [member.factor for member in chosen]
+    second, error = gain_at(factors, models, kept.base(), held_out)
+    both = 0.5 * (report["gain"] + second), 0.5 * math.hypot(report["gain_error"], error)
+    part = part_to_trust(*both, report["held_out_rows"] + held_out.n_rows)
+    report |= {"gain_of_other_rows": second, "part": part}
+    for member in chosen:
+        member.factor *= part
+    return chosen if part > 0.0 else []
 
 
 def _unjudged(task: Task) -> Outcome:
@@ -207,6 +243,12 @@ class MemberFits:
                     too_fast = rate * part > FASTEST
                     if too_fast or not members[-1].gains_on(members[:-1], base, held_out):
                         break
+                    exactly = self.everything.recipe.exactly
+                    if len(members) > 1 and exactly and self.gains_much(members):
+                        let_go_of_worse(members, base, held_out)
+                        best = best_of(members, base, held_out)
+                        members += self.exact_members(exactly, best, members[-1].after(before))
+                        break
                     members.append(go_on_instead(part))
             else:
                 for part in (MUCH_SLOWER**i for i in times):
@@ -229,6 +271,61 @@ class MemberFits:
             recipe.parts.noise,
             [outcome],
             lambda fit, before: _on_all_rows(everything, fit, self.held_out, before),
+            lambda other: replace(other, recipe=recipe).fit(None, None),
+            time.perf_counter() - started,
+        )
+
+    def gains_much(self, members: list[Member]) -> bool:
+        """Has the last gained on the one before, and is timid, so that a faster one would too?"""
+        base = self.kept.base()
+        last, before = (m.judge(base, self.held_out) for m in members[:-3:-1])
+        is_timid = members[-1].is_timid(base, self.held_out)
+        return is_timid and last.gain > MUCH_MORE * before.gain
+
+    def exact_members(self, recipe: Recipe, first: Member, before: Before) -> list[Member]:
+        """Exact fits from where passes ended: of the usual ridge, and another if one is asked."""
+        base, unit = self.kept.base(), ridge_path.unit_of(self.kept.data)
+        usual = self.exact_member(replace(recipe, l2=unit), first, before)
+        if usual.is_too_sure(base, self.held_out):
+            other = unit / OTHER_RIDGE
+        elif usual.is_timid(base, self.held_out):
+            other = unit * OTHER_RIDGE
+        else:
+            return [usual]
+        then = usual.after(before)
+        return [usual, self.exact_member(replace(recipe, l2=other), usual, then)]
+
+    def exact_member(self, recipe: Recipe, first: Member, before: Before) -> Member:
+        """A fit by so many iterations of L-BFGS, which need not be its end."""
+
+        def fit(task: Task, start: Outcome, n: int, before: Before) -> Outcome:
+            task = replace(task, recipe=replace(recipe, max_epochs=n))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                outcome = task.fit(None, (start.weights.copy(), start.intercept.copy()), before)
+            outcome.history.choice = recipe.choice
+            return outcome
+
+        def complete(done: Outcome, before: Before) -> Outcome:
+            outcome = fit(self.everything, done, max(1, round(MORE_PASSES * n)), before)
+            outcome.history[:0] = done.history
+            return outcome
+
+        started = time.perf_counter()
+        n = recipe.max_epochs
+        outcome = fit(self.kept, first.fits[0], n, before)
+
+        def again(other: Task) -> Outcome:
+            nothing = outcome.weights.copy().multiplied(0.0)
+            return fit(other, replace(outcome, weights=nothing), n, Before())
+
+        return Member(
+            first.what,
+            None,
+            recipe.parts.noise,
+            [outcome],
+            complete,
+            again,
             time.perf_counter() - started,
         )
 
@@ -248,7 +345,7 @@ class MemberFits:
         def complete(first: Outcome, before: Before) -> Outcome:
             return fit(self.everything) if _is_soon_visited(self.everything) else first
 
-        return Member("pairs", rate, noise, [outcome], complete, seconds)
+        return Member("pairs", rate, noise, [outcome], complete, fit, seconds)
 
 
 def _is_soon_visited(task: Task) -> bool:

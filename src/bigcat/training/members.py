@@ -17,6 +17,7 @@ from bigcat.training.fit import Outcome
 from bigcat.training.history import History
 from bigcat.training.record import Before
 from bigcat.training.sample import Sample
+from bigcat.training.task import Task
 
 #: Several members that add less than this part of the gain to the best are left out: they cost
 #: time and memory.
@@ -39,6 +40,8 @@ class Member:
     fits : list of Outcome
     complete : callable
         Given one of the fits, and what went on before, gives the fit with all rows.
+    again : callable
+        Given a task with other rows, gives such a fit to these.
     seconds : float
     factor : float
         Its part in the sum.
@@ -51,6 +54,7 @@ class Member:
     noise: Noise
     fits: list[Outcome]
     complete: Callable[[Outcome, Before], Outcome]
+    again: Callable[[Task], Outcome]
     seconds: float = 0.0
     factor: float = 0.0
     alone: Blend | None = None
@@ -158,13 +162,12 @@ def choose(
             best_of.setdefault(members[i].what, i)
     paying = list(best_of.values())  # the best comes first
     chosen = paying[:1]
-    factors = alone[chosen[0]].factors if chosen else np.empty(0)
-    gain = alone[chosen[0]].gain if chosen else 0.0
+    blend = alone[chosen[0]] if chosen else Blend(np.empty(0), 0.0, 0.0, 0.0, 0)
     if len(paying) > 1:
         together = find_factors([members[i].model() for i in paying], base, held_out)
-        if together.gain - gain > LEAST_SHARE * together.gain:
-            chosen, factors, gain = paying, together.factors, together.gain
-    for i, factor in zip(chosen, factors):
+        if together.gain - blend.gain > LEAST_SHARE * together.gain:
+            chosen, blend = paying, together
+    for i, factor in zip(chosen, blend.factors):
         members[i].factor = float(factor)
     report = {
         "members": [
@@ -178,7 +181,8 @@ def choose(
             }
             for member, blend in zip(members, alone)
         ],
-        "gain": gain,
+        "gain": blend.gain,
+        "gain_error": blend.gain_error,
         "held_out_rows": alone[0].n_rows,
         "seconds": time.perf_counter() - started,
     }

@@ -40,8 +40,8 @@ def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     held_out = recipe.blends or recipe.early_stopping or recipe.searches_rate
     rows = _of_rows(recipe, sizes, dtype, held_out)
     found = max(rows + _of_fits(recipe, sizes, dtype), _of_scales(recipe, sizes))
-    instead = recipe.otherwise  # made when the passes are done
-    return max(found, needed(instead, sizes, dtype)) if instead else found
+    # Exact fits are made when passes are done.
+    return max([found, *(needed(exact, sizes, dtype) for exact in recipe.exact_fits)])
 
 
 def _of_rows(recipe: Recipe, sizes: Sizes, dtype: DTypeLike, held_out: bool) -> int:

@@ -11,7 +11,6 @@ probability r^(m k); and m is what the distances further out say.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +19,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 
 from bigcat.machine import one_blas_thread
-from bigcat.training.sample import Kinds, Sample, equal_values, kinds_of_rows
+from bigcat.training.sample import Kinds, Sample, equal_values, kinds_of_rows, rows_together
 
 #: Rows that a first look takes, of so many classes at most, which cost time; and the part of these
 #: rows from which on near copies are searched.
@@ -43,7 +42,9 @@ AT_A_TIME = 1 << 21
 
 
 def kinds_of(sample: Sample) -> Kinds:
-    """Copies, and where many rows have them, near copies."""
+    """Copies, and where many rows have them, near copies; or the groups that rows have."""
+    if sample.groups is not None:
+        return rows_together(sample)
     exact = kinds_of_rows(sample).of_row
     neighbours = _Neighbours(sample)
     sizes = np.bincount(sample.labels)[sample.labels]
@@ -70,21 +71,10 @@ def kinds_of(sample: Sample) -> Kinds:
     ends = np.concatenate(pairs, axis=1)
     graph = scipy.sparse.coo_array((np.ones(ends.shape[1]), ends), shape=(len(exact),) * 2)
     kind = connected_components(graph, directed=False)[1]
-    share = n_near / len(rows)
+    told = {"near_copies": n_near / len(rows)}
     if len(rows) == np.count_nonzero(sizes >= LEAST_OF_CLASS):
-        return Kinds(kind, share)
-    return Kinds(kind, share, np.isin(np.arange(kind.max() + 1), kind[rows]))
-
-
-def warn_of_near_copies(share: float) -> None:
-    """Tell people of them, who may know more: which rows belong together."""
-    warnings.warn(
-        f"{share:.0%} of the rows are nearly copies of other rows of their class; these stay "
-        "together where rows are held out to judge the fit.  If rows come in groups, such as "
-        "users, sessions or pictures, give X_val and y_val of other groups than X has",
-        UserWarning,
-        stacklevel=4,
-    )
+        return Kinds(kind, told=told)
+    return Kinds(kind, np.isin(np.arange(kind.max() + 1), kind[rows]), told)
 
 
 def _first_of(kind: np.ndarray) -> np.ndarray:
@@ -97,7 +87,7 @@ class _Neighbours:
     """The nearest rows of the same class that are not equal."""
 
     def __init__(self, sample: Sample) -> None:
-        self.X, self.labels, _ = sample
+        self.X, self.labels, *_ = sample
         self.sparse = scipy.sparse.issparse(self.X)
         self.values = equal_values(self.X)
         self.by_class = np.argsort(self.labels, kind="stable")

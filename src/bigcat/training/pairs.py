@@ -63,7 +63,7 @@ def fit_pairs(
     n_passes: int = PASSES,
 ) -> PairedWeights:
     """Weights for pairs, beside those of no vectors at all."""
-    X, labels, row_weights = data
+    X, labels, row_weights, _ = data
     rows = as_rows(X, np.float32)
     pairs = Pairs.of(X, labels, n_classes)
     counts = np.bincount(labels, row_weights, n_classes)

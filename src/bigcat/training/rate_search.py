@@ -165,5 +165,5 @@ def _trial(
         return -np.inf
     weights = kind.as_weights(state.fitted.weights, problem)
     model = LinearModel(weights, state.fitted.intercepts, parts.noise)
-    value = model.mean_log_likelihood(*judges)
+    value = model.mean_log_likelihood(*judges[:3])
     return value if np.isfinite(value) else -np.inf

@@ -30,6 +30,8 @@ class Recipe:
         The ridge on the sum.
     tol : float
         Largest gradient of the mean value per row that L-BFGS takes for converged.
+    enough : float
+        Its iterations also end where one gains no more than this, in nats per row.
     init : {"frequencies", "zero", "random"}
     early_stopping : bool
         Stop by held-out rows, and keep the best epoch's weights.
@@ -47,6 +49,8 @@ class Recipe:
         What else to fit to the same rows; the scores are added.
     otherwise : Recipe or None
         What to try where held-out rows gain little by all these.
+    exactly : Recipe or None
+        An exact fit of full rank, for where faster and faster passes go on gaining.
     n_apart : int
         So many fits of this kind, trained apart, whose scores are averaged; their ranks add up.
     slows_down : bool
@@ -73,6 +77,7 @@ class Recipe:
     kind: WeightsKind = field(default_factory=FullRank)
     l2: float = 0.0
     tol: float = 0.0
+    enough: float = 0.0
     fit_intercept: bool = True
     init: str = "frequencies"
     shuffle: bool = True
@@ -85,6 +90,7 @@ class Recipe:
     blends: bool = False
     beside: tuple[Recipe, ...] = ()
     otherwise: Recipe | None = None
+    exactly: Recipe | None = None
     n_apart: int = 1
     slows_down: bool = False
     with_pairs: bool = False
@@ -98,6 +104,11 @@ class Recipe:
     def splits_rows(self) -> bool:
         """Whether rows are held out, where none are given to judge by."""
         return self.searches_ridge or self.blends or self.early_stopping or self.searches_rate
+
+    @property
+    def exact_fits(self) -> list[Recipe]:
+        """What may be fitted after the passes."""
+        return [recipe for recipe in (self.otherwise, self.exactly) if recipe is not None]
 
     def with_solver(self, solver: Solver) -> Recipe:
         return replace(self, parts=replace(self.parts, solver=solver))

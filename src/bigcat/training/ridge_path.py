@@ -18,10 +18,11 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
+from bigcat.training.blend import part_to_trust
 from bigcat.training.fit import Outcome, Start
 from bigcat.training.recipe import Recipe
 from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Kinds, Sample, hold_out, kinds_of_rows
+from bigcat.training.sample import Kinds, Sample, hold_out, rows_together, standard_error
 from bigcat.training.start import log_frequencies
 
 #: Times 1, the ridge of scikit-learn's C = 1: from here down by this factor, to this.
@@ -36,12 +37,15 @@ TYPICAL, SHORT = 0.95, 0.1
 #: Held-out rows that are enough to choose by; where one fold has fewer there are several, but not
 #: more than so many, or with many weights, where each fit takes long, so many.
 ENOUGH_HELD_OUT, FOLDS, MANY_WEIGHTS, FOLDS_OF_MANY = 250, 5, 1 << 14, 3
+#: The same of groups of rows, which say more than a row.
+ENOUGH_GROUPS_HELD_OUT = 50
 PATIENCE = 2
+#: A ridge is clearly worse than another by so many standard errors of the difference, of as many
+#: rows: it is not fitted to the folds that are left.
+CLEARLY, ENOUGH_TO_DECIDE = 4.0, 50
 #: A quick choice begins with 1, goes by tens to the best on either side, and then looks beside it;
 #: its fits begin where the last one ended, and end soon.
-QUICK_TOL, QUICK_ITERATIONS = 1e-5, 60
-#: From so many standard errors of its gain on, a fit is followed as it is.
-SURE = 3.0
+QUICK_TOL, QUICK_ENOUGH, QUICK_ITERATIONS = 1e-5, 1e-6, 60
 #: A ridge that leaves class frequencies, for data that know no more.
 QUICK_STRONGEST = 1e5
 
@@ -79,12 +83,13 @@ def folds_of(
 ) -> list[Fold]:
     """One fold, or as many as say enough, which share all rows where these are very few.
 
-    Rows of one kind stay together, which are copies unless you know more.
+    Rows of one kind stay together, which are groups or copies unless you know more.
     """
-    kinds = kinds_of_rows(data) if kinds is None else kinds
+    kinds = rows_together(data) if kinds is None else kinds
     kind = kinds.of_row
     n = int(kind.max()) + 1
-    if n * HELD_OUT >= ENOUGH_HELD_OUT:
+    enough_held = ENOUGH_GROUPS_HELD_OUT if kinds.depend else ENOUGH_HELD_OUT
+    if n * HELD_OUT >= enough_held:
         kept, held_out = hold_out(data, n_classes, HELD_OUT, random_state, remedy, kinds)
         held_out = held_out.distinct()
         enough = max(ROWS_PER_WEIGHT * n_classes * (data.X.shape[1] + 1), LEAST_FITTED)
@@ -97,7 +102,7 @@ def folds_of(
     folds = []
     n_folds = FOLDS if data.X.shape[1] * n_classes <= MANY_WEIGHTS else FOLDS_OF_MANY
     fold_of = (random_state.permutation(n) % n_folds)[kind]
-    for fold in np.unique(fold_of)[: -(-ENOUGH_HELD_OUT * n_folds // n)]:
+    for fold in np.unique(fold_of)[: -(-enough_held * n_folds // n)]:
         kept = data.take(np.flatnonzero(fold_of != fold))
         held = np.flatnonzero(fold_of == fold)
         held = held[np.isin(data.labels[held], kept.labels)]
@@ -167,8 +172,13 @@ class Judge(Protocol):
         """Of these rows, (n,)."""
         ...
 
-    def log_likelihoods(self, l2: float) -> np.ndarray:
-        """Of these rows, (n,)."""
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Of these rows, where they are not for themselves, (n,)."""
+        ...
+
+    def log_likelihoods(self, l2: float, best: np.ndarray | None = None) -> np.ndarray:
+        """Of these rows, (n,); they may be guesses where `best` are clearly better."""
         ...
 
 
@@ -190,7 +200,9 @@ class Folds:
         folds: list[Fold],
     ) -> None:
         few = min(QUICK_ITERATIONS, recipe.max_epochs)
-        self.recipe = replace(recipe, early_stopping=False, tol=QUICK_TOL, max_epochs=few)
+        self.recipe = replace(
+            recipe, early_stopping=False, tol=QUICK_TOL, enough=QUICK_ENOUGH, max_epochs=few
+        )
         self.fit, self.folds = fit, folds
         self.ends: list[Start | None] = [None for _ in folds]
         #: Where the fits of each ridge ended.
@@ -200,6 +212,11 @@ class Folds:
     def weights(self) -> np.ndarray:
         return np.concatenate([fold.held_out.row_weights for fold in self.folds])
 
+    @property
+    def groups(self) -> np.ndarray | None:
+        found = [f.held_out.groups for f in self.folds if f.held_out.groups is not None]
+        return np.concatenate(found) if found else None
+
     def of_frequencies(self) -> np.ndarray:
         values = []
         for kept, held_out, _ in self.folds:
@@ -207,9 +224,14 @@ class Folds:
             values.append(log_frequencies(counts)[held_out.labels])
         return np.concatenate(values)
 
-    def log_likelihoods(self, l2: float) -> np.ndarray:
-        values = []
+    def log_likelihoods(self, l2: float, best: np.ndarray | None = None) -> np.ndarray:
+        """Folds that are left, once the best is clearly better, count as those before them do."""
+        values: list[np.ndarray] = []
         for i, fold in enumerate(self.folds):
+            lost = self._clearly_lost(values, best)
+            if best is not None and lost > 0.0:
+                done = sum(map(len, values))
+                return np.concatenate([*values, best[done:] - lost])
             trial = replace(self.recipe, l2=fold.share * l2)
             outcome = _fitted(trial, self.fit, fold, self.ends[i])
             self.ends[i] = outcome.weights, outcome.intercept
@@ -217,6 +239,16 @@ class Folds:
             values.append(model.log_proba_of(fold.held_out.X, fold.held_out.labels))
         self.ends_of[l2] = list(self.ends)
         return np.concatenate(values)
+
+    def _clearly_lost(self, values: list[np.ndarray], best: np.ndarray | None) -> float:
+        """How far rows of some folds are behind the best, in the mean; 0 where it may be none."""
+        n = sum(map(len, values))
+        if best is None or n < ENOUGH_TO_DECIDE:
+            return 0.0
+        lost, weights = best[:n] - np.concatenate(values), self.weights[:n]
+        groups = None if self.groups is None else self.groups[:n]
+        mean = float(np.average(lost, weights=weights))
+        return mean if mean > CLEARLY * standard_error(lost, weights, groups) else 0.0
 
     def end(self, l2: float) -> Start | None:
         """Where a fit to all rows may begin."""
@@ -237,7 +269,7 @@ def choose_quickly(
         difference's standard error.
     """
     started = time.perf_counter()
-    weights = judge.weights / judge.weights.sum()
+    weights, groups = judge.weights / judge.weights.sum(), judge.groups
     rows: dict[float, np.ndarray] = {}
     tried: dict[float, float] = {}
 
@@ -245,7 +277,8 @@ def choose_quickly(
         return float(unit * 10.0 ** (half_decades / 2))
 
     def value(l2: float) -> float:
-        rows[l2] = judge.log_likelihoods(l2)
+        best = rows[max(tried, key=tried.__getitem__)] if tried else None
+        rows[l2] = judge.log_likelihoods(l2, best)
         tried[l2] = float(weights @ rows[l2])
         return tried[l2]
 
@@ -266,30 +299,14 @@ def choose_quickly(
 
     def is_as_good(l2: float) -> bool:
         lost = rows[best] - rows[l2]
-        mean = weights @ lost
-        error = np.sqrt(weights**2 @ (lost - mean) ** 2)
-        return bool(mean <= caution * error)
+        return bool(weights @ lost <= caution * standard_error(lost, weights, groups))
 
     chosen = max(l2 for l2 in tried if is_as_good(l2))
     lost = judge.of_frequencies() - rows[chosen]
-    mean = float(weights @ lost)
-    error = float(np.sqrt(weights**2 @ (lost - mean) ** 2))
+    mean, error = float(weights @ lost), standard_error(lost, weights, groups)
     report = _report(tried, started)
-    report |= {"gain": -mean, "gain_error": error, "factor": part_to_trust(-mean, error)}
+    report |= {"gain": -mean, "gain_error": error, "factor": part_to_trust(-mean, error, len(lost))}
     return replace(recipe, l2=chosen), report
-
-
-def part_to_trust(gain: float, error: float) -> float:
-    """How far to follow a fit away from class frequencies, of which it is the best of several.
-
-    A gain of a standard error, which chance gives one time in six, is followed half of the way.
-    """
-    if gain <= 0.0:
-        return 0.0
-    if gain >= SURE * error:
-        return 1.0
-    evidence = (gain / error) ** 2
-    return float(evidence / (1.0 + evidence))
 
 
 def _fitted(
@@ -305,7 +322,7 @@ def _fitted(
 
 def _judged(outcome: Outcome, recipe: Recipe, fold: Fold) -> float:
     model = LinearModel(outcome.weights, outcome.intercept, recipe.parts.noise)
-    return model.mean_log_likelihood(*fold.held_out)
+    return model.mean_log_likelihood(*fold.held_out[:3])
 
 
 def _mean(values: list[float], folds: list[Fold]) -> float:

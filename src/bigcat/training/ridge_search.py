@@ -85,10 +85,10 @@ def row_space_of(
 def _leave_one_out(task: Task) -> LeaveOneOut | None:
     """Every row as a judge of ridges, where that is quick and a row can be spared.
 
-    Not in the row space: a way to the same fit must not change how it is judged.  And not where a
-    row has near copies, which know its label.
+    Not in the row space: a way to the same fit must not change how it is judged.  And not where
+    other rows know its label, such as those of the same person.
     """
-    if task.space is not None or (task.kinds is not None and task.kinds.share):
+    if task.space is not None or task.data.groups is not None:
         return None
     return leave_one_out.judge(task.recipe, task.data, task.n_classes)
 

@@ -17,6 +17,7 @@ from bigcat.linear import FullRankWeights, Weights
 from bigcat.machine import one_blas_thread
 from bigcat.rows import Sizes
 from bigcat.training.recipe import Recipe
+from bigcat.training.sample import row_factors, row_sums
 
 #: Numbers of the basis at most.
 MOST_NUMBERS = 1 << 22
@@ -42,9 +43,16 @@ class RowSpace(NamedTuple):
 
         So no tolerance has to say which ones do.  In whatever order rows come, the basis is one.
         """
-        rows = np.unique(X.toarray() if scipy.sparse.issparse(X) else X, axis=0)
+        sums = row_sums(X, row_factors(X.shape[1]))
+        rows = X[np.unique(sums, return_index=True)[1]]
+        used: Any = slice(None)
+        if scipy.sparse.issparse(X):
+            used = np.unique(rows.indices)
+            rows = rows[:, used].toarray()
+        basis = np.zeros((X.shape[1], min(rows.shape)))
         with one_blas_thread:
-            return cls(np.linalg.qr(rows.T.astype(np.float64))[0])
+            basis[used] = np.linalg.qr(rows.T.astype(np.float64))[0]
+        return cls(basis)
 
     def turned(self, X: Any) -> np.ndarray:
         """Coordinates of rows; of a row outside the span, of the part that the weights meet."""

@@ -26,7 +26,6 @@ from bigcat.training.fit import (
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 from bigcat.training.member_fits import run_members
 from bigcat.training.members import followed
-from bigcat.training.near_copies import kinds_of, warn_of_near_copies
 from bigcat.training.recipe import Recipe
 from bigcat.training.record import Before
 from bigcat.training.ridge_search import row_space_of, with_best_ridge
@@ -35,6 +34,7 @@ from bigcat.training.scaling import columns_of, turn_back, warn_of_unscaled
 from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.state import State
 from bigcat.training.task import Task
+from bigcat.training.together import rows_that_stay_together
 from bigcat.training.usefulness import warn_if_useless
 
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
@@ -84,9 +84,9 @@ def train(
     else:
         warn_of_unscaled(data, recipe.parts.solver)
     searches = recipe.splits_rows and validation is None and recipe.window is None
-    kinds = kinds_of(data) if searches else None
-    if kinds is not None and kinds.share:
-        warn_of_near_copies(kinds.share)
+    kinds = rows_that_stay_together(data) if searches else None
+    if kinds is not None and kinds.depend:
+        data = data._replace(groups=kinds.of_row)
     elif isinstance(columns, Columns):
         factors = factors_of_sizes(columns, data)
         if factors is not None:
@@ -99,8 +99,8 @@ def train(
     task = Task(recipe, data, len(classes), audience, random_state, space, kinds)
 
     def in_terms_of_the_user(outcome: Outcome) -> Outcome:
-        if kinds is not None and kinds.share and outcome.history.choice is not None:
-            outcome.history.choice = {**outcome.history.choice, "near_copies": kinds.share}
+        if kinds is not None and outcome.history.choice is not None:
+            outcome.history.choice = {**outcome.history.choice, **kinds.told}
         if columns is not None:
             turn_back(outcome, columns)
         if order is not None:

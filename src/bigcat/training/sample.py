@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from sklearn.model_selection import train_test_split
 
 from bigcat.rows import Columns
-from bigcat.training.row_space import RowSpace
 from bigcat.training.sparse_columns import SparseColumns
+
+if TYPE_CHECKING:
+    from bigcat.training.row_space import RowSpace
 
 #: Rows of the same values and label are copies up to so many of them.
 MOST_COPIES = 8
 
 
 class Sample(NamedTuple):
-    """Checked rows, the numbers of their classes, and how much each counts."""
+    """Checked rows, the numbers of their classes, and how much each counts.
+
+    And where rows depend on each other, numbers that are the same for rows that belong together,
+    such as those of one person: they stay on one side of every split (`Kinds`).
+    """
 
     X: Any
     labels: np.ndarray
     row_weights: np.ndarray
+    groups: np.ndarray | None = None
 
     @property
     def n_rows(self) -> int:
         return len(self.labels)
 
     def take(self, rows: np.ndarray) -> Sample:
-        return Sample(self.X[rows], self.labels[rows], self.row_weights[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return Sample(self.X[rows], self.labels[rows], self.row_weights[rows], groups)
+
+    def standard_error(self, values: np.ndarray) -> float:
+        """Of the weighted mean of values, one per row; rows of a group are one observation."""
+        return standard_error(values, self.row_weights, self.groups)
 
     def that_counts(self) -> Sample:
         """Without rows of weight 0, which are as if they were not there; no copy if all count."""
@@ -63,22 +77,50 @@ class Sample(NamedTuple):
         return self._replace(X=by.turned(self.X))
 
 
+def standard_error(
+    values: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None
+) -> float:
+    """Of a weighted mean; values of one group, if there are groups, count as one observation."""
+    shares = weights / weights.sum()
+    parts = shares * (values - shares @ values)
+    if groups is not None:
+        parts = np.bincount(np.unique(groups, return_inverse=True)[1], parts)
+    return float(np.sqrt(parts @ parts))
+
+
 class Kinds(NamedTuple):
-    """Which rows are copies of each other, or nearly.
+    """Which rows stay on one side of every split.
 
     Parameters
     ----------
     of_row : array of shape (n,)
-        The number of each row's kind: copies have the same.
-    share : float
-        Of rows that have near copies; 0 where these are too few to be searched.
+        The number of each row's kind: copies of a row have the same.
     searched : array of shape (number of kinds,) or None
         Kinds all of whose rows are known, so that they can be held out; None for all.
+    told : mapping
+        For people: what makes more than copies of rows of one kind; empty where nothing does.
     """
 
     of_row: np.ndarray
-    share: float = 0.0
     searched: np.ndarray | None = None
+    told: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def n_kinds(self) -> int:
+        return int(self.of_row.max()) + 1
+
+    @property
+    def depend(self) -> bool:
+        """Whether rows of a kind say something of each other that they do not say of new rows."""
+        return bool(self.told)
+
+
+def rows_together(sample: Sample) -> Kinds:
+    """The groups of a sample, or copies of rows where it has none."""
+    if sample.groups is None:
+        return kinds_of_rows(sample)
+    numbers = np.unique(sample.groups, return_inverse=True)[1]
+    return Kinds(numbers, told={"groups": int(numbers.max()) + 1})
 
 
 def kinds_of_rows(sample: Sample) -> Kinds:
@@ -137,10 +179,10 @@ def hold_out(
 ) -> tuple[Sample, Sample]:
     """What is left, and validation rows none of whose classes is missing in it.
 
-    Rows of one kind stay together, which are copies unless you know more.
+    Rows of one kind stay together, which are groups or copies unless you know more.
     """
     labels = sample.labels
-    kinds = kinds_of_rows(sample) if kinds is None else kinds
+    kinds = rows_together(sample) if kinds is None else kinds
     numbers = np.arange(kinds.of_row.max() + 1)
     size: float = fraction
     if kinds.searched is not None:

@@ -98,7 +98,7 @@ def for_streams(recipe: Recipe, window: int, chosen: bool) -> Recipe:
             "scaled columns": recipe.scales_columns,
             "weights of pairs": recipe.with_pairs,
             "other fits beside": bool(recipe.beside),
-            "an exact fit": recipe.otherwise is not None,
+            "an exact fit": bool(recipe.exact_fits),
             "a search for near copies": recipe.splits_rows,
         }.items()
         if is_asked
@@ -115,6 +115,7 @@ def for_streams(recipe: Recipe, window: int, chosen: bool) -> Recipe:
         with_pairs=False,
         beside=(),
         otherwise=None,
+        exactly=None,
     )
     if recipe.choice is None:
         return recipe

@@ -24,6 +24,8 @@ from bigcat.training.streams import hold_out_last
 #: most so many, or as many as have the least number of classes other than the most frequent one,
 #: which alone say little; with many classes no more than can be scored.
 HELD_OUT_PART, LEAST_HELD_OUT, MOST_HELD_OUT = 10, 100, 1_000
+#: Groups held out, where rows depend on each other within them, if these are a fifth at most.
+LEAST_GROUPS_HELD_OUT = 20
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Task:
     kinds: Kinds | None = None
 
     def problem(self) -> Problem:
-        recipe, (X, labels, weights) = self.recipe, self.data
+        recipe, (X, labels, weights, _) = self.recipe, self.data
         frequencies = np.bincount(labels, weights, self.n_classes)
         return Problem(
             as_rows(X, recipe.kind.working_dtype(X.dtype, X.shape[1], self.n_classes)),
@@ -102,6 +104,8 @@ class Task:
             most = min(most, most_rows_scored(self.n_classes))
             wanted = min(max(n // HELD_OUT_PART, min(n // 5, LEAST_HELD_OUT)), most)
             fraction = max(wanted, 1) / n
+            if self.kinds is not None and self.kinds.depend:
+                fraction = max(fraction, min(0.2, LEAST_GROUPS_HELD_OUT / self.kinds.n_kinds))
         remedy = "give X_val and y_val or set early_stopping=False"
         try:
             if recipe.window is not None:
