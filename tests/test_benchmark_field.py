@@ -576,6 +576,7 @@ def test_the_default_alone_learns_of_groups(few_recipes, monkeypatch, tell):
         assert told == {}
         return
     data = problem.data()
+    assert data.groups is not None
     assert np.array_equal(told["groups"], data.groups)
     assert len(data.groups) == len(data.y)
     assert len(np.unique(data.groups)) < len(data.y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -309,7 +310,12 @@ def test_a_fit_made_elsewhere_is_measured_like_a_run(problem, runner, tmp_path):
     folder = problems.folder_of(problem, tmp_path / "cache")
     X, y = sp.load_npz(folder / "X_train.npz"), np.load(folder / "labels.npz")["y_train"]
     X_test, y_test = sp.load_npz(folder / "X_test.npz"), np.load(folder / "labels.npz")["y_test"]
-    named = {"solver": solvers.AdaGrad(0.1), "max_epochs": 2, "n_threads": 1, "random_state": 0}
+    named: dict[str, Any] = {
+        "solver": solvers.AdaGrad(0.1),
+        "max_epochs": 2,
+        "n_threads": 1,
+        "random_state": 0,
+    }
     model = LinearClassifier(method="augment-reduce", n_negatives=2, rank=None, **named).fit(X, y)
     members.keep_as_peer(problem, model, {"wall": 100.0, "cpu": 90.0}, runner(fixed=True))
     (record,) = campaign.read_all(tmp_path / "records")

@@ -197,8 +197,8 @@ def _measured(
         accuracy = float((fitted.predict(data.X_test) == data.y_test).mean())
     except Exception as error:  # a finding, not the end of the run
         last = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error} ({last.name})"
-        return None, {"error": told, "log_likelihood": None, "accuracy": None, "cpu": None}
+        cause = f"{type(error).__name__}: {error} ({last.name})"
+        return None, {"error": cause, "log_likelihood": None, "accuracy": None, "cpu": None}
     found: Record = {"log_likelihood": float(rows.mean()), "accuracy": accuracy, **times}
     history = getattr(fitted.model, "history_", None)
     if history is not None and history.choice is not None:
