@@ -56,6 +56,9 @@ def make_parser() -> argparse.ArgumentParser:
     parts = commands.add_parser("members", help="the defaults beside low, full and added ranks")
     parts.add_argument("problems", nargs="*", help="of the campaign; default: all")
     parts.add_argument("--threads", type=int, default=2)
+    parts.add_argument(
+        "--as-peer", action="store_true", help="the default's fit is also a result of `peers run`"
+    )
     parts.add_argument("--json", action="store_true", help="print the table as JSON")
     needs = commands.add_parser("memory", help="what fits take beside their forecasts of memory")
     needs.add_argument("words", nargs="*", help="shapes whose names hold one; default: all")
@@ -133,7 +136,7 @@ def main() -> None:
     elif args.command == "one-row":
         one_row.one_row()
     elif args.command == "members":
-        members.members(args.problems, args.threads, args.json)
+        members.members(args.problems, args.threads, args.as_peer, args.json)
     elif args.command == "memory" and args.here:
         memory.fit_here(*args.words)
     elif args.command == "memory":

@@ -16,6 +16,9 @@ from scipy.special import logsumexp
 
 from benchmarks import _report
 from benchmarks.peers import configuration
+from benchmarks.peers.adapters import scoring, watch
+from benchmarks.peers.campaign import Runner
+from benchmarks.peers.comparison import OURS
 from benchmarks.peers.problems import Problem, folder_of
 from bigcat import LinearClassifier
 
@@ -23,18 +26,29 @@ MOST_TEST_ROWS, MOST_SCORES = 3_000, 60_000_000
 RANK = 256
 
 
-def members(names: list[str] | None = None, n_threads: int = 2, as_json: bool = False) -> None:
+def members(
+    names: list[str] | None = None,
+    n_threads: int = 2,
+    as_peer: bool = False,
+    as_json: bool = False,
+) -> None:
     """Print a line per problem and contender, and keep them."""
     campaign = configuration.read()
     rows: list[dict[str, Any]] = []
     for name in names or campaign.default_problems:
-        rows += compare(campaign.problems[name], n_threads)
+        rows += compare(campaign.problems[name], n_threads, as_peer)
         _report.save("members", rows)
     _report.show(rows, as_json)
 
 
-def compare(problem: Problem, n_threads: int = 2) -> list[dict[str, Any]]:
-    """All contenders on one problem."""
+def compare(problem: Problem, n_threads: int = 2, as_peer: bool = False) -> list[dict[str, Any]]:
+    """All contenders on one problem.
+
+    Parameters
+    ----------
+    as_peer : bool
+        Write the default's fit down as that of `bigcat defaults` among the peers, too.
+    """
     folder = folder_of(problem)
     X, X_test = (sp.load_npz(folder / f"X_{part}.npz").tocsr() for part in ("train", "test"))
     labels = np.load(folder / "labels.npz")
@@ -57,6 +71,8 @@ def compare(problem: Problem, n_threads: int = 2) -> list[dict[str, Any]]:
                 model.fit(X, y)
         except MemoryError:
             continue
+        if as_peer and contender == "default":
+            keep_as_peer(problem, model, times, Runner(threads=n_threads, fixed=True))
         scores[contender] = model.predict_log_proba(X_test)
         seconds[contender] = times["cpu"]
     scores["two of low rank"] = (scores["low rank"] + scores.pop("low rank, again")) / 2
@@ -74,6 +90,35 @@ def compare(problem: Problem, n_threads: int = 2) -> list[dict[str, Any]]:
             row[f"error of {measure}"] = float(difference.std() / np.sqrt(n))
         rows.append(row)
     return rows
+
+
+def keep_as_peer(
+    problem: Problem, model: LinearClassifier, times: dict[str, float], runner: Runner
+) -> None:
+    """Measure a fit as `peers run` does, and keep that; without a curve, which `fit` does not give.
+
+    Compilation does not count there.
+    """
+    folder = folder_of(problem, runner.cache)
+    labels = np.load(folder / "labels.npz")
+    X, y = sp.load_npz(folder / "X_test.npz").tocsr(), labels["y_test"]
+    compiled = model.history_[-1]["compile_seconds"]
+    fit = {
+        "status": "ok",
+        "settings": {"n_threads": runner.threads},
+        "settings_tried": 1,
+        "chosen_by": "configuration",
+        "compile_seconds": compiled,
+        "fit_seconds": times["wall"] - compiled,
+        "fit_cpu_seconds": times["cpu"] - compiled,
+        "peak_megabytes": watch.peak_megabytes(),
+        "stopped_by_limit": False,
+        "curve": [],
+    }
+    peer = scoring.Model(model.predict_log_proba)
+    found = scoring.score(peer, X, y, labels["common_rows"], len(model.classes_))
+    ours = configuration.read().contenders[OURS]
+    runner.keep(problem, ours, "test", fit | found)
 
 
 def measures(scores: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:

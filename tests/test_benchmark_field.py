@@ -13,9 +13,12 @@ import scipy.sparse
 from benchmarks.__main__ import make_parser
 from benchmarks.field import (
     dense,
+    entries,
     families,
     field,
+    forms,
     grid,
+    itself,
     ledgers,
     letters,
     measure,
@@ -23,6 +26,7 @@ from benchmarks.field import (
     repeated,
     results,
     run,
+    signals,
     sparse,
     summary,
     tables,
@@ -42,7 +46,7 @@ def test_halves_have_no_family_in_common():
     first, second = ({problem.family for problem in problems} for problems in halves.values())
     assert not first & second
     for problems in halves.values():
-        assert 100 <= len(problems) <= 500
+        assert 80 <= len(problems) <= 500
         names = [problem.name for problem in problems]
         assert len(set(names)) == len(names)
         in_order = [problem.family for problem in problems]
@@ -121,6 +125,36 @@ NEW_DRAWS = {
     "clicks": letters.clicks(60, 0.1, 1.0),
     "playlists": letters.playlists(40, 8, 0.8),
     "neighbours": letters.neighbours(40, 4, 0.5),
+    "surveys": forms.surveys(10, 3, 1.0),
+    "weather": forms.weather(3, 1.0),
+    "loans": forms.loans(6, 0.2, 2.0),
+    "houses": forms.houses(3, 0.7),
+    "places": forms.places(3, 0.2),
+    "connections": forms.connections(6, 3, 0.5, kinds=20),
+    "cards": forms.cards(),
+    "parity": forms.parity(5, 0.9),
+    "genotypes": forms.genotypes(12, 3, 0.3),
+    "long tail": forms.long_tail(4, 3, 0.7, 0.5),
+    "leaks": forms.with_leak(dense.clouds(3, 3, 1.0), 0.8),
+    "photos": signals.photos(4, 3, 0.5),
+    "sounds": signals.sounds(3, 6, 3, 40.0),
+    "regimes": signals.regimes(3, 3, 0.9, 0.5, 1.0),
+    "scans": signals.scans(60, 2, 1.0),
+    "averages": signals.averages(6, 3, 0.5, n_words=50),
+    "boilerplate": signals.boilerplate(8, 3, 2.0, 10),
+    "cells": entries.cells(30, 3, 0.5),
+    "tickets": entries.tickets(60, 3, 0.3),
+    "reports": entries.reports(60, 3, 2.0, 40),
+    "proteins": entries.proteins(3, 0.3, length=20),
+    "titles": entries.titles(800, 4, 20),
+    "queries": entries.queries(128, 4, 0.1),
+    "entities": entries.entities(50, 8, 0.8),
+    "diagnoses": entries.diagnoses(60, 3, 0.5),
+    "who and what": entries.who_and_what(20, 10, 1.0),
+    "hours": entries.hours(10, 3, 0.7),
+    "trips": entries.trips(6, 0.7),
+    "recipes": entries.recipes(40, 3, 0.3),
+    "tail": entries.tail(60, 3, 0.7),
 }
 
 
@@ -137,6 +171,10 @@ NEW_DRAWS = {
         repeated.of_people("sessions", "", repeated.sessions(3, 3, 4.0, 1.0, 0.5), 60, 40),
         repeated.of_people("panels", "", repeated.panels(3, 3, 4.0, 1.0, 0.5), 60, 40),
         repeated.of_people("visits", "", repeated.visits(30, 3, 4.0, 0.3), 60, 40),
+        repeated.of_people("machines", "", forms.machines(3, 3, 5.0, 1.0), 60, 40),
+        repeated.of_people("activities", "", signals.activities(2, 3, 5.0, 0.5), 60, 40),
+        repeated.of_people("molecules", "", entries.molecules(40, 2, 5.0, 0.3), 60, 40),
+        repeated.of_people("receipts", "", entries.receipts(60, 3, 5.0, 0.3), 60, 40),
         repeated.at_times("moving", "", repeated.moving(3, 3, 0.5, 1.0), 60, 40),
         repeated.at_times("other", "", repeated.other_frequencies(3, 3, 1.0), 60, 40),
         repeated.at_times("new words", "", repeated.new_words(50, 3, 0.5), 60, 40),
@@ -272,6 +310,56 @@ def test_rows_of_more_kinds_are_what_they_say():
     assert set(lengths.round(5)) == {0.0, 1.0}  # some rows are empty
     X, _ = letters.names(64, 3, 0.5)(rng, 50)
     assert np.diff(X.indptr).max() <= 10 + 9 + 8
+
+
+def test_rows_that_people_bring_are_what_they_say():
+    rng = np.random.default_rng(0)
+    X, _ = forms.surveys(10, 3, 1.0)(rng, 300)
+    asked = X[:, 0] == 1.0
+    assert (X[~asked, 1:5] == forms.NOT_ASKED).all()
+    assert X[asked, 1:5].min() >= 1.0
+    _, y = forms.loans(6, 0.2, 2.0)(rng, 500)
+    assert y.mean() == pytest.approx(0.2, abs=0.005)
+    X, y = forms.parity(5, 1.0)(rng, 200)
+    assert np.array_equal(y, X[:, :3].sum(axis=1) % 2)
+    X, y = forms.cards()(rng, 2_000)
+    assert (y > 0).mean() == pytest.approx(0.49, abs=0.05)  # a pair at least
+    _, y = forms.long_tail(4, 3, 0.5, 0.5)(rng, 1_000)
+    assert (np.bincount(y)[3:] <= 6).all()
+    X, _ = forms.connections(6, 3, 0.5, kinds=20)(rng, 500)
+    assert len(np.unique(X, axis=0)) < 0.7 * 500
+    X, y = forms.with_leak(dense.clouds(2, 3, 1.0), 1.0)(rng, 100)
+    assert np.array_equal(X[:, 2:].argmax(axis=1), y)
+    X, y = np.arange(40.0)[:, None], rng.integers(4, size=40)
+    _, in_order, _ = forms.sorted_by_class(rng, X, y)
+    assert (np.diff(in_order) >= 0).all()
+    X, _ = signals.photos(4, 3, 0.5)(rng, 50)
+    assert (X.dtype, X.shape) == (np.uint8, (50, 48))
+    _, y = signals.regimes(3, 3, 0.95, 0.5, 1.0)(rng, 2_000)
+    assert (np.diff(y) == 0).mean() > 0.9
+    X, _ = entries.proteins(3, 0.3, length=20)(rng, 30)
+    assert (X.sum(axis=1) == 18.0).all()
+
+
+def test_the_last_rows_of_a_series_are_for_the_test():
+    def draw(rng, n):
+        return np.arange(float(n))[:, None], np.zeros(n, int)
+
+    data = signals.series("series", "", draw, 400, 100).data()
+    assert data.X.max() < data.X_test.min()
+    blocks = [set((X[:, 0] // signals.BLOCK).tolist()) for X in data_parts(data)[:2]]
+    assert blocks[1]
+    assert not blocks[0] & blocks[1]
+
+
+@pytest.mark.slow  # parses the standard library
+def test_python_brings_rows_along():
+    names, categories = itself._characters()
+    assert categories[names.index("LATIN SMALL LETTER A")] == "Ll"
+    said, modules = itself._docstrings()
+    assert "statistics" in modules
+    assert not set(modules) & itself.LEFT_OUT
+    assert all(said)
 
 
 def test_ratings_shares_and_codes_are_what_they_say():
@@ -470,6 +558,30 @@ def test_the_default_gets_all_training_rows_and_no_other(few_recipes, monkeypatc
     assert record["regret"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("tell", [False, True])
+def test_the_default_alone_learns_of_groups(few_recipes, monkeypatch, tell):
+    people = repeated.sessions(3, 2, 5.0, 1.0, 0.5)
+    problem = repeated.of_people("people", "few", people, 100, 50)
+    seen = []
+
+    class Watched(Frequencies):
+        def fit(self, X, y, **told):
+            seen.append(told)
+            return super().fit(X, y)
+
+    monkeypatch.setattr(measure, "default", lambda n_threads: Watched())
+    measure.run(problem, tell_groups=tell)
+    (told,) = seen
+    if not tell:
+        assert told == {}
+        return
+    data = problem.data()
+    assert data.groups is not None
+    assert np.array_equal(told["groups"], data.groups)
+    assert len(data.groups) == len(data.y)
+    assert len(np.unique(data.groups)) < len(data.y)
+
+
 def test_a_default_that_raises_is_a_finding(few_recipes, monkeypatch):
     class Broken:
         def fit(self, X, y):
@@ -560,7 +672,7 @@ def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
 
 def test_cases_are_listed(capsys):
     run(arguments("--list", "--half", "reporting", "--only", "wine"))
-    names = ["wine/split 20", "wine/products"]
+    names = ["wine/split 30", "wine/part 0.4"]
     assert capsys.readouterr().out.split("\n") == [*names, ""]
 
 

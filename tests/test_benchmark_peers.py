@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import textwrap
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from benchmarks import members
 from benchmarks.peers import campaign, comparison, configuration, figure, jobs, problems, report
 from benchmarks.peers.campaign import Runner
 from benchmarks.peers.commands import matching
 from benchmarks.peers.configuration import Contender
 from benchmarks.peers.problems import Problem
+from bigcat import LinearClassifier, solvers
 from bigcat.data import Dataset
 
 # Class frequencies with `extra` added to every count; what it does besides, its settings say.
@@ -301,6 +304,29 @@ def test_our_methods_run_like_any_peer(problem, runner):
     assert record["fit_seconds"] >= record["curve"][-1][1]
     assert sorted(record["cpu_seconds_of_epochs"]) == record["cpu_seconds_of_epochs"]
     assert record["fit_cpu_seconds"] >= record["cpu_seconds_of_epochs"][-1]
+
+
+def test_a_fit_made_elsewhere_is_measured_like_a_run(problem, runner, tmp_path):
+    folder = problems.folder_of(problem, tmp_path / "cache")
+    X, y = sp.load_npz(folder / "X_train.npz"), np.load(folder / "labels.npz")["y_train"]
+    X_test, y_test = sp.load_npz(folder / "X_test.npz"), np.load(folder / "labels.npz")["y_test"]
+    named: dict[str, Any] = {
+        "solver": solvers.AdaGrad(0.1),
+        "max_epochs": 2,
+        "n_threads": 1,
+        "random_state": 0,
+    }
+    model = LinearClassifier(method="augment-reduce", n_negatives=2, rank=None, **named).fit(X, y)
+    members.keep_as_peer(problem, model, {"wall": 100.0, "cpu": 90.0}, runner(fixed=True))
+    (record,) = campaign.read_all(tmp_path / "records")
+    assert record["contender"] == "bigcat defaults"
+    compiled = model.history_[-1]["compile_seconds"]
+    assert (record["fit_seconds"], record["fit_cpu_seconds"]) == (100 - compiled, 90 - compiled)
+    right = model.predict(X_test) == y_test
+    assert record["rows_right"] == np.flatnonzero(right).tolist()
+    assert record["accuracy"] == right.mean()
+    own = model.log_proba_of(X_test, y_test)
+    assert record["log_p_of_rows"] == pytest.approx(own, abs=1e-4)
 
 
 # The report

@@ -39,6 +39,9 @@ def add_to(commands) -> None:
     )
     command.add_argument("--threads", type=int, default=1, help="of all fits (default 1)")
     command.add_argument(
+        "--tell-groups", action="store_true", help="the default learns which rows belong together"
+    )
+    command.add_argument(
         "--summary", type=Path, metavar="FILE", help="run none, tell what FILE has"
     )
     command.add_argument("--beside", type=Path, metavar="FILE", help="an earlier run to compare")
@@ -77,7 +80,7 @@ def field(args: argparse.Namespace) -> list[dict]:
             continue
         try:
             known = chosen.get(problem.name)
-            record = measure.run(problem, args.threads, known, args.most_seconds)
+            record = measure.run(problem, args.threads, known, args.most_seconds, args.tell_groups)
         except DataError as error:
             print(f"{problem.name} is skipped: {error}", file=sys.stderr)
             continue

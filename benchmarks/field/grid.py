@@ -69,9 +69,9 @@ class Recipe:
     def with_scaled_columns(self) -> Recipe:
         return Recipe(f"{self.name}, scaled", self.seconds, self.make, True)
 
-    def fit(self, X: Any, y: np.ndarray, n_threads: int) -> Fitted:
+    def fit(self, X: Any, y: np.ndarray, n_threads: int, **told: Any) -> Fitted:
         scaler = StandardScaler().fit(X) if self.scaled else None
-        model = self.make(n_threads).fit(X if scaler is None else scaler.transform(X), y)
+        model = self.make(n_threads).fit(X if scaler is None else scaler.transform(X), y, **told)
         return Fitted(model, scaler)
 
 

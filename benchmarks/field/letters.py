@@ -15,14 +15,14 @@ LETTERS = 26
 _STEPS = (2_654_435_761, 40_503, 97_531, 1_000_003)
 
 
-def _from_lists(lengths: np.ndarray, columns: np.ndarray, n_features: int) -> Any:
+def from_lists(lengths: np.ndarray, columns: np.ndarray, n_features: int) -> Any:
     """Rows of so many columns each, counted; float32."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     ones = np.ones(len(row), np.float32)
     return sp.csr_matrix((ones, (row, columns)), (len(lengths), n_features))
 
 
-def _hashed(grams: list[np.ndarray], n_columns: int) -> np.ndarray:
+def hash_columns(grams: list[np.ndarray], n_columns: int) -> np.ndarray:
     """A column for each tuple of whole numbers."""
     mixed = np.sum([(gram + 1) * step for gram, step in zip(grams, _STEPS)], axis=0)
     return (mixed ^ (mixed >> 13)) % n_columns
@@ -58,7 +58,7 @@ def names(n_columns: int, n_classes: int, contrast: float) -> Draw:
             grams = [name[:, i : 10 - size + 1 + i] for i in range(size)]
             kept = inside[:, size - 1 :]
             rows.append(np.nonzero(kept)[0])
-            columns.append(_hashed(grams, n_columns)[kept])
+            columns.append(hash_columns(grams, n_columns)[kept])
         row = np.concatenate(rows)
         ones = np.ones(len(row), np.float32)
         X = sp.csr_matrix((ones, (row, np.concatenate(columns))), (n, n_columns))
@@ -78,8 +78,8 @@ def collocations(n_columns: int, n_classes: int, signal: float, n_words: int = 3
             chosen = rng.random(n) < signal
             pairs = follows[y[chosen], rng.integers(40, size=chosen.sum())]
             text[chosen, place : place + 2] = pairs
-        single = _hashed([text], n_columns)
-        double = _hashed([text[:, :-1], text[:, 1:]], n_columns)
+        single = hash_columns([text], n_columns)
+        double = hash_columns([text[:, :-1], text[:, 1:]], n_columns)
         return unit_rows(csr(np.hstack([single, double]), n_columns)).tocsr(), y
 
     return draw
@@ -114,7 +114,7 @@ def short_messages(n_features: int, n_classes: int, signal: float) -> Draw:
         own = rng.integers(n_features, size=(n_classes, 25))
         picks = own[y[row], rng.integers(25, size=len(row))]
         columns = np.where(rng.random(len(row)) < signal, picks, common)
-        return _by_rarity(_from_lists(lengths, columns, n_features)), y
+        return _by_rarity(from_lists(lengths, columns, n_features)), y
 
     return draw
 
@@ -222,7 +222,7 @@ def neighbours(n_nodes: int, n_classes: int, loyalty: float, degree: float = 8.0
         inside = first[group] + (u * (first[group + 1] - first[group])).astype(int)
         anybody = rng.integers(n_nodes, size=len(row))
         known = np.where(rng.random(len(row)) < loyalty, inside, anybody)
-        X = _from_lists(lengths, known, n_nodes)
+        X = from_lists(lengths, known, n_nodes)
         X.data[:] = 1.0
         return X, y
 

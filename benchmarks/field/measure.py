@@ -66,6 +66,7 @@ def run(
     n_threads: int = 1,
     chosen: str | None = None,
     most_seconds: float | None = None,
+    tell_groups: bool = False,
 ) -> Record:
     """Measure a problem.
 
@@ -75,6 +76,8 @@ def run(
         Name of the recipe that an earlier run has chosen; the grid is then not tried again.
     most_seconds : float, optional
         What the grid may take, as estimated.
+    tell_groups : bool
+        Tell the default which rows belong together, where the problem knows it.
     """
     started = time.perf_counter()
     data = problem.data()
@@ -88,7 +91,9 @@ def run(
             "n_threads": n_threads,
             "tried": tried,
             "skipped": skipped,
-            **_comparison(data, ranking(tried) if chosen is None else [chosen], n_threads),
+            **_comparison(
+                data, ranking(tried) if chosen is None else [chosen], n_threads, tell_groups
+            ),
         }
     return record | {"seconds": time.perf_counter() - started}
 
@@ -139,7 +144,7 @@ def ranking(tried: Record) -> list[str]:
     return sorted(gains, key=lambda name: -gains[name])
 
 
-def _comparison(data: Data, names: list[str], n_threads: int) -> Record:
+def _comparison(data: Data, names: list[str], n_threads: int, tell_groups: bool) -> Record:
     """The default, the best recipe and class frequencies, all fitted to all training rows.
 
     The best recipe is the first of `names`, unless it raises on all training rows, and class
@@ -153,7 +158,8 @@ def _comparison(data: Data, names: list[str], n_threads: int) -> Record:
         if best_rows is not None:
             break
     assert best_rows is not None
-    default_rows, ours = _measured(Recipe("default", 0.0, default), data, n_threads)
+    told = {"groups": data.groups} if tell_groups and data.groups is not None else {}
+    default_rows, ours = _measured(Recipe("default", 0.0, default), data, n_threads, **told)
     gain, entropy = Mean.of(best_rows - frequencies), -float(frequencies.mean())
     record: Record = {
         "recipe": chosen,
@@ -175,22 +181,24 @@ def _comparison(data: Data, names: list[str], n_threads: int) -> Record:
 COMPARED = ("difference", "difference_error", "over_frequencies", "over_frequencies_error")
 
 
-def _measured(recipe: Recipe, data: Data, n_threads: int) -> tuple[np.ndarray | None, Record]:
+def _measured(
+    recipe: Recipe, data: Data, n_threads: int, **told: Any
+) -> tuple[np.ndarray | None, Record]:
     """Log-probabilities of test rows, None for a fit that raised; and what is told of the fit."""
     try:
         with clock() as times:
-            fitted = recipe.fit(data.X, data.y, n_threads)
+            fitted = recipe.fit(data.X, data.y, n_threads, **told)
         if _compile_seconds(fitted.model) > COMPILED_SECONDS:
             with clock() as times:
-                fitted = recipe.fit(data.X, data.y, n_threads)
+                fitted = recipe.fit(data.X, data.y, n_threads, **told)
         rows = fitted.log_proba_of(data.X_test, data.y_test)
         if not np.isfinite(rows).all():
             raise ArithmeticError(f"{(~np.isfinite(rows)).sum()} log-probabilities are not finite")
         accuracy = float((fitted.predict(data.X_test) == data.y_test).mean())
     except Exception as error:  # a finding, not the end of the run
         last = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error} ({last.name})"
-        return None, {"error": told, "log_likelihood": None, "accuracy": None, "cpu": None}
+        cause = f"{type(error).__name__}: {error} ({last.name})"
+        return None, {"error": cause, "log_likelihood": None, "accuracy": None, "cpu": None}
     found: Record = {"log_likelihood": float(rows.mean()), "accuracy": accuracy, **times}
     history = getattr(fitted.model, "history_", None)
     if history is not None and history.choice is not None:

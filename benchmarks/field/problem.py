@@ -29,6 +29,8 @@ class Data:
         Other rows, all of classes that `y` has.
     n_dropped : int
         Test rows of classes that `y` does not have, which are left out.
+    groups : array, optional
+        Which training rows belong together, where that is known and test rows are of others.
     """
 
     X: Any
@@ -37,6 +39,7 @@ class Data:
     X_test: Any
     y_test: np.ndarray
     n_dropped: int
+    groups: np.ndarray | None = None
 
     @property
     def train(self) -> tuple[Any, np.ndarray]:

@@ -11,7 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn.datasets
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfVectorizer,
+)
 from sklearn.preprocessing import KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
 from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
@@ -31,6 +35,7 @@ OTHER_WORDS: dict[str, Callable[[], Any]] = {
     "hashed letters": lambda: HashingVectorizer(
         analyzer="char_wb", ngram_range=(3, 4), n_features=2**14, alternate_sign=False
     ),
+    "counts": lambda: CountVectorizer(min_df=2),
 }
 #: Of scikit-learn's sets, kept for the test.
 TEST_PART = 1 / 3

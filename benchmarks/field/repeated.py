@@ -6,6 +6,7 @@ Rows of one person are all for training, all for validation or all for the test.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ def of_people(
         X, y, person = draw(rng, n + n_test)
         n_train = int(np.searchsorted(person, person[n]))
         train, test = slice(None, n_train), slice(n_train, None)
-        return from_two_pools(X[train], y[train], X[test], y[test], rng, person[train])
+        data = from_two_pools(X[train], y[train], X[test], y[test], rng, person[train])
+        return replace(data, groups=person[train])
 
     return Problem(family, variant, make)
 

@@ -63,7 +63,7 @@ class Runner:
                 worst = {
                     key: tried[-1].get(key) for key in ("status", "error", "curve", "settings")
                 }
-                return self._keep(problem, contender, "test", worst | how)
+                return self.keep(problem, contender, "test", worst | how)
             best = max(finished, key=lambda record: record["log_likelihood"])
             chosen = dict(best["settings"])
             if "best_epoch" in best:
@@ -82,21 +82,22 @@ class Runner:
         before = read(self._path(problem, contender, stage, settings))
         if before is not None and not self.again and not self._worth_another_try(before):
             told = all(before.get(key) == value for key, value in more.items())
-            return before if told else self._keep(problem, contender, stage, before | more)
+            return before if told else self.keep(problem, contender, stage, before | more)
         folder = problems.folder_of(problem, self.cache)
         outcome = jobs.run(
             contender, folder, stage, settings, limit=self.limit, threads=self.threads
         )
-        return self._keep(problem, contender, stage, {"settings": settings} | more | outcome)
+        return self.keep(problem, contender, stage, {"settings": settings} | more | outcome)
 
     def _worth_another_try(self, record: Record) -> bool:
         """What was cut, or stopped short, may get further with more time."""
         short = record["status"] == "cut" or record.get("stopped_by_limit", False)
         return short and self.limit > record["limit"]
 
-    def _keep(
+    def keep(
         self, problem: Problem, contender: Contender, stage: str, outcome: dict[str, Any]
     ) -> Record:
+        """Write down what came out, and give all that is written."""
         record: Record = {
             "problem": problem.name,
             "contender": contender.name,

@@ -1,7 +1,8 @@
 """Our own methods: settings are the parameters of LinearClassifier.
 
 Four are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
-solver's name and its fields, a `rank` of 0 is None, and `exact_classes` is an option of its sampler
+solver's name and its fields, a `rank` of 0 is None, and `exact_classes` an option of its sampler.
+What is left to `method="auto"` has nothing else set; else all epochs are run.
 """
 
 import numpy as np
@@ -13,7 +14,9 @@ WARM_UP_ROWS = 64
 
 
 def _classifier(settings, **more):
-    settings = {"random_state": 0, "tol": None, "progress": False} | settings | more
+    settings = {"random_state": 0, "progress": False} | settings | more
+    if settings.get("method", "auto") != "auto":
+        settings.setdefault("tol", None)
     if "epochs" in settings:
         settings["max_epochs"] = settings.pop("epochs")
     if settings.get("rank") == 0:
@@ -29,11 +32,17 @@ def _classifier(settings, **more):
     return LinearClassifier(**settings)
 
 
+def _threads(rows, settings):
+    """The settings, with no more threads than the run may use."""
+    return settings | {"n_threads": min(settings.get("n_threads", rows.threads), rows.threads)}
+
+
 def warm_up(rows, settings):
     """Compile on a few rows, which have the types of the real ones.
 
     What is chosen by the size of the data is compiled on all of them.
     """
+    settings = _threads(rows, settings)
     if settings.get("method", "auto") == "auto":
         model = _classifier(settings, epochs=1).fit(rows.X, rows.y)
         return {"compile_seconds": model.history_[-1]["compile_seconds"]}
@@ -53,7 +62,7 @@ def fit(rows, watch, **settings):
             value = info["log_likelihood_of"](watch.X, watch.y)
         return watch.record(info["epoch"], seconds, value)
 
-    model = _classifier(settings, callbacks=[on_epoch])
+    model = _classifier(_threads(rows, settings), callbacks=[on_epoch])
     model.fit(rows.X, rows.y)
     compilation = model.history_[-1]["compile_seconds"]
     facts = {
