@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ def test_published_losses_of_biased_methods_are_of_a_softmax_of_probabilities():
     table = published("us-table3")
     relative, absolute = table.values("relative log-loss"), table.values("log-loss")
     for data, n_classes in classes.items():
-        least = np.log(np.e + n_classes - 1) - 1
+        least = np.log(math.e + n_classes - 1) - 1
         implicit = absolute[data, "implicit"]
         losses = [relative[data, m] * implicit for m in ("one-vs-each", "nce", "importance")]
         assert least < min(losses) < max(losses) < 1.2 * least
