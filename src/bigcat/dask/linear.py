@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from dask import is_dask_collection
 from distributed import Client, Future
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -227,7 +228,7 @@ class LinearClassifier(estimators.LinearClassifier):
         self.class_count_ = found.counts
         self.n_features_in_ = found.sizes.n_features
         self.__dict__.pop("feature_names_in_", None)
-        names = list(getattr(X, "columns", []))
+        names = list(X.columns) if is_dask_collection(X) and hasattr(X, "columns") else []
         if names and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, object)
         self.__dict__.pop("_sent", None)
