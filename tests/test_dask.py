@@ -145,6 +145,8 @@ def test_forms_of_rows(
         model.fit(frame, dd.from_pandas(pd.Series(y), npartitions=4))
         assert model.feature_names_in_[0] == "f0"
         assert float(model.score(frame, dd.from_pandas(pd.Series(y), npartitions=4))) > 0.5
+        with pytest.raises(ValueError, match="same order"):
+            model.predict(frame[frame.columns[::-1].tolist()]).compute()
     else:
         model.fit(folder if form == "folder" else [folder, folder])
         y = np.unique(y, return_inverse=True)[1]

@@ -30,10 +30,9 @@ def is_right(model: Any, X: Any, y: Any) -> np.ndarray:
 def _of_chunk(
     function: Callable[..., Any], model: Any, chunk: Any, labels: Any, options: dict[str, Any]
 ) -> Any:
-    X = chunk.to_numpy() if hasattr(chunk, "to_numpy") else chunk
-    if X.shape[0] == 0:  # as a data frame may have after a filter
+    if chunk.shape[0] == 0:  # as a data frame may have after a filter
         raise ValueError("a chunk of X has no rows; drop empty partitions first")
-    of_chunk = (X,) if labels is None else (X, np.asarray(labels))
+    of_chunk = (chunk,) if labels is None else (chunk, np.asarray(labels))  # frames keep names
     return function(model, *of_chunk, **options)
 
 
