@@ -459,6 +459,14 @@ BUILDERS = {
     "field/measure.py": {"default"},
     "reproduce/one_vs_each.py": {"stochastic_distribution"},  # tests/test_reproduce.py
     "wide_posteriors.py": {"real_quality"},
+    # Fits on a cluster beside those of one process, by the same settings.
+    "distributed/combining.py": {"fit"},
+    "distributed/demo.py": {"run"},
+    "distributed/faults.py": {"run", "kill_workers", "kill_scheduler", "kill_one"},
+    "distributed/larger_than_memory.py": {"run"},
+    "distributed/quality.py": {"run", "len_of_fit"},
+    "distributed/simulation.py": {"measure"},
+    "distributed/speed.py": {"run"},
     "peers/adapters/bigcat_adapter.py": {"_classifier"},
 }
 ESTIMATORS = {

@@ -292,6 +292,7 @@ def test_peers_are_found_by_the_start_of_their_names():
 # Our own methods through the same harness
 
 
+@pytest.mark.slow
 def test_our_methods_run_like_any_peer(problem, runner):
     known = configuration.read().contenders["bigcat augment-reduce"]
     solver = {"name": "adagrad", "learning_rate": 0.1}

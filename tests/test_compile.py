@@ -159,7 +159,12 @@ def test_every_kernel_is_in_the_hash():
         name
         for name, tree in sources()
         if any(module.split(".")[:2] == ["bigcat", "compile"] for module in imported(tree))
-    }
+    } - {
+        "extending.py",
+        "warming.py",
+        "cli/warm.py",
+        "training/progress.py",
+    }  # these have no kernels
     assert len(compiles) > 30
     assert compiles <= hashed
 

@@ -308,7 +308,7 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
     model = LinearClassifier(callbacks=[lambda info: None, stop_at_three], **options)
     model.fit(*data)
     assert model.n_iter_ == len(seen) == 3
-    assert all(set(info) == {*HISTORY, "estimator", "log_likelihood_of"} for info in seen)
+    assert all(set(info) == {*HISTORY, "estimator", "log_likelihood_of", "model"} for info in seen)
     assert all(info["estimator"] is model for info in seen)
     assert [info["bound"] for info in seen] == model.history_["bound"].tolist()
 

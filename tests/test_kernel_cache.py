@@ -127,6 +127,7 @@ def test_a_folder_that_goes_away(tmp_path, how):
     assert folder.is_dir() == (how == "gone")
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(ONE_KERNEL)

@@ -447,6 +447,7 @@ def large_folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_conversion_holds_a_part_at_a_time(large_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(parts.LinesReader.parts, "__defaults__", (100_000,))
     path = large_folder / "rows.svm"

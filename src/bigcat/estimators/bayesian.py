@@ -129,7 +129,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     >>> bool((low <= model.predict_proba(X[:1])).all())
     True
     >>> model.summary(classes=[0], top=2).shape
-    (2, 6)
+    (2, 7)
 
     The softmax, with classes sampled:
 

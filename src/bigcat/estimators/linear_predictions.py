@@ -43,7 +43,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
                 "bigcat.inspection.strongest_features tells of one class, and rank=None fits "
                 "coef_ itself"
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.__getattribute__(name)  # raises once more, with its own reason
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
