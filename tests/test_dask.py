@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -46,6 +47,12 @@ N, D, K = 3_000, 80, 12
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
+    with a_cluster() as client:
+        yield client
+
+
+@contextlib.contextmanager
+def a_cluster() -> Iterator[Any]:
     with (
         distributed.LocalCluster(
             2, threads_per_worker=1, processes=False, dashboard_address=":0"
@@ -317,9 +324,10 @@ def test_a_fit_goes_on_from_its_last_round(
         other.fit(X, y, resume=True)
     with pytest.raises(ValueError, match="rows holds other values"):
         clone(model).fit(X, y, da.full(N, 2.0, chunks=500), resume=True)
-    model.fit(X, y, resume=True)
-    assert len(model.history_) == 6
-    assert same_bits(model, fitted)
+    with a_cluster() as another:
+        model.set_params(client=another).fit(X, y, resume=True)
+        assert len(model.history_) == 6
+        assert same_bits(model, fitted)
 
 
 def test_an_unreadable_shard_is_named(client: Any, folder: Shards, tmp_path: Path) -> None:
