@@ -55,7 +55,7 @@ def client() -> Iterator[Any]:
 def a_cluster() -> Iterator[Any]:
     with (
         distributed.LocalCluster(
-            2, threads_per_worker=1, processes=False, dashboard_address=":0"
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -124,7 +124,7 @@ def test_workers_do_not_matter(client: Any, fitted: Any, rows: tuple[Any, np.nda
     """One worker, or two: lanes decide, not who works."""
     options: dict[str, Any] = {"processes": False, "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(1, threads_per_worker=1, **options) as cluster,
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
         distributed.Client(cluster, set_as_default=False) as other,
     ):
         again = clone(fitted).set_params(client=other).fit(csr(rows[0]), labels_of(rows[1]))
@@ -292,6 +292,16 @@ def test_surveys_add_up(rows: tuple[Any, np.ndarray]) -> None:
     assert merged.lengths.mean(weights.sum()) == pytest.approx(exact, rel=0.02)
 
 
+def test_as_many_local_workers_as_asked_for() -> None:
+    with connected("local:1") as client:
+        assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+    with (
+        pytest.raises(ValueError, match="neither local nor local:N"),
+        connected("local:none"),
+    ):
+        pass
+
+
 def test_parts_of_different_forms_are_refused() -> None:
     y, ones = np.array([0, 1]), np.ones(2)
     parts = [survey_rows(np.ones((2, d), np.float32), y, ones) for d in (3, 4)]
@@ -362,7 +372,11 @@ def test_what_cannot_be_meant(client: Any, X: Any, y: Any, message: str) -> None
 def test_workers_with_too_little_memory_are_told_before_any_work(rows: Any) -> None:
     with (
         distributed.LocalCluster(
-            1, threads_per_worker=1, processes=False, memory_limit="4GiB", dashboard_address=":0"
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit="4GiB",
+            dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -376,7 +390,11 @@ def test_paused_workers_are_not_waited_for(rows: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr("bigcat.dask.cluster.PATIENCE", 0.5)
     with (
         distributed.LocalCluster(
-            1, threads_per_worker=1, processes=False, memory_limit="8MB", dashboard_address=":0"
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            memory_limit="8MB",
+            dashboard_address=":0",
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
         pytest.raises(MemoryError, match="all 1 workers were paused for 0 seconds"),

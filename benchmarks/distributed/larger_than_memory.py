@@ -32,7 +32,10 @@ def run(arguments: argparse.Namespace) -> None:
     with (
         tempfile.TemporaryDirectory(dir=arguments.folder) as name,
         LocalCluster(
-            arguments.workers, threads_per_worker=1, memory_limit=limit, dashboard_address=":0"
+            n_workers=arguments.workers,
+            threads_per_worker=1,
+            memory_limit=limit,
+            dashboard_address=":0",
         ) as cluster,
         Client(cluster) as client,
     ):

@@ -60,7 +60,9 @@ def connected(address: str) -> Iterator[Client]:
         )
     n = int(number) if number else available_cores()
     with (
-        LocalCluster(n, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
         Client(cluster) as client,
     ):
         yield client
