@@ -52,11 +52,10 @@ def client() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def a_cluster() -> Iterator[Any]:
+def a_cluster(n_workers: int = 2, **options: Any) -> Iterator[Any]:
+    options |= {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
+        distributed.LocalCluster(n_workers=n_workers, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -370,16 +369,7 @@ def test_what_cannot_be_meant(client: Any, X: Any, y: Any, message: str) -> None
 
 
 def test_workers_with_too_little_memory_are_told_before_any_work(rows: Any) -> None:
-    with (
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            memory_limit="4GiB",
-            dashboard_address=":0",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with a_cluster(1, memory_limit="4GiB") as client:
         model = LinearClassifier(client=client, rank=4_000_000)
         with pytest.raises(MemoryError, match=r"memory_limit of 4,096 MiB 60% can be used"):
             model.fit(csr(rows[0]), labels_of(rows[1]))
@@ -389,14 +379,7 @@ def test_paused_workers_are_not_waited_for(rows: Any, monkeypatch: pytest.Monkey
     """This process alone takes more than that."""
     monkeypatch.setattr("bigcat.dask.cluster.PATIENCE", 0.5)
     with (
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            memory_limit="8MB",
-            dashboard_address=":0",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
+        a_cluster(1, memory_limit="8MB") as client,
         pytest.raises(MemoryError, match="all 1 workers were paused for 0 seconds"),
     ):
         LinearClassifier(client=client).fit(csr(rows[0]), labels_of(rows[1]))
