@@ -72,7 +72,7 @@ def evaluation_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     dropped = report["rows_dropped_unseen"]
     remark = f"{dropped:,} more dropped: their class is unknown to the model" if dropped else ""
     return [
-        ("log-likelihood", f"{report['log_likelihood']:.4f}", "nats a row"),
+        ("log-likelihood", f"{report['log_likelihood']:.4f}", "nats per row"),
         ("accuracy", f"{report['accuracy']:.4f}", ""),
         ("hit@5", f"{report['hit_at_5']:.4f}", "the class is among the five most probable"),
         ("rows", f"{report['rows']:,}", remark),

@@ -58,7 +58,7 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     before = _output.size(report["bytes"])
     rows = [("model", _output.size(report["stored_bytes"]), f"{report['model']}, was {before}")]
     if "loss" in report:
-        remark = f"nats a row, was {report['log_likelihood']:.4f}"
+        remark = f"nats per row, was {report['log_likelihood']:.4f}"
         rows.append(("log-likelihood", f"{report['stored_log_likelihood']:.4f}", remark))
         remark = f"± {report['loss_std_error']:.6f}"
         rows.append(("loss", f"{report['loss']:.6f}", remark))

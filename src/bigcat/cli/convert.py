@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _output.print_json(report)
         return 0
-    speed = f"{read / seconds / 1e6:.0f} MB a second"
+    speed = f"{read / seconds / 1e6:.0f} MB per second"
     facts = [
         ("rows", f"{len(rows):,}", f"in {report['shards']:,} shards, in random order"),
         ("features", f"{rows.shape[1]:,}", ""),

@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     estimator = LinearClassifier(n_threads=available_cores(), random_state=arguments.seed)
     if arguments.json:
         estimator.set_params(progress=False)
-    elif not sys.stderr.isatty():  # where there is no progress bar, a line an epoch
+    elif not sys.stderr.isatty():  # where there is no progress bar, a line per epoch
         estimator.set_params(callbacks=[lambda info: _print_epoch(console, info)])
     console.print(_output.facts(_corpus_rows(corpus, estimator)))
 
@@ -204,7 +204,7 @@ def _result_rows(results: dict[str, Any]) -> list[tuple[str, str, str]]:
     if gain > 0:
         compared += f": the true identifier is {math.exp(gain):.3g} times more probable"
     return [
-        ("log-likelihood", f"{results['log_likelihood']:.3f}", "nats a row"),
+        ("log-likelihood", f"{results['log_likelihood']:.3f}", "nats per row"),
         (
             "class frequencies alone",
             f"{results['class_frequency_baseline']:.3f}",

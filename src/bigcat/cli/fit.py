@@ -76,7 +76,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
 
     training = parser.add_argument_group("training")
     training.add_argument("--epochs", type=int, metavar="N", help="passes over the data, at most")
-    training.add_argument("--batch-size", type=int, metavar="N", help="rows a step")
+    training.add_argument("--batch-size", type=int, metavar="N", help="rows per step")
     training.add_argument("--learning-rate", type=_rate, metavar="X", help="a number, or auto")
     training.add_argument(
         "--early-stopping",
@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             console.print(f"\n[bold]{arguments.test}[/bold]")
             console.print(_output.facts(_output.evaluation_rows(report["test"])))
-            console.print(f"Class frequencies alone: {baseline:.4f} nats a row.", style="dim")
+            console.print(f"Class frequencies alone: {baseline:.4f} nats per row.", style="dim")
     if arguments.plot:
         plots.save(plots.history(estimator, baseline=baseline), arguments.plot)
         report["plot"] = arguments.plot
@@ -275,11 +275,11 @@ def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("seconds", f"{report['seconds']:.2f}", remark),
     ]
     if report["bound"] == report["bound"]:
-        rows.append(("bound", f"{report['bound']:.4f}", "nats a row, over the last epoch"))
+        rows.append(("bound", f"{report['bound']:.4f}", "nats per row, over the last epoch"))
     else:
         remark = "the method's own, over the last epoch; not a bound"
         rows.append(("objective", f"{report['objective']:.4f}", remark))
-        remark = "true one of training rows, nats a row"
+        remark = "true one of training rows, nats per row"
         rows.append(("log-likelihood", f"{report['log_likelihood']:.4f}", remark))
     validation = report["validation_log_likelihood"]
     if validation == validation:

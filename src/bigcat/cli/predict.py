@@ -24,7 +24,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     )
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
-    parser.add_argument("--top-k", type=int, default=5, metavar="K", help="classes a row (5)")
+    parser.add_argument("--top-k", type=int, default=5, metavar="K", help="classes per row (5)")
     parser.add_argument(
         "--no-labels",
         action="store_true",
