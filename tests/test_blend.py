@@ -123,6 +123,7 @@ def test_scores_that_are_too_sure_are_taken_back():
     assert choice is not None
     (member,) = choice["blend"]["members"]
     assert 0.0 < member["factor"] < 0.9
+    assert choice["reason"].endswith(f"ask for {member['factor']:.2f} times the scores of rank 16")
     found = model.log_proba_of(X[test], y[test]).mean()
     unblended = LinearClassifier(
         rank=16, learning_rate=0.5, max_epochs=40, random_state=0, l2=0.0
@@ -200,8 +201,12 @@ def test_a_model_that_adds_nothing_has_no_second_one(share, what, monkeypatch):
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
     assert model.history_.choice is not None
-    tried = [member["what"] for member in model.history_.choice["blend"]["members"]]
-    assert tried[:2] == ["full rank", what]
+    found = model.history_.choice["blend"]["members"]
+    assert [member["what"] for member in found][:2] == ["full rank", what]
+    told = model.history_.choice["reason"]
+    for member in found:  # what the scores are made of, and nothing else
+        asked = f"{member['factor']:.2f} times" in told and f"of {member['what']}" in told
+        assert asked == (member["factor"] > 0.0)
 
 
 def test_fits_that_are_averaged_have_the_mean_of_their_scores():

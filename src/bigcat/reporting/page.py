@@ -168,9 +168,9 @@ def _frequencies(section: Section) -> str:
 def _honesty(section: Section) -> str:
     first, best = section["first"], section["best"]
     said = (
-        f"The model gives its first choice a probability of {section['sharpness']:.3f} in the "
-        f"mean, and is right in {section['accuracy']:.3f} of the rows. The expected calibration "
-        f"error is {first['ece']:.3f}."
+        "On average the model gives its first choice a probability of "
+        f"{section['sharpness']:.3f}, and is right in {section['accuracy']:.3f} of the rows. "
+        f"The expected calibration error is {first['ece']:.3f}."
     )
     text = f"<p>{said}</p>" + '<div class="pair">' + _reliability(first, 1)
     if section["k"] > 1:
@@ -206,7 +206,7 @@ def _intervals(section: Section) -> str:
     low, middle, high = section["width_quantiles"]
     said = (
         f"Intervals hold {section['level']:.0%} of the posterior. Those of the predicted class's "
-        f"probability are {section['width']:.3f} wide in the mean of {section['rows']:,} rows "
+        f"probability are {section['width']:.3f} wide on average, over {section['rows']:,} rows "
         f"(a tenth below {low:.3f}, half below {middle:.3f}, nine tenths below {high:.3f}). How "
         "much of the truth they hold, no held-out row can tell: model.check_coverage simulates it."
     )

@@ -23,6 +23,7 @@ from bigcat.training.members import (
     averaged,
     best_of,
     followed,
+    in_words,
     let_go_of_worse,
 )
 from bigcat.training.members import choose as members_chosen
@@ -99,7 +100,7 @@ def run_members(task: Task, validation: Sample | None) -> Outcome:
         outcome = as_frequencies(best.outcome, task.base(), report["held_out_rows"])
     if not outcome.history:  # pairs alone, whose passes are not told: what was fitted beside
         outcome.history[:] = [row for m in members for fit in m.fits for row in fit.history]
-    outcome.history.choice = choice
+    outcome.history.choice = {**choice, "reason": f"{choice['reason']}; {in_words(chosen)}"}
     return outcome
 
 

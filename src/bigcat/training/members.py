@@ -189,6 +189,16 @@ def choose(
     return [members[i] for i in sorted(chosen) if members[i].factor > 0.0], report
 
 
+def in_words(chosen: list[Member]) -> str:
+    """What held-out rows made of the members, for people."""
+    if not chosen:
+        return "held-out rows gain nothing from it, so class frequencies are all there is"
+    if len(chosen) == 1:
+        return f"held-out rows ask for {chosen[0].factor:.2f} times the scores of {chosen[0].what}"
+    *first, last = (f"{member.factor:.2f} times those of {member.what}" for member in chosen)
+    return f"held-out rows ask for a sum of scores: {', '.join(first)} and {last}"
+
+
 def averaged(outcomes: list[Outcome]) -> Outcome:
     """One outcome whose scores are the mean of those of some fits."""
     if len(outcomes) == 1:
