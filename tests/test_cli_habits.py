@@ -115,11 +115,27 @@ def test_the_tab_key(capsys):
     assert "augment-reduce" in completed(script, "bigcat", "fit", "--method", "au")
     assert completed(script, "bigcat", "fit", "--form", "sv") == ["svmlight"]
     assert completed(script, "bigcat", "fit", "tra") == []  # files are left to the shell
-    assert main(["completion", "zsh"]) == 0
-    assert capsys.readouterr().out == f"autoload -U +X bashcompinit && bashcompinit\n{script}"
     assert main(["completion", "fish"]) == 0
     fish = capsys.readouterr().out.splitlines()
     assert "complete -c bigcat -n '__fish_seen_subcommand_from predict' -l no-labels" in fish
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
+def test_a_plain_zsh_takes_its_script(capsys):
+    """One that has no completion of its own loaded yet."""
+    assert main(["completion", "zsh"]) == 0
+    code = capsys.readouterr().out + "echo $_comps[bigcat]"
+    done = subprocess.run(["zsh", "-f", "-i", "-c", code], capture_output=True, text=True)
+    assert "_bigcat" in done.stdout, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
+def test_fish_completes_by_its_script(capsys):
+    assert main(["completion", "fish"]) == 0
+    asked = 'complete -C "bigcat fit --method one"'
+    code = capsys.readouterr().out + asked
+    done = subprocess.run(["fish", "--no-config", "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["one-vs-each"], done.stderr
 
 
 def test_evaluate_and_predict_show_how_far_they_are(model, tmp_path, capsys, monkeypatch):

@@ -10,6 +10,10 @@ from bigcat.cli import _output
 
 SHELLS = ("bash", "zsh", "fish")
 
+#: A plain zsh has no completion of its own yet, which bash's is built on there.
+_ZSH = """(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u; }
+autoload -Uz bashcompinit && bashcompinit"""
+
 _BASH = """\
 _bigcat() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
@@ -50,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(_fish(commands, values)))
         return 0
     if arguments.shell == "zsh":
-        print("autoload -U +X bashcompinit && bashcompinit")
+        print(_ZSH)
     print(
         _BASH.format(
             commands=shlex.quote(" ".join(commands)),
