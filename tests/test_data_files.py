@@ -594,7 +594,7 @@ def test_import_is_light():
 
 def test_repr():
     X = sp.csr_matrix(np.eye(3, dtype=np.float32))
-    assert repr(Dataset(X, np.arange(3))) == "Dataset(3 rows, 3 features (1.0 a row), 3 classes)"
+    assert repr(Dataset(X, np.arange(3))) == "Dataset(3 rows, 3 features (1.0 per row), 3 classes)"
 
 
 def test_speed_of_numeric_text(tmp_path):

@@ -99,6 +99,47 @@ def test_missing_and_other_columns(fitted, tmp_path, capsys):
         read(twice)
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_column_of_groups(form, tmp_path, capsys, monkeypatch):
+    """It reaches `fit`, is no feature, and need not be there when the model is used."""
+    table: dict[str, Any] = rows(60)
+    table["who"] = [f"person {i // 4}" for i in range(60)]
+    names = ["height", "who", "weight", "kind"]
+    path = tmp_path / f"train.{form}"
+    if form == "csv":
+        plain(path, table, names)
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        numbers = {name: np.array(table[name], float) for name in ("height", "weight")}
+        columns = {name: numbers.get(name, table[name]) for name in names}
+        parquet.write_table(pytest.importorskip("pyarrow").table(columns), path)
+    found: Any = read(path, label_column="kind", group_column="who")
+    assert found.columns.names == ["height", "weight"]
+    assert found.groups.tolist() == table["who"]
+
+    given = []
+    usual = bigcat.LinearClassifier.fit
+
+    def fit(self, X, y, **more):
+        given.append(more["groups"])
+        return usual(self, X, y, **more)
+
+    monkeypatch.setattr(bigcat.LinearClassifier, "fit", fit)
+    model = str(tmp_path / "model.safetensors")
+    words = ["fit", str(path), "--model", model, "--label-column", "kind", "--group-column"]
+    assert main([*words, "who"]) == 0
+    assert given[0].tolist() == table["who"]
+    capsys.readouterr()
+    bare = plain(tmp_path / "bare.csv", table, ["weight", "height"])
+    same = plain(tmp_path / "same.csv", table, ["who", "weight", "height"])
+    assert predictions(capsys, model, bare).out == predictions(capsys, model, same).out
+
+    assert main([*words, "whom"]) == 2
+    assert "the column that --group-column names, found no 'whom'" in capsys.readouterr().err
+    assert main(["fit", "data:glass", "--model", model, "--group-column", "who"]) == 2
+    assert "--group-column is for tables" in capsys.readouterr().err
+
+
 def test_words_are_encoded_on_request(tmp_path, capsys):
     train = write(tmp_path / "train.csv", rows(), NAMES)
     model = str(tmp_path / "model.safetensors")

@@ -75,7 +75,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
-    table = parser.add_argument_group("columns of words (csv and parquet)")
+    table = parser.add_argument_group("columns of tables (csv and parquet)")
     table.add_argument(
         "--categorical",
         action="extend",
@@ -88,6 +88,12 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help="a column of texts, whose words become features; can be given several times",
+    )
+    table.add_argument(
+        "--group-column",
+        metavar="NAME",
+        help="which rows belong together, such as those of one person; no feature, but whole "
+        "groups are held out",
     )
 
 
@@ -237,6 +243,7 @@ def _options(
     options: dict[str, tuple[Any, Any]] = {
         "vectorizer": (vectorizer, None),
         "label_column": (arguments.label_column, None),
+        "group_column": (getattr(arguments, "group_column", None), None),
         "categorical": (tuple(getattr(arguments, "categorical", None) or ()), ()),
         "text_columns": (tuple(getattr(arguments, "text_column", None) or ()), ()),
     }
@@ -254,6 +261,7 @@ def _options(
         if for_a_model:  # what to encode is known, if anything
             options |= {
                 "columns": (columns, None),
+                "group_column": (None, None),
                 "categorical": ((), ()),
                 "text_columns": ((), ()),
             }

@@ -15,6 +15,7 @@ _OPTIONS = {
     "text_columns": "text_column",
     "categorical": "categorical",
     "label_column": "label_column",
+    "group_column": "group_column",
     "max_bytes": "max_bytes",
     "form": "form",
     "data_home": "data_home",

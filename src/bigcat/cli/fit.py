@@ -153,6 +153,12 @@ def run(arguments: argparse.Namespace) -> int:
         n_features=arguments.features,
         window_bytes=arguments.window_bytes,
     )
+    groups = getattr(train, "groups", None)
+    if arguments.group_column is not None and groups is None:
+        raise ValueError(
+            f"--group-column is for tables that are read into memory, and {arguments.train} is "
+            "none; leave it out, or give a csv or parquet file"
+        )
     extra = _description(arguments.train, train)
     test = None
     if arguments.test:
@@ -166,7 +172,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dask:
         estimator = _cluster.fit(arguments.dask, estimator, train, arguments.resume)
     else:
-        estimator.fit(*_inputs.rows_and_labels(train), resume=arguments.resume)
+        estimator.fit(*_inputs.rows_and_labels(train), groups=groups, resume=arguments.resume)
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:
         checkpoint.remove(arguments.checkpoint)

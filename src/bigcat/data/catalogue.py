@@ -68,7 +68,7 @@ def load(
     --------
     >>> from bigcat.data import load
     >>> load("bibtex").train                                        # doctest: +SKIP
-    Dataset(4,880 rows, 1,836 features (68.7 a row), 146 classes)
+    Dataset(4,880 rows, 1,836 features (68.7 per row), 146 classes)
     """
     if name not in CATALOGUE:
         raise ValueError(f"unknown data set {name!r}; available: {', '.join(CATALOGUE)}")

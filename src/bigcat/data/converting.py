@@ -99,7 +99,7 @@ def convert(
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "pets.txt").write_text("3 4 2\n1 0:1 3:0.5\n0,1 2:1\n 1:1\n")
     >>> convert(folder / "pets.txt", folder / "pets")
-    Shards(2 rows, 4 features (1.5 a row), 2 classes, 1 shards)
+    Shards(2 rows, 4 features (1.5 per row), 2 classes, 1 shards)
     """
     alone = isinstance(source, str | PathLike)
     paths = [Path(source)] if alone else [Path(path) for path in source]  # type: ignore

@@ -50,13 +50,15 @@ def read_csv(
     request = Request.of(path, **options)
     labelled = request.labelled
     head = table_columns(path, raw[:start], request.label_column, optional=not labelled)
-    not_used = check_names(path, head.names, request.columns)
+    names = request.features(path, head.names)
+    not_used = check_names(path, names, request.columns)
     unknown: dict[str, int] = {}
-    if request.encodes or not_used:
+    groups = None
+    if request.encodes or not_used or request.group_column is not None:
         table = _Table.of(path, raw, head, labelled)
-        encoder = request.encoder(path, head.names, head.label, table)
+        encoder = request.encoder(path, names, head.label, table)
         X, unknown = encoder.transform(table)
-        labels, n_dropped = table.labels, table.n_dropped
+        labels, n_dropped, groups = table.labels, table.n_dropped, request.groups(table)
     else:
         encoder = request.columns or TableEncoder(head.label, tuple(head.names))
         X, labels = table_rows(path, raw, start, head)
@@ -73,6 +75,7 @@ def read_csv(
         X,
         labels if labelled else None,
         encoder,
+        groups,
         rows_without_label=n_dropped,
         columns_not_used=not_used,
         unknown_categories=unknown,

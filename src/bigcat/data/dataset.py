@@ -53,6 +53,8 @@ class Dataset:
         The fitted scikit-learn vectoriser that made ``X`` from text.
     columns : bigcat.data.tables.TableEncoder or None
         Of a table: the names of its columns, and how they became ``X``.
+    groups : ndarray of shape (n_rows,) or None
+        Of a table: which rows belong together, where `group_column` was given.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Dataset:
     report: dict[str, Any] = field(default_factory=dict)
     vectorizer: Any = None
     columns: Any = None
+    groups: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -74,7 +77,7 @@ class Dataset:
     def __repr__(self) -> str:
         n, d = self.X.shape
         if sp.issparse(self.X):
-            kind = f"{self.X.nnz / max(n, 1):.1f} a row"
+            kind = f"{self.X.nnz / max(n, 1):.1f} per row"
         else:
             kind = "dense"
         classes = self.report.get("classes")

@@ -29,6 +29,7 @@ def read(
     vectorizer: Any = None,
     zero_based: bool | Literal["auto"] = "auto",
     label_column: str | int | None = None,
+    group_column: str | None = None,
     categorical: Iterable[str] = (),
     text_columns: Iterable[str] = (),
     columns: TableEncoder | None = None,
@@ -60,6 +61,9 @@ def read(
     label_column : str or int, optional
         csv and Parquet: the column that holds the labels, by default the one named ``label``, or
         that of `columns`.
+    group_column : str, optional
+        csv and Parquet: a column that says which rows belong together, such as those of one person.
+        It is no feature; ``fit(..., groups=dataset.groups)`` holds out whole groups.
     categorical, text_columns : sequence of str
         csv and Parquet: columns of words, by name.  A categorical one becomes a feature per value,
         one of text what the vectoriser makes of it.  The rows are then sparse, and columns of
@@ -92,7 +96,7 @@ def read(
     >>> _ = path.write_text("3 4 2\n1 0:1 3:0.5\n0,1 2:1\n 1:1\n")
     >>> pets = read(path)
     >>> pets
-    Dataset(2 rows, 4 features (1.5 a row), 2 classes)
+    Dataset(2 rows, 4 features (1.5 per row), 2 classes)
     >>> pets.report["multi_label_rows"], pets.report["rows_without_label"]
     (1, 1)
     """
@@ -105,6 +109,7 @@ def read(
         "vectorizer": (vectorizer, None),
         "zero_based": (zero_based, "auto"),
         "label_column": (label_column, None),
+        "group_column": (group_column, None),
         "categorical": (categorical, ()),
         "text_columns": (text_columns, ()),
         "columns": (columns, None),

@@ -107,7 +107,15 @@ def _function(found: str | Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-_OF_TABLES = ("label_column", "categorical", "text_columns", "vectorizer", "columns", "labelled")
+_OF_TABLES = (
+    "label_column",
+    "group_column",
+    "categorical",
+    "text_columns",
+    "vectorizer",
+    "columns",
+    "labelled",
+)
 #: Forms by name; where several would fit a first line, `bigcat.data.read` asks.
 FORMS: dict[str, Form] = {
     form.name: form

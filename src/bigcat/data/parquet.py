@@ -40,7 +40,8 @@ def read_parquet(
     request = Request.of(path, **options)
     file, labelled = _opened(path, raw), request.labelled
     head = label_among(path, file.schema_arrow.names, request.label_column, optional=not labelled)
-    not_used = check_names(path, head.names, request.columns)
+    names = request.features(path, head.names)
+    not_used = check_names(path, names, request.columns)
     left_out = set(not_used)
     with _arrow_errors(path):
         found = file.read(columns=[name for name in head.header if name not in left_out])
@@ -59,7 +60,7 @@ def read_parquet(
             found = found.filter(require_pyarrow().array(kept))
         labels = [label for label in labels if label]
     table = _Table(path, found)
-    encoder = request.encoder(path, head.names, head.label, table)
+    encoder = request.encoder(path, names, head.label, table)
     X, unknown = encoder.transform(table)
     check_columns(path, X.shape[1], n_features)
     return table_dataset(
@@ -67,6 +68,7 @@ def read_parquet(
         X,
         labels,
         encoder,
+        request.groups(table),
         rows_without_label=n_dropped,
         columns_not_used=not_used,
         unknown_categories=unknown,

@@ -114,7 +114,7 @@ class Shards:
 
     def __repr__(self) -> str:
         n, d = self.shape
-        kind = f"{self.manifest.n_values / n:.1f} a row" if self.manifest.sparse else "dense"
+        kind = f"{self.manifest.n_values / n:.1f} per row" if self.manifest.sparse else "dense"
         return (
             f"Shards({n:,} rows, {d:,} features ({kind}), {len(self.classes):,} classes, "
             f"{len(self._checked):,} shards)"

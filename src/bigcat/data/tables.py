@@ -134,6 +134,7 @@ class Request:
     """
 
     label_column: str | int | None = None
+    group_column: str | None = None
     categorical: tuple[str, ...] = ()
     text_columns: tuple[str, ...] = ()
     vectorizer: Any = None
@@ -172,6 +173,21 @@ class Request:
         if self.columns is not None:
             return self.columns.encodes
         return bool(self.categorical or self.text_columns)
+
+    def features(self, path: Path, names: Sequence[str]) -> list[str]:
+        """The columns but for that of groups, which has to be one of them."""
+        if self.group_column is not None and self.group_column not in names:
+            raise DataError(
+                f"{path}: expected the column that group_column= names, found no "
+                f"{self.group_column!r} in the header {_some(names)}"
+            )
+        return [name for name in names if name != self.group_column]
+
+    def groups(self, table: Table) -> np.ndarray | None:
+        """Which rows belong together."""
+        if self.group_column is None:
+            return None
+        return np.array(table.words(self.group_column), object)
 
     def encoder(self, path: Path, names: Sequence[str], label: str, table: Table) -> TableEncoder:
         """That of the model, or the one that these rows tell."""
@@ -229,13 +245,18 @@ def check_names(path: Path, names: Sequence[str], encoder: TableEncoder | None) 
 
 
 def table_dataset(
-    form: str, X: Any, labels: list[str] | None, encoder: TableEncoder, **facts: Any
+    form: str,
+    X: Any,
+    labels: list[str] | None,
+    encoder: TableEncoder,
+    groups: np.ndarray | None = None,
+    **facts: Any,
 ) -> Dataset:
     """Labelled rows; without labels each has the label 0.  Facts that are empty are left out."""
     y = np.zeros(X.shape[0], np.int64) if labels is None else integers_or_strings(labels)
     told = {name: fact for name, fact in facts.items() if fact or fact == 0}
     dataset = make_dataset(X, y, form, label_column=encoder.label, **told)
-    return replace(dataset, columns=encoder)
+    return replace(dataset, columns=encoder, groups=groups)
 
 
 def numbers_of(path: Path, name: str, words: Sequence[str], lines: Sequence[int]) -> np.ndarray:
