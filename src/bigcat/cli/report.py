@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         title=arguments.title,
         feature_names=model.feature_names(),
         facts={"model file": arguments.model, "held-out data": arguments.data}
-        | {name: model.extra[name] for name in ("trained_on",) if name in model.extra},
+        | ({"trained on": model.extra["trained_on"]} if "trained_on" in model.extra else {}),
         max_rows=MOST_ROWS if arguments.max_rows is None else arguments.max_rows,
     )
     size = _output.size(path.stat().st_size)

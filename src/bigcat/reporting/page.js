@@ -24,6 +24,9 @@ function theme() {
   };
   set(matchMedia("(prefers-color-scheme: dark)").matches);
   button.addEventListener("click", () => set(root.dataset.theme !== "dark"));
+  let before = false;
+  addEventListener("beforeprint", () => { before = root.dataset.theme === "dark"; set(false); });
+  addEventListener("afterprint", () => set(before));  // paper is white, whatever the screen is
 }
 
 async function unpack() {
@@ -138,8 +141,7 @@ function map(classes, found) {
     canvas.height = canvas.clientHeight * ratio;
     const usual = Math.max(1.2, Math.min(4, 200 / Math.sqrt(found.x.length)));
     const size = usual * ratio * Math.min(2, Math.sqrt(zoom));
-    const named = matches.size ? 40 : 25;
-    let names = 0;
+    const most = matches.size ? 40 : 25, boxes = [], dots = found.x.length > 20000;
     pen.font = `${11 * ratio}px system-ui`;
     for (let i = found.x.length - 1; i >= 0; i--) {
       const [x, y] = place(i);
@@ -147,17 +149,30 @@ function map(classes, found) {
       const on = matches.has(i);
       pen.globalAlpha = matches.size && !on ? 0.15 : on ? 1 : 0.55;
       pen.fillStyle = style.getPropertyValue(on ? "--orange" : "--blue");
+      if (dots && !on) {  // a circle of this size looks like a square, and takes far longer
+        pen.fillRect(x - size, y - size, 2 * size, 2 * size);
+        continue;
+      }
       pen.beginPath();
       pen.arc(x, y, on ? size * 1.8 : size, 0, 7);
       pen.fill();
     }
     pen.globalAlpha = 1;
     pen.fillStyle = style.getPropertyValue("--ink");
-    for (let i = 0; i < found.x.length && names < named; i++) {  // the most frequent first
+    pen.strokeStyle = style.getPropertyValue("--paper");  // around names, to stand out
+    pen.lineWidth = 3 * ratio;
+    pen.lineJoin = "round";
+    const tried = Math.min(found.x.length, matches.size ? Infinity : 1000);
+    for (let i = 0; i < tried && boxes.length < most; i++) {  // the most frequent first
       const [x, y] = place(i);
       if ((matches.size && !matches.has(i)) || outside(x, y)) continue;
-      pen.fillText(classes.names[found.numbers[i]].slice(0, 30), x + size + 2, y + 4);
-      names++;
+      const name = classes.names[found.numbers[i]].slice(0, 30);
+      const right = x + size + 4 + pen.measureText(name).width, high = 12 * ratio;
+      const hides = ([a, b, c]) => x < b && a < right && Math.abs(c - y) < high;
+      if (boxes.some(hides)) continue;
+      pen.strokeText(name, x + size + 2, y + 4);
+      pen.fillText(name, x + size + 2, y + 4);
+      boxes.push([x, right, y]);
     }
   };
   const nearest = (event) => {

@@ -290,13 +290,15 @@ def _class_table(section: Section) -> str:
         if section[key] is not None
     )
     return (
-        '<p><label for="search">Search</label> <input id="search" type="search" '
-        'autocomplete="off"> <span id="found" aria-live="polite"></span></p>'
+        '<p class="on-paper">On a screen this page has a table of all classes, to search and to '
+        'sort.</p><div class="on-screen"><p><label for="search">Search</label> '
+        '<input id="search" type="search" autocomplete="off"> '
+        '<span id="found" aria-live="polite"></span></p>'
         '<div id="scroll" tabindex="0" aria-label="Table of all classes"><table id="table">'
         f"<thead><tr>{heads}</tr></thead><tbody></tbody></table></div>"
         "<p><i>Found</i>: share of the class's rows that were predicted as it. <i>Then right</i>: "
         "share of the rows predicted as the class that are of it; <i>then sure</i>: the mean "
-        "probability in these, which should be the same.</p>"
+        "probability in these, which should be the same.</p></div>"
         "<noscript><p>The table, the map and the search need JavaScript.</p></noscript>"
     )
 
