@@ -23,8 +23,8 @@ import sklearn.feature_extraction.text
 import sklearn.linear_model
 import sklearn.utils.estimator_checks  # noqa: F401
 
-from tests.mutants.mutations import mutants_of
-from tests.mutants.trial import PACKAGE, is_killed, reached
+from tests.mutants.mutations import Mutant, mutants_of
+from tests.mutants.trial import PACKAGE, reached, try_all
 
 #: Tests that are about a package.
 TESTS = {
@@ -71,24 +71,29 @@ def main() -> None:
         chosen = random.Random(arguments.seed).sample(mutants, arguments.sample)
     begin = time.monotonic()
     files = [f"tests/test_{name}.py" for name in arguments.tests or TESTS[arguments.package]]
+    files.append(f"src/bigcat/{arguments.package}")  # examples in docstrings
     found = reached(files, sources)
-    print(f"{len(found.seconds)} tests, {sum(found.seconds.values()):.0f} s", flush=True)
-    killed = 0
-    for number, mutant in enumerate(chosen, 1):
-        tests = found.tests_of(mutant)
-        seconds = sum(found.seconds[test] for test in tests)
-        dead = bool(tests) and is_killed(mutant, tests, seconds)
-        killed += dead
-        if not dead:
-            print(f"survived {len(tests)} tests: {mutant.name}", flush=True)
-        print(f"  {killed} of {number}", file=sys.stderr, flush=True)
+    print(f"{len(found.fixtures)} tests, {sum(found.seconds.values()):.0f} s", flush=True)
+    survivors = try_all(chosen, files, found, _Printer())
     times = os.times()
+    killed = len(chosen) - len(survivors)
     print(
         f"{arguments.package}: {killed} of {len(chosen)} mutants killed "
         f"({100 * killed / max(1, len(chosen)):.1f} %), chosen from {len(mutants)}; "
         f"{times.children_user + times.children_system:.0f} processor seconds, "
         f"{time.monotonic() - begin:.0f} of the clock"
     )
+
+
+class _Printer:
+    """Says what became of each mutant, from whichever process: their own output goes nowhere."""
+
+    def __init__(self) -> None:
+        self.out = os.fdopen(os.dup(1), "w")
+
+    def __call__(self, mutant: Mutant, dead: bool, n_tests: int) -> None:
+        if not dead:
+            print(f"survived {n_tests} tests: {mutant.name}", file=self.out, flush=True)
 
 
 if __name__ == "__main__":
