@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import time
+from pathlib import Path
 
 import joblib  # noqa: F401
 import matplotlib  # noqa: F401
@@ -24,18 +25,20 @@ import sklearn.linear_model
 import sklearn.utils.estimator_checks  # noqa: F401
 
 from tests.mutants.mutations import Mutant, mutants_of
+from tests.mutants.reached import Reached
 from tests.mutants.trial import PACKAGE, reached, try_all
 
 #: Tests that are about a package.
 TESTS = {
-    "numerics": ["special", "vector", "noise", "blas", "samplers", "tiny_fits"],
-    "noise": ["noise", "probabilities", "tiny_fits"],
-    "samplers": ["samplers", "tiny_fits"],
-    "bounds": ["bounds", "lower_bound", "sampled_normaliser", "tiny_fits"],
+    "numerics": ["special", "vector", "random_numbers"],
+    "noise": ["noise", "probabilities"],
+    "samplers": ["samplers", "sampler_tables"],
+    "bounds": ["bounds", "bound_parts", "lower_bound"],
     "bayes": [
         "bayes_augment_reduce",
         "bayes_batches",
         "bayes_classifier",
+        "bayes_coverage",
         "bayes_expected_softmax",
         "bayes_fit",
         "bayes_intervals",
@@ -59,6 +62,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="files whose names hold this")
     parser.add_argument("--tests", nargs="*", help="names of test files, without test_ and .py")
+    parser.add_argument("--part", default="1/1", help="2/5 is the second fifth of the sample")
+    parser.add_argument("--reached", type=Path, help="file for which tests come by which lines")
     arguments = parser.parse_args()
     plain = bool(getattr(numba.config, "DISABLE_JIT", False))
     if plain != (arguments.package in COMPILED):
@@ -69,10 +74,15 @@ def main() -> None:
     chosen = mutants
     if arguments.sample and arguments.sample < len(mutants):
         chosen = random.Random(arguments.seed).sample(mutants, arguments.sample)
+    part, parts = map(int, arguments.part.split("/"))
+    chosen = chosen[part - 1 :: parts]
     begin = time.monotonic()
     files = [f"tests/test_{name}.py" for name in arguments.tests or TESTS[arguments.package]]
     files.append(f"src/bigcat/{arguments.package}")  # examples in docstrings
-    found = reached(files, sources)
+    known = arguments.reached
+    found = Reached.load(known) if known and known.exists() else reached(files, sources)
+    if known:
+        found.save(known)
     print(f"{len(found.fixtures)} tests, {sum(found.seconds.values()):.0f} s", flush=True)
     survivors = try_all(chosen, files, found, _Printer())
     times = os.times()

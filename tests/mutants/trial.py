@@ -130,7 +130,7 @@ def functions_by_place(paths: set[str]) -> dict[str, dict[Place, list[FunctionTy
     gc.unfreeze()  # or those that `compile_once` keeps from the collector would be left out
     found: dict[str, dict[Place, list[FunctionType]]] = {path: defaultdict(list) for path in paths}
     for thing in gc.get_objects():
-        if isinstance(thing, FunctionType) and thing.__code__.co_filename in found:
+        if type(thing) is FunctionType and thing.__code__.co_filename in found:  # no weak proxy
             code = thing.__code__
             found[code.co_filename][(code.co_qualname, code.co_firstlineno)].append(thing)
     return found
