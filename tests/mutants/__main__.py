@@ -35,6 +35,7 @@ TESTS = {
     "samplers": ["samplers", "sampler_tables"],
     "bounds": ["bounds", "bound_parts", "lower_bound"],
     "bayes": [
+        "bayes_algebra",
         "bayes_augment_reduce",
         "bayes_batches",
         "bayes_classifier",
@@ -46,6 +47,7 @@ TESTS = {
         "bayes_low_rank",
         "bayes_mixing",
         "bayes_one_scale",
+        "bayes_pieces",
         "bayes_scale_chain",
         "bayes_summary",
         "bayes_weight_posterior",
