@@ -1,9 +1,19 @@
-"""Parameters of tests, some of which are left to `make test-slow`."""
+"""Parameters of tests, some of which are left to `make test-slow`, and how much they look at."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numba
 import pytest
+
+#: How much less is looked at in plain Python, which takes as much longer for it.
+PLAIN_SHARE = 50
+
+
+def many(n: int) -> int:
+    """So many draws or points; fewer where nothing is compiled."""
+    plain = getattr(numba.config, "DISABLE_JIT", False)
+    return max(n // PLAIN_SHARE, 100) if plain else n
 
 
 def slow(*values: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from forms import slow
+from forms import many, slow
 from scipy import stats
 from scipy.special import log_expit, logsumexp
 
@@ -516,7 +516,7 @@ def test_sampled_estimators_are_optimistic_on_average(name, gaps):
 
 def test_how_optimistic_the_complementary_sum_is():
     """By half the squared coefficient of variation of its normaliser, to first order."""
-    n_others, n_drawn, repeats = 300, 40, 8000
+    n_others, n_drawn, repeats = 300, 40, many(8000)
     rng = np.random.default_rng(12)
     others = rng.normal(size=n_others)
     terms = np.exp(others - LABEL_SCORE)
@@ -575,7 +575,7 @@ def test_where_the_estimators_have_their_optimum(size):
 def test_one_monte_carlo_sample_is_right_on_average(monte_carlo_case):
     """z-tests of the value and of each slope against 60 quadrature nodes."""
     case = monte_carlo_case
-    n = 40_000
+    n = many(40_000)
     local = best_local(case, LABEL_SCORE, OTHERS, COUNTS) * np.array([1.1, 0.8])
     values, slopes = np.empty(n), np.empty((n, OTHERS.size + 1))
     counts = np.append(COUNTS, LABEL_COUNT)

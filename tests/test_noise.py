@@ -1,6 +1,8 @@
 """The battery of the noises: derivatives, tails, mass, extremes, and the same in plain NumPy."""
 
 import math
+import re
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 
 import bigcat.noise
 from bigcat.compile import kernel
-from bigcat.noise import CustomNoise, Gaussian, Gumbel, Logistic, Noise, resolve
+from bigcat.noise import CustomNoise, Gaussian, Gumbel, Logistic, Noise, custom, resolve
 from bigcat.probabilities import log_probabilities
 from bigcat.verbs import log_cdf_with_grad
 
@@ -146,6 +148,18 @@ def test_parts_are_compared_by_kind():
         Noise().lower()
 
 
+def test_what_other_parts_ask_of_a_noise(student_t):
+    known = (Gumbel(), Gaussian(), Logistic(), student_t)
+    assert [noise.softmax for noise in known] == [True, False, False, False]
+    assert [noise.in_closed_form for noise in known] == [True, False, False, False]
+    assert not Gumbel(probabilities="importance").in_closed_form
+    assert [noise.light_tails for noise in known] == [False, True, False, False]
+    families = [noise.variational for noise in known]
+    assert families == ["gaussian", "gaussian", "logistic", "gaussian"]
+    with pytest.raises(ValueError, match="probabilities='exact' is not known; choose one of 'quad"):
+        Gaussian(probabilities="exact")
+
+
 def test_resolve():
     assert all(resolve(name) is member for name, member in bigcat.noise.REGISTRY.items())
     assert resolve(Gaussian()) == Gaussian()
@@ -192,10 +206,47 @@ def test_a_density_may_have_a_corner(at_zero):
 
 
 def test_a_slope_beyond_both_sides_of_a_corner_is_caught():
-    with pytest.raises(
-        ValueError, match=r"log_pdf_grad\(0\.0\) is 1\.2, but the finite difference"
-    ):
-        resolve(laplace(1.2))
+    """The difference that the message tells is that of both sides together."""
+    text = r"log_pdf_grad\(0\.0\) is (-?1\.2), but the finite difference of log_pdf there is (\S+);"
+    for slope in (1.2, -1.2):
+        with pytest.raises(ValueError, match=text) as caught:
+            resolve(laplace(slope))
+        stated, measured = re.search(text, str(caught.value)).groups()  # type: ignore[union-attr]
+        assert float(stated) == slope
+        assert float(measured) == pytest.approx(0.0, abs=1e-9)
+
+
+def nearly(**errors):
+    """The logistic noise with functions that are off: values by an error times t, slopes by it."""
+
+    def off(verb):
+        exact, error = getattr(Logistic(), verb), errors.get(verb, 0.0)
+        return lambda t: exact(t) + error * (1.0 if verb.endswith("grad") else t)
+
+    return SimpleNamespace(name="nearly", **{verb: off(verb) for verb in VERBS})
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_how_far_off_derivatives_may_be(verb, sign):
+    """A ten-thousandth, of slopes that are not small up to two."""
+    field = verb.removesuffix("_grad")
+    custom._check_derivative(nearly(**{verb: sign * 0.9e-4}), field)
+    with pytest.raises(ValueError, match=f"noise 'nearly': {field}_grad"):
+        custom._check_derivative(nearly(**{verb: sign * 2.1e-4}), field)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_how_far_off_a_density_may_be(sign):
+    """The highest that it is compared at is 0.95 of the distribution function."""
+    noise = nearly()
+    for error in (1.9e-4, 2.2e-4):
+        noise.log_pdf = lambda t, error=error: Logistic().log_pdf(t) + sign * error
+        if error < 2e-4:
+            custom._check_density(noise)
+        else:
+            with pytest.raises(ValueError, match="noise 'nearly': log_pdf gives the density"):
+                custom._check_density(noise)
 
 
 def no_constant(t):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
-from forms import slow
+from forms import many, slow
 from scipy import stats
 
 import bigcat.samplers
@@ -155,7 +155,7 @@ def test_the_labels_count_is_that_of_a_class_like_it(sampler, head, label):
 @pytest.mark.parametrize("row", [0, 1])
 def test_counts_make_sums_unbiased(sampler, head, row):
     """Class by class; none twice in a draw, never the label, the head first."""
-    repeats, label, problem = 20_000, 5, some_problem(11, head)
+    repeats, label, problem = many(20_000), 5, some_problem(11, head)
     classes, counts, _, always = draws(sampler, problem, label, repeats, seed=1, row=row)
     expected = [k for k in head or [] if k != label]
     assert (classes[:, : len(expected)] == expected).all()
@@ -173,7 +173,7 @@ def test_counts_make_sums_unbiased(sampler, head, row):
 
 @pytest.mark.parametrize("n_negatives", [2, 3, 4])  # two ways to draw, around half of 6
 def test_uniform_draws_each_set_equally_often(n_negatives):
-    repeats, label = 30_000, 2
+    repeats, label = many(30_000), 2
     classes, counts, _ = drawn(Uniform(n_negatives), 7, label, repeats, seed=2)
     assert (counts == 6 / n_negatives).all()
     sets = list(combinations([k for k in range(7) if k != label], n_negatives))
@@ -185,7 +185,7 @@ def test_uniform_draws_each_set_equally_often(n_negatives):
 @pytest.mark.parametrize(("n_classes", "n_negatives"), [(1000, 20), (1000, 499), (1000, 501)])
 def test_uniform_frequencies_with_many_classes(n_classes, n_negatives):
     """Covariances of draws without replacement make this sum chi-squared."""
-    repeats, n = 4000, n_classes - 1
+    repeats, n = many(4000), n_classes - 1
     classes, _, _ = drawn(Uniform(n_negatives), n_classes, 321, repeats, seed=3)
     seen = np.delete(np.bincount(classes.ravel(), minlength=n_classes), 321)
     p = n_negatives / n
@@ -196,14 +196,14 @@ def test_uniform_frequencies_with_many_classes(n_classes, n_negatives):
 @pytest.mark.parametrize("n_negatives", [4, 5, 6])  # the label in and out of the rest
 @pytest.mark.parametrize("label", [1, 7])
 def test_uniform_beside_a_head(n_negatives, label):
-    head = np.array([1, 8])
-    classes, counts, always = drawn(Uniform(n_negatives), 12, label, 30_000, seed=4, head=head)
+    head, repeats = np.array([1, 8]), many(30_000)
+    classes, counts, always = drawn(Uniform(n_negatives), 12, label, repeats, seed=4, head=head)
     rest = np.setdiff1d(np.arange(12), [*head, label])
     assert (counts[:, always:] == len(rest) / n_negatives).all()
     assert classes.shape[1] == always + n_negatives
     seen = np.bincount(classes[:, always:].ravel(), minlength=12)[rest]
     p, n = n_negatives / len(rest), len(rest)
-    statistic = (n - 1) / n * ((seen - 30_000 * p) ** 2).sum() / (30_000 * p * (1 - p))
+    statistic = (n - 1) / n * ((seen - repeats * p) ** 2).sum() / (repeats * p * (1 - p))
     assert stats.chi2.sf(statistic, n - 1) > FALSE_ALARM
 
 
@@ -262,7 +262,7 @@ def probabilities(sampler, problem, row):
 @pytest.mark.parametrize("head", [None, [0, 5]], ids=str)
 @pytest.mark.parametrize("row", [0, 1, 2])
 def test_draws_have_the_twins_probabilities(sampler, head, row):
-    repeats, label, problem = 20_000, 1, some_problem(12, head)
+    repeats, label, problem = many(20_000), 1, some_problem(12, head)
     q, always_in = probabilities(sampler, problem, row)
     classes, counts, sizes, always = draws(sampler, problem, label, repeats, seed=2, row=row)
     expected = [k for k in always_in if k != label]
@@ -287,11 +287,12 @@ def test_draws_have_the_twins_probabilities(sampler, head, row):
 @pytest.mark.parametrize("label", [0, 1])
 def test_two_classes_with_replacement(sampler, label):
     sampler = Frequency(sampler.n_negatives) if sampler.name == "stratified" else sampler
-    classes, counts, sizes, _ = draws(sampler, some_problem(2), label, 4000, seed=3)
+    repeats = many(4000)
+    classes, counts, sizes, _ = draws(sampler, some_problem(2), label, repeats, seed=3)
     assert set(sizes) <= {0, 1}
     assert (sizes == 0).any() or sampler.n_negatives > 1
     weight = weight_of_classes(classes, counts, 2)[:, 1 - label]
-    limit = stats.norm.isf(FALSE_ALARM / 2) * weight.std() / np.sqrt(4000)
+    limit = stats.norm.isf(FALSE_ALARM / 2) * weight.std() / np.sqrt(repeats)
     assert abs(weight.mean() - 1.0) <= limit + 1e-7
 
 
@@ -299,9 +300,10 @@ def test_two_classes_with_replacement(sampler, label):
 def test_one_row(sampler):
     rows = as_rows(scipy.sparse.csr_array([[1.0, 0.0]]), np.float64)
     problem = Problem(rows, np.array([2]), np.ones(1), 2, 5)
-    classes, counts, _, _ = draws(sampler, problem, 2, 20_000, seed=4)
+    repeats = many(20_000)
+    classes, counts, _, _ = draws(sampler, problem, 2, repeats, seed=4)
     weight = weight_of_classes(classes, counts, 5)
-    limit = stats.norm.isf(FALSE_ALARM / 2 / 4) * weight.std(axis=0) / np.sqrt(20_000)
+    limit = stats.norm.isf(FALSE_ALARM / 2 / 4) * weight.std(axis=0) / np.sqrt(repeats)
     assert (np.abs(weight.mean(axis=0) - [1, 1, 0, 1, 1]) <= limit + 1e-7).all()
 
 
@@ -374,7 +376,7 @@ SAMPLED = [name for name, kind in bounds.REGISTRY.items() if kind.can_sample and
 @pytest.mark.parametrize("bound", SAMPLED)
 def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
     """The value and all slopes, at local parameters that do not move."""
-    repeats, n_classes, label, problem = 20_000, 8, 2, some_problem(8)
+    repeats, n_classes, label, problem = many(20_000), 8, 2, some_problem(8)
     scores = np.random.default_rng(3).normal(size=n_classes)
     part = bounds.REGISTRY[bound]()
     local = part.initial_local(Gumbel(), np.zeros(n_classes))[label]

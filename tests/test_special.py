@@ -5,10 +5,26 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy.special import logsumexp, wrightomega
+from forms import many
+from scipy.special import erfcx, expit, log_expit, log_ndtr, log_softmax, logsumexp, wrightomega
 
 from bigcat.compile import kernel
-from bigcat.numerics.special import log_sum_exp, negative_sum, wright_omega
+from bigcat.numerics import softmax
+from bigcat.numerics.special import (
+    _mills,
+    exp_differences,
+    log1p_exp,
+    log_ndtr_grad,
+    log_ndtr_with_grad,
+    log_sigmoid_grad,
+    log_sigmoid_with_grad,
+    log_softmax_with_slopes,
+    log_sum_exp,
+    negative_sum,
+    sigmoid,
+    softplus_inverse,
+    wright_omega,
+)
 
 SCORES = np.array([1.3, -0.8, 0.1, -2.5, 2.2])
 COUNTS = np.array([2.0, 1.0, 0.5, 3.0, 1.25])
@@ -39,10 +55,10 @@ def call_negative_sum(values, n):
 def test_wright_omega_agrees_with_scipy():
     z = np.concatenate(
         [
-            np.linspace(-700.0, -20.0, 2001),
-            np.linspace(-20.0, 20.0, 40_001),  # over the seams of its three pieces
-            np.linspace(20.0, 1e3, 2001),
-            np.geomspace(1e3, 1e6, 2001),
+            np.linspace(-700.0, -20.0, many(2001)),
+            np.linspace(-20.0, 20.0, many(40_001)),  # over the seams of its three pieces
+            np.linspace(20.0, 1e3, many(2001)),
+            np.geomspace(1e3, 1e6, many(2001)),
             np.nextafter([-5.0, -5.0, 4.0, 4.0], [-9.0, 9.0, -9.0, 9.0]),
         ]
     )
@@ -83,3 +99,124 @@ def test_log_sum_exp(reference):
 
 def test_negative_sum():
     assert [call_negative_sum(SCORES, n) for n in (0, 1, 5)] == pytest.approx([0.0, -1.3, -0.3])
+
+
+# Functions for kernels run in Python as they are written, which takes no compilation.
+
+FAR = np.array([-1e9, -740.0, -40.0, -9.0, -2.3, -0.4, 0.0, 0.7, 3.1, 8.0, 36.0, 745.0, 1e9])
+
+
+def test_softplus_and_sigmoid():
+    for x in FAR:
+        assert log1p_exp(x) == pytest.approx(np.logaddexp(0.0, x), rel=1e-15, abs=1e-300)
+        assert sigmoid(x) == pytest.approx(expit(x), rel=1e-15, abs=1e-300)
+        assert sigmoid(x) + sigmoid(-x) == pytest.approx(1.0, rel=1e-15)
+    for y in (1e-12, 0.3, math.log(2.0), 2.0, 50.0):
+        assert log1p_exp(softplus_inverse(y)) == pytest.approx(y, rel=1e-13)
+    assert softplus_inverse(math.log(2.0)) == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("reference", [-0.4, 4.0, 905.0, -905.0])
+def test_sums_of_exponentials_keep_their_terms(reference):
+    """Over the label's score or below it; what does not matter is 0 and never infinite."""
+    out = np.full(6, np.nan)
+    for n in (0, 1, 5):
+        total, high = exp_differences(SCORES, reference, COUNTS, n, out)
+        assert high == max(0.0, *(SCORES[:n] - reference)) if n else high == 0.0
+        expected = COUNTS[:n] * np.exp(SCORES[:n] - reference - high)
+        np.testing.assert_allclose(out[:n], expected, rtol=1e-15, atol=1e-300)
+        assert total == pytest.approx(np.exp(-high) + expected.sum(), rel=1e-15)
+    assert np.isnan(out[5])
+
+
+def test_log_softmax_and_its_slopes():
+    slopes, h = np.empty(6), 1e-6
+    value = log_softmax_with_slopes(0.3, SCORES, COUNTS, 5, slopes)
+    terms = np.append(SCORES, 0.3)
+    assert value == pytest.approx(0.3 - logsumexp(terms, b=np.append(COUNTS, 1.0)), rel=1e-14)
+    assert slopes.sum() == pytest.approx(0.0, abs=1e-15)
+    for c in range(6):
+        move = h * (np.arange(6) == c)
+        up, down = (
+            log_softmax_with_slopes(w[5], w[:5], COUNTS, 5, np.empty(6))
+            for w in (terms + move, terms - move)
+        )
+        assert slopes[c] == pytest.approx((up - down) / (2.0 * h), rel=1e-8)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-14), (np.float32, 1e-6)])
+def test_mills_ratio(dtype, rtol):
+    z = np.concatenate([np.linspace(0.0, 12.0, 121), np.geomspace(12.0, 1e6, 30)]).astype(dtype)
+    found = np.array([_mills(x) for x in z])
+    assert found.dtype == dtype
+    expected = math.sqrt(math.pi / 2.0) * erfcx(z.astype(float) / math.sqrt(2.0))
+    np.testing.assert_allclose(found, expected, rtol=rtol)
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-13), (np.float32, 2e-6)])
+@pytest.mark.parametrize("lowest", [-30.0, -3.0])
+def test_logs_of_distribution_functions_in_both_precisions(dtype, rtol, lowest):
+    x = np.linspace(lowest, 5.0, 71).astype(dtype)
+    wide = x.astype(float)
+    exact = {
+        log_ndtr_with_grad: (
+            log_ndtr(wide),
+            math.sqrt(2.0 / math.pi) / erfcx(-wide / math.sqrt(2.0)),
+        ),
+        log_sigmoid_with_grad: (log_expit(wide), expit(-wide)),
+    }
+    for function, grad in (
+        (log_ndtr_with_grad, log_ndtr_grad),
+        (log_sigmoid_with_grad, log_sigmoid_grad),
+    ):
+        found = np.array([function(value) for value in x])
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found[:, 0], exact[function][0], rtol=rtol)
+        np.testing.assert_allclose(found[:, 1], exact[function][1], rtol=rtol)
+        np.testing.assert_allclose([grad(value) for value in x], found[:, 1], rtol=rtol)
+
+
+# The softmax by blocks
+
+
+def test_blocks_of_scores_join_to_the_softmax():
+    scores = np.array([3.0, -1.2, 0.4, 7.7, -900.0, 2.1, 7.6])
+    label, blocks = 5.5, (scores[:2], scores[2:6], scores[6:])
+    found = [softmax.exponentiate(block.copy()) for block in blocks]
+    for (high, total), block in zip(found, blocks):
+        assert high == block.max()
+        assert total == pytest.approx(np.exp(block - high).sum(), rel=1e-15)
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+        high, total = found[order[0]]
+        for i in order[1:]:
+            high, total = softmax.join(high, total, *found[i])
+        assert high == scores.max()
+        assert high + math.log(total) == pytest.approx(logsumexp(scores), rel=1e-15)
+    log_p, others, normaliser = softmax.finish(label, high, total)
+    whole = log_softmax(np.append(label, scores))
+    assert log_p == pytest.approx(whole[0], rel=1e-14)
+    assert others == pytest.approx(np.exp(whole[1:]).sum(), rel=1e-14)
+    assert normaliser == pytest.approx(logsumexp(np.append(label, scores)), rel=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_become_exponentials_in_place(dtype):
+    scores = np.array([1.0, 3.0, -2.0], dtype)
+    high, total = softmax.exponentiate(scores)
+    np.testing.assert_allclose(scores, np.exp([-2.0, 0.0, -5.0]), rtol=1e-6)
+    assert (high, total) == (3.0, pytest.approx(scores.sum(), rel=1e-6))
+
+
+def test_a_label_that_is_nearly_certain_keeps_its_slope():
+    """1 minus the probability would be 0."""
+    log_p, others, _ = softmax.finish(50.0, 2.0, 3.0)
+    assert others == pytest.approx(3.0 * math.exp(-48.0), rel=1e-14)
+    assert log_p == pytest.approx(-others, rel=1e-4) or log_p == 0.0
+
+
+def test_fills_and_copies():
+    out = np.zeros(3)
+    softmax.fill(out, 2.5)
+    assert out.tolist() == [2.5, 2.5, 2.5]
+    softmax.copy_from(np.arange(9.0), 4, out)
+    assert out.tolist() == [4.0, 5.0, 6.0]

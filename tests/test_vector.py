@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from forms import many
 
 from bigcat.compile import kernel, maximum
 from bigcat.numerics.vector import vector_exp, vector_log
@@ -41,8 +42,8 @@ def exp_of(x, dtype):
     [(np.float32, -86.9, 88.72), (np.float64, -707.6, 709.78)],
 )
 def test_within_two_units_in_the_last_place(dtype, lowest, highest):
-    spread = np.linspace(lowest, highest, 400_001)
-    near_zero = np.concatenate([s * np.geomspace(1e-12, 1.0, 10_001) for s in (1.0, -1.0)])
+    spread = np.linspace(lowest, highest, many(400_001))
+    near_zero = np.concatenate([s * np.geomspace(1e-12, 1.0, many(10_001)) for s in (1.0, -1.0)])
     x = np.concatenate([spread, near_zero, [0.0]]).astype(dtype)
     exact = np.exp(x.astype(np.longdouble))
     error = np.abs(exp_of(x, dtype) - exact) / np.spacing(exact.astype(dtype))
@@ -61,7 +62,7 @@ def test_saturates_and_keeps_nan(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_is_zero_or_normal_and_never_falls(dtype):
     low = math.log(np.finfo(dtype).smallest_normal)
-    values = exp_of(np.linspace(low - 2.0, low + 2.0, 10_001), dtype)
+    values = exp_of(np.linspace(low - 2.0, low + 2.0, many(10_001)), dtype)
     assert (np.diff(values) >= 0.0).all()
     assert (values[values > 0.0] >= np.finfo(dtype).smallest_normal).all()
 
@@ -69,8 +70,10 @@ def test_is_zero_or_normal_and_never_falls(dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_log_within_three_units_in_the_last_place(dtype):
     limits = np.finfo(dtype)
-    spread = np.geomspace(float(limits.smallest_normal), float(limits.max), 400_001)
-    near_one = 1.0 + np.concatenate([s * np.geomspace(1e-7, 0.5, 10_001) for s in (1.0, -1.0)])
+    spread = np.geomspace(float(limits.smallest_normal), float(limits.max), many(400_001))
+    near_one = 1.0 + np.concatenate(
+        [s * np.geomspace(1e-7, 0.5, many(10_001)) for s in (1.0, -1.0)]
+    )
     x = np.concatenate([spread[1:-1], near_one]).astype(dtype)
     x = x[x != 1.0]
     out = np.empty_like(x)

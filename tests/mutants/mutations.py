@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 
 _OPERATORS: dict[type[ast.operator], ast.operator] = {
     ast.Add: ast.Sub(),
@@ -40,10 +43,14 @@ _COMPARISONS: dict[type[ast.cmpop], list[ast.cmpop]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one module: the change of a node that `ast.walk` comes by as `number`."""
+    """One change of one module: the change of a node that `ast.walk` comes by as `number`.
+
+    `statement` is the line where its statement begins.
+    """
 
     path: Path
     line: int
+    statement: int
     what: str
     number: int
     change: int
@@ -53,24 +60,96 @@ class Mutant:
         return f"{self.path.parent.name}/{self.path.name}:{self.line}: {self.what}"
 
     def source(self) -> str:
+        return ast.unparse(self._tree())
+
+    def code(self) -> CodeType:
+        return compile(self._tree(), str(self.path), "exec")
+
+    def functions(self) -> dict[Place, CodeType] | None:
+        """Code of the module's functions; None where more than their code is changed."""
+        changed = self.code()
+        if not _alike_outside_functions(_code_of(self.path), changed):
+            return None
+        return functions_of(changed)
+
+    def _tree(self) -> ast.Module:
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
         place = _nth(tree, self.number)
         _put(place, list(_changes(place))[self.change])
-        return ast.unparse(ast.fix_missing_locations(tree))
+        return ast.fix_missing_locations(tree)
+
+
+#: Name and first line of a function.
+Place = tuple[str, int]
+
+
+@functools.cache
+def _code_of(path: Path) -> CodeType:
+    return compile(path.read_text(encoding="utf-8"), str(path), "exec")
+
+
+def _inner(code: CodeType) -> list[CodeType]:
+    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+
+
+def functions_of(code: CodeType) -> dict[Place, CodeType] | None:
+    """By their places, those inside others too; None where two have the same place."""
+    found: dict[Place, CodeType] = {}
+    below = _inner(code)
+    while below:
+        inner = below.pop()
+        place = (inner.co_qualname, inner.co_firstlineno)
+        if place in found:
+            return None
+        found[place] = inner
+        below += _inner(inner)
+    return found
+
+
+def _alike_outside_functions(one: CodeType, other: CodeType) -> bool:
+    """Do the bodies of modules and classes the same, apart from functions that they make?"""
+    if one.co_flags & inspect.CO_NEWLOCALS:  # a function
+        return True
+    constants = [
+        [repr(value) for value in code.co_consts if not isinstance(value, CodeType)]
+        for code in (one, other)
+    ]
+    return (
+        (one.co_code, one.co_names) == (other.co_code, other.co_names)
+        and constants[0] == constants[1]
+        and all(map(_alike_outside_functions, _inner(one), _inner(other)))
+    )
 
 
 def mutants_of(path: Path) -> list[Mutant]:
     """All of them, in the order of the lines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     untold = _untold(tree)
+    begins = _statements(tree)
     found = []
     for number, node in enumerate(ast.walk(tree)):
         if id(node) in untold:
             continue
         for change, other in enumerate(_changes(node)):
             what = f"{ast.unparse(node)} -> {ast.unparse(other)}".replace("\n", " ")
-            found.append(Mutant(path, getattr(node, "lineno", 0), what, number, change))
+            begin = begins[id(node)]
+            found.append(Mutant(path, getattr(node, "lineno", begin), begin, what, number, change))
     return sorted(found, key=lambda mutant: mutant.line)
+
+
+def _statements(tree: ast.Module) -> dict[int, int]:
+    """Where the innermost statement around each node begins."""
+    begins: dict[int, int] = {}
+
+    def note(node: ast.AST, begin: int) -> None:
+        if isinstance(node, ast.stmt):
+            begin = node.lineno
+        begins[id(node)] = begin
+        for child in ast.iter_child_nodes(node):
+            note(child, begin)
+
+    note(tree, 0)
+    return begins
 
 
 def _nth(tree: ast.AST, number: int) -> ast.AST:

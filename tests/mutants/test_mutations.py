@@ -3,8 +3,11 @@
 import ast
 import textwrap
 
+import pytest
+
 from tests.mutants.mutations import mutants_of
-from tests.mutants.trial import PACKAGE, Reached, _Changed
+from tests.mutants.reached import Reached
+from tests.mutants.trial import PACKAGE, _Changed, exchange, functions_by_place
 
 SOURCE = '''
     """A module of 1 line."""
@@ -76,11 +79,51 @@ def test_an_import_gives_the_changed_source():
     assert spec.loader.get_data("").decode() == mutant.source() != path.read_text()
 
 
+def reached_by(path, lines, seconds, **fixtures):
+    of = {test: fixtures.get(test, []) for test in seconds if not test.startswith("fixture")}
+    return Reached({str(path): lines}, seconds, of)
+
+
+def mutant_of(mutants, what):
+    return next(m for m in mutants if m.what == what)
+
+
 def test_tests_of_a_line_are_the_quickest_that_reach_it(tmp_path):
     path, mutants = mutants_of_source(tmp_path)
-    inside = next(m for m in mutants if m.what == "g(x) -> pass")
-    constant = next(m for m in mutants if m.what == "0.5 -> 0.75")
-    seconds = {"slow": 9.0, "quick": 0.5, "other": 1.0}
-    reached = Reached({str(path): {inside.line: ["slow", "quick"], 99: ["other"]}}, seconds)
-    assert reached.tests_of(inside) == ["quick"]  # both together take too long
-    assert reached.tests_of(constant) == ["quick", "other"]
+    inside = mutant_of(mutants, "g(x) -> pass")
+    lines = {str(inside.line): ["t[slow]", "t[quick]", "one"], "99": ["other"], "3": [""]}
+    seconds = {"t[slow]": 9.0, "t[quick]": 0.5, "one": 1.0, "other": 1.0}
+    found = reached_by(path, lines, seconds)
+    assert found.tests_of(inside) == ["t[quick]", "one"]  # all together take too long
+    constant = mutant_of(mutants, "0.5 -> 0.75")
+    assert found.only_imported(constant)
+    assert not found.only_imported(inside)
+    assert found.tests_of(constant) == ["t[quick]", "one", "other"]
+    assert found.tests_of(mutant_of(mutants, "break -> continue")) == []
+
+
+def test_a_shared_fixture_costs_what_it_costs_once(tmp_path):
+    path, mutants = mutants_of_source(tmp_path)
+    inside = mutant_of(mutants, "g(x) -> pass")
+    seconds = {"a": 0.1, "b": 1.5, "c": 1.0, "fixture f": 4.0}
+    found = reached_by(
+        path, {str(inside.line): ["a", "b", "c"]}, seconds, a=["fixture f"], b=["fixture f"]
+    )
+    assert found.tests_of(inside) == ["c", "a"]  # with "b" more than six seconds
+    assert found.cost(["a", "b"]) == pytest.approx(5.6)
+
+
+def test_functions_get_the_code_of_a_mutant(tmp_path):
+    path, mutants = mutants_of_source(tmp_path)
+    names: dict = {}
+    source = path.read_text().replace("@decorated(7)", "").replace("x: Tuple[1, 2]", "x")
+    path.write_text(source)
+    exec(compile(source, str(path), "exec"), names)
+    names["g"] = lambda x: None
+    mutants = mutants_of(path)
+    assert mutant_of(mutants, "0.5 -> 0.75").functions() is None  # there when it is imported
+    assert mutant_of(mutants, "3 -> 4").functions() is None
+    out = [0.0, 0.0]
+    assert names["f"](1.0, out) == 2.0
+    exchange(mutant_of(mutants, "x * 2.0 -> x / 2.0"), functions_by_place({str(path)})[str(path)])
+    assert names["f"](1.0, out) == 0.5

@@ -1,81 +1,49 @@
-"""Tests of a mutant, in a process that is forked from one that has imported all but bigcat.
+"""Tests of a mutant, each in a process of its own that is forked from one that is ready.
 
-A test of a mutant is one that reaches the changed line.  Which these are, and how long they take,
-is found by one run of the unchanged package (`Reached`).
+Where only code of functions is changed, that one has imported everything and collected the tests:
+functions get their other code, which takes no time.  A constant or a default of a module has to be
+there when the module is imported, and the process that is forked has imported all but bigcat.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.abc
 import importlib.util
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
 
-from tests.mutants.mutations import Mutant
+from tests.mutants.mutations import Mutant, Place
+from tests.mutants.reached import Reached, Watch
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "bigcat"
-#: Seconds of the processor that tests of a mutant take together without the change, at most; and
-#: how often as long they may take with it, beside what starting takes.
-MOST_SECONDS, PATIENCE, START = 8.0, 5.0, 20.0
-_NO_TEST_FAILED, _NO_TEST_THERE = 0, 5
+#: How often as long as without the change tests may take, and how much longer they may always:
+#: shorter for code that is exchanged, since nothing is imported.  In seconds of the processor.
+PATIENCE, READY, START = 3.0, 2.0, 15.0
+#: Of one test without compilation and under `coverage`, which takes a multiple of the usual time.
+LONGEST = 3.0
+#: Seconds of the clock after which a process is one that waits for nothing.
+_LONGEST_WAIT = 300.0
+_MOST_MEMORY = 8 << 30
+_OPTIONS = ("-q", "-p", "tests.quick", "-p", "no:cacheprovider", "-W", "ignore", "--tb=no")
+_SELECTION = ("-m", "not slow and not data")
 
-
-@dataclass(frozen=True)
-class Reached:
-    """Which tests come by which lines, and how long each takes."""
-
-    lines: dict[str, dict[int, list[str]]]
-    seconds: dict[str, float]
-
-    def tests_of(self, mutant: Mutant) -> list[str]:
-        """The quickest first, up to `MOST_SECONDS`; of a constant of the module, those of it."""
-        lines = self.lines.get(str(mutant.path), {})
-        found = set(lines.get(mutant.line, ()))
-        if not found:
-            found = {test for tests in lines.values() for test in tests}
-        chosen: list[str] = []
-        total = 0.0
-        for test in sorted(found, key=lambda test: self.seconds[test]):
-            total += self.seconds[test]
-            if total > MOST_SECONDS and chosen:
-                break
-            chosen.append(test)
-        return chosen
-
-
-class _Watch:
-    """Notes which test runs, for `coverage`, and how long it takes."""
-
-    def __init__(self, coverage: Any) -> None:
-        self.coverage = coverage
-        self.seconds: dict[str, float] = {}
-        self.passed: set[str] = set()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        self.coverage.switch_context(item.nodeid)
-        begin = time.process_time()
-        try:
-            return (yield)
-        finally:
-            self.seconds[item.nodeid] = time.process_time() - begin
-            self.coverage.switch_context("")
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed:
-            self.passed.add(report.nodeid)
+#: Called with each mutant: whether a test noticed it, and how many were asked.
+Report = Callable[[Mutant, bool, int], None]
 
 
 def reached(files: Sequence[str], sources: Sequence[Path]) -> Reached:
@@ -87,58 +55,147 @@ def reached(files: Sequence[str], sources: Sequence[Path]) -> Reached:
 
             watching = coverage.Coverage(data_file=None, include=[str(path) for path in sources])
             watching.start()
-            watch = _Watch(watching)
-            _pytest([*files, "-m", "not slow and not data"], [watch, _AllParameters()])
+            watch = Watch(watching)
+            _pytest([*files, *_SELECTION], [watch, _Limits(LONGEST, pytest.skip)])
             watching.stop()
-            data = watching.get_data()
-            lines = {}
-            for path in map(str, sources):
-                by_line = data.contexts_by_lineno(path)
-                lines[path] = {
-                    n: [t for t in tests if t in watch.passed] for n, tests in by_line.items()
-                }
-            Path(file.name).write_text(json.dumps([lines, watch.seconds]))
+            watch.reached(watching.get_data(), sources).save(Path(file.name))
             return 0
 
         if _forked(run, 3600) != 0:
             raise RuntimeError("the run of the unchanged package failed")
-        lines, seconds = json.loads(Path(file.name).read_text())
-    numbered = {path: {int(n): t for n, t in of.items()} for path, of in lines.items()}
-    return Reached(numbered, seconds)
+        return Reached.load(Path(file.name))
 
 
-def is_killed(mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-    """Does one of the tests fail, or take too long?"""
+def try_all(
+    mutants: Sequence[Mutant], files: Sequence[str], found: Reached, report: Report
+) -> list[Mutant]:
+    """Those that no test notices."""
+    survivors, inside, imported = [], [], []
+    for mutant in mutants:
+        tests = found.tests_of(mutant)
+        if not tests:
+            survivors.append(mutant)
+            report(mutant, False, 0)
+        elif mutant.functions() is None or found.only_imported(mutant):
+            imported.append(mutant)
+        else:
+            inside.append(mutant)
+    with tempfile.NamedTemporaryFile() as file:
+        trials = _Trials(inside, found, report, Path(file.name))
+        if _forked(lambda: _pytest([*files, *_SELECTION], [trials]), 36_000) != 0:
+            raise RuntimeError("collecting the tests failed")
+        survivors += [inside[i] for i in json.loads(Path(file.name).read_text())]
+    for mutant in imported:
+        tests = found.tests_of(mutant)
+        dead = _is_killed_from_import(mutant, tests, found.cost(tests))
+        report(mutant, dead, len(tests))
+        survivors += [] if dead else [mutant]
+    return sorted(survivors, key=mutants.index)
 
+
+class _Trials:
+    """A plugin that tries mutants in the place of running tests; numbers of survivors to a file."""
+
+    def __init__(
+        self, mutants: Sequence[Mutant], found: Reached, report: Report, survivors: Path
+    ) -> None:
+        self.mutants = mutants
+        self.found = found
+        self.report = report
+        self.survivors = survivors
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        functions = functions_by_place({str(mutant.path) for mutant in self.mutants})
+        survived = []
+        for i, mutant in enumerate(self.mutants):
+            tests = [test for test in self.found.tests_of(mutant) if test in items]
+            limit = PATIENCE * self.found.cost(tests) + READY
+
+            def run(mutant: Mutant = mutant, tests: list[str] = tests) -> int:
+                exchange(mutant, functions[str(mutant.path)])
+                return int(_any_fails([items[test] for test in tests], self.found))
+
+            dead = _forked(run, limit) != 0
+            self.report(mutant, dead, len(tests))
+            if not dead:
+                survived.append(i)
+        self.survivors.write_text(json.dumps(survived))
+        return True
+
+
+def functions_by_place(paths: set[str]) -> dict[str, dict[Place, list[FunctionType]]]:
+    """All functions there are whose source is in one of the files."""
+    gc.unfreeze()  # or those that `compile_once` keeps from the collector would be left out
+    found: dict[str, dict[Place, list[FunctionType]]] = {path: defaultdict(list) for path in paths}
+    for thing in gc.get_objects():
+        if type(thing) is FunctionType and thing.__code__.co_filename in found:  # no weak proxy
+            code = thing.__code__
+            found[code.co_filename][(code.co_qualname, code.co_firstlineno)].append(thing)
+    return found
+
+
+def exchange(mutant: Mutant, functions: dict[Place, list[FunctionType]]) -> None:
+    """Give functions the code of a mutant."""
+    for place, code in (mutant.functions() or {}).items():
+        for function in functions.get(place, ()):
+            function.__code__ = code
+
+
+def _any_fails(items: Sequence[pytest.Item], found: Reached) -> bool:
+    from tests import quick
+
+    quick.too_long = pytest.fail
+    for item, following in zip(items, [*items[1:], None]):
+        quick.LONGEST = READY + PATIENCE * found.cost([item.nodeid])
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if item.session.testsfailed:
+            return True
+    return False
+
+
+def _is_killed_from_import(mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
     def run() -> int:
         sys.meta_path.insert(0, _Changed(mutant))
-        return _pytest(["-x", *tests], [_Strict()])
+        files = sorted({test.partition("::")[0] for test in tests})
+        limits = _Limits(READY + PATIENCE * seconds, pytest.fail)
+        return _pytest(["-x", *files, *_SELECTION], [_Only(tests), limits])
 
-    code = _forked(run, START + PATIENCE * seconds)
-    return code not in (_NO_TEST_FAILED, _NO_TEST_THERE)
+    return _forked(run, START + PATIENCE * seconds) != 0
 
 
-class _AllParameters:
-    """A sample of the parameters would do for lines, and not for what they say."""
+class _Only:
+    """A plugin that runs some of the tests, in their order."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self.tests = tests
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        known = {item.nodeid: item for item in items}
+        items[:] = [known[test] for test in self.tests if test in known]
+
+
+class _Limits:
+    """A plugin: all parameters, since a sample of them would do for lines and not for what they
+    say, and so long for each test."""
+
+    def __init__(self, longest: float, too_long: Callable[[str], Any]) -> None:
+        self.longest = longest
+        self.too_long = too_long
 
     def pytest_configure(self) -> None:
         from tests import quick
 
         quick.MOST_PARAMETERS = 1_000_000
-
-
-class _Strict(_AllParameters):
-    def pytest_configure(self) -> None:
-        from tests import quick
-
-        super().pytest_configure()
-        quick.too_long = pytest.fail
-        quick.LONGEST *= PATIENCE
+        quick.LONGEST, quick.too_long = self.longest, self.too_long
 
 
 def _pytest(arguments: Sequence[str], plugins: list[Any]) -> int:
-    usual = ["-q", "-p", "tests.quick", "-p", "no:cacheprovider", "-W", "ignore"]
-    return int(pytest.main([*usual, *arguments], plugins))
+    if not any(isinstance(plugin, _Limits) for plugin in plugins):
+        plugins = [*plugins, _Limits(LONGEST, pytest.fail)]
+    return int(pytest.main([*_OPTIONS, *arguments], plugins))
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]
@@ -168,13 +225,25 @@ def _forked(run: Callable[[], int], seconds: float) -> int:
     """What `run` returns in a process of its own; another number where it dies or takes longer."""
     child = os.fork()
     if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return _ended(child, _LONGEST_WAIT + 5.0 * seconds)
     code = 99
     with contextlib.suppress(BaseException):
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
+        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         os.chdir(ROOT)
         code = run()
     os._exit(code)
+
+
+def _ended(child: int, seconds: float) -> int:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,0 +1,549 @@
+"""Products, frames, covariances and steps of the posteriors, against dense matrices."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.special import log_softmax, softmax
+
+from bigcat.bayes import (
+    GaussianPrior,
+    HierarchicalPrior,
+    HorseshoePrior,
+    _chains,
+    _frames,
+    _mode,
+    _own_rows,
+    _scale_chain,
+    _uncentred,
+    _updates,
+    averaging,
+    coverage,
+)
+from bigcat.bayes import covariance as covariances
+from bigcat.bayes._chains import Chains
+from bigcat.bayes._design import Design
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._mixing import mean_error
+from bigcat.bayes.prior_chains import PriorChain
+from bigcat.noise import Gumbel
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 3)) * (RNG.random((12, 3)) < 0.7)
+Y = np.array([0, 1, 2, 3, 0, 1, 0, 2, 0, 3, 1, 0])
+WEIGHTS = RNG.integers(1, 4, 12).astype(float)
+V = RNG.normal(size=(4, 2))
+R = RNG.normal(size=(12, 2))
+
+kinds = pytest.mark.parametrize("sparse", [False, True])
+
+
+def design_of(sparse, intercept=True, weights=WEIGHTS):
+    return Design(scipy.sparse.csr_array(X) if sparse else X, intercept, weights)
+
+
+def dense(intercept=True):
+    return np.column_stack([X, np.ones(12)]) if intercept else X
+
+
+# Products of rows
+
+
+@kinds
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_products_of_rows(sparse, intercept, weighted):
+    s = WEIGHTS if weighted else np.ones(12)
+    design, A = design_of(sparse, intercept, s if weighted else None), dense(intercept)
+    M = A.shape[1]
+    v = V[:M]
+    assert (design.n, design.n_columns, design.total_weight) == (12, M, s.sum())
+    np.testing.assert_allclose(design.product(v), A @ v)
+    np.testing.assert_allclose(design.transposed(R), A.T @ R)
+    np.testing.assert_allclose(design.gram(), A.T @ (s[:, None] * A))
+    np.testing.assert_allclose(design.gram(WEIGHTS), A.T @ (WEIGHTS[:, None] * A))
+    np.testing.assert_allclose(design.squared_sums(), s @ A**2)
+    np.testing.assert_allclose(design.sums(), s @ A)
+    np.testing.assert_allclose(design.squares_product(v), A**2 @ v)
+    np.testing.assert_allclose(design.squares_transposed(R), (A**2).T @ R)
+    S = np.cov(RNG.normal(size=(M, 9)))
+    np.testing.assert_allclose(design.quadratic(S), np.einsum("im,ml,il->i", A, S, A))
+    np.testing.assert_allclose(design.dense(slice(2, 5)), A[2:5])
+
+
+@kinds
+@pytest.mark.parametrize("dtype", [None, np.float64, np.float32])
+def test_curvature_products(sparse, dtype, monkeypatch):
+    monkeypatch.setattr("bigcat.bayes._design.CACHED", 10)  # a few rows at a time
+    A = dense()
+    h = np.ones((12, 2)) if dtype is None else RNG.uniform(0.1, 1.0, (12, 2)).astype(dtype)
+    found = design_of(sparse).curvature_product(None if dtype is None else h, V)
+    expected = A.T @ (h * (A @ V))
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_chunks_of_rows():
+    design = design_of(False)
+    assert [(s.start, s.stop) for s in design.chunks(4, 20)] == [(0, 5), (5, 10), (10, 12)]
+    assert [(s.start, s.stop) for s in design.chunks(100, 20)][:2] == [(0, 1), (1, 2)]
+    assert list(design.chunks(0, 20)) == [slice(0, 12)]
+
+
+# Closed-form pieces of binary regressions
+
+
+def precisions_of(prior, sparse, full, n_classes=4):
+    design = design_of(sparse)
+    return _updates.Precisions(design, prior.bind(n_classes, 4, True), full), design.gram()
+
+
+MATRIX = np.array([[2.0, 0.3, 0, 0], [0.3, 1.0, 0, 0], [0, 0, 3.0, 0.2], [0, 0, 0.2, 0.5]])
+PRIORS = [
+    GaussianPrior(scale=0.7, intercept_scale=5.0),
+    GaussianPrior(precision=MATRIX),
+    HierarchicalPrior("class", intercept_scale=5.0),
+    HierarchicalPrior("feature"),
+    HorseshoePrior(),
+]
+
+
+def prior_matrix(prior, k, n_classes=4):
+    state = prior.bind(n_classes, 4, True)
+    found = state.precision(np.arange(n_classes))
+    return found if state.is_matrix else np.diag(found[:, k % found.shape[1]])
+
+
+@kinds
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+def test_covariances_of_the_probit(prior, sparse):
+    """(P_k + X'X)^-1, or the inverse of its diagonal."""
+    for full in (True, False):
+        precisions, gram = precisions_of(prior, sparse, full)
+        found = precisions.probit_covariance(4)
+        for k in range(4):
+            whole = prior_matrix(prior, k) + gram
+            if not full:
+                whole = np.diag(np.diag(whole))
+            np.testing.assert_allclose(found.matrix_of(k), np.linalg.inv(whole), atol=1e-10)
+
+
+@pytest.mark.parametrize("prior", PRIORS, ids=str)
+@pytest.mark.parametrize("full", [True, False])
+def test_preconditioners_are_inverses_at_even_curvature(prior, full):
+    """With h the same for all rows; the diagonal only has a diagonal.
+
+    With a scale per class the intercept is eliminated as if h were 1, which is nearly as good.
+    """
+    within = 1e-3 if full and prior.sharing == "class" else 1e-8
+    precisions, gram = precisions_of(prior, False, full)
+    classes = np.array([1, 3])
+    level = np.array([0.3, 0.8])
+    apply = precisions.preconditioner(classes, WEIGHTS[:, None] * level)
+    found = np.stack([apply(np.tile(e[:, None], (1, 2))) for e in np.eye(4)], axis=1)
+    for b, k in enumerate(classes):
+        whole = prior_matrix(prior, k) + level[b] * gram
+        if not full or prior.sharing == "coordinate":
+            whole = np.diag(np.diag(whole))
+        np.testing.assert_allclose(found[:, :, b], np.linalg.inv(whole), rtol=0, atol=within)
+
+
+def test_diagonals_of_sparse_rows_are_exact():
+    curvature = RNG.uniform(0.1, 1.0, (12, 2))
+    precisions, _ = precisions_of(PRIORS[0], True, False)
+    np.testing.assert_allclose(precisions._curved_diagonal(curvature), (dense() ** 2).T @ curvature)
+    level = curvature.sum(axis=0) / WEIGHTS.sum()
+    np.testing.assert_allclose(precisions._level(curvature), level)
+    rough, gram = precisions_of(PRIORS[0], False, False)
+    np.testing.assert_allclose(
+        rough._curved_diagonal(curvature), np.diag(gram)[:, None] * level, rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("up_to", [256, 2])
+@kinds
+def test_gram_matrices_of_classes(up_to, sparse, monkeypatch):
+    monkeypatch.setattr(_updates, "PAIRS_UP_TO", up_to)
+    found = _updates.weighted_grams(design_of(sparse), R**2, np.float64)
+    for b in range(2):
+        np.testing.assert_allclose(found[b], dense().T @ (R[:, [b]] ** 2 * dense()))
+
+
+@pytest.mark.parametrize("prior", [PRIORS[0], PRIORS[1], PRIORS[4]], ids=str)
+def test_covariances_of_classes(prior):
+    grams = np.stack([np.eye(4) * (k + 1.0) + 0.1 for k in range(2)])
+    state = prior.bind(4, 4, True)
+    matrices, logs = _updates.class_covariances(grams, state, np.array([0, 1]))
+    for k in range(2):
+        whole = prior_matrix(prior, k) + grams[k]
+        np.testing.assert_allclose(matrices[k], np.linalg.inv(whole), atol=1e-12)
+        assert logs[k] == pytest.approx(-np.linalg.slogdet(whole)[1])
+    assert grams[0, 0, 0] == 1.1  # as it was
+
+
+def test_covariances_times_vectors():
+    right = RNG.normal(size=(4, 2))
+    classes = np.array([1, 2])
+    for prior in (PRIORS[0], PRIORS[2], PRIORS[4]):
+        covariance = precisions_of(prior, False, True)[0].probit_covariance(4)
+        found = _updates.apply_covariance(covariance, right, classes)
+        for b, k in enumerate(classes):
+            np.testing.assert_allclose(found[:, b], covariance.matrix_of(k) @ right[:, b])
+
+
+def test_precision_of_pairs(monkeypatch):
+    design = design_of(False)
+    n_products = 12 * 4 * 4 * 5 // 2
+    monkeypatch.setattr(_updates, "ROUGH_ABOVE", n_products)
+    assert _updates.pairs_dtype(design, 4) is np.float64
+    monkeypatch.setattr(_updates, "ROUGH_ABOVE", n_products - 1)
+    assert _updates.pairs_dtype(design, 4) is np.float32
+    assert _updates.pairs_dtype(design_of(True), 4) is np.float32
+    for far in (1e6, -1e6):
+        wide = X.copy()
+        wide[0, 0] = far
+        assert _updates.pairs_dtype(Design(wide, True, WEIGHTS), 4) is np.float64
+    monkeypatch.setattr(_updates, "PAIRS_UP_TO", 3)
+    assert _updates.pairs_dtype(design, 4) is np.float64
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2, 3], [1, 3], [0, 2], [3]], ids=str)
+def test_sums_by_label(classes):
+    classes = np.array(classes)
+    eta = RNG.normal(size=(12, len(classes)))
+    signs = (Y[:, None] == classes) - 0.5
+    found = _updates.signed_sums(eta, Y, WEIGHTS, classes)
+    np.testing.assert_allclose(found, WEIGHTS @ (signs * eta))
+    values = np.where(Y[:, None] == classes, RNG.normal(size=len(classes)), 0.3 + 0.1 * classes)
+    design = design_of(True)
+    expected = dense().T @ values  # the rows' weights are in the values
+    design.weighted = False
+    found = _updates.two_valued_transposed(design, values, Y, classes)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_scores_where_only_intercepts_differ_from_zero():
+    mean = np.zeros((4, 2))
+    mean[-1] = [0.3, -0.4]
+    found = _updates.constant_scores(design_of(True), mean)
+    np.testing.assert_allclose(found, np.tile([0.3, -0.4], (12, 1)))
+    assert _updates.constant_scores(design_of(False), mean) is None
+    mean[0, 0] = 1e-9
+    assert _updates.constant_scores(design_of(True), mean) is None
+    none = _updates.constant_scores(design_of(True, intercept=False), np.zeros((3, 2)))
+    np.testing.assert_allclose(none, np.zeros((12, 2)))
+
+
+# Frames
+
+
+def frames_of():
+    root = RNG.normal(size=(8, 8))
+    joint = root @ root.T + np.eye(8)
+    blocks = np.stack([joint[:4, :4], joint[4:, 4:]])
+    mode = RNG.normal(size=(2, 4))
+    diagonal = np.stack([np.diag(block) for block in blocks])
+    whole = np.zeros((8, 8))
+    whole[:4, :4], whole[4:, 4:] = blocks
+    return [
+        (_frames.JointFrame(mode, joint), joint),
+        (_frames.ClassFrame(mode, blocks), whole),
+        (_frames.DiagonalFrame(mode, diagonal), np.diag(diagonal.ravel())),
+    ]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_frames_turn_the_precision_into_ones(which):
+    frame, precision = frames_of()[which]
+    u, g = RNG.normal(size=(5, 2, 4)), RNG.normal(size=(5, 2, 4))
+    away = (frame.to_weights(u) - frame.mode).reshape(5, 8)
+    energies = np.einsum("ci,ij,cj->c", away, precision, away)
+    np.testing.assert_allclose(energies, (u**2).sum(axis=(1, 2)))
+    np.testing.assert_allclose(frame.of_weights(frame.to_weights(u)), u, atol=1e-10)
+    # Gradients with respect to u, by the chain rule.
+    slopes = (g * (frame.to_weights(u) - frame.mode)).sum(axis=(1, 2))
+    np.testing.assert_allclose((frame.pulled(g) * u).sum(axis=(1, 2)), slopes)
+    assert frame.log_determinant() == pytest.approx(np.linalg.slogdet(precision)[1])
+    np.testing.assert_allclose(frame.diagonal.ravel(), np.diag(precision))
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_covariances_of_columns_as_they_are(which):
+    """b = b_c - w . means; a diagonal is not turned, and then columns are not centred."""
+    frame, precision = frames_of()[which]
+    means = np.array([0.4, -1.0, 2.0])
+    turn = np.eye(4)
+    turn[-1, :-1] = -means
+    found = _uncentred.uncentred_covariance(frame, None if which == 2 else means)
+    both = np.kron(np.eye(2), np.eye(4) if which == 2 else turn)
+    inverse = both @ np.linalg.inv(precision) @ both.T
+    for k in range(2):
+        own = slice(4 * k, 4 * k + 4)
+        np.testing.assert_allclose(found.matrix_of(k), inverse[own, own], atol=1e-10)
+    stack = RNG.normal(size=(3, 2, 4))
+    moved = _uncentred.uncentred(stack, means)
+    np.testing.assert_allclose(moved, stack @ turn.T)
+    assert _uncentred.uncentred(stack, None) is stack
+
+
+def test_pairs_of_columns():
+    A = dense()
+    first, second = np.triu_indices(4)
+    expected = A[:, first] * A[:, second]
+    np.testing.assert_allclose(covariances.pairs(A), expected)
+    found = covariances.sparse_pairs(scipy.sparse.csr_array(A)).toarray()
+    np.testing.assert_allclose(found, expected)
+    S = np.cov(RNG.normal(size=(4, 9)))
+    packed = covariances.packed(S[None])
+    np.testing.assert_allclose((expected @ packed)[:, 0], np.einsum("im,ml,il->i", A, S, A))
+    few = scipy.sparse.csr_array(np.eye(20))
+    assert covariances.few_pairs(few)
+    assert not covariances.few_pairs(scipy.sparse.csr_array(np.ones((5, 4))))
+
+
+# The mode
+
+
+def likelihood_of(sparse=False):
+    return Likelihood(design_of(sparse), Y, Gumbel(), 4)
+
+
+@pytest.mark.parametrize("most_columns", [1_500, 3])
+def test_slopes_vanish_at_the_mode(most_columns, monkeypatch):
+    monkeypatch.setattr(_mode, "MOST_COLUMNS", most_columns)
+    likelihood = likelihood_of()
+    precision = RNG.uniform(0.5, 2.0, (4, 4))
+    mean = RNG.normal(size=(1, 4))
+    found, converged = _mode.find_mode(likelihood, precision, mean, np.zeros((4, 4)))
+    assert converged
+    slopes = precision * (found - mean) - likelihood.gradients(found[None])[1][0]
+    np.testing.assert_allclose(slopes, 0.0, atol=1e-4)
+
+
+@kinds
+def test_curvature_is_even_in_the_basis(sparse):
+    units = np.array([0.5, 1.0, 2.0, 1.5])
+    vectors, values = _mode._basis(likelihood_of(sparse), units)
+    gram = dense().T @ (WEIGHTS[:, None] * dense()) * np.outer(units, units)
+    np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, gram, atol=1e-10)
+
+
+def test_the_mean_of_a_gaussian_is_its_mode():
+    """Draws come in pairs, so that nothing is left to chance; and from afar it is reached."""
+    frame, precision = frames_of()[0]
+    target = frame.mode + 0.3
+
+    def slopes(stack):
+        return -((stack - target).reshape(-1, 8) @ precision).reshape(stack.shape)
+
+    nothing = SimpleNamespace(gradients=lambda stack: (0.0, np.zeros_like(stack)))
+    rng = np.random.RandomState(0)
+    found = _mode.mean_of_gaussian(nothing, slopes, frame, rng)
+    far = np.abs(frame.of_weights(target[None])).max()
+    if far < 2 * _mode.LONGEST_STEP:  # two steps before those that count
+        np.testing.assert_allclose(found, target, atol=1e-8)
+    exact = _mode.mean_of_gaussian(
+        nothing,
+        lambda stack: -((stack - frame.mode).reshape(-1, 8) @ precision).reshape(stack.shape),
+        frame,
+        rng,
+    )
+    np.testing.assert_allclose(exact, frame.mode, atol=1e-9)
+
+
+# Chains
+
+
+class GaussianLikelihood:
+    """The likelihood of weights that are normal around a matrix."""
+
+    def __init__(self, centre, precision):
+        self.centre, self.precision, self.shape = centre, precision, centre.shape
+        self.design = SimpleNamespace(n=100)
+
+    def values(self, stack):
+        return -0.5 * (self.precision * (stack - self.centre) ** 2).sum(axis=(1, 2))
+
+    def gradients(self, stack):
+        return self.values(stack), -self.precision * (stack - self.centre)
+
+
+def gaussian_chains(kind=Chains, n_chains=500, prior_precision=1.5):
+    likelihood = GaussianLikelihood(np.array([[1.0, -2.0, 0.5]]), np.array([[2.0, 0.5, 4.0]]))
+    prior = PriorChain(np.array([0.3, 0.0, -0.1]), np.full(3, prior_precision), n_chains)
+
+    def reframe(precision, near):
+        total = likelihood.precision + precision
+        mode = (likelihood.precision * likelihood.centre + precision * prior.mean) / total
+        return _frames.DiagonalFrame(mode, total)
+
+    start = np.zeros((1, 3))
+    return kind(likelihood, prior, reframe, start, np.random.RandomState(0))
+
+
+def test_steps_of_a_gaussian_posterior_are_never_rejected():
+    chains = gaussian_chains()
+    for _ in range(3):
+        before = chains.stack
+        assert chains._rotate(adapt=False) == pytest.approx(1.0, abs=1e-12)
+        assert (chains.stack != before).all()
+        # A quarter of a turn forgets where it began, but for what its angle is off.
+        u, v = (chains.frame.of_weights(s).ravel() for s in (before, chains.stack))
+        assert abs(np.corrcoef(u, v)[0, 1]) < 0.35
+    u = chains.frame.of_weights(chains.stack)
+    assert u.mean() == pytest.approx(0.0, abs=0.12)
+    assert u.std() == pytest.approx(1.0, abs=0.08)
+
+
+def test_energies_are_those_of_the_posterior():
+    chains = gaussian_chains(n_chains=4)
+    likelihood, prior = chains.likelihood, chains.prior
+    stack = RNG.normal(size=(4, 1, 3))
+    away = 0.5 * (1.5 * (stack - prior.mean) ** 2).sum(axis=(1, 2))
+    np.testing.assert_allclose(chains.energies(stack), away - likelihood.values(stack))
+    np.testing.assert_allclose(chains._where_it_is()[:, 0], chains.energies(chains.stack))
+    u, stretch = RNG.normal(size=(4, 1, 3)), np.ones((4, 1, 3))
+    energies, rest = chains._energies_and_rest(u, stretch)
+    np.testing.assert_allclose(rest, 0.0, atol=1e-12)  # nothing but u in these coordinates
+    np.testing.assert_allclose(energies, chains.energies(chains.frame.to_weights(u)))
+    np.testing.assert_allclose(chains._stretch(), np.ones((4, 1, 3)))
+    # Coordinates of a chain with a narrower prior shrink as its standard deviations do.
+    chains.prior = PriorChain(prior.mean, np.full(3, 6.0), 4)
+    expected = np.sqrt((likelihood.precision + 1.5) / (likelihood.precision + 6.0))
+    np.testing.assert_allclose(chains._stretch(), np.tile(expected, (4, 1, 1)))
+
+
+def test_angles_follow_the_rate_of_acceptance():
+    chains = gaussian_chains(n_chains=4)
+    start = chains.angle
+    chains._rotate(adapt=True)
+    assert chains.angle == pytest.approx(start * np.exp(0.5 * 0.2))
+    chains.angle = 0.9
+    chains._rotate(adapt=True)
+    assert chains.angle == 0.9
+    chains._rotate(adapt=False)
+    assert chains.angle == 0.9
+    gains = np.array([0.5, 0.0, -1.0, -np.inf])
+    np.testing.assert_allclose(chains._accepted(gains), [1.0, 1.0, np.exp(-1.0), 0.0])
+
+
+def test_draws_that_are_kept():
+    chains = gaussian_chains(n_chains=6)
+    seen = []
+    drawn = chains.run(5, every=2, on_iteration=lambda: seen.append(1))
+    assert drawn.stack.shape == (30, 1, 3)
+    assert len(seen) in {16 * w + 10 for w in range(2, 9)}
+    np.testing.assert_allclose(drawn.precisions, [[1.5, 1.5, 1.5]])
+    assert drawn.log_scales.size == 0
+    assert drawn.mixing.acceptance == pytest.approx(1.0)
+
+
+def test_when_chains_have_arrived():
+    now = RNG.normal(size=(16, 50, 2))
+    spread = now.reshape(-1, 2).std(axis=0)
+    for factor, settled in ((0.45, True), (0.55, False)):
+        last = now - factor * spread
+        assert _chains._is_settled(last, now) is settled
+    still = np.zeros((16, 4, 1))
+    assert _chains._is_settled(still + 0.09, still)
+    assert not _chains._is_settled(still + 0.11, still)
+    assert not _chains._is_settled(still - 0.11, still)
+
+
+def test_moves_are_extrapolated_as_geometric_sums():
+    found = _scale_chain._extrapolated(np.array([0.4, -0.4, 0.4]), np.array([0.2, -0.2, 0.01]))
+    np.testing.assert_allclose(found, [0.2, -0.2, 0.0])  # 0.2 + 0.1 + 0.05 + ... beyond the 0.2
+    assert _scale_chain._extrapolated(np.array([0.4]), np.array([-0.2]))[0] == 0.0
+    longest = _scale_chain._extrapolated(np.array([0.3, -0.3]), np.array([0.29, -0.29]))
+    np.testing.assert_allclose(longest, [0.5, -0.5])
+    slow = _scale_chain._extrapolated(np.array([0.05]), np.array([0.049]))
+    np.testing.assert_allclose(slow, 0.049 * 0.8 / 0.2)
+
+
+def test_errors_of_a_step_are_tolerated_per_row():
+    chain = gaussian_chains(_scale_chain.ScaleChain, n_chains=1)
+    gains = np.array([0.0029, -0.0029, -0.0031, -2.0])  # three weights are fewer than the rows
+    np.testing.assert_allclose(
+        chain._accepted(gains), [1.0, 1.0, np.exp(-0.0031), np.exp(-2.0)], rtol=1e-12
+    )
+
+
+def test_standard_errors_of_means():
+    draws = np.random.default_rng(1).normal(size=4_000)
+    assert mean_error(draws, 8) == pytest.approx(draws.std(ddof=1) / np.sqrt(4_000), rel=0.15)
+    assert np.isnan(mean_error(draws[:31], 8))
+    assert np.isfinite(mean_error(draws[:32], 8))
+    same = np.repeat(draws[:500], 8).reshape(500, 8)  # each is seen eight times in its chain
+    repeated = mean_error(same.T.reshape(8, 500).T.reshape(-1), 8)
+    assert repeated > 0.0
+
+
+# The curvature of very many classes
+
+
+@kinds
+def test_own_scores(sparse):
+    weights = RNG.normal(size=(4, 4))
+    rows = likelihood_of(sparse).rows
+    expected = (dense() @ weights.T)[np.arange(12), Y]
+    np.testing.assert_allclose(_own_rows._own_scores(rows, weights, Y), expected)
+
+
+def test_probabilities_of_labels_from_some_classes(monkeypatch):
+    monkeypatch.setattr(_own_rows, "N_DRAWN", 20_000)
+    monkeypatch.setattr(_own_rows, "ROWS_TOGETHER", 5)
+    weights = RNG.normal(size=(4, 4))
+    p = softmax(dense() @ weights.T, axis=1)[np.arange(12), Y]
+    rng = np.random.RandomState(0)
+    found = _own_rows.probabilities_of_labels(likelihood_of(), weights, rng)
+    np.testing.assert_allclose(found, p, rtol=0.1)
+
+
+# Averages of two likelihoods, and checks by simulation
+
+
+def test_keys_of_rows_depend_on_their_values_alone():
+    keys = averaging._row_keys(X)
+    assert len(set(keys.tolist())) == len({tuple(row) for row in X})
+    np.testing.assert_array_equal(averaging._row_keys(scipy.sparse.csr_array(X)), keys)
+    np.testing.assert_array_equal(averaging._row_keys(X[::-1]), keys[::-1])
+    turned = averaging._row_keys(X[:, ::-1])
+    assert (turned != keys)[np.count_nonzero(X, axis=1) > 1].all()
+
+
+def check(coverages, level=0.9, levels=(0.5, 0.9)):
+    shares = np.array(coverages)
+    widths = np.full(len(shares), 0.25)
+    return coverage.CoverageCheck(level, np.array(levels), shares, widths, "prior", 1_500)
+
+
+def test_coverages_of_replicates():
+    found = check([[0.4, 0.8], [0.6, 0.9], [0.5, 1.0]])
+    assert found.per_replicate.tolist() == [0.8, 0.9, 1.0]
+    assert found.coverage == pytest.approx(0.9)
+    assert found.standard_error == pytest.approx(0.1 / np.sqrt(3))
+    assert check([[0.4, 0.8]], level=0.5).coverage == pytest.approx(0.4)
+    assert np.isnan(check([[0.4, 0.8]]).standard_error)
+    assert "1 replicate of 1,500 rows, weights from the prior; mean width 0.25" in repr(
+        check([[0.4, 0.8]])
+    )
+    assert repr(found).startswith("90 % intervals hold 90.0 % of the true probabilities, standard")
+    ax = found.plot()
+    line, bars = ax.lines[0], ax.containers[0]
+    assert line.get_xydata().tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    np.testing.assert_allclose(bars[0].get_ydata(), [0.5, 0.9])
+    low, high = (c.get_ydata() for c in bars[1])
+    np.testing.assert_allclose(high - low, [4.0 * 0.1 / np.sqrt(3)] * 2)
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0.0, 1.0), (0.0, 1.0))
+
+
+def test_labels_are_drawn_by_their_probabilities(monkeypatch):
+    monkeypatch.setattr(coverage, "BLOCK", 4_000)
+    weights = RNG.normal(size=(4, 4))
+    posterior = SimpleNamespace(
+        intercept=True, n_classes=4, log_probabilities=lambda s: log_softmax(s, axis=1)
+    )
+    rows = np.tile(X[:1], (20_000, 1))
+    labels = coverage.draw_labels(posterior, rows, weights, np.random.RandomState(0))
+    expected = softmax(dense()[0] @ weights.T)
+    np.testing.assert_allclose(np.bincount(labels, minlength=4) / 20_000, expected, atol=0.015)

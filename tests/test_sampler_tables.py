@@ -1,0 +1,340 @@
+"""What samplers say of themselves, and the tables that they draw by."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from bigcat.rows import Problem, as_rows
+from bigcat.samplers import (
+    REGISTRY,
+    CoOccurrence,
+    Everything,
+    Frequency,
+    Shared,
+    Stratified,
+    Uniform,
+)
+from bigcat.samplers import _alias as alias
+from bigcat.samplers import _features as features
+from bigcat.samplers import _merge as merge
+from bigcat.samplers._base import always_in
+from tests.test_samplers import some_problem
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
+
+# Options
+
+
+@pytest.mark.parametrize("kind", REGISTRY.values(), ids=REGISTRY)
+def test_exact_classes_are_a_number_or_labels(kind):
+    assert kind().exact_classes == kind().n_exact == 0
+    assert kind(exact_classes=np.int64(3)).exact_classes == 3
+    assert kind(exact_classes=3).n_exact == 3
+    for labels in (["a", "b"], ("a", "b"), np.array(["a", "b"])):
+        assert kind(exact_classes=labels).exact_classes == ("a", "b")
+        assert kind(exact_classes=labels).n_exact == 2
+    for wrong in (-1, 2.5, True, None, "abc"):
+        with pytest.raises(
+            ValueError, match=r"exact_classes=.* must be a whole number of at least"
+        ):
+            kind(exact_classes=wrong)
+
+
+def test_classes_that_are_always_in_come_sorted():
+    counts = np.array([3.0, 9.0, 1.0, 9.0, 4.0])
+    assert Uniform(1, exact_classes=3).head_of(counts, None).tolist() == [1, 3, 4]
+    assert Uniform(1, exact_classes=0).head_of(counts, None).tolist() == []
+
+    def number_of(labels):
+        return np.array(["abcde".index(label) for label in labels])
+
+    assert Uniform(1, exact_classes=["d", "a", "d"]).head_of(counts, number_of).tolist() == [0, 3]
+    with pytest.raises(ValueError, match=r"exact_classes=\['z'\] holds labels that y does not"):
+        Uniform(1, exact_classes=["z"]).head_of(counts, number_of)
+
+
+def test_a_number_of_draws_where_there_are_any():
+    assert Uniform.with_draws(5) == Uniform(5)
+    assert Stratified.with_draws(5) == Stratified(n_negatives=5)
+    assert Everything.with_draws(5) == Everything()
+    assert (Uniform(5).n_drawn, Everything().n_drawn) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "widths"),  # of 40 and of 6 classes, without a head and with one of two
+    [
+        (Uniform(8), (8, 5, 10, 7)),
+        (Frequency(8), (8, 5, 10, 7)),
+        (Shared(8), (8, 5, 10, 7)),
+        (CoOccurrence(8), (8, 5, 10, 7)),
+        (Stratified(4, 8), (12, 6, 14, 6)),
+        (Everything(), (39, 5, 39, 5)),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_widths(sampler, widths):
+    head = np.array([0, 1])
+    assert sampler.width(40) == widths[0]
+    assert sampler.width(6) == widths[1]
+    assert sampler.width(40, head) == widths[2]
+    assert sampler.width(6, head) == widths[3]
+
+
+def test_forecasts_of_memory():
+    assert Frequency().memory(100, 50, 900) == Stratified().memory(100, 50, 900) == 12 * 50
+    assert CoOccurrence(n_features=3).memory(100, 50, 900) == 12 * 50 + 20 * 900 + 4 * 3 * 100
+    assert Uniform().memory(100, 50, 900) == Everything().memory(100, 50, 900) == 0
+
+
+def test_what_a_batch_may_share():
+    assert {name for name, kind in REGISTRY.items() if kind.shared} == {"everything", "shared"}
+    assert [name for name, kind in REGISTRY.items() if kind.all_classes] == ["everything"]
+
+
+def test_fewer_draws_in_the_first_third_of_the_epochs():
+    sampler = Shared(n_negatives=8, n_first=2)
+    tag = sampler.lower(some_problem())
+    drawn = [sampler.in_epoch(tag, epoch, 9).n_drawn for epoch in range(9)]
+    assert drawn == [2, 2, 2, 8, 8, 8, 8, 8, 8]
+    assert [sampler.in_epoch(tag, epoch, 2).n_drawn for epoch in range(2)] == [8, 8]
+    assert Shared(n_negatives=8).in_epoch(tag, 0, 9) is tag
+    assert Shared(8, n_first=8).n_first == 8
+    assert Shared(8, n_first=1).n_first == 1
+    for wrong in (0, 9):
+        with pytest.raises(ValueError, match=f"n_first={wrong} must be from 1 to n_negatives=8"):
+            Shared(n_negatives=8, n_first=wrong)
+
+
+def test_limits_of_shares():
+    for kind in (Frequency, Stratified, CoOccurrence, Shared):
+        assert (kind(uniform=1.0).uniform, kind(power=0.0).power) == (1.0, 0.0)
+        for wrong in (0.0, 1.0001, -0.5):
+            with pytest.raises(ValueError, match=r"uniform=.* must be above 0 and at most 1"):
+                kind(uniform=wrong)
+        for wrong in (-1e-9, np.inf):
+            with pytest.raises(ValueError, match=r"power=.* must be a finite number"):
+                kind(power=wrong)
+    assert CoOccurrence(background=1.0, n_features=1).background == 1.0
+    for wrong in (0.0, 1.0001):
+        with pytest.raises(ValueError, match=r"background=.* must be above 0 and at most 1"):
+            CoOccurrence(background=wrong)
+
+
+def test_co_occurrence_is_lowered_for_sparse_rows_only():
+    problem = Problem(as_rows(np.eye(3), np.float64), np.arange(3), np.ones(3), 3, 3)
+    with pytest.raises(ValueError, match="needs sparse rows, not a dense array"):
+        CoOccurrence().lower(problem)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_threads_have_scratch_space_of_their_own(name):
+    sampler = REGISTRY[name]()
+    tag = sampler.lower(some_problem())
+    other = sampler.with_own_scratch(tag)
+
+    def arrays(value):
+        return list(value) if isinstance(value, tuple) else [value]
+
+    for field in tag._fields:
+        for one, two in zip(arrays(getattr(tag, field)), arrays(getattr(other, field))):
+            if isinstance(one, np.ndarray):
+                assert np.shares_memory(one, two) == (field not in sampler.scratch) or not one.size
+
+
+def test_one_draw_is_the_first_of_many():
+    """With a size of its own."""
+    sampler = Frequency(n_negatives=4)
+    frequencies = [90.0, 9.0, 3.0, 1.0]
+    sizes = set()
+    for seed in range(12):
+        classes, counts = sampler.sample(4, 0, seed=seed, frequencies=frequencies)
+        again = sampler.sample(4, 0, seed=seed, frequencies=frequencies)
+        assert (classes.tolist(), counts.tolist()) == (again[0].tolist(), again[1].tolist())
+        assert len(set(classes)) == len(classes) == len(counts)
+        sizes.add(len(classes))
+        q = 0.5 * np.power(frequencies, 0.75) / np.power(frequencies, 0.75).sum() + 0.5 / 4
+        times = counts * 4 * q[classes]
+        np.testing.assert_allclose(times, np.rint(times), rtol=1e-5)
+        assert times.sum() <= 4.0 + 1e-5
+    assert len(sizes) > 1
+
+
+# Scratch space
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 4), (1, 4), (2, 8), (3, 16), (16, 64), (17, 128)])
+def test_a_hash_table_is_a_quarter_full_at_most(n, size):
+    assert merge.make_places(n).keys.shape == merge.make_places(n).places.shape == (size,)
+    assert Uniform(n or 1).lower(some_problem(200)).table.shape == (size,)
+
+
+@pytest.mark.parametrize(("n", "pool"), [(1, 0), (4, 0), (5, 10), (6, 10), (9, 10)])
+def test_a_list_to_shuffle_where_most_classes_are_drawn(n, pool):
+    """From half of ten others on, of which the label may be one."""
+    assert len(Uniform(n).lower(some_problem(11)).pool) == pool
+    with_head = Uniform(n).lower(some_problem(13, [0, 4, 7]))
+    assert len(with_head.pool) == pool
+    assert with_head.rest.tolist() == [1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
+    assert with_head.place.tolist() == [-1, 0, 1, 2, -1, 3, 4, -1, 5, 6, 7, 8, 9]
+
+
+def test_repeated_draws_become_one_entry():
+    seen = merge.make_places(6)
+    classes, counts, n = np.full(8, -1), np.zeros(8), 0
+    merge.forget(seen)
+    drawn = [5, 3, 5, 900, 3, 5]
+    for k in drawn:
+        n = merge.add(seen, k, n, classes, counts)
+    assert (n, classes[:3].tolist(), counts[:3].tolist()) == (3, [5, 3, 900], [3.0, 2.0, 1.0])
+    merge.forget(seen)
+    assert merge.add(seen, 3, 0, classes, counts) == 1
+    assert (classes[0], counts[0]) == (3, 1.0)
+
+
+def test_entries_whose_places_meet_are_told_apart():
+    """More keys of one place than a row of free ones has room for before its end."""
+    seen = SimpleNamespace(keys=np.full(4, -1, np.int32), places=np.zeros(4, np.int32))
+    classes, counts, n = np.full(8, -1), np.zeros(8), 0
+    for k in (1, 2, 3):
+        n = merge.add(seen, k, n, classes, counts)
+    for k in (3, 1, 2):
+        assert merge.add(seen, k, n, classes, counts) == 3
+    assert classes[:3].tolist() == [1, 2, 3]
+    assert counts[:3].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_head_begins_a_draw():
+    classes, counts = np.full(4, -1), np.zeros(4)
+    assert always_in(np.array([2, 5, 7]), 5, classes, counts) == 2
+    assert (classes.tolist(), counts.tolist()) == ([2, 7, -1, -1], [1.0, 1.0, 0.0, 0.0])
+
+
+# Draws in constant time
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75, 1.0])
+def test_mixtures(power):
+    weights = np.array([4.0, 0.0, 1.0, 9.0, 2.0])
+    p = np.array([4.0, 0.0, 1.0, 9.0, 2.0]) ** power  # a class without rows too, to the power 0
+    found = alias.mixture(weights, power, 0.2, np.empty(0, np.int64))
+    np.testing.assert_allclose(found, 0.8 * p / p.sum() + 0.2 / 5)
+    head = np.array([3])
+    p[3] = 0.0
+    expected = 0.8 * p / p.sum() + 0.2 / 4
+    expected[3] = 0.0
+    np.testing.assert_allclose(alias.mixture(weights, power, 0.2, head), expected)
+    assert alias.mixture(weights, 1.0, 0.2, np.arange(5)).tolist() == [0.0] * 5
+    none = alias.mixture(np.zeros(4), 1.0, 0.2, np.array([1]))
+    np.testing.assert_allclose(none, [1 / 3, 0.0, 1 / 3, 1 / 3])
+    negative = alias.mixture(np.array([-1.0, 1.0]), 1.0, 0.5, np.empty(0, np.int64))
+    np.testing.assert_allclose(negative, [0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    "q", [[1.0], [0.5, 0.5], [0.7, 0.1, 0.2], [0.0, 0.9, 0.05, 0.05], [0.01] * 50 + [0.5]]
+)
+def test_slots_of_an_alias_table_add_up_to_the_distribution(q):
+    table = alias.alias_table(np.array(q))
+    found = np.zeros(len(q))
+    for slot, (own, other) in enumerate(zip(table.own, table.other)):
+        assert 0.0 <= own <= 1.0
+        found[slot] += own / len(q)
+        found[other] += (1.0 - own) / len(q)
+    np.testing.assert_allclose(found, q, atol=1e-6)
+    np.testing.assert_allclose(table.probability, q, rtol=1e-6)
+    # And so they are drawn: over all uniform numbers.
+    n = 40 * len(q)
+    drawn = [alias.alias_draw(table, (i + 0.5) / n) for i in range(n)]
+    np.testing.assert_allclose(np.bincount(drawn, minlength=len(q)) / n, q, atol=0.03)
+
+
+def test_a_uniform_number_picks_and_what_is_left_is_uniform_again():
+    assert alias.pick(0.0, 4) == (0, 0.0)
+    assert alias.pick(0.25, 4) == (1, 0.0)
+    chosen, rest = alias.pick(0.9, 4)
+    assert (chosen, rest) == (3, pytest.approx(0.6))
+    assert alias.pick(1.0, 4)[0] == 3  # which rounding may make of the last number below 1
+
+
+# Classes by feature
+
+
+def index_of(X, y, n_classes, n=2, row_weights=None):
+    X = scipy.sparse.csr_array(np.asarray(X, float))
+    y = np.asarray(y, np.int64)
+    weights = np.ones(len(y)) if row_weights is None else np.asarray(row_weights, float)
+    rows = as_rows(X, np.float64)
+    problem = Problem(rows, y, weights, X.shape[1], n_classes)
+    return features.feature_index(problem, rows, n)
+
+
+def shares(index, feature, n_classes):
+    """Of every class among the labels of a feature."""
+    total = np.zeros(n_classes, np.float32)
+    first, last = index.first_slot[feature], index.first_slot[feature + 1]
+    classes = np.arange(n_classes)
+    features.add_shares(index.slots, first, last, np.float32(1.0), classes, n_classes, total)
+    return total
+
+
+X = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]]
+Y = [2, 0, 0, 2, 1]
+
+
+def test_rows_draw_by_their_rarest_features():
+    index = index_of(X, Y, 4)
+    assert index.rarest.tolist() == [[2, 1], [1, 0], [0, -1], [1, 0], [2, 0]]
+    assert index_of(X, Y, 4, n=1).rarest.tolist() == [[2], [1], [0], [1], [2]]
+    assert index_of(X, Y, 4, n=9).rarest[0, :4].tolist() == [2, 1, 0, -1]
+
+
+def test_rows_without_weight_count_for_nothing():
+    index = index_of(X, Y, 4, row_weights=[1, 1, 1, 0, 0])
+    assert index.rarest.tolist() == [[2, 1], [1, 0], [0, -1], [1, 0], [2, 0]]
+    assert np.diff(index.first_label).tolist() == [3, 2, 1, 0]
+    assert shares(index, 1, 4).tolist() == [0.5, 0.0, 0.5, 0.0]
+
+
+def test_labels_and_shares_of_features():
+    index = index_of(X, Y, 4)
+    assert np.diff(index.first_label).tolist() == [5, 3, 2, 0]
+    assert sorted(index.labels[index.first_label[1] : index.first_label[2]]) == [0, 2, 2]
+    np.testing.assert_allclose(shares(index, 0, 4), [0.4, 0.2, 0.4, 0.0])
+    np.testing.assert_allclose(shares(index, 1, 4), [1 / 3, 0.0, 2 / 3, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(shares(index, 2, 4), [0.0, 0.5, 0.5, 0.0])
+    assert len(index.labels) == index.first_label[-1]
+
+
+def test_a_feature_that_no_row_lists_has_neither_labels_nor_slots():
+    index = index_of([[1, 1], [1, 1]], [0, 1], 2, n=1)
+    assert index.rarest.tolist() == [[0], [0]]  # of equals the first
+    assert np.diff(index.first_label).tolist() == [2, 0]
+    assert np.diff(index.first_slot).tolist() == [4, 0]
+
+
+def test_classes_that_want_the_same_places_get_more_of_them():
+    """Three classes for two places of the smallest table: it is doubled until each has its own."""
+    mask, found = np.uint64(7), {}
+    for k in range(3_000):
+        found.setdefault(frozenset(map(int, features._spots(k, mask))), []).append(k)
+    classes = next(some[:3] for some in found.values() if len(some) >= 3)
+    n_classes = max(classes) + 1
+    index = index_of(np.ones((6, 1)), classes + classes[:1] * 3, n_classes)
+    size = int(index.first_slot[1])
+    assert size in (16, 32, 64)
+    expected = np.zeros(n_classes)
+    expected[classes] = [4 / 6, 1 / 6, 1 / 6]
+    np.testing.assert_allclose(shares(index, 0, n_classes), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "least"), [(1, 2), (2, 4), (3, 8), (5, 16), (64, 128)])
+def test_twice_as_many_slots_as_classes(n, least):
+    index = index_of(np.ones((n, 1)), np.arange(n), n + 1)
+    size = int(index.first_slot[1])
+    assert size >= least
+    assert size & (size - 1) == 0
+    assert size == least or n > 4  # few find their places at once
+    np.testing.assert_allclose(shares(index, 0, n + 1), np.append(np.full(n, 1 / n), 0), rtol=1e-6)
