@@ -7,7 +7,13 @@ import pytest
 
 from tests.torture.damage import DAMAGES
 from tests.torture.subjects import FILES, MODELS, subjects
-from tests.torture.variants import FoundError, try_variants, unnoticed_flips, variant
+from tests.torture.variants import (
+    FoundError,
+    most_memory,
+    try_variants,
+    unnoticed_flips,
+    variant,
+)
 
 N = 60
 
@@ -17,6 +23,13 @@ def all_subjects(tmp_path_factory):
     found = subjects(tmp_path_factory.mktemp("valid"))
     assert len(found) == 2 * len(MODELS) + 18
     return found
+
+
+def test_damage_does_not_make_readers_greedy(all_subjects, tmp_path):
+    for subject in all_subjects:
+        valid, most = most_memory(subject, 10, tmp_path)
+        assert valid < 2_000_000, subject.name  # for files of some kilobytes
+        assert most < 2 * valid, subject.name
 
 
 def test_every_damage_changes_something():
