@@ -111,6 +111,10 @@ SHAPES: dict[str, Shape] = {
         20_000, 500_000, 20_000, 10, _linear(rank=64, max_epochs=1)
     ),
     "sparse rows, auto of full rank": Shape(8_000, 10_000, 5_000, 10, _linear(rank=None)),
+    # With ten rows of each class, held-out rows ask for another fit beside the first.
+    "sparse rows, auto of full rank, two fits": Shape(
+        20_000, 25_000, 2_000, 10, _linear(rank=None)
+    ),
     "dense rows, auto: full rank": Shape(100_000, 250, 20, None, _linear(max_epochs=1)),
     "dense rows in float64, auto: full rank": Shape(
         50_000, 250, 20, None, _linear(max_epochs=1), dtype="float64"

@@ -354,6 +354,10 @@ def test_odd_tables_of_parquet(tmp_path):
     broken = pa.Array.from_buffers(pa.string(), 2, buffers)
     with pytest.raises(DataError, match=r"odd.parquet: .*UTF8"):
         read(written(pa.array([1.0, 2.0]), broken))
+    named = written(pa.array([1.0, 2.0]), labels, names=("column", "label")).read_bytes()
+    path.write_bytes(named.replace(b"column", b"c\xfflumn"))
+    with pytest.raises(DataError, match=r"odd.parquet: expected a Parquet file: .*utf-8"):
+        read(path)
     content = written(pa.array(np.arange(500.0)), pa.array(["x"] * 500)).read_bytes()
     path.write_bytes(content[:8] + bytes(8) + content[16:])
     with pytest.raises(DataError, match=r"odd.parquet: expected a Parquet file"):

@@ -201,6 +201,20 @@ def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
         read(path, vectorizer=object())
 
 
+def test_blanks_around_quotes(tmp_path):
+    """They are read the same whether or not a column is encoded, or refused."""
+    path = tmp_path / "rows.csv"
+    path.write_text('a,label,b\n1, "x",2\n3,"x",4\n')
+    for encoded in ([], ["b"]):
+        assert read(path, categorical=encoded).y.tolist() == ["x", "x"]
+    path.write_text('a,label,b\n1,\t"x",2\n3,"x",4\n')
+    assert read(path).y.tolist() == ["x", "x"]
+    with pytest.raises(DataError, match=r"line 2: expected a quote at the beginning of its field"):
+        read(path, categorical=["b"])
+    path.write_text('a, "label",b\n1,x,2\n')
+    assert read(path).y.tolist() == ["x"]
+
+
 def test_parquet_and_csv_give_the_same(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet

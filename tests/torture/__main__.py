@@ -16,9 +16,10 @@ from tests.torture.killed_conversions import kill_conversions
 from tests.torture.killed_fits import kill_fits
 from tests.torture.kills import kill_saves
 from tests.torture.subjects import FILES, MODELS, subjects
-from tests.torture.variants import try_variants, unnoticed_flips
+from tests.torture.variants import most_memory, try_variants, unnoticed_flips
 
 FLIPS = 500  # in the arrays of a model file
+WEIGHED = 500  # variants of a file whose memory is looked at
 COLUMNS = ("error", "same", "as it says")
 
 
@@ -46,6 +47,12 @@ def main() -> None:
         print(f"slowest {slowest:.2f} s, all {time.process_time() - begin:.0f} processor seconds")
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"peak memory of the process {peak:.0f} MiB")
+        for subject in found:
+            valid, most = most_memory(subject, WEIGHED, folder, arguments.seed)
+            print(
+                f"{subject.name:28} {len(subject.content):8,} bytes, reading takes {valid:10,}, "
+                f"that of damaged ones at most {most:10,}"
+            )
         for version in (3, 4):
             files = [FILES.with_name(f"format-{version}") / f"{m}.safetensors" for m in MODELS]
             n = sum(unnoticed_flips(file, FLIPS, folder, arguments.seed) for file in files)

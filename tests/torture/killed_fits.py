@@ -28,6 +28,7 @@ class KilledFits(NamedTuple):
     kills: int
     fits: int  # that ended, each after some kills
     same_bits: int  # as without a kill
+    by_kind: dict[str, int]  # kills of each kind of fit
 
 
 def _data() -> tuple[tuple[Any, np.ndarray], tuple[Any, np.ndarray]]:
@@ -53,6 +54,7 @@ def _rows_in_files(rows: tuple[Any, np.ndarray], folder: Path) -> Shards:
 def cases(folder: Path) -> dict[str, tuple[Callable[[], Any], tuple[Any, ...]]]:
     """Estimators, each made anew, with their data: methods, solvers, ranks, a posterior, files."""
     dense, sparse = _data()
+    in_files = _rows_in_files(dense, folder)
     linear: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
         "augment-reduce": ({"method": "augment-reduce", "max_epochs": 12}, dense),
         "adagrad": ({"method": "augment-reduce", "solver": "adagrad", "max_epochs": 12}, dense),
@@ -62,9 +64,12 @@ def cases(folder: Path) -> dict[str, tuple[Callable[[], Any], tuple[Any, ...]]]:
         ),
         "damped": ({"method": "exact", "solver": "damped", "max_epochs": 12}, dense),
         "implicit": ({"method": "implicit", "batch_size": 8, "max_epochs": 5}, dense),
-        "streams": (
-            {"method": "augment-reduce", "max_epochs": 12},
-            (_rows_in_files(dense, folder),),
+        "one-vs-each": ({"method": "one-vs-each", "max_epochs": 12}, dense),
+        "umax": ({"method": "umax", "max_epochs": 12}, dense),
+        "streams": ({"method": "augment-reduce", "max_epochs": 12}, (in_files,)),
+        "streams, low rank": (
+            {"method": "complementary", "sampler": "shared", "rank": 8, "max_epochs": 12},
+            (in_files,),
         ),
         "early stopping": (
             {"method": "augment-reduce", "early_stopping": True, "max_epochs": 12},
@@ -103,6 +108,7 @@ def kill_fits(n: int, folder: Path, seed: int = 0, names: list[str] | None = Non
             never[name] = fitted_arrays(make().fit(*data))
             seconds[name] = time.perf_counter() - began
     kills = fits = same = 0
+    by_kind = dict.fromkeys(known, 0)
     while kills < n:
         for name, (make, data) in known.items():
             checkpoint, result = folder / "fit", folder / "result.npz"
@@ -111,6 +117,7 @@ def kill_fits(n: int, folder: Path, seed: int = 0, names: list[str] | None = Non
             while not _fit_in_child(estimator, data, result, rng, seconds[name], most < 8):
                 kills += 1
                 most += 1
+            by_kind[name] += most
             with np.load(result) as kept:
                 ours = [kept[f"arr_{i}"] for i in range(len(kept.files))]
             fits += 1
@@ -119,7 +126,7 @@ def kill_fits(n: int, folder: Path, seed: int = 0, names: list[str] | None = Non
             shutil.rmtree(checkpoint)
             if kills >= n:
                 break
-    return KilledFits(kills, fits, same)
+    return KilledFits(kills, fits, same, by_kind)
 
 
 def _fit_in_child(

@@ -5,8 +5,8 @@ Each takes the bytes of a file and gives dense rows and labels as strings, or ra
 
 from __future__ import annotations
 
-import csv
 import io
+import itertools
 from typing import Any
 
 import numpy as np
@@ -96,12 +96,41 @@ def tsv(raw: bytes, vectorizer: Any) -> Reading:
     return vectorizer.transform([text for _, text in kept]).toarray(), [label for label, _ in kept]
 
 
+def _field(text: str, at: int) -> tuple[str, int]:
+    """A field of a table that begins at a place, and the place of what ends it."""
+    begin = at
+    while text[at] in " \t\r":
+        at += 1
+    if text[at] != '"':
+        while text[at] not in ",\n":
+            at += 1
+        return text[begin:at], at
+    field = ""
+    while True:
+        end = text.find('"', at + 1)
+        if end < 0:
+            raise ValueError("an open quote")
+        field, at = field + text[at + 1 : end], end + 1
+        if text[at] != '"':
+            break
+        field += '"'
+    rest = text[at : min(i for i in (text.find(mark, at) for mark in ",\n") if i >= 0)]
+    if rest.strip():
+        raise ValueError(f"{rest!r} after a quote")
+    return field, at + len(rest)
+
+
 def table(raw: bytes) -> Reading:
-    reader = csv.reader(io.StringIO(_text(raw, "utf-8-sig"), newline=""), strict=True)
-    try:
-        rows = [row for row in reader if row and any(field.strip() for field in row)]
-    except csv.Error as error:
-        raise ValueError(str(error)) from error
+    text = _text(raw, "utf-8-sig") + "\n"
+    rows: list[list[str]] = [[]]
+    at = 0
+    while at < len(text):
+        field, end = _field(text, at)
+        rows[-1].append(field)
+        if text[end] == "\n":
+            rows.append([])
+        at = end + 1
+    rows = [row for row in rows if any(field.strip() for field in row)]
     header = [name.strip() for name in rows[0]]
     if header.count("label") != 1 or {len(row) for row in rows} != {len(header)}:
         raise ValueError("header")
@@ -119,3 +148,24 @@ def parquet(raw: bytes) -> Reading:
     kept = [i for i, label in enumerate(labels) if label is not None and str(label).strip()]
     numbers = [[float(column[i]) for column in found.values()] for i in kept]
     return np.array(numbers).reshape(len(kept), -1), [str(labels[i]).strip() for i in kept]
+
+
+def npz(raw: bytes) -> Reading:
+    with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
+        arrays = dict(archive)
+    labels = [_label(label) for label in arrays["y"].tolist()]
+    if "X" in arrays:
+        return np.asarray(arrays["X"], np.float64).reshape(len(labels), -1), labels
+    values, columns, ends = (arrays[name].tolist() for name in ("data", "indices", "indptr"))
+    rows = np.zeros(arrays["shape"].tolist())
+    for row, (begin, end) in enumerate(itertools.pairwise(ends)):
+        if len(set(columns[begin:end])) < end - begin or min(columns[begin:end], default=0) < 0:
+            raise ValueError(f"columns {columns[begin:end]}")
+        rows[row, columns[begin:end]] = values[begin:end]
+    return rows, labels
+
+
+def _label(label: Any) -> str:
+    if isinstance(label, bytes):
+        return label.decode()
+    return label if isinstance(label, str) else str(int(label))

@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import math
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +43,7 @@ class Subject:
     """A valid file, and what is done to it.
 
     `verdict` reads a damaged file and gives "error" (a clear one), "same" or "as it says" (other
-    text, read rightly); WrongError for anything else.
+    text, read rightly); WrongError for anything else.  `read` only reads it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Subject:
     content: bytes
     damage: Callable[[bytes, Rng], bytes]
     verdict: Callable[[Path, bytes], str]
+    read: Callable[[Path], object]
 
 
 def _clear(error: Exception, path: Path) -> str:
@@ -93,7 +95,7 @@ def _model_verdict(expected: dict[str, Any], path: Path, _raw: bytes) -> str:
     return "same"
 
 
-def _change_a_value(content: dict[str, Any], rng: Rng) -> None:
+def change_a_value(content: dict[str, Any], rng: Rng) -> None:
     """Put another value in the place of one, at some depth, or take it away."""
     owner, key = content, None
     while True:
@@ -115,7 +117,7 @@ def _header_damage(content: bytes, rng: Rng) -> bytes:
     size = int.from_bytes(content[:8], "little")
     index, data = json.loads(content[8 : 8 + size]), content[8 + size :]
     header = json.loads(index["__metadata__"][HEADER])
-    _change_a_value(header, rng)
+    change_a_value(header, rng)
     text = json.dumps(header)
     index["__metadata__"] = {HEADER: text, HEADER_DIGEST: text_digest(text)}
     head = json.dumps(index).encode()
@@ -174,15 +176,16 @@ def _data_verdict(
     return "as it says"
 
 
-def _texts() -> dict[str, str]:
+def texts(n: int = 40) -> dict[str, str]:
+    """The same `n` rows in every form of text."""
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(40, 6)).round(4)
-    labels = rng.integers(0, 9, 40)
+    values = rng.normal(size=(n, 6)).round(4)
+    labels = rng.integers(0, 9, n)
     words = ["ant", "bee", "cat", "dög", "elk", "fox", "gnu", "hen", "ibis"]
     sparse = [" ".join(f"{j + 1}:{v}" for j, v in enumerate(row) if abs(v) > 0.5) for row in values]
     table = [f'{row[0]},"{words[k]}, big",{row[1]}' for k, row in zip(labels, values)]
     return {
-        "xc": "40 8 9\n" + "".join(f"{k},{(k + 1) % 9} {s}\n" for k, s in zip(labels, sparse)),
+        "xc": f"{n} 8 9\n" + "".join(f"{k},{(k + 1) % 9} {s}\n" for k, s in zip(labels, sparse)),
         "svmlight": "# rows\n" + "".join(f"{k} qid:1 {s} # c\n" for k, s in zip(labels, sparse)),
         "tsv": "".join(f"{words[k]}\tone {words[k - 1]} two {k}\n" for k in labels),
         "csv": "a,label,b\n" + "".join(f"{line}\n" for line in table),
@@ -205,17 +208,40 @@ def _archives() -> dict[str, bytes]:
     return found
 
 
-def _parquet() -> bytes:
+def members(archive: bytes) -> dict[str, bytes]:
+    """What is in an archive, by name."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def with_member(archive: bytes, name: str, content: bytes) -> bytes:
+    """An archive with other content under a name, and with check sums that are right."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for other, kept in members(archive).items():
+            file.writestr(other, content if other == name else kept)
+    return buffer.getvalue()
+
+
+def _archive_damage(archive: bytes, rng: Rng) -> bytes:
+    """Damage to one array of an archive."""
+    found = members(archive)
+    name = sorted(found)[int(rng.integers(len(found)))]
+    return with_member(archive, name, damaged(found[name], rng))
+
+
+def parquet_table(n: int = 40, checked: bool = True) -> bytes:
+    """A table, with check sums of its pages or without."""
     import pyarrow
     import pyarrow.parquet
 
     rng = np.random.default_rng(2)
-    words = np.array(["ant", "bee", "cat"])[rng.integers(0, 3, 40)]
-    columns = {"a": rng.normal(size=40), "label": words, "b": rng.integers(0, 9, 40)}
+    words = np.array(["ant", "bee", "cat"])[rng.integers(0, 3, n)]
+    columns = {"a": rng.normal(size=n), "label": words, "b": rng.integers(0, 9, n)}
     buffer = io.BytesIO()
     table = pyarrow.table(columns)
     pyarrow.parquet.write_table(
-        table, buffer, row_group_size=16, compression="none", write_page_checksum=True
+        table, buffer, row_group_size=16, compression="none", write_page_checksum=checked
     )
     return buffer.getvalue()
 
@@ -237,7 +263,7 @@ def with_right_digest(raw: bytes) -> bytes:
 
 def _manifest_damage(content: bytes, rng: Rng) -> bytes:
     found = json.loads(content)
-    _change_a_value(found, rng)
+    change_a_value(found, rng)
     return with_right_digest(json.dumps(found).encode())
 
 
@@ -259,18 +285,24 @@ def _manifest_verdict(folder: Path, expected: Manifest, path: Path, raw: bytes) 
     return "as it says"
 
 
+def _open_with_manifest(folder: Path, path: Path) -> object:
+    (folder / MANIFEST).write_bytes(path.read_bytes())
+    rows = open_shards(folder)
+    return rows.X, rows.y, rows.vectorizer
+
+
 def _folders(folder: Path) -> list[Subject]:
     found = []
-    texts = _texts()
+    found_texts = texts()
     for form in ("csv", "tsv"):
         source, rows = folder / f"source.{form}", folder / f"rows-of-{form}"
-        source.write_text(texts[form], encoding="utf-8")
+        source.write_text(found_texts[form], encoding="utf-8")
         manifest = convert(source, rows, n_jobs=1).manifest
         verdict = partial(_manifest_verdict, rows, manifest)
         content = (rows / MANIFEST).read_bytes()
-        found.append(Subject(f"manifest, {form}", ".json", content, damaged, verdict))
-        made_up = Subject(f"made-up manifest, {form}", ".json", content, _manifest_damage, verdict)
-        found.append(made_up)
+        opens = partial(_open_with_manifest, rows)
+        for name, damage in (("manifest", damaged), ("made-up manifest", _manifest_damage)):
+            found.append(Subject(f"{name}, {form}", ".json", content, damage, verdict, opens))
     return found
 
 
@@ -280,6 +312,7 @@ READINGS: dict[str, Callable[[bytes], readings.Reading]] = {
     "tsv": partial(readings.tsv, vectorizer=WORDS),
     "csv": readings.table,
     "parquet": readings.parquet,
+    "made-up npz": readings.npz,
 }
 
 
@@ -290,24 +323,34 @@ def subjects(folder: Path) -> list[Subject]:
         path = FILES / f"{name}.safetensors"
         content, expected = path.read_bytes(), _arrays(*load_model(path, with_extra=True))
         verdict = partial(_model_verdict, expected)
-        found.append(Subject(f"model {name}", ".safetensors", content, damaged, verdict))
-        found.append(Subject(f"header {name}", ".made", content, _header_damage, _made_up_verdict))
+        loads = partial(load_model, with_extra=True)
+        found.append(Subject(f"model {name}", ".safetensors", content, damaged, verdict, loads))
+        found.append(
+            Subject(f"header {name}", ".made", content, _header_damage, _made_up_verdict, loads)
+        )
 
-    def data(name: str, form: str, content: bytes, zipped: bool) -> Subject:
+    def data(
+        name: str, form: str, content: bytes, zipped: bool = False, made_up: bool = False
+    ) -> Subject:
         suffix = f".{form}.gz" if zipped else f".{form}"
         path = folder / f"valid{suffix}"
         path.write_bytes(content)
         options: dict[str, Any] = {"vectorizer": WORDS} if form == "tsv" else {}
         valid = read(path, form, **options)
         expected = _dense(valid.X), [str(label) for label in valid.y]
-        reading = None if zipped else READINGS.get(form)
+        reading = None if zipped else READINGS.get(f"made-up {form}" if made_up else form)
         verdict = partial(_data_verdict, form, options, reading, expected)
-        return Subject(name, suffix, content, damaged, verdict)
+        damage = _archive_damage if made_up else damaged
+        return Subject(name, suffix, content, damage, verdict, partial(read, form=form, **options))
 
-    for form, text in _texts().items():
-        found.append(data(form, form, text.encode(), zipped=False))
-        found.append(data(f"{form}, gzipped", form, gzip.compress(text.encode(), mtime=0), True))
+    for form, text in texts().items():
+        found.append(data(form, form, text.encode()))
+        found.append(
+            data(f"{form}, gzipped", form, gzip.compress(text.encode(), mtime=0), zipped=True)
+        )
     for name, content in _archives().items():
-        found.append(data(name, "npz", content, zipped=False))
-    found.append(data("parquet", "parquet", _parquet(), zipped=False))
+        found.append(data(name, "npz", content))
+        found.append(data(f"made-up {name}", "npz", content, made_up=True))
+    found.append(data("parquet", "parquet", parquet_table()))
+    found.append(data("parquet without check sums", "parquet", parquet_table(checked=False)))
     return found + _folders(folder)

@@ -4,6 +4,7 @@ import json
 import os
 import time
 
+import numpy as np
 import pytest
 
 from tests.torture import fuzz, soak, subjects
@@ -11,14 +12,16 @@ from tests.torture import fuzz, soak, subjects
 
 @pytest.mark.parametrize("reader", fuzz.READERS)
 def test_fuzzing_begins_with_valid_inputs(reader, tmp_path):
-    read, seeds = fuzz.read_one(reader, tmp_path)
+    read, seeds, change = fuzz.target(reader, tmp_path)
     assert {read(seed) for seed in seeds} <= {"same", "as it says"}
     assert read(seeds[0][:3]) == "error"
+    changed = {change(seeds[0], np.random.default_rng(i)) for i in range(20)}
+    assert len(changed - {seeds[0]}) > 5
 
 
 def test_headers_get_a_digest_that_is_right(tmp_path):
     """So that the fuzzer reaches what lies behind it."""
-    load, seeds = fuzz.read_one("model", tmp_path)
+    load, seeds, _ = fuzz.target("model", tmp_path)
     header = json.loads(seeds[0][1:])
     header["bigcat_version"] = "0.0.1"
     assert load(seeds[0][:1] + json.dumps(header).encode()) == "as it says"
@@ -26,11 +29,18 @@ def test_headers_get_a_digest_that_is_right(tmp_path):
     assert load(seeds[0][:1] + json.dumps(header).encode()) == "error"
 
 
-def test_a_wrong_reading_ends_the_run(tmp_path, monkeypatch):
-    read, seeds = fuzz.read_one("csv", tmp_path)
+def test_a_wrong_reading_is_kept(tmp_path, monkeypatch, capsys):
+    read, seeds, _ = fuzz.target("csv", tmp_path)
+    run = fuzz.Run(read, 1.0, tmp_path, tmp_path)
+    run(seeds[0])
+    assert run.verdicts == {"as it says": 1}
     monkeypatch.setattr(subjects, "read", lambda *args, **options: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        read(seeds[0])
+    run(seeds[0])
+    run(b"another one")
+    assert run.verdicts["find"] == 2
+    (kept,) = tmp_path.glob("find-ZeroDivisionError-*")
+    assert kept.read_bytes() == seeds[0]
+    assert "division by zero" in capsys.readouterr().err
 
 
 def test_a_look_at_the_process_sees_what_is_left(tmp_path):

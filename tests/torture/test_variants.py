@@ -7,7 +7,13 @@ import pytest
 
 from tests.torture.damage import DAMAGES
 from tests.torture.subjects import FILES, MODELS, subjects
-from tests.torture.variants import FoundError, try_variants, unnoticed_flips, variant
+from tests.torture.variants import (
+    FoundError,
+    most_memory,
+    try_variants,
+    unnoticed_flips,
+    variant,
+)
 
 N = 60
 
@@ -15,8 +21,15 @@ N = 60
 @pytest.fixture(scope="module")
 def all_subjects(tmp_path_factory):
     found = subjects(tmp_path_factory.mktemp("valid"))
-    assert len(found) == 2 * len(MODELS) + 15
+    assert len(found) == 2 * len(MODELS) + 18
     return found
+
+
+def test_damage_does_not_make_readers_greedy(all_subjects, tmp_path):
+    for subject in all_subjects:
+        valid, most = most_memory(subject, 10, tmp_path)
+        assert valid < 2_000_000, subject.name  # for files of some kilobytes
+        assert most < 2 * valid, subject.name
 
 
 def test_every_damage_changes_something():
@@ -52,6 +65,16 @@ def test_a_check_that_is_missing_is_found_out(
     (found,) = [s for s in all_subjects if s.name == subject]
     with pytest.raises(FoundError, match=f"{subject}: variant"):
         try_variants(found, 600, tmp_path)
+
+
+def test_arrays_that_are_misread_are_found_out(all_subjects, tmp_path, monkeypatch):
+    """Check sums are right here, so that the second reader has to find it."""
+    (found,) = [s for s in all_subjects if s.name == "made-up npz"]
+    assert try_variants(found, 200, tmp_path).verdicts["as it says"] > 10
+    cut = lambda path, X: np.clip(X, -9.0, 9.0).astype(np.float32)  # noqa: E731
+    monkeypatch.setattr("bigcat.data.arrays._dense", cut)
+    with pytest.raises(FoundError, match="made-up npz: variant"):
+        try_variants(found, 200, tmp_path)
 
 
 def test_a_variant_is_the_same_each_time(all_subjects):

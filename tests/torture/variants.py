@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from bigcat.data import DataError
 from bigcat.files import ModelFileError, load_model
 from tests.torture.subjects import Subject
 
@@ -42,6 +44,24 @@ def try_variants(subject: Subject, n: int, folder: Path, seed: int = 0) -> Count
             ) from error
         slowest = max(slowest, time.perf_counter() - start)
     return Count(verdicts, slowest)
+
+
+def most_memory(subject: Subject, n: int, folder: Path, seed: int = 0) -> tuple[int, int]:
+    """Bytes that reading takes at most: of the valid file, and of `n` damaged variants."""
+    path = folder / f"damaged{subject.suffix}"
+
+    def taken(content: bytes) -> int:
+        path.write_bytes(content)
+        tracemalloc.start()
+        with contextlib.suppress(DataError, ModelFileError):
+            subject.read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    taken(subject.content)  # what is imported or remembered for the next time
+    valid = taken(subject.content)
+    return valid, max(taken(variant(subject, seed, number)) for number in range(n))
 
 
 def unnoticed_flips(model: Path, n: int, folder: Path, seed: int = 0) -> int:

@@ -78,6 +78,8 @@ def _csr(path: Path, parts: dict[str, np.ndarray]) -> Any:
         with np.errstate(over="ignore"):
             values = parts["data"].astype(np.float32)
         indices, indptr, shape = (_signed(name, parts[name]) for name in _CSR_PARTS[1:])
+        if (indptr[1:] < indptr[:-1]).any():  # SciPy looks only if the last is not 0
+            raise ValueError("indptr falls, and has to rise")
         X = sp.csr_matrix((values, indices, indptr), shape=tuple(shape.tolist()))
         X.check_format(full_check=True)
     except (ValueError, TypeError, OverflowError, IndexError) as error:

@@ -25,6 +25,7 @@ from bigcat.data.manifest import Shard
 from bigcat.data.parts import Part, PartsReader
 from bigcat.data.shards import shard_digest
 from bigcat.data.spill import Slice, Spilled, as_bytes, as_matrix, numbered, read_json, write_json
+from bigcat.data.words import count, hashed
 
 _OF_ROWS, _OF_SHARDS, _IN_SHARDS = range(3)  # streams of random numbers
 CLASSES = "classes.json"
@@ -88,7 +89,9 @@ def write_blocks(task: Task, part: Part, number: int) -> list[Spilled]:
 def _features(vectorizer: Any, texts: list[str]) -> tuple[sp.csr_matrix, list[str] | None]:
     """Features of texts; or counts of words, with these words, where it is too early for that."""
     if not vectorizers.is_known(vectorizer):
-        return vectorizers.count(vectorizers.counter_of(vectorizer), texts)
+        return count(vectorizers.counter_of(vectorizer), texts)
+    if not hasattr(vectorizer, "vocabulary_"):
+        return hashed(vectorizer, texts), None
     if not texts:
         return sp.csr_matrix((0, vectorizers.width(vectorizer)), dtype=np.float32), None
     X = sp.csr_matrix(vectorizer.transform(texts), dtype=np.float32)

@@ -144,7 +144,9 @@ def _opened(path: Path, raw: bytes | None = None) -> Any:
     pyarrow = require_pyarrow()
     with _arrow_errors(path):
         source = path if raw is None else io.BytesIO(raw)
-        return pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
+        file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
+        _ = file.schema_arrow.names  # for its error
+        return file
 
 
 def _batches(part: Part) -> Iterator[Any]:
@@ -169,7 +171,7 @@ def _arrow_errors(path: Path) -> Iterator[None]:
     pyarrow = require_pyarrow()
     try:
         yield
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:  # names of columns, too
         raise DataError(f"{path}: expected a Parquet file: {error}") from error
 
 

@@ -23,7 +23,7 @@ from bigcat.data.dataset import DataError
 
 #: A file may unpack to so many times its size, or to so many bytes if that is more.
 USUAL_FACTOR, USUAL_BYTES = 100, 1 << 28
-_BLOCK_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 20
 
 GZIP_MAGIC = b"\x1f\x8b"
 

@@ -59,35 +59,6 @@ def counter_of(vectorizer: Any) -> Any:
     return CountVectorizer(**{k: v for k, v in given.items() if k not in left_out})
 
 
-class _Numbers(dict[str, int]):
-    """Numbers words in the order in which they are first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        return number
-
-
-def count(counter: Any, texts: list[str]) -> tuple[sp.csr_matrix, list[str]]:
-    """Counts of the words of some texts, and these words.
-
-    The words are those of scikit-learn's analyser.  Its own count, a dict per text, takes twice
-    as long as all words numbered in a row and added up as a sparse matrix.
-    """
-    words_of, numbers = counter.build_analyzer(), _Numbers()
-    number_of = numbers.__getitem__
-    found: list[int] = []
-    ends = [0]
-    for text in texts:
-        found.extend(map(number_of, words_of(text)))
-        ends.append(len(found))
-    ones = np.ones(len(found), np.float32)
-    X = sp.csr_matrix((ones, np.array(found, np.int32), ends), shape=(len(texts), len(numbers)))
-    X.sum_duplicates()
-    if counter.binary:
-        X.data.fill(1.0)
-    return X, list(numbers)
-
-
 class WordCounts:
     """In how many rows words occur, and how often, for no more than so many words.
 
