@@ -20,7 +20,7 @@ from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
 from bigcat.training.recipe import Recipe
 from bigcat.training.rounds import (
-    Change,
+    LaneChanges,
     Slices,
     Trained,
     Turn,
@@ -42,11 +42,11 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Combined:
-    """A slice of the weights after a round, and what the rows of the round said."""
+    """A slice of the weights after a round; the first tells what the rows of the round said."""
 
     trained: Trained
     value: float = 0.0
-    #: Bytes of the changes that were combined.
+    #: Bytes of the changes of all lanes and slices.
     moved: int = 0
 
 
@@ -66,11 +66,11 @@ def train_piece(
     piece: Piece,
     end: int,
     turn: Turn,
-) -> Change | None:
+) -> LaneChanges | None:
     sample = kept_rows(rows, known, piece.first, piece.last, end, piece.seed)
     if not sample.n_rows:
         return None
-    return train_lane(recipe, whole, sample, joined(before), turn)
+    return train_lane(recipe, whole, sample, [part.trained for part in before], turn)
 
 
 def joined(state: list[Combined]) -> Trained:
@@ -78,16 +78,17 @@ def joined(state: list[Combined]) -> Trained:
     return Trained.joined([combined.trained for combined in state])
 
 
-def part_of_change(change: Change | None, slices: Slices, number: int) -> Change | None:
-    return change and change.part(slices, number)
+def one_slice(changes: LaneChanges | None, number: int) -> LaneChanges | None:
+    return changes and changes.only(number)
 
 
-def combine_changes(before: Combined, changes: Sequence[Change | None]) -> Combined:
-    made = [change for change in changes if change is not None]
+def combine_changes(before: Combined, lanes: Sequence[LaneChanges | None]) -> Combined:
+    """What lanes have changed of one slice, which is the only one that each of them has here."""
+    made = [lane for lane in lanes if lane is not None]
     return Combined(
-        combine(before.trained, made),
-        sum(change.value for change in made),
-        sum(change.nbytes for change in made),
+        combine(before.trained, [lane.slices[0] for lane in made]),
+        sum(lane.value for lane in made),
+        sum(lane.n_bytes for lane in made),
     )
 
 
@@ -177,21 +178,20 @@ class Rounds:
             if number < len(pieces)
         ]
         after = [self._combine(number, changes) for number in range(self.slices.n_slices)]
-        told = self.cluster.results([self.cluster.submit("told", told_of, s) for s in after])
+        value, moved = self.cluster.result(self.cluster.submit("told", told_of, after[0]))
         self.before, self.now = self.now, after
-        self.bytes_moved.append(sum(moved for _, moved in told))
-        return float(sum(value for value, _ in told))
+        self.bytes_moved.append(moved)
+        return float(value)
 
-    def _combine(self, number: int, changes: list[Future[Change | None]]) -> Future[Combined]:
+    def _combine(self, number: int, changes: list[Future[LaneChanges | None]]) -> Future[Combined]:
         """A slice of the next weights, on a lane of its own."""
-        submit, parts = self.cluster.submit, changes
+        parts = changes
         if self.slices.n_slices > 1:
-            arguments = (self.slices, number)
-            parts = [submit("part", part_of_change, change, *arguments) for change in changes]
+            parts = [self.cluster.submit("part", one_slice, c, number) for c in changes]
         lane = number * len(self.lanes) // self.slices.n_slices
-        return submit("combine", combine_changes, self.now[number], parts, lane=lane)
+        return self.cluster.submit("combine", combine_changes, self.now[number], parts, lane=lane)
 
-    def _train(self, lane: int, piece: Piece, number: int) -> Future[Change | None]:
+    def _train(self, lane: int, piece: Piece, number: int) -> Future[LaneChanges | None]:
         block = self.lanes[lane][piece.block]
         made = self.epoch * self.steps_per_epoch + self.steps_per_epoch * number // self.n_rounds
         turn = Turn(_seed(self.seed, self.epoch, lane, 0, number), self.epoch, made)
