@@ -188,6 +188,14 @@ def stacked(parts: Sequence[Any]) -> Any:
     return scipy.sparse.vstack(parts) if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
+def one_below_the_other(samples: Sequence[Sample]) -> Sample:
+    return Sample(
+        stacked([sample.X for sample in samples]),
+        np.concatenate([sample.labels for sample in samples]),
+        np.concatenate([sample.row_weights for sample in samples]),
+    )
+
+
 def labels_at_end(rows: Numbered | Run, known: Known, end: int, n: int) -> np.ndarray:
     """How often classes have rows from `end` on: those that might be held out."""
     labels = rows.sample(known, np.arange(end, n)).that_counts().labels
