@@ -114,7 +114,9 @@ class BayesianClassifier(OnCluster, estimators.BayesianClassifier):  # type: ign
 
         Parameters
         ----------
-        X : Dask array or data frame, `bigcat.data.Shards`, or a list of these
+        X : Dask array or data frame; or `bigcat.data.Shards`, names of folders, or a list of these
+            Names may be paths, patterns such as ``"rows-*"``, and addresses of `fsspec`, such as
+            ``"s3://bucket/rows"``, which each worker copies to its own disk.
         y, sample_weight : Dask array or series
             Of as many rows; not for shards, which have labels.
         classes : array, optional

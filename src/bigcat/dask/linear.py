@@ -103,7 +103,9 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
 
         Parameters
         ----------
-        X : Dask array or data frame, `bigcat.data.Shards`, or a list of these
+        X : Dask array or data frame; or `bigcat.data.Shards`, names of folders, or a list of these
+            Names may be paths, patterns such as ``"rows-*"``, and addresses of `fsspec`, such as
+            ``"s3://bucket/rows"``, which each worker copies to its own disk.
             Rows should be in random order, at least from chunk to chunk; shards are.
         y, sample_weight : Dask array or series
             Of as many rows; not for shards, which have labels.

@@ -148,6 +148,9 @@ class Trained:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in vars(self).values())
 
+    def __sizeof__(self) -> int:
+        return self.nbytes
+
     def part(self, slices: Slices, number: int) -> Trained:
         """A view of one of the slices."""
         majors, classes = slices.majors(number), slices.classes(number)
@@ -208,6 +211,10 @@ class Change:
     @property
     def nbytes(self) -> int:
         return sum(a.nbytes for a in vars(self).values() if a is not None)
+
+    def __sizeof__(self) -> int:
+        """For schedulers that ask how large things are before they move them."""
+        return self.nbytes
 
 
 #: Where more than this part of the rows moved, differences of all are quicker than picking some.
