@@ -9,13 +9,14 @@ from distributed import Client, Future
 from sklearn.utils import check_random_state
 
 from bigcat import estimators
-from bigcat.auto import recipe_for_rounds
+from bigcat.auto import recipe_for, recipe_for_rounds
+from bigcat.dask import by_class
 from bigcat.dask.blocks import Known, held_rows
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.estimator import OnCluster, check_labels, with_parameters_of
 from bigcat.dask.fit import ClusterFit, know_classes, order_of
 from bigcat.dask.predictions import ask, lazily
-from bigcat.dask.source import source_of
+from bigcat.dask.source import Source, source_of
 from bigcat.dask.survey import Survey
 from bigcat.estimators import checkpoints
 from bigcat.estimators.linear import bound_of
@@ -43,8 +44,9 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
     Parameters
     ----------
     noise, method, rank, ... : as in `bigcat.LinearClassifier`
-        Steps are AdaGrad's, so `solver` is "auto" or "adagrad".  `n_threads` is of no matter: the
-        workers have theirs.
+        Steps are AdaGrad's, so `solver` is "auto" or "adagrad"; or it is "lbfgs" with
+        ``method="exact"`` and ``rank=None``, where each lane owns some classes and all rows are
+        looked at in each iteration.  `n_threads` is of no matter: the workers have theirs.
     client : distributed.Client or None, default=None
         None for the current one.
     n_lanes : int or None, default=None
@@ -132,6 +134,9 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
         survey = source.survey(with_digest=self.checkpoint is not None)
         found: Survey = cluster.fetch(survey)
         check_labels(found)
+        if by_class.wanted(parameters.solver):
+            others = {"X_val": X_val, "checkpoint": self.checkpoint}
+            return self._fit_by_class(cluster, source, survey, found, X, others)
         classes = found.classes
         start = None
         if self.warm_start:
@@ -173,6 +178,32 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
             raise KeyboardInterrupt(self._how_to_go_on()) from None
         self._take_over(outcome, found, bound, X)
         keeper.complete()
+        return self
+
+    def _fit_by_class(
+        self,
+        cluster: Cluster,
+        source: Source,
+        survey: Future[Survey],
+        found: Survey,
+        X: Any,
+        others: dict[str, Any],
+    ) -> LinearClassifier:
+        """An exact fit of full rank, each lane of which owns some classes."""
+        refused = [name for name, value in others.items() if value is not None]
+        if refused or self.warm_start:
+            raise ValueError(
+                f"solver='lbfgs' on a cluster takes no {(refused or ['warm_start'])[0]}; leave it "
+                "out, or take solver='adagrad'"
+            )
+        recipe = recipe_for(self._parameters(), found.sizes)
+        by_class.check_recipe(recipe)
+        known = cluster.submit("known", know_classes, survey, self.class_weight)
+        factors = know_classes(found, self.class_weight).factors
+        weights = found.weights[order_of(found)] * (1.0 if factors is None else factors)
+        fit = by_class.ByClass(cluster, recipe, source.lanes(known), known, found)
+        outcome = fit.run(weights, self._tell, self.progress)
+        self._take_over(outcome, found, recipe.parts.bound, X)
         return self
 
     def _validation_on(
