@@ -41,25 +41,50 @@ def start_of(recipe: Recipe, sample: Sample, n_lanes: int) -> tuple[Whole, Train
     return whole, begin(recipe, whole, sample.take(np.arange(0)), 0)
 
 
+def changed(recipe: Recipe, whole: Whole, sample: Sample, before: Trained, seed: int) -> Change:
+    """By a lane in a first round, of weights in one slice."""
+    (change,) = train_lane(recipe, whole, sample, [before], Turn(seed, 0, 0)).slices
+    return change
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_changes_are_of_the_rows_that_moved(share: float) -> None:
+    """Of few of them or of all, also where the numbers are equal and the squares are not."""
+    rng = np.random.default_rng(0)
+    before = Trained(*(rng.standard_normal(s).astype(np.float32) for s in ((50, 3), 4, (50, 1), 4)))
+    now, moved = before.copy(), np.flatnonzero(rng.random(50) < share)
+    now.weights[moved[::2]] += 1.0
+    now.weights_state[moved[1::2]] += 1.0
+    expected = now.copy()
+    change = Change.between(before, now)
+    found = np.arange(50) if change.majors is None else change.majors
+    np.testing.assert_array_equal(found, moved)
+    after = before.copy()
+    after.weights[change.where] += change.weights
+    after.weights_state[change.where] += change.weights_state
+    np.testing.assert_allclose(after.weights, expected.weights, rtol=1e-6)
+    np.testing.assert_allclose(after.weights_state, expected.weights_state, rtol=1e-6)
+
+
 def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(sample: Sample) -> None:
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 2)
     kept = before.copy()
-    first, second = (train_lane(recipe, whole, sample, before, Turn(5, 0, 0)) for _ in range(2))
+    first, second = (changed(recipe, whole, sample, before, 5) for _ in range(2))
     for name, array in vars(kept).items():
         np.testing.assert_array_equal(array, getattr(before, name))
     np.testing.assert_array_equal(first.weights, second.weights)
-    other = train_lane(recipe, whole, sample, before, Turn(6, 0, 0))
+    other = changed(recipe, whole, sample, before, 6)
     assert not np.array_equal(first.weights, other.weights)
 
 
 def test_one_lane_moves_as_far_as_it_moved(sample: Sample) -> None:
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 1)
-    change = train_lane(recipe, whole, sample, before, Turn(5, 0, 0))
+    change = changed(recipe, whole, sample, before, 5)
     after = combine(before, [change])
-    moved = before.weights[change.majors] + change.weights
-    np.testing.assert_allclose(after.weights[change.majors], moved, rtol=1e-6, atol=1e-7)
+    moved = before.weights[change.where] + change.weights
+    np.testing.assert_allclose(after.weights[change.where], moved, rtol=1e-6, atol=1e-7)
 
 
 def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> None:
@@ -69,7 +94,7 @@ def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> 
     def lane(gradient: float, major: int) -> Change:
         square = np.full((1, 1), gradient**2)
         step = gradient / np.sqrt(7.0 + square)
-        return Change(np.array([major]), step, square, np.zeros(1), np.zeros(1), 0.0)
+        return Change(np.array([major]), step, square, np.zeros(1), np.zeros(1))
 
     after = combine(before, [lane(3.0, 0), lane(1.0, 0), lane(3.0, 1)])
     expected = [(3.0 + 1.0) / np.sqrt(7.0 + 9.0 + 1.0), 3.0 / np.sqrt(7.0 + 9.0)]
@@ -87,11 +112,11 @@ def test_lanes_learn_as_much_as_one(sample: Sample, n_lanes: int) -> None:
         value = 0.0
         for number, rows in enumerate(np.array_split(order, 8)):
             changes = [
-                train_lane(recipe, whole, sample.take(part), now, Turn(number, epoch, 0))
+                train_lane(recipe, whole, sample.take(part), [now], Turn(number, epoch, 0))
                 for part in np.array_split(rows, n_lanes)
             ]
             value += sum(change.value for change in changes)
-            now = combine(now, changes)
+            now = combine(now, [change.slices[0] for change in changes])
         values.append(value / sample.n_rows)
     assert values[-1] > values[0] + 0.05
 
@@ -103,10 +128,10 @@ def test_rows_far_away_count_for_ridge_and_rates(sample: Sample) -> None:
     whole, before = start_of(recipe, sample, 2)
     before.weights_state += 1.0  # where nothing is remembered, any ridge shrinks all the way
     larger = replace(whole, n_rows=10 * whole.n_rows, weight=10 * whole.weight)
-    changes = [train_lane(recipe, w, few, before, Turn(5, 0, 0)) for w in (whole, larger)]
+    changes = [changed(recipe, w, few, before, 5) for w in (whole, larger)]
     moved = [np.zeros_like(before.weights), np.zeros_like(before.weights)]
     for change, all_moved in zip(changes, moved):
-        all_moved[change.majors] = change.weights
+        all_moved[change.where] = change.weights
     features = slice(N_CLASSES, None)  # which start away from zero, so that a ridge shrinks them
     shrunk = [-np.vdot(m[features], before.weights[features]) for m in moved]
     assert shrunk[0] > 2.0 * shrunk[1]

@@ -38,8 +38,8 @@ def summed(before: Trained, changes: Sequence[Change], share: float = 1.0) -> Tr
     """All changes times a share, of weights and of what the solver remembers."""
     now = before.copy()
     for change in changes:
-        now.weights[change.majors] += share * change.weights
-        now.weights_state[change.majors] += share * change.weights_state
+        now.weights[change.where] += share * change.weights
+        now.weights_state[change.where] += share * change.weights_state
         now.intercepts += share * change.intercepts
         now.intercepts_state += share * change.intercepts_state
     return now
@@ -118,16 +118,17 @@ def fit(
         orders = [[lane[a:b] for a, b in cuts] for lane in shuffled]
         for number in range(per_pass):
             made = epoch * steps + steps * number // per_pass
-            changes = [
+            lanes_changes = [
                 train_lane(
                     recipe,
                     whole,
                     sample.take(order[number]),
-                    now,
+                    [now],
                     Turn(hash((epoch, number, i)) % (1 << 31), epoch, made),
                 )
                 for i, order in enumerate(orders)
             ]
+            changes = [lane.slices[0] for lane in lanes_changes]
             now = how(now, changes)
     model = LinearModel(*model_of(recipe, whole, form, now), recipe.parts.noise)
     labels = known.number[np.searchsorted(survey.classes, rows.y_test)]

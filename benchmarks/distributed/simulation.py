@@ -68,12 +68,12 @@ def measure(arguments: argparse.Namespace) -> Constants:
     before = begin(recipe, whole, sample.take(np.arange(0)), 0)
     few = sample.take(np.arange(256))
     turn = Turn(1, 1, 0)
-    train_lane(recipe, whole, few, before, turn)  # compiles
+    train_lane(recipe, whole, few, [before], turn)  # compiles
     started = time.process_time()
-    train_lane(recipe, whole, few, before, turn)
+    train_lane(recipe, whole, few, [before], turn)
     beside = time.process_time() - started
     started = time.process_time()
-    change = train_lane(recipe, whole, sample, before, turn)
+    (change,) = train_lane(recipe, whole, sample, [before], turn).slices
     per_row = (time.process_time() - started - beside) / (n - 256)
     share = change.nbytes / before.nbytes
     few_changes, more = (_cpu_of(lambda n=n: combine(before, [change] * n)) for n in (1, 5))  # type: ignore[misc]

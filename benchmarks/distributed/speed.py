@@ -3,7 +3,8 @@
 ``python -m benchmarks.distributed speed SET [--rank 128] [--rows N] [--passes 1]``
 
 Wall time means little where others use the machine, so CPU seconds are told, too: those of this
-process and, of the cluster, of all its processes.
+process and, of the cluster, of all its processes.  The set "made-up" is a folder as large as you
+like; `--of-rows` has its rounds as long as those of a fit to so many rows.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.distributed.folders import written
+from benchmarks.distributed.folders import made_up, written
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
 from bigcat.dask import rounds
 from bigcat.dask.cluster import connected
+from bigcat.data import Shards
 from bigcat.solvers import AdaGrad
 
 
@@ -32,13 +34,13 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=43, help="per pass: a third of 128")
+    parser.add_argument("--of-rows", type=int, help="rows of a fit whose rounds are made here")
+    parser.add_argument("--classes", type=int, default=100_000, help="of made-up rows")
+    parser.add_argument("--features", type=int, default=100_000, help="of made-up rows")
     parser.add_argument("--ways", nargs="*", default=["one thread", "two threads", "two workers"])
 
 
 def run(arguments: argparse.Namespace) -> None:
-    rows = read(arguments.set, arguments.rows)
-    labels = np.unique(rows.y, return_inverse=True)[1]
-    n = len(labels)
     settings: dict[str, Any] = {
         "method": "complementary",
         "sampler": "shared",
@@ -50,10 +52,10 @@ def run(arguments: argparse.Namespace) -> None:
         "progress": False,
     }
 
-    def tell(what: str, fit: Callable[[], Any]) -> None:
-        fit()  # compiles, or loads what was compiled
+    def tell(what: str, fit: Callable[[Shards], Any]) -> None:
+        fit(few)  # compiles, or loads what was compiled
         cpu, started = _cpu_seconds(), time.perf_counter()
-        model = fit()
+        model = fit(folder)
         wall, cpu = time.perf_counter() - started, _cpu_seconds() - cpu
         inside = model.history_[-1]["seconds"]
         visited = n * arguments.passes
@@ -64,12 +66,13 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
     with tempfile.TemporaryDirectory() as temporary:
-        n_features = rows.X.shape[1]
-        folder = written(rows.X, labels, Path(temporary))
+        few, folder = folders(arguments, Path(temporary))
+        n, n_features = folder.shape
+        per_round = -(-(arguments.of_rows or n) // (2 * arguments.rounds))
         for threads, what in ((1, "one thread"), (2, "two threads")):
             if what in arguments.ways:
                 local = LinearClassifier(n_threads=threads, random_state=0, **settings)
-                tell(what, lambda local=local: local.fit(folder))  # type: ignore[misc]
+                tell(what, local.fit)
         if "two workers" not in arguments.ways:
             return
         moved: list[int] = []
@@ -84,16 +87,31 @@ def run(arguments: argparse.Namespace) -> None:
         with connected("local:2") as client:
             model = dask.LinearClassifier(
                 client=client,
-                rows_per_round=n // (2 * arguments.rounds),
+                rows_per_round=per_round,
                 random_state=0,
                 **settings,
             )
-            tell("two workers", lambda: model.fit(folder))
+            tell("two workers", model.fit)
         state = (len(model.classes_) + n_features) * (arguments.rank + 1) * 4
         print(
-            f"a round: {np.mean(moved) / 2**20:.1f} MiB of changes of two lanes; all weights are "
-            f"{state / 2**20:.1f} MiB"
+            f"{len(moved)} rounds of {per_round:,} rows per lane: {np.mean(moved) / 2**20:.1f} MiB "
+            f"of changes of two lanes; all weights are {state / 2**20:.1f} MiB"
         )
+
+
+def folders(arguments: argparse.Namespace, temporary: Path) -> tuple[Shards, Shards]:
+    """A few rows, and all of them."""
+    if arguments.set == "made-up":
+        shape = (arguments.features, arguments.classes, 20)
+        sizes = {"few": 5_000, "all": arguments.rows}
+        few, all_rows = (made_up(temporary / name, n, *shape) for name, n in sizes.items())
+        return few, all_rows
+    rows = read(arguments.set, arguments.rows)
+    labels = np.unique(rows.y, return_inverse=True)[1]
+    (temporary / "few").mkdir()
+    return written(rows.X[:5_000], labels[:5_000], temporary / "few"), written(
+        rows.X, labels, temporary
+    )
 
 
 def _cpu_seconds() -> float:

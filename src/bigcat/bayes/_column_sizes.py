@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -32,22 +32,43 @@ class ColumnSizes(NamedTuple):
 
     @classmethod
     def of(cls, design: Design) -> ColumnSizes:
-        n_features = design.n_columns - design.intercept
-        squares = design.squared_sums()[:n_features] / design.total_weight
-        if design.sparse:
-            rows = design.rows
-            counts = np.bincount(
-                rows.indices,
-                np.repeat(design.row_weights, np.diff(rows.indptr)) * (rows.data != 0.0),
-                minlength=design.n_columns,
-            )
-        else:
-            counts = design.row_weights @ (design.rows != 0.0)
-        share = counts[:n_features] / design.total_weight
+        return cls.of_sums(ColumnSums.of(design))
+
+    @classmethod
+    def of_sums(cls, sums: ColumnSums) -> ColumnSizes:
+        squares, share = sums.squares / sums.weight, sums.counts / sums.weight
         rare = (share < MOSTLY_ZERO) & (share > 0.0)
         sizes = np.where(rare, squares / np.where(rare, share, 1.0), squares)
         sizes = np.where(sizes > 0.0, sizes, 1.0)  # a column without values: any will do
         return cls(sizes, max(float((squares / sizes).sum()), 1e-12))
+
+
+class ColumnSums(NamedTuple):
+    """Sums over rows, which those of other rows can be added to.
+
+    Parameters
+    ----------
+    squares, counts : arrays of shape (n_features,)
+        Of squared values, and of values that are not zero.
+    weight : float
+        Of the rows.
+    """
+
+    squares: Floats
+    counts: Floats
+    weight: float
+
+    @classmethod
+    def of(cls, design: Design) -> ColumnSums:
+        n_features = design.n_columns - design.intercept
+        squares = design.squared_sums()[:n_features]
+        if design.sparse:
+            rows = design.rows
+            of_values = np.repeat(design.row_weights, np.diff(rows.indptr)) * (rows.data != 0.0)
+            counts: Any = np.bincount(rows.indices, of_values, minlength=design.n_columns)
+        else:
+            counts = design.row_weights @ (design.rows != 0.0)
+        return cls(squares, counts[:n_features], design.total_weight)
 
 
 def column_means(X: object, row_weights: Floats) -> Floats | None:

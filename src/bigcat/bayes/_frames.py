@@ -9,8 +9,8 @@ approximation, its covariance, and coordinates for chains that correct it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
@@ -60,6 +60,20 @@ class Frame(GaussianAtMode):
         """L' (W - m)."""
 
 
+class FrameByClass(Frame):
+    """One in which classes are independent: all that it holds has a part for each."""
+
+    @classmethod
+    def joined(cls, frames: Sequence[Self]) -> Self:
+        """Of blocks of classes, one after the other."""
+        whole = object.__new__(cls)
+        whole.__dict__ = {
+            name: np.concatenate([getattr(frame, name) for frame in frames])
+            for name in vars(frames[0])
+        }
+        return whole
+
+
 class JointFrame(Frame):
     """All weights of all classes together: H is (K M, K M)."""
 
@@ -89,7 +103,7 @@ class JointFrame(Frame):
         return 2.0 * float(np.log(np.diag(self.root)).sum())
 
 
-class ClassFrame(Frame):
+class ClassFrame(FrameByClass):
     """A block for each class: H is (K, M, M)."""
 
     def __init__(self, mode: Floats, precisions: Floats) -> None:
@@ -114,7 +128,7 @@ class ClassFrame(Frame):
         return 2.0 * float(np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum())
 
 
-class DiagonalFrame(Frame):
+class DiagonalFrame(FrameByClass):
     """Independent weights: the diagonal of H, (K, M)."""
 
     def __init__(self, mode: Floats, precisions: Floats) -> None:
@@ -142,6 +156,9 @@ def by_class(stack: Floats, matrices: Floats) -> Floats:
 
 
 # Precisions at a mode: the Fisher information of the rows, and the prior's diagonal.
+
+#: Classes whose precisions are wanted, unless somebody wants fewer.
+EVERY_CLASS = slice(None)
 
 
 def joint_precision(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
@@ -178,9 +195,12 @@ def _outer(left: Floats, right: Floats) -> Floats:
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
 
 
-def class_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
+def class_precisions(
+    likelihood: Likelihood, weights: Floats, prior: Floats, classes: slice = EVERY_CLASS
+) -> Floats:
     """Blocks sum_n w_nk x_n x_n' of each class, w = p (1 - p) for the softmax, (K, M, M)."""
-    n_classes, n_columns = likelihood.shape
+    n_columns = likelihood.shape[1]
+    n_classes = len(weights[classes])
     sums = np.zeros((n_classes, n_columns * (n_columns + 1) // 2))
     dtype = likelihood.dtype
 
@@ -195,7 +215,7 @@ def class_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> 
             part = slice(start, start + step)
             sums[:] += found[part].T.astype(dtype) @ pairs(x[part], dtype)
 
-    likelihood.fisher_blocks(weights, add)
+    likelihood.fisher_blocks(weights, classes, add)
     out = np.empty((n_classes, n_columns, n_columns))
     first, second = np.triu_indices(n_columns)
     out[:, first, second] = sums
@@ -205,15 +225,17 @@ def class_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> 
     return out
 
 
-def diagonal_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
+def diagonal_precisions(
+    likelihood: Likelihood, weights: Floats, prior: Floats, classes: slice = EVERY_CLASS
+) -> Floats:
     """The diagonal of `class_precisions`, (K, M)."""
-    total = np.zeros(likelihood.shape)
+    total = np.zeros(weights[classes].shape)
 
     def add(found: Floats, x: Any) -> None:
         squares = x.multiply(x).tocsr() if scipy.sparse.issparse(x) else np.square(x)
         total[:] += np.asarray(squares.T @ found).T
 
-    likelihood.fisher_blocks(weights, add)
+    likelihood.fisher_blocks(weights, classes, add)
     return total + prior
 
 

@@ -37,15 +37,22 @@ class Likelihood:
     noise : Noise
     n_classes : int
     n_threads : int
+    n_rows : int, optional
+        Of all rows, where these are some: they decide about the precision.
     """
 
     def __init__(
-        self, design: Design, labels: np.ndarray, noise: Noise, n_classes: int, n_threads: int = 1
+        self,
+        design: Design,
+        labels: np.ndarray,
+        noise: Noise,
+        n_classes: int,
+        n_threads: int = 1,
+        n_rows: int | None = None,
     ) -> None:
         self.design, self.labels, self.noise = design, labels, noise
         self.n_classes, self.n_threads = n_classes, n_threads
-        many = design.n * n_classes * design.n_columns >= MANY_PRODUCTS
-        self.dtype: Any = np.float32 if many and noise.softmax else np.float64
+        self.dtype = precision_of(n_rows or design.n, n_classes, design.n_columns, noise)
         self.rows = design.rows.astype(self.dtype, copy=False)
         self.n_gradients = 0
 
@@ -54,12 +61,18 @@ class Likelihood:
         """Of the weights: classes, columns."""
         return self.n_classes, self.design.n_columns
 
-    def of_rows(self, rows: np.ndarray) -> Likelihood:
-        """The likelihood of some of the rows, given by number."""
+    def of_rows(self, rows: np.ndarray, n_rows: int | None = None) -> Likelihood:
+        """The likelihood of some of the rows, given by number; `n_rows` as of the constructor."""
         design = self.design
         features = design.rows[rows][:, : design.n_columns - design.intercept]
         some = Design(features, design.intercept, design.row_weights[rows])
-        return Likelihood(some, self.labels[rows], self.noise, self.n_classes, self.n_threads)
+        labels = self.labels[rows]
+        return Likelihood(some, labels, self.noise, self.n_classes, self.n_threads, n_rows)
+
+    def class_weights(self) -> Floats:
+        """Sums of the weights of the rows of each class, (K,)."""
+        found: Any = np.bincount(self.labels, self.design.row_weights, self.n_classes)
+        return np.asarray(found, np.float64)
 
     def values(self, stack: Floats) -> Floats:
         """Log-likelihoods, (C,)."""
@@ -189,8 +202,16 @@ class Likelihood:
             total += p[:, label : label + 1] * self.score_slopes(weights, rows, label) ** 2
         return total
 
-    def fisher_blocks(self, weights: Floats, add: Callable[[Floats, Floats], None]) -> None:
-        """Call ``add(weights of the rows (n, K), rows (n, M))`` for all rows, some at a time."""
+    def fisher_blocks(
+        self, weights: Floats, classes: slice, add: Callable[[Floats, Floats], None]
+    ) -> None:
+        """Call ``add(weights of the rows (n, B), rows (n, M))`` for all rows, some at a time."""
         for rows in self.design.chunks(self.n_classes + self.design.n_columns):
-            found = self.fisher_weights(weights, rows) * self.design.row_weights[rows, None]
-            add(found, self.design.rows[rows])
+            found = self.fisher_weights(weights, rows)[:, classes]
+            add(found * self.design.row_weights[rows, None], self.design.rows[rows])
+
+
+def precision_of(n_rows: int, n_classes: int, n_columns: int, noise: Noise) -> Any:
+    """The type in which scores are computed."""
+    many = n_rows * n_classes * n_columns >= MANY_PRODUCTS
+    return np.float32 if many and noise.softmax else np.float64

@@ -41,9 +41,7 @@ def find_mode(
     """
     units = np.exp(-0.5 * np.log(precision).mean(axis=0))
     basis, sizes = _basis(likelihood, units)
-    counts = np.bincount(
-        likelihood.labels, likelihood.design.row_weights, minlength=likelihood.n_classes
-    )
+    counts = likelihood.class_weights()
     frequencies = (counts + 0.5) / (counts + 0.5).sum()
     scales = 1.0 / np.sqrt((frequencies * (1.0 - frequencies))[:, None] * sizes + 1.0)
 

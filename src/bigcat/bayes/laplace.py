@@ -21,15 +21,15 @@ from bigcat.bayes._around_linear import AroundLinear, Trial, memory_around_linea
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._chains import Chains
 from bigcat.bayes._chains import Drawn as ChainDraws
-from bigcat.bayes._column_sizes import ColumnSizes, column_means
 from bigcat.bayes._design import Design
-from bigcat.bayes._frames import Frame, GaussianAtMode, make_frame
+from bigcat.bayes._frames import Frame, GaussianAtMode
 from bigcat.bayes._laplace_batches import Known
 from bigcat.bayes._laplace_plan import Plan, Work, is_rank
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._low_rank_frame import low_rank_frame
 from bigcat.bayes._mixing import Mixing
 from bigcat.bayes._mode import find_mode, mean_of_gaussian
+from bigcat.bayes._posed import Posed, pose
 from bigcat.bayes._scale_chain import ScaleChain
 from bigcat.bayes._uncentred import uncentred, uncentred_covariance
 from bigcat.bayes.covariance import Covariance, Drawn
@@ -143,7 +143,13 @@ class Laplace(PosteriorMethod):
             if begun is None:
                 found, history = _linear_posterior(self, around, trial, plan)
                 return FittedPosterior(found, np.nan, history, seen, bounds_evidence=False)
-        fit = _Fit(self, task, plan, begun)
+        return self.fit_posed(task, plan, pose(task, plan, noises.resolve(self.noise)), seen, begun)
+
+    def fit_posed(
+        self, task: Task, plan: Plan, posed: Posed, seen: Seen, begun: Begun | None = None
+    ) -> FittedPosterior:
+        """Around the mode, of rows wherever they are: those of the task are not looked at."""
+        fit = _Fit(self, task, plan, posed, begun)
         posterior = fit.run()
         return FittedPosterior(posterior, fit.evidence, fit.history, seen, bounds_evidence=False)
 
@@ -255,7 +261,8 @@ def _better_mode(method: Laplace, task: Task, plan: Plan, trial: Trial) -> Begun
 
     By more than a standard error: around the mode all that is unknown is in the intervals.
     """
-    fit = _Fit(method, replace(task, sample=trial.kept), plan)
+    kept = replace(task, sample=trial.kept)
+    fit = _Fit(method, kept, plan, pose(kept, plan, noises.resolve(method.noise)))
     begun = fit.begin()
     weights = uncentred(begun.mode[None], fit.means)[0]
     scores = Design(trial.held_out.X, task.fit_intercept).product(weights.T)
@@ -284,20 +291,12 @@ def _linear_posterior(
 class _Fit:
     """One fit: its rows, likelihood and prior, and what becomes of them."""
 
-    def __init__(self, method: Laplace, task: Task, plan: Plan, begun: Begun | None = None) -> None:
+    def __init__(
+        self, method: Laplace, task: Task, plan: Plan, posed: Posed, begun: Begun | None = None
+    ) -> None:
         self.method, self.task, self.plan, self.begun = method, task, plan, begun
-        X, labels, row_weights = task.sample[:3]
         self.noise = noises.resolve(method.noise)
-        # Independent weights of centred columns would not be independent of the intercept.
-        centres = task.prior.in_units_of_columns and task.fit_intercept
-        centres = centres and self.plan.turns_columns
-        self.means = column_means(X, row_weights) if centres else None
-        centred = X if self.means is None else np.asarray(X, np.float64) - self.means
-        self.design = Design(centred, task.fit_intercept, row_weights)
-        self.likelihood = Likelihood(
-            self.design, labels, self.noise, task.n_classes, task.n_threads
-        )
-        self.columns = ColumnSizes.of(self.design)
+        self.likelihood, self.columns, self.means, self.make_frame = posed
         self.history = History(choice=replace(plan, around="mode").told())
         self.evidence = np.nan
         self.began = time.perf_counter()
@@ -330,7 +329,7 @@ class _Fit:
     def _gaussian(self, mode: Floats, precision: Floats) -> GaussianAtMode:
         if self.plan.form == "low-rank":
             return low_rank_frame(self.likelihood, mode, precision, self.plan.n_directions)
-        found: GaussianAtMode = make_frame(self.plan.form, self.likelihood, mode, precision)
+        found: GaussianAtMode = self.make_frame(self.plan.form, self.likelihood, mode, precision)
         return found
 
     def _mean(self, precision: Floats, frame: GaussianAtMode) -> Floats:
@@ -356,7 +355,7 @@ class _Fit:
 
         def reframe(precision: Floats, near: Floats) -> Frame:
             mode, _ = find_mode(likelihood, precision, mean, near)
-            frame: Frame = make_frame(plan.frame, likelihood, mode, precision)
+            frame: Frame = self.make_frame(plan.frame, likelihood, mode, precision)
             return frame
 
         return kind(likelihood, prior, reframe, start, self.task.random_state)

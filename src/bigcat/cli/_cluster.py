@@ -44,4 +44,5 @@ def fit(
     parameters: dict[str, Any] = estimator.get_params(deep=False)
     with connected(address) as client:
         model = dask.LinearClassifier(client=client, **parameters)
-        return model.fit(train, resume=resume).to_local()
+        local: LinearClassifier = model.fit(train, resume=resume).to_local()
+        return local

@@ -8,11 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bigcat.dask.bayesian import BayesianClassifier
     from bigcat.dask.linear import LinearClassifier
 
-__all__ = ["LinearClassifier"]
+__all__ = ["BayesianClassifier", "LinearClassifier"]
 
-_HOME = {"LinearClassifier": "bigcat.dask.linear"}
+_HOME = {
+    "BayesianClassifier": "bigcat.dask.bayesian",
+    "LinearClassifier": "bigcat.dask.linear",
+}
 
 
 def __getattr__(name: str) -> Any:

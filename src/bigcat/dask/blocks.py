@@ -6,20 +6,18 @@ The same functions take either, so that nothing above knows which it is.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from distributed import Future
 
+from bigcat.dask.folders import Folder, opened
 from bigcat.dask.survey import Survey, survey_rows
 from bigcat.data.dataset import DataError
-from bigcat.data.shards import Shards, open_shards
 from bigcat.estimators import inputs
 from bigcat.linear.labels import encode
 from bigcat.training.sample import Sample
@@ -84,7 +82,7 @@ class Numbered(NamedTuple):
 class Run:
     """Rows of a folder, which whoever needs them reads."""
 
-    folder: Path
+    folder: str
     fingerprint: str
     first: int
     last: int
@@ -92,7 +90,7 @@ class Run:
     def _read(self, first: int, last: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """Rows, the places of their labels, and the classes."""
         try:
-            shards = _opened(self.folder, self.fingerprint)
+            shards = opened(self.folder, self.fingerprint)
             X, labels = shards.run(self.first + first, self.first + last)
             shards.let_go()  # Dask kills workers that have too much in memory
             return X, labels, shards.classes
@@ -113,18 +111,12 @@ class Run:
 
     def sample(self, known: Known, places: np.ndarray) -> Sample:
         X, labels, classes = self._read(int(places[0]), int(places[-1]) + 1)
-        if not np.array_equal(classes, known.classes):
-            labels = encode(classes, known.classes)[labels]
+        if not np.array_equal(classes, known.classes):  # some folders have others, or none of one
+            there = np.flatnonzero(np.bincount(labels, minlength=len(classes)))
+            number = np.zeros(len(classes), np.int64)
+            number[there] = encode(classes[there], known.classes)
+            labels = number[labels]
         return known.sample(X, labels, np.ones(len(labels)))
-
-
-@functools.lru_cache(maxsize=8)
-def _opened(folder: Path, fingerprint: str) -> Shards:
-    """A folder, once per process: to read what is known of many classes takes a while."""
-    shards = open_shards(folder)
-    if shards.fingerprint != fingerprint:
-        raise DataError(f"{folder}: its rows are others than when the fit began; begin anew")
-    return shards
 
 
 @dataclass(frozen=True)
@@ -188,6 +180,14 @@ def stacked(parts: Sequence[Any]) -> Any:
     return scipy.sparse.vstack(parts) if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
+def one_below_the_other(samples: Sequence[Sample]) -> Sample:
+    return Sample(
+        stacked([sample.X for sample in samples]),
+        np.concatenate([sample.labels for sample in samples]),
+        np.concatenate([sample.row_weights for sample in samples]),
+    )
+
+
 def labels_at_end(rows: Numbered | Run, known: Known, end: int, n: int) -> np.ndarray:
     """How often classes have rows from `end` on: those that might be held out."""
     labels = rows.sample(known, np.arange(end, n)).that_counts().labels
@@ -217,21 +217,20 @@ def held_rows(rows: Numbered | Run, known: Known, end: int, n: int) -> Sample:
 # From what people have to blocks
 
 
-def runs_of(sources: Sequence[Shards], n_lanes: int, most_bytes: int) -> list[list[Run]]:
+def runs_of(folders: Sequence[Folder], n_lanes: int, most_bytes: int) -> list[list[Run]]:
     """The rows of folders, cut into as many lanes of as many rows each."""
-    n = sum(len(source) for source in sources)
+    n = sum(folder.n_rows for folder in folders)
     lanes: list[list[Run]] = []
     for lane in range(n_lanes):
         lanes.append([])
         first, last, begin = n * lane // n_lanes, n * (lane + 1) // n_lanes, 0
-        for source in sources:
-            a, b = max(first - begin, 0), min(last - begin, len(source))
-            per_run = max(1, int(most_bytes * len(source) / max(source.n_bytes, 1)))
+        for folder in folders:
+            a, b = max(first - begin, 0), min(last - begin, folder.n_rows)
+            per_run = max(1, int(most_bytes * folder.n_rows / max(folder.n_bytes, 1)))
             if a < b:
                 edges = np.linspace(a, b, -(-(b - a) // per_run) + 1).astype(int).tolist()
                 lanes[-1] += [
-                    Run(source.folder.absolute(), source.fingerprint, c, d)
-                    for c, d in pairwise(edges)
+                    Run(folder.name, folder.fingerprint, c, d) for c, d in pairwise(edges)
                 ]
-            begin += len(source)
+            begin += folder.n_rows
     return lanes

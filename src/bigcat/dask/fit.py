@@ -18,7 +18,7 @@ from bigcat.dask.blocks import (
     held_rows,
     kept_rows,
     labels_at_end,
-    stacked,
+    one_below_the_other,
 )
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.rounds import Combined, Rounds, State, cut, joined
@@ -134,12 +134,7 @@ def factor_of(
     base = np.zeros(len(whole.class_weights))
     if recipe.fit_intercept:
         base = scores_of_frequencies(smoothed(whole.class_weights), recipe.parts.noise)
-    together = Sample(
-        stacked([sample.X for sample in held]),
-        np.concatenate([sample.labels for sample in held]),
-        np.concatenate([sample.row_weights for sample in held]),
-    )
-    return find_factors([model], base, together), base
+    return find_factors([model], base, one_below_the_other(held)), base
 
 
 def some_kept(rows: Numbered | Run, known: Known, n: int, most: int, end: int) -> Sample:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from dask import is_dask_collection
 from distributed import Client, Future
-from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from bigcat import estimators
-from bigcat.auto import recipe_for_rounds
+from bigcat.auto import recipe_for, recipe_for_rounds
+from bigcat.dask import by_class
 from bigcat.dask.blocks import Known, held_rows
-from bigcat.dask.cluster import Cluster, client_or_current
+from bigcat.dask.cluster import Cluster
+from bigcat.dask.estimator import OnCluster, check_labels, with_parameters_of
 from bigcat.dask.fit import ClusterFit, know_classes, order_of
-from bigcat.dask.predictions import ask, is_right, lazily
-from bigcat.dask.source import source_of
+from bigcat.dask.predictions import ask, lazily
+from bigcat.dask.source import Source, source_of
 from bigcat.dask.survey import Survey
 from bigcat.estimators import checkpoints
 from bigcat.estimators.linear import bound_of
-from bigcat.linear.labels import classes_of
 from bigcat.training import memory
 from bigcat.training.checks import check_whole
 from bigcat.training.fit import InterruptedFit, Outcome
@@ -33,16 +29,7 @@ from bigcat.training.sample import Sample
 _OWN = ("client", "n_lanes", "rows_per_round")
 
 
-def _and_those_of_the_local_one(init: Callable[..., None]) -> Callable[..., None]:
-    """Let ``help``, `get_params` and `repr` see the local estimator's parameters, too."""
-    local = inspect.signature(estimators.LinearClassifier.__init__).parameters
-    own = inspect.signature(init).parameters
-    together = [*local.values(), *(own[name] for name in _OWN)]
-    init.__signature__ = inspect.Signature(together)  # type: ignore[attr-defined]
-    return init
-
-
-class LinearClassifier(estimators.LinearClassifier):
+class LinearClassifier(OnCluster, estimators.LinearClassifier):
     """`bigcat.LinearClassifier` on a Dask cluster.
 
     Parameters, attributes and answers are those of `bigcat.LinearClassifier`; rows are Dask arrays
@@ -57,8 +44,9 @@ class LinearClassifier(estimators.LinearClassifier):
     Parameters
     ----------
     noise, method, rank, ... : as in `bigcat.LinearClassifier`
-        Steps are AdaGrad's, so `solver` is "auto" or "adagrad".  `n_threads` is of no matter: the
-        workers have theirs.
+        Steps are AdaGrad's, so `solver` is "auto" or "adagrad"; or it is "lbfgs" with
+        ``method="exact"`` and ``rank=None``, where each lane owns some classes and all rows are
+        looked at in each iteration.  `n_threads` is of no matter: the workers have theirs.
     client : distributed.Client or None, default=None
         None for the current one.
     n_lanes : int or None, default=None
@@ -84,7 +72,9 @@ class LinearClassifier(estimators.LinearClassifier):
     1.0
     """
 
-    @_and_those_of_the_local_one
+    _local, _own, _dtype = estimators.LinearClassifier, _OWN, np.float32
+
+    @with_parameters_of(estimators.LinearClassifier, _OWN)
     def __init__(
         self,
         *positional: Any,
@@ -97,23 +87,6 @@ class LinearClassifier(estimators.LinearClassifier):
         self.client = client
         self.n_lanes = n_lanes
         self.rows_per_round = rows_per_round
-
-    @property
-    def client_(self) -> Client:
-        """The client that is used now."""
-        return client_or_current(self.client)
-
-    def __sklearn_clone__(self) -> LinearClassifier:
-        """With the same client: a connection cannot be copied."""
-        parameters = self.get_params(deep=False)
-        client = parameters.pop("client")
-        copies = {name: clone(value, safe=False) for name, value in parameters.items()}
-        return type(self)(**copies, client=client)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the connection, which belongs to this process."""
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_sent"} | {"client": None}
 
     # Fitting
 
@@ -132,7 +105,9 @@ class LinearClassifier(estimators.LinearClassifier):
 
         Parameters
         ----------
-        X : Dask array or data frame, `bigcat.data.Shards`, or a list of these
+        X : Dask array or data frame; or `bigcat.data.Shards`, names of folders, or a list of these
+            Names may be paths, patterns such as ``"rows-*"``, and addresses of `fsspec`, such as
+            ``"s3://bucket/rows"``, which each worker copies to its own disk.
             Rows should be in random order, at least from chunk to chunk; shards are.
         y, sample_weight : Dask array or series
             Of as many rows; not for shards, which have labels.
@@ -158,13 +133,11 @@ class LinearClassifier(estimators.LinearClassifier):
         source = source_of(cluster, X, y, sample_weight)
         survey = source.survey(with_digest=self.checkpoint is not None)
         found: Survey = cluster.fetch(survey)
+        check_labels(found)
+        if by_class.wanted(parameters.solver):
+            others = {"X_val": X_val, "checkpoint": self.checkpoint}
+            return self._fit_by_class(cluster, source, survey, found, X, others)
         classes = found.classes
-        if len(classes) < 2:
-            classes_of(classes)  # for its error
-        if not found.weights.any():
-            raise ValueError(
-                "sample_weight is zero for every row; give some rows a positive weight"
-            )
         start = None
         if self.warm_start:
             start = self._previous_weights(classes, found.sizes.n_features)
@@ -207,6 +180,32 @@ class LinearClassifier(estimators.LinearClassifier):
         keeper.complete()
         return self
 
+    def _fit_by_class(
+        self,
+        cluster: Cluster,
+        source: Source,
+        survey: Future[Survey],
+        found: Survey,
+        X: Any,
+        others: dict[str, Any],
+    ) -> LinearClassifier:
+        """An exact fit of full rank, each lane of which owns some classes."""
+        refused = [name for name, value in others.items() if value is not None]
+        if refused or self.warm_start:
+            raise ValueError(
+                f"solver='lbfgs' on a cluster takes no {(refused or ['warm_start'])[0]}; leave it "
+                "out, or take solver='adagrad'"
+            )
+        recipe = recipe_for(self._parameters(), found.sizes)
+        by_class.check_recipe(recipe)
+        known = cluster.submit("known", know_classes, survey, self.class_weight)
+        factors = know_classes(found, self.class_weight).factors
+        weights = found.weights[order_of(found)] * (1.0 if factors is None else factors)
+        fit = by_class.ByClass(cluster, recipe, source.lanes(known), known, found)
+        outcome = fit.run(weights, self._tell, self.progress)
+        self._take_over(outcome, found, recipe.parts.bound, X)
+        return self
+
     def _validation_on(
         self, cluster: Cluster, X_val: Any, y_val: Any, known: Future[Known]
     ) -> list[Future[Sample]] | None:
@@ -226,12 +225,7 @@ class LinearClassifier(estimators.LinearClassifier):
         nothing = Sample(None, np.empty(0, np.int64), np.empty(0))
         self._adopt(outcome, found.classes, bound, nothing)
         self.class_count_ = found.counts
-        self.n_features_in_ = found.sizes.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        names = list(X.columns) if is_dask_collection(X) and hasattr(X, "columns") else []
-        if names and all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, object)
-        self.__dict__.pop("_sent", None)
+        self._take_over_rows(found, X)
 
     @property
     def partial_fit(self) -> Any:
@@ -245,73 +239,16 @@ class LinearClassifier(estimators.LinearClassifier):
 
     def to_local(self) -> estimators.LinearClassifier:
         """The ordinary estimator, with the same parameters and the same weights."""
-        own = {name: value for name, value in self.get_params(deep=False).items()}
-        local = estimators.LinearClassifier(
-            **{name: value for name, value in own.items() if name not in _OWN}
-        )
-        fitted = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in own and name not in ("_sent", "_fitted_model")
-        }
-        local.__dict__.update(fitted)
-        if "classes_" in fitted:
+        local: estimators.LinearClassifier = super().to_local()
+        if hasattr(local, "classes_"):
             local._keep_model()
         return local
 
-    def predict(self, X: Any) -> Any:
-        """The most probable class of each row, as a Dask array."""
-        return self._lazily("predict", X)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Probabilities of all classes, as a Dask array of shape (n, n_classes)."""
-        return self._lazily("predict_proba", X, shape=(len(self.classes_),), dtype=np.float32)
-
-    def predict_log_proba(self, X: Any) -> Any:
-        """Log-probabilities of all classes, as a Dask array of shape (n, n_classes)."""
-        return self._lazily("predict_log_proba", X, shape=(len(self.classes_),), dtype=np.float32)
-
     def decision_function(self, X: Any) -> Any:
         """Scores as in `bigcat.LinearClassifier`, as a Dask array."""
-        shape = () if len(self.classes_) == 2 else (len(self.classes_),)
-        return self._lazily("decision_function", X, shape=shape, dtype=np.float32)
-
-    def predict_top_k(self, X: Any, k: int = 5) -> tuple[Any, Any]:
-        """The `k` most probable classes of each row and their log-probabilities: Dask arrays."""
-        dtypes = (self.classes_.dtype, np.float32)
-        top_k = ask("predict_top_k")
-        classes, logs = lazily(top_k, self._model(), X, shape=(k,), dtypes=dtypes, k=k)
-        return classes, logs
-
-    def log_proba_of(self, X: Any, y: Any, **options: Any) -> Any:
-        """Log-probability of one class per row, as a Dask array; options as of the local one."""
-        several = bool(options.get("return_std"))
-        dtypes = (np.float32,) * (1 + several)
-        found = lazily(ask("log_proba_of"), self._model(), X, y, dtypes=dtypes, **options)
-        return tuple(found) if several else found[0]
+        shape = () if len(self._classes) == 2 else (len(self._classes),)
+        return self._lazily("decision_function", X, shape=shape)
 
     def lower_bound(self, X: Any, y: Any) -> Any:
         """The bound of the fit on `log_proba_of`, as a Dask array."""
         return lazily(ask("lower_bound"), self._model(), X, y, dtypes=(np.float64,))[0]
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Accuracy, as a Dask array of no axes: ``float(...)`` works it out."""
-        right = lazily(is_right, self._model(), X, y, dtypes=(np.float64,))[0]
-        if sample_weight is None:
-            return right.mean()
-        return (right * sample_weight).sum() / sample_weight.sum()
-
-    def _lazily(self, name: str, X: Any, shape: tuple[int, ...] = (), dtype: Any = None) -> Any:
-        check_is_fitted(self)
-        dtypes = (self.classes_.dtype if dtype is None else dtype,)
-        return lazily(ask(name), self._model(), X, shape=shape, dtypes=dtypes)[0]
-
-    def _model(self) -> Future[estimators.LinearClassifier]:
-        """The local model on all workers, sent once."""
-        check_is_fitted(self)
-        client = self.client_
-        sent: tuple[Any, Any, Future[Any]] | None = getattr(self, "_sent", None)
-        if sent is None or sent[0] is not client or sent[1] is not self.intercept_:
-            future = Cluster(client).put(self.to_local())
-            self._sent = sent = (client, self.intercept_, future)
-        return sent[2]

@@ -20,7 +20,7 @@ from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
 from bigcat.training.recipe import Recipe
 from bigcat.training.rounds import (
-    Change,
+    LaneChanges,
     Slices,
     Trained,
     Turn,
@@ -42,16 +42,27 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Combined:
-    """A slice of the weights after a round, and what the rows of the round said."""
+    """A slice of the weights after a round; the first tells what the rows of the round said."""
 
     trained: Trained
     value: float = 0.0
-    #: Bytes of the changes that were combined.
+    #: Bytes of the changes of all lanes and slices.
     moved: int = 0
+
+    def __sizeof__(self) -> int:
+        """What Dask goes by when it decides where tasks run, and what to write to the disk."""
+        return self.trained.nbytes
 
 
 #: The weights after a round: a task for each slice.
 State = list[Future[Combined]]
+
+
+class Round(NamedTuple):
+    """A round that was handed to the cluster."""
+
+    after: State
+    told: Future[tuple[float, int]]
 
 
 # What tasks do
@@ -66,11 +77,11 @@ def train_piece(
     piece: Piece,
     end: int,
     turn: Turn,
-) -> Change | None:
+) -> LaneChanges | None:
     sample = kept_rows(rows, known, piece.first, piece.last, end, piece.seed)
     if not sample.n_rows:
         return None
-    return train_lane(recipe, whole, sample, joined(before), turn)
+    return train_lane(recipe, whole, sample, [part.trained for part in before], turn)
 
 
 def joined(state: list[Combined]) -> Trained:
@@ -78,16 +89,17 @@ def joined(state: list[Combined]) -> Trained:
     return Trained.joined([combined.trained for combined in state])
 
 
-def part_of_change(change: Change | None, slices: Slices, number: int) -> Change | None:
-    return change and change.part(slices, number)
+def one_slice(changes: LaneChanges | None, number: int) -> LaneChanges | None:
+    return changes and changes.only(number)
 
 
-def combine_changes(before: Combined, changes: Sequence[Change | None]) -> Combined:
-    made = [change for change in changes if change is not None]
+def combine_changes(before: Combined, lanes: Sequence[LaneChanges | None]) -> Combined:
+    """What lanes have changed of one slice, which is the only one that each of them has here."""
+    made = [lane for lane in lanes if lane is not None]
     return Combined(
-        combine(before.trained, made),
-        sum(change.value for change in made),
-        sum(change.nbytes for change in made),
+        combine(before.trained, [lane.slices[0] for lane in made]),
+        sum(lane.value for lane in made),
+        sum(lane.n_bytes for lane in made),
     )
 
 
@@ -150,12 +162,14 @@ class Rounds:
         self.now: State = cut(cluster, start, slices)
         #: From which `now` is soon made again if it is lost.
         self.before: State = []
+        #: The next round of this epoch, where it was handed out already.
+        self.ahead: Round | None = None
         self.bytes_moved: list[int] = []
 
     # What the loop calls
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
-        self.epoch = epoch
+        self.epoch, self.ahead = epoch, None
         self.pieces = [self._pieces_of(lane) for lane in range(len(self.lanes))]
         self.n_rounds = max(map(len, self.pieces))
         rows = [
@@ -171,35 +185,47 @@ class Rounds:
         if last == 0:  # the workers compile by themselves
             return 0.0
         number = self.edges.index(first)
+        this = self.ahead or self._submit(number, self.now)
+        # Workers that are done with this round need not wait for somebody to ask for the next.
+        self.ahead = None
+        if number + 1 < self.n_rounds:
+            self.ahead = self._submit(number + 1, this.after)
+        value, moved = self.cluster.result(this.told)
+        self.before, self.now = self.now, this.after
+        self.bytes_moved.append(moved)
+        return float(value)
+
+    def _submit(self, number: int, before: State) -> Round:
+        """The tasks of a round of this epoch."""
         changes = [
-            self._train(lane, pieces[number], number)
+            self._train(lane, pieces[number], number, before)
             for lane, pieces in enumerate(self.pieces)
             if number < len(pieces)
         ]
-        after = [self._combine(number, changes) for number in range(self.slices.n_slices)]
-        told = self.cluster.results([self.cluster.submit("told", told_of, s) for s in after])
-        self.before, self.now = self.now, after
-        self.bytes_moved.append(sum(moved for _, moved in told))
-        return float(sum(value for value, _ in told))
+        after = [self._combine(i, before[i], changes) for i in range(self.slices.n_slices)]
+        return Round(after, self.cluster.submit("told", told_of, after[0]))
 
-    def _combine(self, number: int, changes: list[Future[Change | None]]) -> Future[Combined]:
+    def _combine(
+        self, number: int, before: Future[Combined], changes: list[Future[LaneChanges | None]]
+    ) -> Future[Combined]:
         """A slice of the next weights, on a lane of its own."""
-        submit, parts = self.cluster.submit, changes
+        parts = changes
         if self.slices.n_slices > 1:
-            arguments = (self.slices, number)
-            parts = [submit("part", part_of_change, change, *arguments) for change in changes]
+            parts = [self.cluster.submit("part", one_slice, c, number) for c in changes]
         lane = number * len(self.lanes) // self.slices.n_slices
-        return submit("combine", combine_changes, self.now[number], parts, lane=lane)
+        return self.cluster.submit("combine", combine_changes, before, parts, lane=lane)
 
-    def _train(self, lane: int, piece: Piece, number: int) -> Future[Change | None]:
+    def _train(
+        self, lane: int, piece: Piece, number: int, before: State
+    ) -> Future[LaneChanges | None]:
         block = self.lanes[lane][piece.block]
         made = self.epoch * self.steps_per_epoch + self.steps_per_epoch * number // self.n_rounds
         turn = Turn(_seed(self.seed, self.epoch, lane, 0, number), self.epoch, made)
-        arguments = (self.whole, self.known, block.rows, self.now, piece, block.end, turn)
+        arguments = (self.whole, self.known, block.rows, before, piece, block.end, turn)
         return self.cluster.submit("train", train_piece, self.recipe, *arguments, lane=lane)
 
     def end_epoch(self) -> None:
-        pass
+        self.ahead = None  # of an epoch that was interrupted
 
     def diverged(self, value: float) -> str:
         bound, solver = self.recipe.parts.bound, self.recipe.parts.solver

@@ -13,8 +13,8 @@ from distributed import Future
 
 from bigcat.dask.blocks import Known, Rows, checked, numbered, runs_of, survey_of
 from bigcat.dask.cluster import Cluster
+from bigcat.dask.folders import Folder, folders_of, is_of_folders
 from bigcat.dask.survey import Survey, merge_surveys
-from bigcat.data.shards import Shards
 
 #: Bytes of rows that a block has at most.
 MOST_BYTES = 1 << 27
@@ -47,11 +47,11 @@ class Source(ABC):
 
 
 class Folders(Source):
-    """Folders of `bigcat.data.convert`, which every worker sees under the same name."""
+    """Folders of `bigcat.data.convert`, which every worker finds under the same name."""
 
-    def __init__(self, cluster: Cluster, folders: Sequence[Shards]) -> None:
+    def __init__(self, cluster: Cluster, folders: Sequence[Folder]) -> None:
         super().__init__(cluster)
-        n_rows = sum(len(folder) for folder in folders)
+        n_rows = sum(folder.n_rows for folder in folders)
         self.runs = runs_of(folders, min(cluster.n_lanes, n_rows), _most_bytes(cluster))
 
     def survey(self, with_digest: bool) -> Future[Survey]:
@@ -126,19 +126,14 @@ def size_of(survey: Survey | None) -> tuple[int, int]:
 
 def source_of(cluster: Cluster, X: Any, y: Any, sample_weight: Any = None) -> Source:
     """Whatever was given as X and y."""
-    folders = [X] if isinstance(X, Shards) else X
-    if (
-        isinstance(folders, list | tuple)
-        and folders
-        and all(isinstance(f, Shards) for f in folders)
-    ):
+    if is_of_folders(X):
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "rows in folders have labels and count once each; leave y and sample_weight out"
             )
-        return Folders(cluster, folders)
+        return Folders(cluster, folders_of(X))
     if y is None:
-        raise ValueError("y is missing; give the labels of X, or bigcat.data.Shards as X")
+        raise ValueError("y is missing; give the labels of X, or folders of rows as X")
     return Collections(cluster, X, y, sample_weight)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ class Manifest:
             "indices": (index, (self.n_values,)),
             "values": (np.float32, (self.n_values,)),
         }
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the arrays."""
+        return sum(
+            math.prod(shape) * np.dtype(dtype).itemsize for dtype, shape in self.shapes().values()
+        )
 
     def class_labels(self) -> np.ndarray:
         if all(isinstance(name, int) for name in self.classes):

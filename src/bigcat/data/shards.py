@@ -180,7 +180,7 @@ class Shards:
     @property
     def n_bytes(self) -> int:
         """Of rows and labels, on the disk."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return self.manifest.n_bytes
 
     @property
     def window_rows(self) -> int | None:

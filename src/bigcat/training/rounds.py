@@ -148,6 +148,9 @@ class Trained:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in vars(self).values())
 
+    def __sizeof__(self) -> int:
+        return self.nbytes
+
     def part(self, slices: Slices, number: int) -> Trained:
         """A view of one of the slices."""
         majors, classes = slices.majors(number), slices.classes(number)
@@ -160,9 +163,7 @@ class Trained:
 
     @classmethod
     def joined(cls, parts: Sequence[Trained]) -> Trained:
-        """All slices as one."""
-        if len(parts) == 1:
-            return parts[0]
+        """All slices as one, which is a copy."""
         names = vars(parts[0])
         return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
 
@@ -176,32 +177,62 @@ class Trained:
 
 @dataclass(frozen=True)
 class Change:
-    """What a lane has changed: differences, of those major rows of the weights that moved."""
+    """What a lane has changed of a slice: differences, of those major rows that moved.
 
-    majors: np.ndarray
+    `majors` is None where nearly all moved: then there is a difference for every one.
+    """
+
+    majors: np.ndarray | None
     weights: np.ndarray
     weights_state: np.ndarray
     intercepts: np.ndarray
     intercepts_state: np.ndarray
-    #: Sum of the values of the rows.
-    value: float
+
+    @classmethod
+    def between(cls, before: Trained, now: Trained) -> Change:
+        """`now` is used up."""
+        moved = (now.weights != before.weights).any(axis=1)
+        moved |= (now.weights_state != before.weights_state).any(axis=1)
+        majors = None if moved.mean() > NEARLY_ALL else np.flatnonzero(moved)
+        differences = {}
+        for name, array in vars(now).items():
+            is_of_majors = name.startswith("weights")
+            where = majors if is_of_majors and majors is not None else slice(None)
+            difference = array[where]  # a copy, unless it is all of it
+            difference -= getattr(before, name)[where]
+            differences[name] = difference
+        return cls(majors, **differences)
+
+    @property
+    def where(self) -> np.ndarray | slice:
+        """Places of the major rows."""
+        return slice(None) if self.majors is None else self.majors
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in vars(self).values() if isinstance(a, np.ndarray))
+        return sum(a.nbytes for a in vars(self).values() if a is not None)
 
-    def part(self, slices: Slices, number: int) -> Change:
-        """What it changes of one of the slices, of which the first tells the value."""
-        majors, classes = slices.majors(number), slices.classes(number)
-        first, last = np.searchsorted(self.majors, [majors.start, majors.stop])
-        return Change(
-            self.majors[first:last] - majors.start,
-            self.weights[first:last],
-            self.weights_state[first:last],
-            self.intercepts[classes],
-            self.intercepts_state[classes],
-            self.value if number == 0 else 0.0,
-        )
+    def __sizeof__(self) -> int:
+        """For schedulers that ask how large things are before they move them."""
+        return self.nbytes
+
+
+#: Where more than this part of the rows moved, differences of all are quicker than picking some.
+NEARLY_ALL = 0.8
+
+
+class LaneChanges(NamedTuple):
+    """What a lane has changed in a round, slice by slice."""
+
+    slices: list[Change]
+    #: Sum of the values of the rows.
+    value: float
+    #: Of all slices.
+    n_bytes: int
+
+    def only(self, number: int) -> LaneChanges:
+        """One of the slices, for who combines it."""
+        return self._replace(slices=[self.slices[number]])
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -264,11 +295,13 @@ def model_of(
     return recipe.kind.as_weights(trained.weights, problem), trained.intercepts
 
 
-def train_lane(recipe: Recipe, whole: Whole, sample: Sample, before: Trained, turn: Turn) -> Change:
-    """One pass over some rows, in random order."""
+def train_lane(
+    recipe: Recipe, whole: Whole, sample: Sample, before: Sequence[Trained], turn: Turn
+) -> LaneChanges:
+    """One pass over some rows, in random order, from weights in slices."""
     problem = problem_of(recipe, sample, whole)
     random_state = np.random.RandomState(turn.seed)
-    now = before.copy()
+    now = Trained.joined(before)
     initial_local = recipe.parts.bound.initial_local(recipe.parts.noise, now.intercepts)
     state = State(
         **vars(now),
@@ -291,30 +324,22 @@ def train_lane(recipe: Recipe, whole: Whole, sample: Sample, before: Trained, tu
     passes.begin_epoch(turn.epoch, recipe.max_epochs)
     value = passes.train(0, problem.n_rows)
     passes.end_epoch()
-    majors = np.flatnonzero(
-        (now.weights != before.weights).any(axis=1)
-        | (now.weights_state != before.weights_state).any(axis=1)
-    )
-    return Change(
-        majors,
-        now.weights[majors] - before.weights[majors],
-        now.weights_state[majors] - before.weights_state[majors],
-        now.intercepts - before.intercepts,
-        now.intercepts_state - before.intercepts_state,
-        value,
-    )
+    slices = Slices(len(now.weights), len(now.intercepts), len(before))
+    parts = (now.part(slices, number) for number in range(slices.n_slices))
+    changes = [Change.between(b, n) for b, n in zip(before, parts)]
+    return LaneChanges(changes, value, sum(change.nbytes for change in changes))
 
 
 def combine(before: Trained, changes: Sequence[Change]) -> Trained:
-    """The weights after a round."""
+    """The weights after a round, or a slice of them."""
     now = before.copy()
     for change in changes:
-        now.weights_state[change.majors] += change.weights_state
+        now.weights_state[change.where] += change.weights_state
         now.intercepts_state += change.intercepts_state
     for change in changes:
-        majors = change.majors
-        known = before.weights_state[majors] + change.weights_state
-        now.weights[majors] += change.weights * _share(known, now.weights_state[majors])
+        where = change.where
+        known = before.weights_state[where] + change.weights_state
+        now.weights[where] += change.weights * _share(known, now.weights_state[where])
         known = before.intercepts_state + change.intercepts_state
         now.intercepts += change.intercepts * _share(known, now.intercepts_state)
     return now
