@@ -19,6 +19,7 @@ from benchmarks import (
     memory,
     million_classes,
     noises,
+    nuts_moments,
     one_row,
     one_vs_each,
     posteriors,
@@ -90,6 +91,7 @@ def make_parser() -> argparse.ArgumentParser:
     over_time.add_argument("data", nargs="*", default=list(categorical_from_binary.RACES))
     over_time.add_argument("--scale", type=float, default=1.0, help="multiplies the seconds spent")
     commands.add_parser("coverage", help="what intervals of class probabilities hold, with NUTS")
+    commands.add_parser("posterior-moments", help="means and deviations of weights beside NUTS")
     commands.add_parser("posterior-coverage", help="what intervals hold, all methods, no NUTS")
     quality = commands.add_parser(
         "posterior-quality", help="log-likelihood of the default posterior beside others"
@@ -175,6 +177,8 @@ def main() -> None:
         wide_posteriors.size_here(*args.data)
     elif args.command == "posterior-size":
         wide_posteriors.size(args.data)
+    elif args.command == "posterior-moments":
+        nuts_moments.nuts_moments()
     elif args.command == "posterior-coverage":
         posteriors.coverage()
     elif args.command == "posterior-cost":

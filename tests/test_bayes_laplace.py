@@ -252,6 +252,34 @@ def test_draws_of_a_learnt_scale_have_its_posteriors_moments():
     check_moments(difference[inside], nodes[kept], table.sum(axis=0)[kept], 1_500)
 
 
+def test_weights_that_follow_their_mode_keep_account_of_density_and_volume():
+    chains = chains_of(likelihood_of(), LearnedScale(), 5)
+    chains.prior = chains.prior.rescaled(chains.prior.scalable()[0], np.linspace(0.5, 2.0, 5))
+    kind = chains.prior.scalable()[0]
+    logs = np.array([0.7, -0.3, 0.0, 0.2, -1.0])
+    prior = chains.prior.rescaled(kind, np.exp(logs))
+    before, own = chains.stack[:, :, kind.columns], kind.columns
+    after, gain = chains._with_the_mode(kind, logs, prior)
+
+    def density(weights, state):
+        deviations = 1.0 / np.sqrt(state.precision[:, :, own])
+        return scipy.stats.norm.logpdf(weights, 0.0, deviations).sum(axis=(1, 2))
+
+    step = 1e-6
+    chains.stack = chains.stack + step
+    slopes = (chains._with_the_mode(kind, logs, prior)[0] - after) / step
+    expected = density(after, prior) - density(before, chains.prior) + np.log(slopes).sum((1, 2))
+    np.testing.assert_allclose(gain, expected, atol=1e-5)
+    assert gain[2] == pytest.approx(0.0, abs=1e-12)
+    # The way back leads back, and loses what was gained.
+    chains.stack = chains.stack - step
+    chains.stack[:, :, own], first = after, chains.prior
+    chains.prior = prior
+    again, loss = chains._with_the_mode(kind, -logs, first)
+    np.testing.assert_allclose(again, before, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(loss, -gain, atol=1e-9)
+
+
 def test_the_twins_chain_agrees():
     x, y, _ = one_feature()
     x = x / np.sqrt(np.square(x).mean())  # units that the twin does not have

@@ -11,9 +11,13 @@ the standard deviations that a weight has with either, 1 / sqrt(h + p), h being 
 of it and p the precision of the prior.  That is 1 where the rows decide, and the ratio of the
 prior's scales where they do not.
 
-Between such moves the scales of the prior are drawn, in two ways that complement each other (Yu
-and Meng, 2011): given the weights, which is quick where the rows know them, and together with the
-weights as a factor of both, which is quick where they do not.
+Between such moves the scales of the prior are drawn, in ways that complement each other (Yu and
+Meng, 2011): given the weights, which is quick where the rows know them, and together with the
+weights, which is quick where they do not.  Either a factor multiplies both, or weights stay where
+they are in units of the Gaussian that the Laplace approximation is with the other scale: its mode
+and its deviations move.  The second is a draw from the scale's own posterior where that is
+Gaussian, as it is with very many weights that rows say little about; the first is better where
+classes are nearly separable.
 """
 
 from __future__ import annotations
@@ -28,15 +32,15 @@ from bigcat.bayes._arrays import Floats
 from bigcat.bayes._frames import Frame
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mixing import Mixing
-from bigcat.bayes.prior_chains import PriorChain
+from bigcat.bayes.prior_chains import PriorChain, Scalable
 from bigcat.machine import one_blas_thread
 
 #: A rotation by a quarter of a turn forgets where it began.
 QUARTER = 0.5 * math.pi
 #: Angles of a step, and how often steps should be accepted.
 FIRST_ANGLE, LEAST_ANGLE, LARGEST_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
-#: Factors that weights and their scale are multiplied by: the first deviation of their logarithm,
-#: how often they should be accepted, and how many are tried in an iteration.
+#: Factors of a scale: the first deviation of their logarithm, how often they should be accepted,
+#: and how many are tried in an iteration with either way for weights to follow.
 FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 2
 #: Iterations before the frame is moved to where the chains are, and how often at most; chains have
 #: arrived when the mean of such a window differs from that of the one before by no more than this
@@ -99,7 +103,7 @@ class Chains:
         shape = (prior.n_chains, *likelihood.shape)
         self.stack = self.frame.to_weights(self.rng.standard_normal(shape))
         self.angle = FIRST_ANGLE
-        self.deviations = {kind.name: FIRST_DEVIATION for kind in prior.scalable()}
+        self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
     def _set_frame(self, near: Floats) -> None:
         """Where the prior's precisions are now."""
@@ -209,24 +213,61 @@ class Chains:
         probabilities: Floats = np.exp(np.minimum(gain, 0.0))
         return probabilities
 
+    def _moves(self) -> list[tuple[Scalable, str]]:
+        """Scales, and how their weights follow them; intercepts gain nothing from the mode."""
+        kinds = self.prior.scalable()
+        return [(kind, "factor") for kind in kinds] + [(kind, "mode") for kind in kinds[:1]]
+
     def _rescale(self, adapt: bool) -> None:
-        """Weights and their scale times one factor; then intercepts and theirs."""
+        """Scales times factors, and their weights with them."""
         values = self.likelihood.values(self.stack)
-        for kind in self.prior.scalable():
-            for _ in range(N_FACTORS):
-                deviation = self.deviations[kind.name]
-                factors = np.exp(deviation * self.rng.standard_normal(len(self.stack)))
-                stack = self.stack.copy()
-                stack[:, :, kind.columns] *= factors[:, None, None]
-                prior = self.prior.rescaled(kind, factors)
-                new = self.likelihood.values(stack)
-                gain = new - values + prior.log_density(kind) - self.prior.log_density(kind)
-                taken = np.log(self.rng.uniform(size=len(gain))) < gain
-                self.stack = np.where(taken[:, None, None], stack, self.stack)
-                self.prior = self.prior.where(taken, prior)
-                values = np.where(taken, new, values)
-                if adapt:
-                    self.deviations[kind.name] *= math.exp(0.5 * (taken.mean() - FACTORS_ACCEPTED))
+        for kind, way in self._moves() * N_FACTORS:
+            move = kind.name, way
+            logs = self.deviations[move] * self.rng.standard_normal(len(self.stack))
+            stack, prior, gain = self._followed(kind, way, logs)
+            new = self.likelihood.values(stack)
+            taken = np.log(self.rng.uniform(size=len(gain))) < gain + new - values
+            self.stack = np.where(taken[:, None, None], stack, self.stack)
+            self.prior = self.prior.where(taken, prior)
+            values = np.where(taken, new, values)
+            if adapt:
+                self.deviations[move] *= math.exp(0.5 * (taken.mean() - FACTORS_ACCEPTED))
+
+    def _followed(
+        self, kind: Scalable, way: str, logs: Floats
+    ) -> tuple[Floats, PriorChain, Floats]:
+        """Weights and prior with scales times exp(logs), (C,), and what their density gains.
+
+        Volumes are included, so that weights times the same factors gain nothing given the scale.
+        """
+        prior = self.prior.rescaled(kind, np.exp(logs))
+        gain = prior.log_density(kind) - self.prior.log_density(kind)
+        stack = self.stack.copy()
+        if way == "factor":
+            stack[:, :, kind.columns] *= np.exp(logs)[:, None, None]
+        else:
+            stack[:, :, kind.columns], gained = self._with_the_mode(kind, logs, prior)
+            gain += gained
+        return stack, prior, gain
+
+    def _with_the_mode(
+        self, kind: Scalable, logs: Floats, prior: PriorChain
+    ) -> tuple[Floats, Floats]:
+        """Weights as many deviations from the mode as they were, and what their prior gains.
+
+        With h + p as the precision of a weight, p being the prior's, its deviation is in proportion
+        to 1 / sqrt(h + p), and if the likelihood is Gaussian its mode is to 1 / (h + p).
+        """
+        own = kind.columns
+        weights, mode = self.stack[:, :, own], self.frame.mode[:, own]
+        before, after = self.prior.precision[:, :, own], prior.precision[:, :, own]
+        precision = self.information[:, own] + before
+        shrinkage = precision / (self.information[:, own] + after)
+        nearer = self.frame.diagonal[:, own] / precision * mode
+        moved = nearer * shrinkage + (weights - nearer) * np.sqrt(shrinkage)
+        squares = before * np.square(weights) - after * np.square(moved)
+        terms = 0.5 * (squares + np.log(shrinkage)) - logs[:, None, None]
+        return moved, terms.sum(axis=(1, 2))
 
 
 def _is_settled(last: Floats, now: Floats) -> bool:

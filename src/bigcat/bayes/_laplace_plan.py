@@ -40,9 +40,11 @@ A_SPARSE_PRODUCT = 1.5e-9
 PRODUCTS_PER_SECOND = 2e10
 #: Sums of products of pairs of values of sparse rows per second.
 PAIRS_PER_SECOND = 5e8
-#: Gradients of an iteration of a chain, draws of scales included, and iterations before any draw
-#: is kept: usual, and at the most.
-GRADIENTS_OF_ITERATION = 5.5
+#: Seconds to turn a stack of weights into coordinates of matrices, for each number of these.
+A_TURN = 3e-10
+#: Gradients of an iteration of a chain, draws of scales included: of several that give draws, and
+#: of the one that only tells the prior.  Iterations before any draw is kept: usual, at the most.
+GRADIENTS_OF_ITERATION, GRADIENTS_FOR_PRIOR = 7.0, 5.5
 FIRST_ITERATIONS, MOST_FIRST = 40, 128
 #: The most that chains may take, the blocks of classes, and the mode where there is another way.
 MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS, MOST_SECONDS_OF_MODE = 60.0, 20.0, 5.0
@@ -101,6 +103,15 @@ class Work(NamedTuple):
 
     def gradient_seconds(self) -> float:
         return self.n_rows * self.n_classes * self.score_seconds()
+
+    def turning_seconds(self, frame: str) -> float:
+        """Of the coordinates of a gradient: there, and back."""
+        numbers = {
+            "full": self.n_weights**2,
+            "class": self.n_weights * self.n_columns,
+            "diagonal": self.n_weights,
+        }
+        return 2.0 * A_TURN * numbers[frame]
 
     def warning(self) -> str | None:
         """What to say before a fit whose mode alone takes long; None where it does not."""
@@ -209,7 +220,7 @@ def plan(
         some = _for_prior_alone(covariance, work)
         return replace(whole, form=covariance, turns_columns=turns, **some)
     iterations = (FIRST_ITERATIONS + n_kept) * n_chains * GRADIENTS_OF_ITERATION
-    seconds = iterations * work.gradient_seconds()
+    seconds = iterations * (work.gradient_seconds() + work.turning_seconds(frame))
     numbers = n_draws * work.n_weights
     if seconds <= MOST_SECONDS_OF_CHAINS and numbers <= MOST_KEPT:
         every = int(np.clip(SECONDS_OF_SMALL / seconds, 1, MOST_EVERY))
@@ -268,7 +279,7 @@ def _for_prior_alone(form: str, work: Work) -> dict[str, Any]:
     """Chains from which only the prior is learnt."""
     if form == "draws":
         return {}
-    of_iteration = GRADIENTS_OF_ITERATION * work.gradient_seconds()
+    of_iteration = GRADIENTS_FOR_PRIOR * work.gradient_seconds()
     iterations = (FIRST_ITERATIONS + DRAWS_OF_PRIOR) * CHAINS_OF_PRIOR
     if iterations * of_iteration <= SECONDS_OF_PRIOR:
         return {"n_chains": CHAINS_OF_PRIOR, "n_kept": DRAWS_OF_PRIOR}
