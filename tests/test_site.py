@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import importlib.util
 import inspect
@@ -73,6 +74,42 @@ def test_links_that_leave_docs_are_pages_of_the_site():
     assert site.page_of("docs/results/peers.md") == "results/peers.md"
     assert "LinearClassifier" in site.shown("examples/first_fit.py")
     assert "(examples/first_fit.py)" in site.shown("examples")
+
+
+def test_documented_parameters_are_those_of_the_source():
+    """As the builder of the site reads it, for which another name is an error."""
+    wrong = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+                continue
+            function = node if isinstance(node, ast.FunctionDef) else constructor(node)
+            found = set(documented(node)) - taken_by(function) if function else set()
+            if found and not node.name.startswith("_"):
+                wrong[f"{path.name}:{node.lineno} {node.name}"] = sorted(found)
+    assert wrong == {}
+
+
+def constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
+    """None where a dataclass or a NamedTuple has none of its own."""
+    made = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
+    return made[0] if made else None
+
+
+def documented(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
+    section = re.search(
+        r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-{3,}$|\Z)",
+        inspect.cleandoc(ast.get_docstring(node) or ""),
+        re.DOTALL | re.MULTILINE,
+    )
+    lines = re.findall(r"^(\S.*?)\s*(?::.*)?$", section[1], re.MULTILINE) if section else []
+    return [name.strip().lstrip("*") for line in lines for name in line.split(",")]
+
+
+def taken_by(function: ast.FunctionDef) -> set[str]:
+    given = function.args
+    named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return {argument.arg for argument in named if argument is not None}
 
 
 @pytest.mark.slow

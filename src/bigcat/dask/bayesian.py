@@ -59,7 +59,7 @@ class BayesianClassifier(OnCluster, estimators.BayesianClassifier):  # type: ign
 
     Parameters
     ----------
-    method, prior, ... : as in `bigcat.BayesianClassifier`
+    **parameters : those of `bigcat.BayesianClassifier`, as in its constructor
         The method is "laplace", with ``covariance="class"``, ``"diagonal"``, ``"full"`` or
         ``"draws"``.  `n_threads` is of no matter: the workers have theirs.
     client : distributed.Client or None, default=None

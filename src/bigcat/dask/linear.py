@@ -43,7 +43,7 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
 
     Parameters
     ----------
-    noise, method, rank, ... : as in `bigcat.LinearClassifier`
+    **parameters : those of `bigcat.LinearClassifier`, as in its constructor
         Steps are AdaGrad's, so `solver` is "auto" or "adagrad"; or it is "lbfgs" with
         ``method="exact"`` and ``rank=None``, where each lane owns some classes and all rows are
         looked at in each iteration.  `n_threads` is of no matter: the workers have theirs.
