@@ -35,8 +35,8 @@ torture: $(READY)
 
 # Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small
 # problems and in a sample of its tests, and the rest by the tests of every day.
-PLAIN := tests/test_data_files.py $(patsubst %,tests/test_%.py,blas bounds noise pairs probabilities \
-	sampled_normaliser samplers special vector weights)
+PLAIN := tests/test_data_files.py $(patsubst %,tests/test_%.py,blas bound_parts bounds noise pairs \
+	probabilities random_numbers sampled_normaliser sampler_tables samplers special vector weights)
 COVERAGE := $(BIN)/python -m coverage
 coverage: $(READY)
 	$(COVERAGE) erase
@@ -49,10 +49,11 @@ coverage: $(READY)
 
 # Small errors on purpose; as many per package, or all of them with SAMPLE=0.
 SAMPLE ?= 100
+SEED ?= 0
 mutants: $(READY)
-	for package in noise numerics samplers bounds; do \
-		NUMBA_DISABLE_JIT=1 $(BIN)/python -m tests.mutants $$package --sample $(SAMPLE); done
-	$(BIN)/python -m tests.mutants bayes --sample $(SAMPLE)
+	for package in noise numerics samplers bounds; do NUMBA_DISABLE_JIT=1 $(ONE_THREAD) \
+		$(BIN)/python -m tests.mutants $$package --sample $(SAMPLE) --seed $(SEED); done
+	$(ONE_THREAD) $(BIN)/python -m tests.mutants bayes --sample $(SAMPLE) --seed $(SEED)
 
 # The archives that people install, each tried in an environment of its own; PYTHON=python3.13 for
 # another one.  Both have the same kernels at the same place, which compile once.

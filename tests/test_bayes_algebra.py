@@ -439,7 +439,7 @@ def test_draws_that_are_kept():
 
 
 def test_when_chains_have_arrived():
-    now = RNG.normal(size=(16, 50, 2))
+    now = 3.0 * RNG.normal(size=(16, 50, 2))
     spread = now.reshape(-1, 2).std(axis=0)
     for factor, settled in ((0.45, True), (0.55, False)):
         last = now - factor * spread

@@ -9,7 +9,14 @@ import scipy.sparse
 from scipy import stats
 from scipy.special import gammaln
 
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior, LearnedScale, _newton
+from bigcat.bayes import (
+    AugmentReducePosterior,
+    GaussianPrior,
+    HierarchicalPrior,
+    HorseshoePrior,
+    LearnedScale,
+    _newton,
+)
 from bigcat.bayes import _binary_memory as binary_memory
 from bigcat.bayes import _laplace_plan as costs
 from bigcat.bayes import _prior_arrays as arrays
@@ -20,12 +27,15 @@ from bigcat.bayes._laplace_plan import Plan, Work, plan
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.binary_fit import BLOCK_SCORES, block_scores, class_blocks
 from bigcat.bayes.covariance import PAIRS_CHUNK
+from bigcat.bayes.links import LINKS
 from bigcat.bayes.one_scale import best_precision
 from bigcat.bayes.posterior import BLOCK
 from bigcat.bayes.prior_chains import PriorChain, Scales
+from bigcat.bayes.summary import PRINTED, Table
+from bigcat.bayes.weight_posterior import Start
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.noise import Gaussian, Gumbel
-from bigcat.rows import Sizes
+from bigcat.rows import Problem, Sizes, as_rows
 
 DENSE = Work(1_000, 21, 50, 21.0, False, True)
 SPARSE = Work(1_000, 2_001, 50, 11.0, True, True)
@@ -628,3 +638,79 @@ def test_what_of_a_chain_is_scaled_and_chosen():
     np.testing.assert_allclose(whole.summary(), np.stack(logs, axis=1))
     alone = chain(features=features).summary()
     np.testing.assert_allclose(alone[:, 0], np.log(features.values).mean(axis=(1, 2)))
+
+
+# Links, starts, tables
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_links(name):
+    link, t = LINKS[name], np.array([-30.0, -1.2, 0.0, 0.7, 6.0])
+    cdf = {"probit": stats.norm.cdf, "logit": stats.logistic.cdf}[name](t)
+    np.testing.assert_allclose(link.cdf(t), cdf, rtol=1e-12)
+    np.testing.assert_allclose(np.exp(link.log_cdf(t)), cdf, rtol=1e-12)
+    np.testing.assert_allclose(link.score_of(cdf[1:]), t[1:], rtol=1e-6, atol=1e-12)
+    odds = link.log_cdf(t) - link.log_cdf(-t)
+    np.testing.assert_allclose(link.log_odds(t), odds, rtol=1e-12)
+    factor = {"probit": 1.0, "logit": np.pi / 8.0}[name]
+    np.testing.assert_allclose(link.averaged(t, 4.0 * np.ones(5)), t / np.sqrt(1 + 4 * factor))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept_scale", [None, 3.0])
+def test_where_a_weight_posterior_starts(sparse, intercept_scale):
+    """Scores of the frequencies, and the curvature that the softmax bound has there."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), rng.integers(0, 4, 20)
+    weights = rng.uniform(0.5, 2.0, 20)
+    rows = as_rows(scipy.sparse.csr_array(X) if sparse else X, np.float64)
+    problem = Problem(rows, y, weights, 3, 4, fit_intercept=True)
+    parts = AugmentReducePosterior().parts()
+    start = Start(problem, parts, 0.5, intercept_scale)
+    f = np.bincount(y, weights, 4) + 0.5
+    f /= f.sum()
+    curvature = 2.0 * f * (1.0 - f)
+    squares = weights @ X**2
+    expected = np.outer(squares, curvature) if sparse else np.outer(curvature, squares)
+    np.testing.assert_allclose(start.weights.information, expected.ravel())
+    assert (start.weights.prior_precision, start.weights.base) == (4.0, 4.0)
+    assert not start.weights.mean.any()
+    logs = np.log(f)
+    np.testing.assert_allclose(start.intercepts.mean, logs - logs.mean())
+    np.testing.assert_allclose(start.intercepts.information, weights.sum() * curvature)
+    base = np.inf if intercept_scale is None else 1 / 9
+    assert start.intercepts.base == pytest.approx(base)
+    assert start.intercepts.prior_precision == (0.0 if intercept_scale is None else base)
+    variance = (squares / weights.sum() / (4.0 + np.outer(curvature, squares))).sum(axis=1)
+    variance += 1.0 / (base + weights.sum() * curvature)
+    table = parts.bound.initial_local(parts.noise, logs - logs.mean() + 0.5 * variance)
+    np.testing.assert_allclose(start.local[:, 0], (table[:, 0] + variance)[y])
+    assert (start.weights.seen == -1).all()
+
+
+def test_bytes_of_a_weight_posterior():
+    sizes = Sizes(100, 20, 7, 600, True, 9)
+    needed = AugmentReducePosterior(validation_fraction=None).memory_needed(
+        sizes, np.float64, GaussianPrior(), fit_intercept=True, n_threads=1
+    )
+    rows = 600 * (8 + 4) + 8 * 100 * (2 + 4)
+    assert needed == 21 * 7 * (5 * 8 + 4) + rows
+    held = AugmentReducePosterior(validation_fraction=0.1).memory_needed(
+        sizes, np.float32, GaussianPrior(), fit_intercept=True, n_threads=1
+    )
+    assert held == 21 * 7 * (7 * 4 + 4) + 600 * 8 + 8 * 100 * 6
+
+
+def test_tables_as_people_see_them():
+    rows = [{"name": f"row {i}", "value": 0.5 * i} for i in range(PRINTED + 3)]
+    text = repr(Table(rows))
+    assert text.splitlines()[-1] == "... and 3 more rows"
+    assert len(text.splitlines()) > PRINTED
+    first = repr(Table(rows[:2])).splitlines()
+    assert "more rows" not in first[-1]
+    assert first[-1].startswith("row 1")  # words to the left, numbers to the right
+    assert first[-1].endswith("0.5000")
+    assert repr(Table([])) == "an empty table"
+    assert "<p>... and 3 more rows</p>" in Table(rows)._repr_html_()
+    assert "more rows" not in Table(rows[:PRINTED])._repr_html_()
+    assert "more rows" not in repr(Table(rows[:PRINTED]))

@@ -287,12 +287,12 @@ def test_text_options_reach_the_vectoriser(files, capsys):
 
 def test_options_reach_the_estimator(files, capsys):
     train, _test, model = files()
-    words = ["fit", train, "--model", model, "--method", "one-vs-each", "--l2", "0.25"]
+    words = ["fit", train, "--model", model, "--method", "augment-reduce", "--l2", "0.25"]
     words += ["--batch-size", "8", "--negatives", "2", "--early-stopping", "--learning-rate", "0.5"]
     report = run_json(capsys, [*words, *FIT])
     assert report["validation_log_likelihood"] is not None
     loaded = bigcat.load_model(model)
-    assert (loaded.method, loaded.l2, loaded.batch_size) == ("one-vs-each", 0.25, 8)
+    assert (loaded.method, loaded.l2, loaded.batch_size) == ("augment-reduce", 0.25, 8)
     assert (loaded.n_negatives, loaded.early_stopping, loaded.learning_rate) == (2, True, 0.5)
     assert (loaded.max_epochs, loaded.random_state) == (4, 1)
 

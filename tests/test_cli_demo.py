@@ -45,7 +45,8 @@ def test_quick_demo_as_a_person_sees_it(capsys, tmp_path):
     np.testing.assert_allclose(found["log_likelihood"], results["log_likelihood"], rtol=1e-6)
 
 
-def test_quick_demo_for_programs(capsys, tmp_path):
+def test_quick_demo_for_programs(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(demo.QUICK_CORPUS, "max_rows", 6_000)
     assert main(["demo", "--quick", "--json", "--seed", "3", "--output", str(tmp_path)]) == 0
     results = json.loads(capsys.readouterr().out)
     assert all(np.isfinite(results[name]) for name in FIGURES)

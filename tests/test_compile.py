@@ -6,6 +6,7 @@ round.
 """
 
 import ast
+import functools
 import gc
 import json
 import os
@@ -136,10 +137,11 @@ def test_an_edit_of_what_compiles_changes_the_hash_and_no_other(copied, monkeypa
     assert len(hashes) == 7
 
 
+@functools.cache
 def sources():
     """Every file of the package: its name inside it, and its syntax tree."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [(p.relative_to(PACKAGE).as_posix(), ast.parse(p.read_text())) for p in paths]
 
 
 def imported(tree):

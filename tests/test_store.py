@@ -160,7 +160,7 @@ def test_a_fitted_model_goes_on_where_it_was(tmp_path, exact_classes, labels):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 6, size=200) ** 2
     y = y.astype(str) if labels == "strings" else y
-    rows = rng.normal(size=(200, 4)).astype(np.float32)
+    rows = rng.normal(size=(200, 4))
     model = LinearClassifier(
         method="one-vs-each",
         sampler=Uniform(32, exact_classes=exact_classes),

@@ -72,6 +72,20 @@ class Mutant:
             return None
         return functions_of(changed)
 
+    def assignment(self) -> tuple[list[str], CodeType] | None:
+        """Names that a changed assignment of the module gives values to, and its code.
+
+        None where something else is changed.
+        """
+        for node in self._tree().body:
+            if node.lineno == self.statement and isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                below = [part for target in targets for part in ast.walk(target)]
+                names = [part.id for part in below if isinstance(part, ast.Name)]
+                alone = ast.Module([node], [])
+                return names, compile(alone, str(self.path), "exec")
+        return None
+
     def _tree(self) -> ast.Module:
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
         place = _nth(tree, self.number)

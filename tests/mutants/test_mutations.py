@@ -127,3 +127,17 @@ def test_functions_get_the_code_of_a_mutant(tmp_path):
     assert names["f"](1.0, out) == 2.0
     exchange(mutant_of(mutants, "x * 2.0 -> x / 2.0"), functions_by_place({str(path)})[str(path)])
     assert names["f"](1.0, out) == 0.5
+
+
+def test_a_constant_gets_its_value_wherever_it_was_imported_to(monkeypatch):
+    from bigcat.bayes import _laplace_plan, _low_rank_frame
+
+    for module in (_laplace_plan, _low_rank_frame):
+        monkeypatch.setattr(module, "MOST_TURNED", _low_rank_frame.MOST_TURNED)  # back in the end
+    path = PACKAGE / "bayes" / "_low_rank_frame.py"
+    mutant = mutant_of(mutants_of(path), "2048 -> 2049")
+    assert mutant.functions() is None
+    exchange(mutant, {})
+    assert _low_rank_frame.MOST_TURNED == _laplace_plan.MOST_TURNED == 2049
+    default = next(m for m in mutants_of(path) if m.assignment() is None and not m.functions())
+    assert "->" in default.what

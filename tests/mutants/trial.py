@@ -1,12 +1,14 @@
 """Tests of a mutant, each in a process of its own that is forked from one that is ready.
 
-Where only code of functions is changed, that one has imported everything and collected the tests:
-functions get their other code, which takes no time.  A constant or a default of a module has to be
-there when the module is imported, and the process that is forked has imported all but bigcat.
+That one has imported everything and collected the tests: functions get their other code, and
+constants of modules their other values, which takes no time.  What else there is, and constants
+whose change no test has noticed so, has to be there when the module is imported, and the process
+that is forked has imported all but bigcat.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import gc
 import importlib.abc
@@ -21,7 +23,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -70,27 +72,35 @@ def try_all(
     mutants: Sequence[Mutant], files: Sequence[str], found: Reached, report: Report
 ) -> list[Mutant]:
     """Those that no test notices."""
-    survivors, inside, imported = [], [], []
+    survivors, ready, imported = [], [], []
     for mutant in mutants:
-        tests = found.tests_of(mutant)
-        if not tests:
+        if not found.tests_of(mutant):
             survivors.append(mutant)
             report(mutant, False, 0)
-        elif mutant.functions() is None or found.only_imported(mutant):
-            imported.append(mutant)
+        elif can_be_exchanged(mutant, found):
+            ready.append(mutant)
         else:
-            inside.append(mutant)
+            imported.append(mutant)
     with tempfile.NamedTemporaryFile() as file:
-        trials = _Trials(inside, found, report, Path(file.name))
+        trials = _Trials(ready, found, report, Path(file.name))
         if _forked(lambda: _pytest([*files, *_SELECTION], [trials]), 36_000) != 0:
             raise RuntimeError("collecting the tests failed")
-        survivors += [inside[i] for i in json.loads(Path(file.name).read_text())]
+        unnoticed = [ready[i] for i in json.loads(Path(file.name).read_text())]
+    survivors += [mutant for mutant in unnoticed if mutant.functions() is not None]
+    imported += [mutant for mutant in unnoticed if mutant.functions() is None]
     for mutant in imported:
         tests = found.tests_of(mutant)
         dead = _is_killed_from_import(mutant, tests, found.cost(tests))
         report(mutant, dead, len(tests))
         survivors += [] if dead else [mutant]
     return sorted(survivors, key=mutants.index)
+
+
+def can_be_exchanged(mutant: Mutant, found: Reached) -> bool:
+    """Is it code of functions that tests come by, or a constant of the module?"""
+    if mutant.functions() is None:
+        return mutant.assignment() is not None
+    return not found.only_imported(mutant)
 
 
 class _Trials:
@@ -118,7 +128,8 @@ class _Trials:
                 return int(_any_fails([items[test] for test in tests], self.found))
 
             dead = _forked(run, limit) != 0
-            self.report(mutant, dead, len(tests))
+            if dead or mutant.functions() is not None:
+                self.report(mutant, dead, len(tests))
             if not dead:
                 survived.append(i)
         self.survivors.write_text(json.dumps(survived))
@@ -137,10 +148,41 @@ def functions_by_place(paths: set[str]) -> dict[str, dict[Place, list[FunctionTy
 
 
 def exchange(mutant: Mutant, functions: dict[Place, list[FunctionType]]) -> None:
-    """Give functions the code of a mutant."""
-    for place, code in (mutant.functions() or {}).items():
-        for function in functions.get(place, ()):
-            function.__code__ = code
+    """Give functions the code of a mutant, or a constant its value wherever it was imported to."""
+    changed = mutant.assignment() if mutant.functions() is None else None
+    if changed is None:
+        for place, code in (mutant.functions() or {}).items():
+            for function in functions.get(place, ()):
+                function.__code__ = code
+        return
+    names, code = changed
+    module = sys.modules[module_name(mutant.path)]
+    exec(code, vars(module))
+    for name in names:
+        for other in _importers(module.__name__, name):
+            setattr(other, name, getattr(module, name))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def _importers(module: str, name: str) -> list[ModuleType]:
+    """Modules of the package and of its tests that have a name from another one."""
+    found = []
+    for other in list(sys.modules.values()):
+        file = str(getattr(other, "__file__", None))
+        if name in vars(other) and file.startswith(str(ROOT)) and file.endswith(".py"):
+            tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+            if any(
+                isinstance(node, ast.ImportFrom)
+                and node.module == module
+                and name in {alias.name for alias in node.names}
+                for node in ast.walk(tree)
+            ):
+                found.append(other)
+    return found
 
 
 def _any_fails(items: Sequence[pytest.Item], found: Reached) -> bool:
@@ -203,8 +245,7 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # typ
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
-        parts = mutant.path.relative_to(PACKAGE.parent).with_suffix("").parts
-        self.name = ".".join(parts).removesuffix(".__init__")
+        self.name = module_name(mutant.path)
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != self.name:

@@ -61,7 +61,7 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
     >>> import dask.array as da, numpy as np
     >>> from dask.distributed import Client
     >>> from bigcat.dask import LinearClassifier
-    >>> X = np.eye(4, dtype=np.float32).repeat(50, axis=0)
+    >>> X = np.eye(4).repeat(50, axis=0)
     >>> order = np.random.default_rng(0).permutation(200)
     >>> X, y = X[order], order // 50
     >>> with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0"):
