@@ -20,7 +20,7 @@ from distributed import Client
 
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, recipe_for_rounds
-from bigcat.dask.fit import LEAST_ROUNDS, MOST_SLICES
+from bigcat.dask.fit import ROUNDS, MOST_SLICES
 from bigcat.rows import Sizes
 from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
 from bigcat.training.sample import Sample
@@ -115,17 +115,17 @@ def seconds(known: Constants, n_workers: int, n_slices: int) -> dict[str, float]
     there, slices = known.state_bytes / NETWORK, min(n_slices, n_workers)
     return {
         "steps": N_ROWS * N_PASSES * known.per_row / n_workers,
-        "copies": LEAST_ROUNDS * known.copy_of_state,
-        "network": LEAST_ROUNDS * there * (n_workers / slices + 1),
-        "combining": LEAST_ROUNDS * known.combine_change * n_workers / slices,
-        "scheduler": LEAST_ROUNDS * known.task * (n_workers * (1 + slices) + 2 * slices),
+        "copies": ROUNDS * known.copy_of_state,
+        "network": ROUNDS * there * (n_workers / slices + 1),
+        "combining": ROUNDS * known.combine_change * n_workers / slices,
+        "scheduler": ROUNDS * known.task * (n_workers * (1 + slices) + 2 * slices),
     }
 
 
 def run(arguments: argparse.Namespace) -> None:
     known = measure(arguments)
     alone = N_ROWS * N_PASSES * known.per_row
-    print(f"one core: {alone / 3600:,.1f} hours of steps; {LEAST_ROUNDS} rounds")
+    print(f"one core: {alone / 3600:,.1f} hours of steps; {ROUNDS} rounds")
     for n_slices in (1, MOST_SLICES):
         print(f"combined by {'one worker' if n_slices == 1 else f'up to {n_slices} workers'}")
         for n_workers in (8, 16, 32, 64, 128, 512):

@@ -50,10 +50,14 @@ from bigcat.training.snapshot import Snapshot
 from bigcat.training.start import scores_of_frequencies, smoothed
 from bigcat.training.task import rows_to_hold_out
 
-#: Rounds that a fit has at least, whatever the number of lanes; with fewer it costs quality.
-LEAST_ROUNDS = 256
+#: Rounds that a fit has at least, and with few lanes; with fewer rounds it costs quality.
+ROUNDS, FEW_LANES, ROUNDS_OF_FEW_LANES = 256, 2, 128
 #: From so many bytes of weights on they are combined in slices, of which there are so many at most.
 BYTES_OF_SLICE, MOST_SLICES = 1 << 24, 16
+
+
+def least_rounds(n_lanes: int) -> int:
+    return ROUNDS_OF_FEW_LANES if n_lanes <= FEW_LANES else ROUNDS
 
 
 # What tasks do
@@ -267,7 +271,7 @@ class ClusterFit:
     def _rows_per_round(self, n_lanes: int) -> int:
         if self.rows_per_round is not None:
             return self.rows_per_round
-        rounds = -(-LEAST_ROUNDS // self.recipe.max_epochs)
+        rounds = -(-least_rounds(n_lanes) // self.recipe.max_epochs)
         return max(self.found.n_rows // (n_lanes * rounds), self.recipe.batch_size)
 
     # After each epoch, and at the end

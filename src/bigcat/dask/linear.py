@@ -54,7 +54,7 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
         have threads when the fit begins.
     rows_per_round : int or None, default=None
         Rows of each lane between two times that changes are combined.  None makes 256 rounds of a
-        fit; longer ones cost quality, shorter ones time.
+        fit, and 128 with up to two lanes; longer ones cost quality, shorter ones time.
 
     Examples
     --------

@@ -14,7 +14,7 @@ lost or counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -191,17 +191,20 @@ class Change:
     @classmethod
     def between(cls, before: Trained, now: Trained) -> Change:
         """`now` is used up."""
-        moved = (now.weights != before.weights).any(axis=1)
-        moved |= (now.weights_state != before.weights_state).any(axis=1)
+        moved = np.empty(len(now.weights), bool)
+        for some in _in_cache(now.weights):
+            moved[some] = (now.weights[some] != before.weights[some]).any(axis=1)
+            moved[some] |= (now.weights_state[some] != before.weights_state[some]).any(axis=1)
         majors = None if moved.mean() > NEARLY_ALL else np.flatnonzero(moved)
-        differences = {}
-        for name, array in vars(now).items():
-            is_of_majors = name.startswith("weights")
-            where = majors if is_of_majors and majors is not None else slice(None)
-            difference = array[where]  # a copy, unless it is all of it
-            difference -= getattr(before, name)[where]
-            differences[name] = difference
-        return cls(majors, **differences)
+        now.intercepts -= before.intercepts
+        now.intercepts_state -= before.intercepts_state
+        return cls(
+            majors,
+            _difference(now.weights, before.weights, majors),
+            _difference(now.weights_state, before.weights_state, majors),
+            now.intercepts,
+            now.intercepts_state,
+        )
 
     @property
     def where(self) -> np.ndarray | slice:
@@ -219,6 +222,25 @@ class Change:
 
 #: Where more than this part of the rows moved, differences of all are quicker than picking some.
 NEARLY_ALL = 0.8
+#: Numbers that stay in a core's cache.
+CACHED = 1 << 17
+
+
+def _in_cache(array: np.ndarray) -> Iterator[slice]:
+    """Runs of rows whose temporaries a core's cache holds: memory is what a round waits for."""
+    step = max(1, CACHED // max(array.shape[1], 1))
+    return (slice(first, first + step) for first in range(0, len(array), step))
+
+
+def _difference(now: np.ndarray, before: np.ndarray, majors: np.ndarray | None) -> np.ndarray:
+    """Of some rows, or of all of them in the memory of `now`."""
+    if majors is None:
+        now -= before
+        return now
+    found: np.ndarray = now[majors]
+    for some in _in_cache(found):
+        found[some] -= before[majors[some]]
+    return found
 
 
 class LaneChanges(NamedTuple):
@@ -337,9 +359,11 @@ def combine(before: Trained, changes: Sequence[Change]) -> Trained:
         now.weights_state[change.where] += change.weights_state
         now.intercepts_state += change.intercepts_state
     for change in changes:
-        where = change.where
-        known = before.weights_state[where] + change.weights_state
-        now.weights[where] += change.weights * _share(known, now.weights_state[where])
+        for some in _in_cache(change.weights):
+            where = some if change.majors is None else change.majors[some]
+            known = before.weights_state[where] + change.weights_state[some]
+            share = _share(known, now.weights_state[where])
+            now.weights[where] += change.weights[some] * share
         known = before.intercepts_state + change.intercepts_state
         now.intercepts += change.intercepts * _share(known, now.intercepts_state)
     return now
