@@ -11,8 +11,8 @@ from benchmarks._models import laplace
 from benchmarks._report import save, show
 from bigcat.bayes._mixing import mean_error
 
-SHAPES = [(5, 20, 5), (5, 100, 5), (5, 20, 20)]
-N_SETS, N_DRAWS = 5, 2_000
+SHAPES = [(5, 20, 5), (5, 100, 5)]
+N_SETS, N_DRAWS = 4, 2_000
 NUTS_OPTIONS = {"scale_width": intervals.WIDTH, "n_warmup": 500, "n_samples": N_DRAWS, "thin": 1}
 
 

@@ -19,6 +19,7 @@ from bigcat.bayes import (
     HorseshoePrior,
     Laplace,
     LearnedScale,
+    _chains,
     _likelihood,
 )
 from bigcat.bayes._chains import Chains
@@ -278,6 +279,24 @@ def test_weights_that_follow_their_mode_keep_account_of_density_and_volume():
     again, loss = chains._with_the_mode(kind, -logs, first)
     np.testing.assert_allclose(again, before, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(loss, -gain, atol=1e-9)
+
+
+def test_chains_that_mix_badly_go_on(monkeypatch):
+    def run(enough, most_every):
+        monkeypatch.setattr(_chains, "ENOUGH", enough)
+        chains = chains_of(likelihood_of(), LearnedScale(), 6)
+        seen: list[Any] = []
+        drawn = chains.run(8, 1, most_every, lambda: seen.append(chains.stack))
+        assert drawn.log_scales.shape == (48, 2)
+        return drawn.stack.reshape(8, 6, 3, 3), seen
+
+    once, twice, often = run(0.0, 4), run(np.inf, 3), run(np.inf, 4)
+    assert len(twice[1]) - len(once[1]) == 8
+    assert len(often[1]) - len(once[1]) == 24
+    # What is kept is evenly spaced, up to the last iteration; the way there is the same.
+    np.testing.assert_array_equal(once[1][-1], often[1][len(once[1]) - 1])
+    for (kept, seen), every in ((once, 1), (twice, 2), (often, 4)):
+        np.testing.assert_array_equal(kept, seen[-8 * every + every - 1 :: every])
 
 
 def test_the_twins_chain_agrees():

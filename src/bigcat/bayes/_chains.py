@@ -46,6 +46,8 @@ FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 2
 #: arrived when the mean of such a window differs from that of the one before by no more than this
 #: part of their standard deviation, or by so little that no prediction would notice.
 WINDOW, MOST_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
+#: Effective draws of the prior's scales, as a part of all draws, with which chains may end.
+ENOUGH = 0.1
 
 #: Makes a frame at given precisions of the prior, from weights to start at.
 Reframe = Callable[[Floats, Floats], Frame]
@@ -117,9 +119,44 @@ class Chains:
         return stretch
 
     def run(
-        self, n_kept: int, every: int = 1, on_iteration: Callable[[], None] = lambda: None
+        self,
+        n_kept: int,
+        every: int = 1,
+        most_every: int = 1,
+        on_iteration: Callable[[], None] = lambda: None,
     ) -> Drawn:
-        """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations."""
+        """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations.
+
+        Where these have too few effective draws of the prior's scales, chains go on for twice as
+        long and keep every second draw, up to one in `most_every` iterations.
+        """
+        self._arrive(on_iteration)
+        kept: list[tuple[Floats, Floats, Floats]] = []
+        accepted, seen = [], []
+        while True:
+            while len(kept) < n_kept:
+                for _ in range(every):
+                    accepted.append(self._move(adapt=False))
+                    seen.append(self._where_it_is())
+                    on_iteration()
+                scales = self.prior.summary() if self.prior.learns else np.empty((0, 0))
+                kept.append((self.stack, np.log(self.prior.precision).mean(axis=0), scales))
+            mixing = Mixing.of(float(np.mean(accepted)), np.array(seen))
+            enough = not mixing.ess_bulk < ENOUGH * n_kept * self.prior.n_chains
+            if enough or 2 * every > most_every:
+                break
+            kept, every = kept[1::2], 2 * every
+        stacks, logs, all_scales = zip(*kept)
+        return Drawn(
+            np.concatenate(stacks),
+            np.exp(np.mean(logs, axis=0)),
+            np.concatenate(all_scales),
+            mixing,
+            self.frame,
+        )
+
+    def _arrive(self, on_iteration: Callable[[], None]) -> None:
+        """Move until two windows of iterations agree, with the frame where the chains are."""
         last = None
         for _ in range(MOST_WINDOWS):
             window = []
@@ -133,24 +170,6 @@ class Chains:
             if last is not None and _is_settled(last, now):
                 break
             last = now
-        stacks, logs, scales, accepted, seen = [], [], [], [], []
-        for i in range(n_kept * every):
-            accepted.append(self._move(adapt=False))
-            seen.append(self._where_it_is())
-            on_iteration()
-            if (i + 1) % every:
-                continue
-            stacks.append(self.stack)
-            logs.append(np.log(self.prior.precision).mean(axis=0))
-            if self.prior.learns:
-                scales.append(self.prior.summary())
-        return Drawn(
-            np.concatenate(stacks),
-            np.exp(np.mean(logs, axis=0)),
-            np.concatenate(scales) if scales else np.empty((0, 0)),
-            Mixing.of(float(np.mean(accepted)), np.array(seen)),
-            self.frame,
-        )
 
     def _where_it_is(self) -> Floats:
         """Numbers that tell whether chains agree, (C, ...)."""

@@ -51,8 +51,10 @@ MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS, MOST_SECONDS_OF_MODE = 60.0, 20.
 #: Up to so many columns a prior of independent weights is good enough where it is affordable; of
 #: more, features have much in common, and a fit of low rank may predict better.
 FEW_COLUMNS = 256
-#: Small problems take several iterations for each draw that is kept, for so long.
+#: Small problems take several iterations for each draw that is kept, for so long; and more of them
+#: where chains mix badly, for longer.
 SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
+SECONDS_IF_BAD, MOST_EVERY_IF_BAD = 24.0, 16
 #: Gradients that lead to a mode, and seconds of them that somebody should know of before.
 GRADIENTS_OF_MODE, LONG_SECONDS = 60, 600.0
 #: Classes that a row says much about, at the most.
@@ -159,8 +161,8 @@ class Plan:
     reason : str
     n_rows : int or None
         So many rows, at random, tell the prior; None where all do.
-    every : int
-        Iterations from one such draw to the next.
+    every, most_every : int
+        Iterations from one such draw to the next, and where chains mix badly.
     around : {"mode", "linear", "either"}
         Where a Gaussian lies: at the mode with the prior, at the fit of `LinearClassifier`, or
         where held-out rows say.
@@ -177,13 +179,14 @@ class Plan:
     reason: str
     n_rows: int | None = None
     every: int = 1
+    most_every: int = 1
     around: str = "mode"
     n_directions: int = 0
     turns_columns: bool = True
 
     @property
     def most_iterations(self) -> int:
-        return MOST_FIRST + self.n_kept * self.every
+        return MOST_FIRST + self.n_kept * self.most_every
 
     def told(self) -> dict[str, Any]:
         """For ``history_.choice``."""
@@ -224,8 +227,9 @@ def plan(
     numbers = n_draws * work.n_weights
     if seconds <= MOST_SECONDS_OF_CHAINS and numbers <= MOST_KEPT:
         every = int(np.clip(SECONDS_OF_SMALL / seconds, 1, MOST_EVERY))
+        most_every = int(np.clip(SECONDS_IF_BAD / seconds, every, MOST_EVERY_IF_BAD))
         reason = "draws of the posterior itself, in seconds"
-        return replace(whole, reason=reason, every=every)
+        return replace(whole, reason=reason, every=every, most_every=most_every)
     _check_learnable(prior, f"a fit whose draws would take {seconds:,.0f} seconds")
     blocks = work.n_classes * work.n_columns**2
     reason = (

@@ -363,7 +363,7 @@ class _Fit:
     def _draws(self, start: Floats) -> ChainDraws:
         chains = self._chains(Chains, self.likelihood, start)
         with self._told(chains) as tell:
-            drawn = chains.run(self.plan.n_kept, self.plan.every, tell)
+            drawn = chains.run(self.plan.n_kept, self.plan.every, self.plan.most_every, tell)
         self._judge(drawn.mixing)
         return drawn
 
