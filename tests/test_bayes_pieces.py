@@ -3,6 +3,8 @@
 Each is held to its formula, or to what scipy says of it, without a fit.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,6 +16,7 @@ from bigcat.bayes import (
     GaussianPrior,
     HierarchicalPrior,
     HorseshoePrior,
+    IndependentBinary,
     LearnedScale,
     _newton,
 )
@@ -26,12 +29,12 @@ from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes._laplace_plan import Plan, Work, plan
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.binary_fit import BLOCK_SCORES, block_scores, class_blocks
-from bigcat.bayes.covariance import PAIRS_CHUNK
+from bigcat.bayes.covariance import PAIRS_CHUNK, ClassDiagonal
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.one_scale import best_precision
 from bigcat.bayes.posterior import BLOCK
 from bigcat.bayes.prior_chains import PriorChain, Scales
-from bigcat.bayes.summary import PRINTED, Table
+from bigcat.bayes.summary import PRINTED, Table, _of_classes
 from bigcat.bayes.weight_posterior import Start
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.noise import Gaussian, Gumbel
@@ -714,3 +717,47 @@ def test_tables_as_people_see_them():
     assert "<p>... and 3 more rows</p>" in Table(rows)._repr_html_()
     assert "more rows" not in Table(rows[:PRINTED])._repr_html_()
     assert "more rows" not in repr(Table(rows[:PRINTED]))
+
+
+# Options
+
+
+@pytest.mark.parametrize("name", ["link", "likelihood", "covariance", "solver"])
+def test_choices_of_binary_regressions(name):
+    with pytest.raises(ValueError, match=f"{name}='other'"):
+        IndependentBinary(**{name: "other"})
+
+
+def test_limits_of_binary_regressions():
+    at_the_limits = IndependentBinary(tol=0.0, max_iter=1, n_draws=1, step_power=1.0, total_rows=1)
+    assert at_the_limits.step_power == 1.0
+    for name, wrong in (
+        ("tol", -1e-12),
+        ("tol", np.inf),
+        ("max_iter", 0),
+        ("n_draws", 0),
+        ("step_power", 0.5),
+        ("step_power", 1.01),
+        ("total_rows", 0),
+    ):
+        with pytest.raises(ValueError, match=f"{name}={wrong}"):
+            IndependentBinary(**{name: wrong})
+
+
+def test_the_surest_weights_of_many():
+    """The five of each class, and no others: by mean over standard deviation."""
+    rng = np.random.default_rng(0)
+    mean, variances = rng.normal(size=(3, 40)), rng.uniform(0.1, 2.0, (3, 40))
+    q = SimpleNamespace(mean=mean, covariance_form=ClassDiagonal(variances))
+    tails = np.array([0.05, 0.95])
+    for base in (None, 2):
+        classes = np.array([0, 1])
+        numbers, columns, found = _of_classes(q, classes, np.arange(40), 5, tails, base)
+        away = mean[:2] - (0.0 if base is None else mean[2])
+        sd = np.sqrt(variances[:2] + (0.0 if base is None else variances[2]))
+        for k in (0, 1):
+            best = set(np.argsort(-np.abs(away[k]) / sd[k])[:5])
+            assert set(columns[numbers == k]) == best
+        np.testing.assert_allclose(found[0], away[numbers, columns])
+        np.testing.assert_allclose(found[1], sd[numbers, columns])
+        np.testing.assert_allclose(found[3] - found[2], 2 * 1.644854 * found[1], rtol=1e-5)

@@ -31,9 +31,9 @@ from tests.mutants.trial import PACKAGE, reached, try_all
 #: Tests that are about a package.
 TESTS = {
     "numerics": ["special", "vector", "random_numbers"],
-    "noise": ["noise", "probabilities"],
-    "samplers": ["samplers", "sampler_tables"],
-    "bounds": ["bounds", "bound_parts", "lower_bound"],
+    "noise": ["noise", "probabilities", "defaults"],
+    "samplers": ["samplers", "sampler_tables", "defaults"],
+    "bounds": ["bounds", "bound_parts", "lower_bound", "defaults"],
     "bayes": [
         "bayes_algebra",
         "bayes_augment_reduce",
@@ -51,6 +51,7 @@ TESTS = {
         "bayes_scale_chain",
         "bayes_summary",
         "bayes_weight_posterior",
+        "defaults",
         "reference_independent_binary",
     ],
 }
