@@ -310,8 +310,9 @@ def conversions(megabytes: int, as_json: bool) -> None:
 
 
 def _cpu_of_all() -> float:
-    """CPU seconds of this process and of those that it started."""
-    total = time.process_time()
+    """CPU seconds of this process and of those that it started, whether or not they live."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + ended.ru_utime + ended.ru_stime
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()

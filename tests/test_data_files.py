@@ -392,6 +392,8 @@ ERRORS = [
     ("a.npz", npz(X=np.eye(90), y=np.arange(90))[:-900], "a.npz: expected a .npz archive of plain arrays"),
     ("a.npz", "no archive", "a.npz: expected a .npz archive of plain arrays"),
     ("a.npz", npz(data=[1.0], indices=[4], indptr=[0, 1], shape=[1, 3], y=[1]), "expected the parts of a CSR matrix"),
+    ("a.npz", npz(X=np.ones((1, 1)), y=np.array([0x110000], np.uint32).view("U1")), "a.npz: expected y of Unicode strings, found character 0x110000"),
+    ("a.npz", npz(X=np.ones((1, 1)), y=np.array(["\ud800"])), "expected y of Unicode strings, found character 0xd800"),
     ("a.npz", npz(data=[1.0], indices=[1], indptr=[0, 1, 0], shape=[2, 3], y=[1, 2]), "a.npz: expected the parts of a CSR matrix: indptr falls"),
     ("a.npz", npz(data=[1.0, 2], indices=[1, 1], indptr=[0, 2], shape=[1, 3], y=[1]), "expected each feature at most once per row, found 1 twice"),
     ("a.npz", npz(data=[1.0, np.inf], indices=[1, 1], indptr=[0, 1, 2], shape=[2, 3], y=[1, 1]), "in row 1"),

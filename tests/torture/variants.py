@@ -52,16 +52,18 @@ def most_memory(subject: Subject, n: int, folder: Path, seed: int = 0) -> tuple[
 
     def taken(content: bytes) -> int:
         path.write_bytes(content)
-        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
         with contextlib.suppress(DataError, ModelFileError):
             subject.read(path)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak
+        return tracemalloc.get_traced_memory()[1] - before
 
+    tracemalloc.start()
     taken(subject.content)  # what is imported or remembered for the next time
     valid = taken(subject.content)
-    return valid, max(taken(variant(subject, seed, number)) for number in range(n))
+    most = max(taken(variant(subject, seed, number)) for number in range(n))
+    tracemalloc.stop()
+    return valid, most
 
 
 def unnoticed_flips(model: Path, n: int, folder: Path, seed: int = 0) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from bigcat.data.unpack import read_archive
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 _NUMBERS = "biuf"  # kinds of NumPy's types, without complex numbers
 _INT64_END = 1 << 63
+_SURROGATES = range(0xD800, 0xE000)  # halves of characters
 _EXACT_END = 1 << 53  # from here on a double does not tell a whole number from the next
 
 
@@ -126,7 +128,11 @@ def _largest(y: np.ndarray) -> Any:
 def _string_labels(path: Path, y: np.ndarray) -> np.ndarray:
     """NumPy drops NULs at the end of a string, so that a file cannot tell us of them."""
     if y.dtype.kind == "U":
-        return y.astype(y.dtype.newbyteorder("="))
+        native = y.astype(y.dtype.newbyteorder("="))
+        for code in np.unique(np.frombuffer(native, np.uint32)).tolist():
+            if code > sys.maxunicode or code in _SURROGATES:
+                raise DataError(f"{path}: expected y of Unicode strings, found character {code:#x}")
+        return native
     try:
         return array_of_strings([label.decode() for label in y.tolist()])
     except UnicodeDecodeError as error:

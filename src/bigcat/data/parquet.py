@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +142,7 @@ def _opened(path: Path, raw: bytes | None = None) -> Any:
     """The file, or what was read of it."""
     pyarrow = require_pyarrow()
     with _arrow_errors(path):
-        source = path if raw is None else io.BytesIO(raw)
+        source = path if raw is None else pyarrow.BufferReader(raw)  # which threads can share
         file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
         _ = file.schema_arrow.names  # for its error
         return file
