@@ -25,7 +25,7 @@ from bigcat.dask import BayesianClassifier  # noqa: E402
 from bigcat.dask.cluster import Cluster, connected  # noqa: E402
 from bigcat.dask.likelihood import LikelihoodOfParts, Parts  # noqa: E402
 
-N, D, K = 400, 6, 5
+N, D, K = 200, 3, 5
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,12 @@ def both(
 
 
 @pytest.mark.parametrize(
-    ("form", "centre"), [("class", "mean"), ("diagonal", "mode"), ("full", "mode")]
+    ("form", "centre"),
+    [
+        ("class", "mean"),
+        pytest.param("diagonal", "mode", marks=pytest.mark.slow),
+        pytest.param("full", "mode", marks=pytest.mark.slow),
+    ],
 )
 def test_the_posterior_is_that_of_one_process(
     client: Any, rows: Any, form: str, centre: str, monkeypatch: pytest.MonkeyPatch
