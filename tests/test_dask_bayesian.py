@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,10 @@ da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
 from bigcat.dask import BayesianClassifier  # noqa: E402
+from bigcat.dask.cluster import Cluster, connected  # noqa: E402
+from bigcat.dask.likelihood import LikelihoodOfParts, Parts  # noqa: E402
 
-N, D, K = 400, 6, 5
+N, D, K = 200, 3, 5
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,12 @@ def both(
 
 
 @pytest.mark.parametrize(
-    ("form", "centre"), [("class", "mean"), ("diagonal", "mode"), ("full", "mode")]
+    ("form", "centre"),
+    [
+        ("class", "mean"),
+        pytest.param("diagonal", "mode", marks=pytest.mark.slow),
+        pytest.param("full", "mode", marks=pytest.mark.slow),
+    ],
 )
 def test_the_posterior_is_that_of_one_process(
     client: Any, rows: Any, form: str, centre: str, monkeypatch: pytest.MonkeyPatch
@@ -90,8 +99,6 @@ def test_sparse_rows_some_of_which_tell_the_prior(client: Any) -> None:
     """A likelihood of some rows of the parts is the one of these rows."""
     from bigcat.bayes._design import Design
     from bigcat.bayes._likelihood import Likelihood
-    from bigcat.dask.cluster import Cluster
-    from bigcat.dask.likelihood import LikelihoodOfParts, Parts
 
     rng = np.random.RandomState(1)
     X = sp.random(60, 7, 0.4, format="csr", random_state=rng)
@@ -143,6 +150,31 @@ def test_predictions_files_and_clones(client: Any, rows: Any, tmp_path: Path) ->
     np.testing.assert_allclose(loaded.coef_, ours.coef_, rtol=1e-6)
     assert pickle.loads(pickle.dumps(ours)).client is None
     assert clone(ours).client is client
+
+
+@pytest.mark.slow
+def test_a_killed_worker_does_not_matter(
+    client: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does what it was sent."""
+    monkeypatch.setattr("bigcat.dask.likelihood.SMALL", 0)
+    method = Laplace(covariance="class")
+    expected = BayesianClassifier(method, "gaussian", client=client, n_lanes=2, random_state=0)
+    expected.fit(*collections(rows))
+    with connected("local:2") as other:
+        model = clone(expected).set_params(client=other)
+        pid = next(iter(other.run(os.getpid).values()))
+        seen = LikelihoodOfParts.gradients
+
+        def and_kill(self: LikelihoodOfParts, stack: Any) -> Any:
+            if self.n_gradients == 5:
+                os.kill(pid, signal.SIGKILL)
+            return seen(self, stack)
+
+        monkeypatch.setattr(LikelihoodOfParts, "gradients", and_kill)
+        model.fit(*collections(rows))
+    np.testing.assert_allclose(model.posterior_.mean, expected.posterior_.mean, atol=1e-6)
+    assert model.evidence_ == pytest.approx(expected.evidence_, rel=1e-9)
 
 
 @pytest.mark.parametrize(

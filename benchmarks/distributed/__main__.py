@@ -10,6 +10,7 @@ MEASUREMENTS = (
     "quality",
     "combining",
     "speed",
+    "parity",
     "faults",
     "larger_than_memory",
     "simulation",

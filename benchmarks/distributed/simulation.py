@@ -20,7 +20,7 @@ from distributed import Client
 
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, recipe_for_rounds
-from bigcat.dask.fit import ROUNDS, MOST_SLICES
+from bigcat.dask.fit import MOST_SLICES, ROUNDS
 from bigcat.rows import Sizes
 from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
 from bigcat.training.sample import Sample

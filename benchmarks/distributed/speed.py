@@ -54,9 +54,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     def tell(what: str, fit: Callable[[Shards], Any]) -> None:
         fit(few)  # compiles, or loads what was compiled
-        cpu, started = _cpu_seconds(), time.perf_counter()
+        cpu, started = cpu_seconds(), time.perf_counter()
         model = fit(folder)
-        wall, cpu = time.perf_counter() - started, _cpu_seconds() - cpu
+        wall, cpu = time.perf_counter() - started, cpu_seconds() - cpu
         inside = model.history_[-1]["seconds"]
         visited = n * arguments.passes
         print(
@@ -114,7 +114,7 @@ def folders(arguments: argparse.Namespace, temporary: Path) -> tuple[Shards, Sha
     )
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Of this process and those it has started."""
     here = psutil.Process()
     total = 0.0

@@ -6,7 +6,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import CancelledError, Client, Future, KilledWorker, default_client, wait
 from distributed.comm import CommClosedError
@@ -16,6 +16,10 @@ PATIENCE = 30.0
 #: A worker should not be filled with more than this part of its memory: from there on Dask writes
 #: to the disk, then pauses, then kills.
 FULL = 0.6
+#: Times that values are sent again, where workers that had them are lost.
+MOST_LOSSES = 3
+
+Result = TypeVar("Result")
 
 
 class WorkersLost(RuntimeError):
@@ -147,9 +151,31 @@ class Cluster:
                     ) from None
 
     def put(self, value: Any) -> Future[Any]:
-        """Large things to all workers, past the scheduler; they are lost with the last of these."""
-        sent: Future[Any] = self.client.scatter(value, broadcast=True, direct=True, hash=False)
+        """Large things to a worker, past the scheduler; they are lost with it.
+
+        Others get them from there when they need them: Dask would wait for ever for one that dies
+        while things are sent to all.
+        """
+        for _ in range(MOST_LOSSES):
+            with contextlib.suppress(OSError):  # it died: there may be others
+                return self._sent(value)
+        with explained():
+            return self._sent(value)
+
+    def _sent(self, value: Any) -> Future[Any]:
+        sent: Future[Any] = self.client.scatter(value, direct=True, hash=False)
         return sent
+
+    def repeated(self, work: Callable[[], Result]) -> Result:
+        """What work gives that sends values: a lost worker may take them along, and then they are
+        sent again."""
+        for _ in range(MOST_LOSSES):
+            try:
+                return work()
+            except SchedulerLost:
+                if self.client.status != "running":
+                    raise
+        return work()
 
     def check_memory(self, n_bytes: int, what: str) -> None:
         """Raise where the workers' limit is too low for what each lane needs, before any work."""

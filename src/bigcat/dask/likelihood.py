@@ -132,8 +132,12 @@ class Parts:
         """
         if sum(argument.nbytes for argument in arguments) <= SMALL:
             return added(self.cluster.results(self.each("part", function, *arguments)))
-        found = self.each("part", function, *(self.cluster.put(a) for a in arguments))
-        return self.cluster.fetch(self.cluster.submit("sum", added, found))
+
+        def work() -> Any:
+            found = self.each("part", function, *(self.cluster.put(a) for a in arguments))
+            return self.cluster.fetch(self.cluster.submit("sum", added, found))
+
+        return self.cluster.repeated(work)
 
 
 class DesignOfParts(Design):
@@ -211,17 +215,21 @@ def make_frame(form: str, likelihood: LikelihoodOfParts, mode: Floats, prior: Fl
     cluster, kind = parts.cluster, FRAMES[form][1]
     by_class = isinstance(kind, type) and issubclass(kind, FrameByClass)
     blocks = _blocks(form, mode.shape, n_lanes) if by_class else [None]
-    at, no_prior = cluster.put(mode), np.zeros((1, 1))
-    priors = [cluster.put(prior), *([no_prior] * (n_lanes - 1))]
-    frames = []
-    for number, classes in enumerate(blocks):
-        sums = [
-            cluster.submit("curvature", curvature_of, part, form, at, own, classes, lane=lane)
-            for lane, (part, own) in enumerate(zip(parts.on_lanes, priors))
-        ]
-        lane = number % n_lanes
-        frames.append(cluster.submit("frame", frame_of, form, at, sums, classes, lane=lane))
-    found = [cluster.fetch(frame) for frame in frames]
+
+    def work() -> list[Any]:
+        at, no_prior = cluster.put(mode), np.zeros((1, 1))
+        priors = [cluster.put(prior), *([no_prior] * (n_lanes - 1))]
+        frames = []
+        for number, classes in enumerate(blocks):
+            sums = [
+                cluster.submit("curvature", curvature_of, part, form, at, own, classes, lane=lane)
+                for lane, (part, own) in enumerate(zip(parts.on_lanes, priors))
+            ]
+            lane = number % n_lanes
+            frames.append(cluster.submit("frame", frame_of, form, at, sums, classes, lane=lane))
+        return [cluster.fetch(frame) for frame in frames]
+
+    found = cluster.repeated(work)
     return type(found[0]).joined(found) if by_class else found[0]
 
 

@@ -1,0 +1,83 @@
+"""Posteriors and exact fits on two worker processes beside one process: differences and cost.
+
+``python -m benchmarks.distributed parity [--rows 20000] [--classes 200] [--features 50]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from benchmarks.distributed.speed import cpu_seconds
+from bigcat import BayesianClassifier, LinearClassifier
+from bigcat import dask as on_dask
+from bigcat.bayes import Laplace
+from bigcat.dask.cluster import connected
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--classes", type=int, default=200)
+    parser.add_argument("--features", type=int, default=50)
+    parser.add_argument("--workers", type=int, default=2)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    n, n_classes, d = arguments.rows, arguments.classes, arguments.features
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    scores = X @ rng.standard_normal((d, n_classes)) + rng.gumbel(size=(n, n_classes))
+    y = scores.argmax(axis=1)
+    size = -(-n // (4 * arguments.workers))
+    chunks = da.from_array(X, chunks=(size, d)), da.from_array(y, chunks=size)
+    exact: dict[str, Any] = {"method": "exact", "solver": "lbfgs", "l2": 1.0, "progress": False}
+    exact |= {"tol": 1e-6, "max_epochs": 300}
+    method = Laplace(covariance="class")
+
+    def timed(what: str, fit: Callable[[], Any]) -> Any:
+        fit()  # compiles, or loads what was compiled
+        cpu, started = cpu_seconds(), time.perf_counter()
+        model = fit()
+        wall, cpu = time.perf_counter() - started, cpu_seconds() - cpu
+        print(f"{what:34} {wall:6.1f} s, {cpu:6.1f} CPU s", flush=True)
+        return model
+
+    local = timed(
+        "posterior, one process",
+        lambda: BayesianClassifier(method, "gaussian", n_threads=1, random_state=0).fit(X, y),
+    )
+    local_exact = timed(
+        "exact fit, one process", lambda: LinearClassifier(n_threads=1, **exact).fit(X, y)
+    )
+    with connected(f"local:{arguments.workers}") as client:
+        workers = f"{arguments.workers} workers"
+        on_workers = timed(
+            f"posterior, {workers}",
+            lambda: on_dask.BayesianClassifier(
+                method, "gaussian", client=client, random_state=0
+            ).fit(*chunks),
+        )
+        exact_on_workers = timed(
+            f"exact fit, {workers}",
+            lambda: on_dask.LinearClassifier(client=client, **exact).fit(*chunks),
+        )
+    deviations = local.posterior_.scale
+    away = np.abs(on_workers.posterior_.mean - local.posterior_.mean) / deviations
+    ratio = np.abs(on_workers.posterior_.scale / deviations - 1.0)
+    print(
+        f"posterior: means differ by {away.max():.1e} standard deviations at most, these by "
+        f"{ratio.max():.1e} of themselves; evidence {on_workers.evidence_:.4f} and "
+        f"{local.evidence_:.4f}"
+    )
+    weights = np.abs(exact_on_workers.coef_ - local_exact.coef_).max()
+    iterations = len(exact_on_workers.history_), len(local_exact.history_)
+    print(
+        f"exact fit: weights differ by {weights:.1e} at most (the largest is "
+        f"{np.abs(local_exact.coef_).max():.2f}), after {iterations[0]} and {iterations[1]} "
+        "iterations"
+    )
