@@ -28,7 +28,7 @@ SETS, SECONDS = 10, 60.0
 #: NUTS with the prior of the default, in units of centred columns.
 NUTS_OPTIONS = {"scale_width": WIDTH, "n_warmup": 400, "n_samples": 800, "thin": 2}
 #: Products of a gradient up to which NUTS takes seconds.
-MOST_PRODUCTS_OF_NUTS = 50_000
+MOST_PRODUCTS_OF_NUTS = 400_000
 #: The file of all data sets that were ever measured, to which runs add.
 NAME = "interval_coverage"
 
