@@ -226,12 +226,12 @@ def test_scores_where_only_intercepts_differ_from_zero():
     mean = np.zeros((4, 2))
     mean[-1] = [0.3, -0.4]
     found = _updates.constant_scores(design_of(True), mean)
-    np.testing.assert_allclose(found, np.tile([0.3, -0.4], (12, 1)))
+    np.testing.assert_allclose(found, np.tile([0.3, -0.4], (12, 1)))  # type: ignore
     assert _updates.constant_scores(design_of(False), mean) is None
     mean[0, 0] = 1e-9
     assert _updates.constant_scores(design_of(True), mean) is None
     none = _updates.constant_scores(design_of(True, intercept=False), np.zeros((3, 2)))
-    np.testing.assert_allclose(none, np.zeros((12, 2)))
+    np.testing.assert_allclose(none, np.zeros((12, 2)))  # type: ignore
 
 
 # Frames
@@ -325,7 +325,7 @@ def test_curvature_is_even_in_the_basis(sparse):
     units = np.array([0.5, 1.0, 2.0, 1.5])
     vectors, values = _mode._basis(likelihood_of(sparse), units)
     gram = dense().T @ (WEIGHTS[:, None] * dense()) * np.outer(units, units)
-    np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, gram, atol=1e-10)
+    np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, gram, atol=1e-10)  # type: ignore
 
 
 def test_the_mean_of_a_gaussian_is_its_mode():
@@ -338,12 +338,12 @@ def test_the_mean_of_a_gaussian_is_its_mode():
 
     nothing = SimpleNamespace(gradients=lambda stack: (0.0, np.zeros_like(stack)))
     rng = np.random.RandomState(0)
-    found = _mode.mean_of_gaussian(nothing, slopes, frame, rng)
+    found = _mode.mean_of_gaussian(nothing, slopes, frame, rng)  # type: ignore
     far = np.abs(frame.of_weights(target[None])).max()
     if far < 2 * _mode.LONGEST_STEP:  # two steps before those that count
         np.testing.assert_allclose(found, target, atol=1e-8)
     exact = _mode.mean_of_gaussian(
-        nothing,
+        nothing,  # type: ignore
         lambda stack: -((stack - frame.mode).reshape(-1, 8) @ precision).reshape(stack.shape),
         frame,
         rng,
@@ -544,6 +544,6 @@ def test_labels_are_drawn_by_their_probabilities(monkeypatch):
         intercept=True, n_classes=4, log_probabilities=lambda s: log_softmax(s, axis=1)
     )
     rows = np.tile(X[:1], (20_000, 1))
-    labels = coverage.draw_labels(posterior, rows, weights, np.random.RandomState(0))
+    labels = coverage.draw_labels(posterior, rows, weights, np.random.RandomState(0))  # type: ignore
     expected = softmax(dense()[0] @ weights.T)
     np.testing.assert_allclose(np.bincount(labels, minlength=4) / 20_000, expected, atol=0.015)

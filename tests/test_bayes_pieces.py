@@ -312,7 +312,7 @@ def test_explicit_zeros_of_sparse_rows_are_zeros():
 
 def test_means_of_columns():
     X, weights = np.array([[1.0, 2.0], [4.0, 0.0]]), np.array([3.0, 1.0])
-    np.testing.assert_allclose(column_means(X, weights), [7 / 4, 6 / 4])
+    np.testing.assert_allclose(column_means(X, weights), [7 / 4, 6 / 4])  # type: ignore
     assert column_means(scipy.sparse.csr_array(X), weights) is None
 
 
@@ -586,13 +586,13 @@ def test_rates_of_half_t_distributions_are_drawn_too():
     assert (scales.shape, scales.width) == (2.0, 2.0)
     assert scales.values.ravel().tolist() == [0.5, 0.5]
     assert scales.rate.ravel().tolist() == [4.0, 4.0]
-    found = scales.drawn(6.0, np.full((2, 1, 1), 3.0), Expected())
+    found = scales.drawn(6.0, np.full((2, 1, 1), 3.0), Expected())  # type: ignore
     np.testing.assert_allclose(found.values, (2.0 + 3.0) / (4.0 + 1.5))
     np.testing.assert_allclose(found.rate, 4.0 * 2.5 / (0.25 + 4.0 * found.values))
     plain = Scales.gamma(0.7, 0.9, (2, 1, 1))
     assert (plain.values == 1.0).all()
-    assert (plain.drawn(6.0, np.ones((2, 1, 1)), Expected()).rate == 0.9).all()
-    tiny = Scales.gamma(0.7, 0.9, (2, 1, 1)).drawn(1.0, np.full((2, 1, 1), 1e300), Expected())
+    assert (plain.drawn(6.0, np.ones((2, 1, 1)), Expected()).rate == 0.9).all()  # type: ignore
+    tiny = Scales.gamma(0.7, 0.9, (2, 1, 1)).drawn(1.0, np.full((2, 1, 1), 1e300), Expected())  # type: ignore
     assert (tiny.values == 1e-12).all()
 
 
@@ -725,7 +725,7 @@ def test_tables_as_people_see_them():
 @pytest.mark.parametrize("name", ["link", "likelihood", "covariance", "solver"])
 def test_choices_of_binary_regressions(name):
     with pytest.raises(ValueError, match=f"{name}='other'"):
-        IndependentBinary(**{name: "other"})
+        IndependentBinary(**{name: "other"})  # type: ignore
 
 
 def test_limits_of_binary_regressions():
@@ -741,7 +741,7 @@ def test_limits_of_binary_regressions():
         ("total_rows", 0),
     ):
         with pytest.raises(ValueError, match=f"{name}={wrong}"):
-            IndependentBinary(**{name: wrong})
+            IndependentBinary(**{name: wrong})  # type: ignore
 
 
 def test_the_surest_weights_of_many():
@@ -752,7 +752,7 @@ def test_the_surest_weights_of_many():
     tails = np.array([0.05, 0.95])
     for base in (None, 2):
         classes = np.array([0, 1])
-        numbers, columns, found = _of_classes(q, classes, np.arange(40), 5, tails, base)
+        numbers, columns, found = _of_classes(q, classes, np.arange(40), 5, tails, base)  # type: ignore
         away = mean[:2] - (0.0 if base is None else mean[2])
         sd = np.sqrt(variances[:2] + (0.0 if base is None else variances[2]))
         for k in (0, 1):

@@ -24,7 +24,7 @@ NAMED = re.compile(r"^    ([a-z]\w*(?:, \w+)*) : .*?default=(.+?)$", re.MULTILIN
 def test_docstrings_name_the_defaults(name):
     kind = CLASSES[name]
     parameters = inspect.signature(kind).parameters
-    told = NAMED.findall(kind.__doc__)
+    told = NAMED.findall(kind.__doc__)  # type: ignore
     assert told
     for names, text in told:
         for parameter in names.split(", "):
@@ -45,7 +45,7 @@ def test_defaults_of_samplers_and_bounds():
         "everything": {},
     }  # fmt: skip
     for name, options in expected.items():
-        assert samplers.REGISTRY[name]().options() == {"exact_classes": 0, **options}
+        assert samplers.REGISTRY[name]().options() == {"exact_classes": 0, **options}  # type: ignore
     assert bounds.Exact().options() == {"spacing": 0.25, "tail": 40.0, "precision": "double"}
     assert bounds.AugmentReduce().options() == {
         "expectation": "quadrature",

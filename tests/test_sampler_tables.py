@@ -45,8 +45,8 @@ def test_exact_classes_are_a_number_or_labels(kind):
 
 def test_classes_that_are_always_in_come_sorted():
     counts = np.array([3.0, 9.0, 1.0, 9.0, 4.0])
-    assert Uniform(1, exact_classes=3).head_of(counts, None).tolist() == [1, 3, 4]
-    assert Uniform(1, exact_classes=0).head_of(counts, None).tolist() == []
+    assert Uniform(1, exact_classes=3).head_of(counts, None).tolist() == [1, 3, 4]  # type: ignore
+    assert Uniform(1, exact_classes=0).head_of(counts, None).tolist() == []  # type: ignore
 
     def number_of(labels):
         return np.array(["abcde".index(label) for label in labels])
@@ -150,8 +150,8 @@ def test_one_draw_is_the_first_of_many():
     frequencies = [90.0, 9.0, 3.0, 1.0]
     sizes = set()
     for seed in range(12):
-        classes, counts = sampler.sample(4, 0, seed=seed, frequencies=frequencies)
-        again = sampler.sample(4, 0, seed=seed, frequencies=frequencies)
+        classes, counts = sampler.sample(4, 0, seed=seed, frequencies=frequencies)  # type: ignore
+        again = sampler.sample(4, 0, seed=seed, frequencies=frequencies)  # type: ignore
         assert (classes.tolist(), counts.tolist()) == (again[0].tolist(), again[1].tolist())
         assert len(set(classes)) == len(classes) == len(counts)
         sizes.add(len(classes))
@@ -268,7 +268,7 @@ def index_of(X, y, n_classes, n=2, row_weights=None):
     weights = np.ones(len(y)) if row_weights is None else np.asarray(row_weights, float)
     rows = as_rows(X, np.float64)
     problem = Problem(rows, y, weights, X.shape[1], n_classes)
-    return features.feature_index(problem, rows, n)
+    return features.feature_index(problem, rows, n)  # type: ignore
 
 
 def shares(index, feature, n_classes):
@@ -317,7 +317,7 @@ def test_a_feature_that_no_row_lists_has_neither_labels_nor_slots():
 
 def test_classes_that_want_the_same_places_get_more_of_them():
     """Three classes for two places of the smallest table: it is doubled until each has its own."""
-    mask, found = np.uint64(7), {}
+    mask, found = np.uint64(7), {}  # type: ignore
     for k in range(3_000):
         found.setdefault(frozenset(map(int, features._spots(k, mask))), []).append(k)
     classes = next(some[:3] for some in found.values() if len(some) >= 3)

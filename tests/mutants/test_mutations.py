@@ -138,6 +138,6 @@ def test_a_constant_gets_its_value_wherever_it_was_imported_to(monkeypatch):
     mutant = mutant_of(mutants_of(path), "2048 -> 2049")
     assert mutant.functions() is None
     exchange(mutant, {})
-    assert _low_rank_frame.MOST_TURNED == _laplace_plan.MOST_TURNED == 2049
+    assert _low_rank_frame.MOST_TURNED == _laplace_plan.MOST_TURNED == 2049  # type: ignore
     default = next(m for m in mutants_of(path) if m.assignment() is None and not m.functions())
     assert "->" in default.what
