@@ -59,7 +59,7 @@ def _compared(
         deviations.append((a.var() - b.var()) / error)
     ratio = np.log(first.std(axis=0) / second.std(axis=0))
     return {
-        "weights": first.shape[1],
+        "n_weights": first.shape[1],
         "means, rms": float(np.sqrt(np.mean(np.square(means)))),
         "means beyond 2": float((np.abs(means) > 2.0).mean()),
         "deviations, rms": float(np.sqrt(np.mean(np.square(deviations)))),

@@ -27,7 +27,7 @@ FORMS = ("draws", "full", "class", "low-rank", "diagonal")
 #: What 90 % intervals held of the truth in simulations, by form and what it lies around
 #: (docs/results/posterior.md).
 COVERAGES = {
-    ("draws", "mode"): "0.84 to 0.97 in simulations, most between 0.87 and 0.93",
+    ("draws", "mode"): "0.85 to 0.98 in simulations, most between 0.87 and 0.93",
     ("class", "mode"): "0.85 to 0.90 in simulations, less with many features and few rows",
     ("low-rank", "mode"): "0.88 to 0.92 in simulations",
     ("low-rank", "linear"): "0.69 to 0.98 in simulations: the prior's scale is a guess",
