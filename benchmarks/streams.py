@@ -63,6 +63,8 @@ HOW = ("arrays", "shuffled", "sorted", "shuffled, squeezed", "arrays, limited")
 WARM_UP_ROWS = 6_000
 #: Seconds between two looks at how many pages are mapped.
 LOOK_EVERY = 0.05
+#: Bytes of a thread's stack, which the system counts as allocated: usually 8 MiB.
+STACK_BYTES = 1 << 19
 _PAGE_OUT = 21  # MADV_PAGEOUT, which Python has no name for
 
 
@@ -171,6 +173,7 @@ def fit_here(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
         metrics.log_likelihood(classifier(name, fit).fit(*warm), X_warm, y_warm)
     found: dict[str, Any] = {"n_rows": len(source), "data_MB": source.n_bytes / 1e6}
     found["allowed_MB"] = allowed / 1e6 if limited else None
+    threading.stack_size(STACK_BYTES)
     with _Watched() as watched:  # its thread has a stack, which counts
         before = _memory()
         if limited:

@@ -62,11 +62,12 @@ def xc(raw: bytes) -> Reading:
     for line in lines:
         words = line.split()
         given = [] if not words or ":" in words[0] else words.pop(0).split(",")
-        row = _entries(words, n_features)
+        for word in words:
+            _entries([word], n_features)
         if any(not label.isdigit() or int(label) >= n_labels for label in given):
             raise ValueError(line)
-        if given:
-            rows.append(row)
+        if given:  # a row that is dropped may have a feature twice
+            rows.append(_entries(words, n_features))
             labels.append(str(int(given[0])))
     return np.array(rows), labels
 
