@@ -113,9 +113,11 @@ def planned(work, covariance="auto", rank="auto", prior=None, usual=True, n_draw
 def test_draws_of_small_problems():
     found = planned(DENSE)
     assert (found.form, found.n_chains, found.n_kept, found.frame) == ("draws", 8, 50, "class")
-    seconds = (40 + 50) * 8 * 5.5 * DENSE.gradient_seconds()
+    gradient = DENSE.gradient_seconds() + DENSE.turning_seconds("class")
+    seconds = (40 + 50) * 8 * 7.0 * gradient
     assert found.every == int(np.clip(4.0 / seconds, 1, 4))
-    assert found.most_iterations == 128 + 50 * found.every
+    assert found.most_every == int(np.clip(24.0 / seconds, found.every, 16)) > found.every
+    assert found.most_iterations == 128 + 50 * found.most_every
     assert planned(DENSE, n_draws=401).n_kept == 51
     assert planned(DENSE._replace(n_classes=95)).n_chains == 8  # 1,995 weights
     assert planned(DENSE._replace(n_classes=96)).n_chains == 4
@@ -124,11 +126,10 @@ def test_draws_of_small_problems():
 
 
 def test_draws_end_where_they_take_a_minute_or_too_much_memory():
-    def chains(work):
-        return (40 + 100) * 4 * 5.5 * work.gradient_seconds()
-
     work = Work(1_000, 101, 50, 101.0, False, True)
-    rows = int(60.0 * 1_000 / chains(work))
+    iteration = (40 + 100) * 4 * 7.0
+    left = 60.0 / iteration - work.turning_seconds("class")
+    rows = int(left / work.gradient_seconds() * 1_000)
     assert planned(work._replace(n_rows=rows - 5)).form == "draws"
     longer = planned(work._replace(n_rows=rows + 5))
     assert longer.form == "class"

@@ -464,6 +464,7 @@ BUILDERS = {
     "distributed/demo.py": {"run"},
     "distributed/faults.py": {"run", "kill_workers", "kill_scheduler", "kill_one"},
     "distributed/larger_than_memory.py": {"run"},
+    "distributed/parity.py": {"run"},
     "distributed/quality.py": {"run", "len_of_fit"},
     "distributed/simulation.py": {"measure"},
     "distributed/speed.py": {"run"},
