@@ -281,6 +281,26 @@ def test_weights_that_follow_their_mode_keep_account_of_density_and_volume():
     np.testing.assert_allclose(loss, -gain, atol=1e-9)
 
 
+def test_weights_times_a_factor_gain_what_the_density_of_their_scale_does():
+    chains = chains_of(likelihood_of(), LearnedScale(), 4)
+    kind = chains.prior.scalable()[0]
+    logs = np.array([0.7, -0.3, 0.0, 1.2])
+    stack, prior, gain = chains._followed(kind, "factor", logs)
+    own = kind.columns
+    np.testing.assert_allclose(
+        stack[:, :, own], chains.stack[:, :, own] * np.exp(logs)[:, None, None]
+    )
+
+    def of_logarithms(scales):
+        density = scipy.stats.gamma(scales.shape, scale=1.0 / scales.rate)
+        terms = density.logpdf(scales.values) + np.log(scales.values)
+        return terms.reshape(len(terms), -1).sum(axis=1)
+
+    before, after = (getattr(state, kind.name) for state in (chains.prior, prior))
+    np.testing.assert_allclose(after.values * np.exp(2.0 * logs).reshape(-1, 1, 1), before.values)
+    np.testing.assert_allclose(gain, of_logarithms(after) - of_logarithms(before), atol=1e-12)
+
+
 def test_chains_that_mix_badly_go_on(monkeypatch):
     def run(enough, most_every):
         monkeypatch.setattr(_chains, "ENOUGH", enough)
