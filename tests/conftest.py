@@ -17,6 +17,7 @@ import compile_once
 import numba
 import numpy as np
 import pytest
+from clusters import a_cluster
 
 import reference.noise
 from bigcat import bounds, combinations, noise
@@ -289,3 +290,10 @@ def train():
         return Trained(coef, state.intercepts, state.local, values, coefs)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers of a Dask cluster within this process."""
+    with a_cluster() as found:
+        yield found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pickle
@@ -10,7 +9,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from clusters import a_cluster
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
@@ -45,22 +44,6 @@ SETTINGS: dict[str, Any] = {
     "random_state": 0,
 }
 N, D, K = 3_000, 80, 12
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    with a_cluster() as client:
-        yield client
-
-
-@contextlib.contextmanager
-def a_cluster(n_workers: int = 2, **options: Any) -> Iterator[Any]:
-    options |= {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(n_workers=n_workers, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

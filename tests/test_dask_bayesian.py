@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,6 @@ from bigcat.dask.cluster import Cluster, connected  # noqa: E402
 from bigcat.dask.likelihood import LikelihoodOfParts, Parts  # noqa: E402
 
 N, D, K = 200, 3, 5
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False}
-    with (
-        distributed.LocalCluster(dashboard_address=":0", **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,16 +25,6 @@ SETTINGS: dict[str, Any] = {
     "progress": False,
 }
 N, D, K = 200, 5, 5
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": False}
-    with (
-        distributed.LocalCluster(dashboard_address=":0", **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")
