@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ pd = pytest.importorskip("pandas")
 distributed = pytest.importorskip("distributed")
 
 from bigcat.dask import LinearClassifier  # noqa: E402
-from bigcat.dask.cluster import connected  # noqa: E402
+from bigcat.dask.cluster import Cluster, connected  # noqa: E402
 from bigcat.dask.rounds import cut_rows  # noqa: E402
 from bigcat.dask.survey import merge_surveys, survey_rows  # noqa: E402
 
@@ -202,6 +202,21 @@ def test_searches_of_local_estimators_run_on_the_cluster(client: Any) -> None:
     with joblib.parallel_config(backend="dask"):
         found = cross_val_score(model, X, y, cv=3, n_jobs=2)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_an_answer_to_another_question_is_not_believed() -> None:
+    """The client asks for no workers every other second, and its answer may come in between."""
+
+    class Client:
+        answers: ClassVar = [{}, {"inproc://1": {"nthreads": 2, "memory_limit": 0}}]
+
+        def scheduler_info(self, n_workers: int) -> dict[str, Any]:
+            return {"workers": self.answers.pop(0) if self.answers else {}}
+
+    client: Any = Client()
+    assert Cluster(client).n_lanes == 2
+    with pytest.raises(ValueError, match="has no workers yet; start some"):
+        Cluster(client)
 
 
 def test_classes_of_one_chunk_and_empty_chunks(client: Any) -> None:

@@ -88,7 +88,7 @@ class Cluster:
     def __init__(self, client: Client, n_lanes: int | None = None) -> None:
         self.client = client
         self.name = uuid.uuid4().hex[:8]
-        workers = client.scheduler_info(n_workers=-1)["workers"]
+        workers = _workers_of(client)
         if not workers:
             raise ValueError(
                 f"{client!r} has no workers yet; start some, or wait with "
@@ -138,7 +138,7 @@ class Cluster:
                     wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
                 return
             except TimeoutError:
-                workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+                workers = _workers_of(self.client).values()
                 if not workers or any(worker["status"] != "paused" for worker in workers):
                     paused_since = None
                     continue
@@ -188,6 +188,19 @@ class Cluster:
                 f"memory_limit of {self.memory_limit / 2**20:,.0f} MiB {FULL:.0%} can be used; "
                 "start the workers with a higher memory_limit or fewer threads, or set a lower rank"
             )
+
+
+def _workers_of(client: Client) -> dict[str, Any]:
+    """What the scheduler knows of its workers, by address.
+
+    Every other second the client asks for itself, for none of them, and hands out whichever answer
+    came last: so an empty one is not believed at once.
+    """
+    for _ in range(3):
+        workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+        if workers:
+            break
+    return workers
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from bigcat.data.shards import Shards, open_shards
 
 #: What makes a name a pattern.
 _WILD = "*?["
+#: Threads that need the same rows copy them once, and not every file system bears two readers.
+_COPYING = threading.Lock()
 
 
 class Folder(NamedTuple):
@@ -96,6 +99,11 @@ def opened(name: str, fingerprint: str) -> Shards:
 
 def _copied(name: str, fingerprint: str) -> Path:
     """A copy on this machine, which appears whole or not at all."""
+    with _COPYING:
+        return _copy(name, fingerprint)
+
+
+def _copy(name: str, fingerprint: str) -> Path:
     try:
         base = Path(get_worker().local_directory)
     except ValueError:  # nobody's worker
@@ -110,7 +118,7 @@ def _copied(name: str, fingerprint: str) -> Path:
             files.get(path, str(temporary / "rows"), recursive=True)
             (temporary / "rows").rename(target)
         except OSError:
-            if not target.is_dir():  # else another thread was quicker
+            if not target.is_dir():  # else another process was quicker
                 raise
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
