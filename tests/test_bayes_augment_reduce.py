@@ -228,7 +228,7 @@ def test_two_classes(data):
         np.testing.assert_allclose(m.predict_proba(X, posterior="averaged").sum(axis=1), 1.0)
 
 
-def test_sparse_and_float32_rows(data):
+def test_sparse_rows(data):
     X, y = data
     X = np.where(np.abs(X) > 0.7, X, 0.0)
     rows = scipy.sparse.csr_array(X)
@@ -240,14 +240,19 @@ def test_sparse_and_float32_rows(data):
         np.testing.assert_allclose(
             dense.predict_proba(rows, posterior), dense.predict_proba(X, posterior), atol=1e-12
         )
-    small = augment_reduce().fit(X.astype(np.float32), y)
+
+
+@pytest.mark.slow  # a training loop of its own
+def test_float32_rows(data):
+    X, y = data
+    dense, small = augment_reduce().fit(X, y), augment_reduce().fit(X.astype(np.float32), y)
     assert small.posterior_.mean.dtype == np.float32
     np.testing.assert_allclose(small.coef_, dense.coef_, atol=1e-2)
 
 
 def test_many_classes_few_negatives():
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((4000, 5)).astype(np.float32)
+    X = rng.standard_normal((4000, 5))
     y = (X @ rng.standard_normal((5, 200)) * 2.0 + rng.gumbel(size=(4000, 200))).argmax(axis=1)
     X, y, X_new, y_new = X[:2000], y[:2000], X[2000:], y[2000:]
     m = augment_reduce(n_negatives=10, max_epochs=30).fit(X, y, classes=np.arange(200))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forms import slow
 from scipy.stats import norm
 
 from bigcat.bayes import GaussianPrior
@@ -118,7 +119,7 @@ def test_fewer_and_more_draws_than_are_kept():
     assert [{tuple(w.ravel().round(6)) for w in many}] == [kept]
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "logistic"])
+@pytest.mark.parametrize("noise", ["gaussian", slow("logistic")])
 def test_other_noises_draw_their_scores(noise):
     q, X = of_form(FORMS["class"], noise), rows(3)
     low, high = q.log_odds_interval(X, 0, 1, n_draws=2000)

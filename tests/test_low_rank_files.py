@@ -218,7 +218,7 @@ def test_the_command(tmp_path, capsys):
     y = np.arange(50) % K
     data, path, small = tmp_path / "rows.npz", tmp_path / "m", tmp_path / "small"
     np.savez(data, X=X, y=y)
-    options = ["--method", "augment-reduce", "--epochs", "2", "--json"]
+    options = ["--method", "exact", "--epochs", "2", "--json"]
     assert main(["fit", str(data), "--model", str(path), "--rank", "2", *options]) == 0
     model = load_model(path)
     assert model.class_embedding_.shape == (K, 2)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from forms import slow
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -89,7 +90,7 @@ def test_scorers_take_folds_without_some_classes():
 # Callbacks
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("sparse", [False, slow(True)])
 def test_a_callback_gets_a_model_that_predicts(sparse):
     X, y = problem()
     X = X * [1, 100, 1, 1] + 5  # columns that the fit scales
