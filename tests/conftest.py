@@ -27,7 +27,7 @@ from bigcat.rows import Problem, as_rows, class_major
 from bigcat.training.state import State
 from tests.driving import drive
 
-#: Files that compile most go first: each goes to one worker, and one that is begun last would be
+#: Files that take longest go first: each goes to one worker, and one that is begun last would be
 #: waited for.
 FIRST = (
     "test_compile.py",
@@ -41,6 +41,11 @@ FIRST = (
     "test_exact_training.py",
     "test_sklearn_checks.py",
     "test_auto.py",
+    "test_bayes_classifier.py",
+    "test_guards.py",
+    "test_shards.py",
+    "test_site.py",
+    "test_store_bayesian.py",
 )
 
 

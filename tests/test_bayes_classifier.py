@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -327,10 +328,19 @@ def counted(data):
     return X, y, counts, X[again], y[again]
 
 
-@pytest.mark.parametrize("link", ["probit", "logit"])
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-@pytest.mark.parametrize("prior", ["gaussian", HierarchicalPrior("class"), "horseshoe"], ids=str)
-@pytest.mark.parametrize("sparse_rows", [False, True])
+def weighted_fits():
+    """All combinations, of which each pair of options is among the quick ones."""
+    priors = ("gaussian", HierarchicalPrior("class"), "horseshoe")
+    for prior, *flags in product(priors, (False, True), (False, True), (False, True)):
+        sparse_rows, diagonal, logit = flags
+        options = ("logit" if logit else "probit", "diagonal" if diagonal else "full")
+        quick = sum(flags) % 2 == 0
+        marks = () if quick else pytest.mark.slow
+        name = "-".join(map(str, (sparse_rows, prior, *options)))
+        yield pytest.param(*options, prior, sparse_rows, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("link", "covariance", "prior", "sparse_rows"), list(weighted_fits()))
 def test_a_weight_is_a_number_of_rows(counted, link, covariance, prior, sparse_rows):
     X, y, counts, X_again, y_again = counted
     if sparse_rows:

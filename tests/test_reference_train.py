@@ -177,7 +177,7 @@ def test_softmax_training_comes_near_the_optimum(make, tolerance):
         5,
         n_negatives=2,
         batch_size=12,
-        n_epochs=40,
+        n_epochs=25,
         rng=np.random.default_rng(6),
         make_step=lambda shape: solvers.AdaGrad(shape, 0.5),
     )
