@@ -5,6 +5,7 @@
 Processes that a test starts are not looked into.
 """
 
+import re
 import time
 from collections import Counter, defaultdict
 
@@ -67,3 +68,12 @@ def pytest_terminal_summary(terminalreporter):
             times[name] += 1
         for name in sorted(seconds, key=lambda name: -seconds[name])[:SHOWN]:
             write(f"{seconds[name]:8.1f} s {times[name]:4d}  {name}")
+    write("the longest, with rows and parts, by the test that was first:")
+    for test, kernel, types, took in sorted(_seen, key=lambda entry: -entry[3])[: 2 * SHOWN]:
+        write(f"{took:8.1f} s  {kernel.rpartition('.')[2]} {_combination(types)}  {test}")
+
+
+def _combination(types: str) -> str:
+    """Of the types of a kernel's arguments: rows with what they hold, and tags."""
+    held = re.findall(r"\w+Rows|(?<=readonly array\()\w+", types)
+    return " ".join([*held, *re.findall(r"\w+(?=Tag\()", types)])
