@@ -17,8 +17,10 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo cluster-demo test test-slow torture coverage mutants package lint format bench bench-full \
-	docs clean
+.PHONY: environment demo cluster-demo test test-slow torture coverage mutants package lint format \
+	bench bench-full docs clean
+
+environment: $(READY)
 
 demo: $(READY)
 	$(BIN)/bigcat demo --output demo

@@ -355,7 +355,8 @@ def test_nearly_as_good_as_the_optimum_with_a_tuned_ridge():
     assert tuned - ours < 0.01 * (tuned - frequencies)
 
 
-@pytest.mark.parametrize("sampler", ["frequency", slow("co-occurrence")])
+@pytest.mark.slow  # kernels of their own
+@pytest.mark.parametrize("sampler", ["frequency", "co-occurrence"])
 def test_many_classes_come_back_in_the_order_of_their_labels(sampler):
     X, y = rows(12_000, 2_500, n_features=60)
     names = np.array([f"class {k:05d}" for k in range(2_500)])

@@ -307,6 +307,7 @@ def test_our_methods_run_like_any_peer(problem, runner):
     assert record["fit_cpu_seconds"] >= record["cpu_seconds_of_epochs"][-1]
 
 
+@pytest.mark.slow
 def test_a_fit_made_elsewhere_is_measured_like_a_run(problem, runner, tmp_path):
     folder = problems.folder_of(problem, tmp_path / "cache")
     X, y = sp.load_npz(folder / "X_train.npz"), np.load(folder / "labels.npz")["y_train"]

@@ -135,6 +135,7 @@ def test_contributing_commands_run(block, tmp_path):
 # Conventions and choosing
 
 
+@pytest.mark.slow  # five kernels of its own
 def test_conventions_hold():
     (block,) = blocks(DOCS / "conventions.md", "python")
     exec(compile(block, "docs/conventions.md", "exec"), {})  # its own assertions

@@ -148,15 +148,14 @@ CASES = {
 }
 
 
+QUICK = ("products, shared draws", "vector")
+
+
 def steps_to_compare():
-    """One case of each sort of products, by vector that of `auto`; the rest takes long."""
+    """The case of `auto`; the rest takes long."""
     for name in CASES:
         for per in ("coordinate", "vector"):
-            quick = (name, per) in (
-                ("products, shared draws", "vector"),
-                ("products, all classes", "coordinate"),
-            )
-            marks = () if quick else pytest.mark.slow
+            marks = () if (name, per) == QUICK else pytest.mark.slow
             yield pytest.param(name, per, id=f"{per}-{name}", marks=marks)
 
 

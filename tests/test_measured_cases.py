@@ -84,6 +84,7 @@ def when_halved(case: Case, model: LinearClassifier) -> float:
 # Where there is little to learn
 
 
+@pytest.mark.slow
 def test_a_small_part_of_a_next_item_set():
     """Four items one-hot, of 2,500: low rank learned them by heart, -5.49 of -5.11."""
     case = Case.drawn(sparse.chains(2_500, successors=30, loyalty=0.3), 4_000, 2_000)

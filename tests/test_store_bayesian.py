@@ -110,6 +110,7 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 
+@pytest.mark.slow  # two fits of each model
 def test_the_parameters_come_back(fitted, tmp_path):
     _, model = fitted
     loaded = load_model(save_model(model, tmp_path / "m"))
