@@ -118,18 +118,18 @@ class Cluster:
         return self.results([future])[0]
 
     def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
-        self._wait(futures)
+        self.wait(futures)
         with explained():
             found: list[Any] = self.client.gather(list(futures))
         return found
 
     def fetch(self, future: Future[Any]) -> Any:
         """The same for large things, past the scheduler."""
-        self._wait([future])
+        self.wait([future])
         with explained():
             return self.client.gather(future, direct=True)
 
-    def _wait(self, futures: Sequence[Future[Any]]) -> None:
+    def wait(self, futures: Sequence[Future[Any]]) -> None:
         """Until tasks are done, well or not; not where nobody is left to do them."""
         paused_since: float | None = None
         while True:
