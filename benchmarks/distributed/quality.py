@@ -1,6 +1,6 @@
 """The log-likelihood of test rows after the same passes, on one process and on lanes of a cluster.
 
-``python -m benchmarks.distributed quality SET [--rank 64] [--lanes 1 2 4] [--rounds 128] [--passes 4]``
+``python -m benchmarks.distributed quality SET [--rank 64] [--lanes 1 2 4] [--rounds 128]``
 """
 
 from __future__ import annotations
