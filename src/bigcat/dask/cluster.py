@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import dask.config
 from distributed import CancelledError, Client, Future, KilledWorker, default_client, wait
 from distributed.comm import CommClosedError
 
@@ -18,6 +19,15 @@ PATIENCE = 30.0
 FULL = 0.6
 #: Times that values are sent again, where workers that had them are lost.
 MOST_LOSSES = 3
+
+#: What Dask works out of itself for its dashboard takes two workers and a scheduler a sixth of a
+#: core.
+WITHOUT_STATISTICS = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
 
 Result = TypeVar("Result")
 
@@ -63,12 +73,11 @@ def connected(address: str) -> Iterator[Client]:
             f"{address!r} is neither local nor local:N with N workers, such as local:4"
         )
     n = int(number) if number else available_cores()
-    with (
-        LocalCluster(
+    with dask.config.set(WITHOUT_STATISTICS):
+        cluster = LocalCluster(
             n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+        )
+    with cluster, Client(cluster) as client:
         yield client
 
 

@@ -152,12 +152,8 @@ class Trained:
     def of(cls, state: State) -> Self:
         return cls(state.weights, state.intercepts, state.weights_state, state.intercepts_state)
 
-    def copy(self) -> Trained:
-        return Trained(*(array.copy() for array in vars(self).values()))
-
-    def like(self, spare: Spare) -> Trained:
-        """Arrays of the same shapes, with anything in them."""
-        return Trained(*map(spare.empty_like, vars(self).values()))
+    def copy(self, spare: Spare | None = None) -> Trained:
+        return Trained.joined([self], spare)
 
     @property
     def nbytes(self) -> int:
@@ -229,12 +225,10 @@ class Change:
         """Places of the major rows."""
         return slice(None) if self.majors is None else self.majors
 
-    def within(self, some: slice) -> tuple[np.ndarray | slice, slice]:
-        """Which of a run of major rows moved, counted in the run, and where they are here."""
-        if self.majors is None:
-            return slice(None), some
-        first, last = np.searchsorted(self.majors, (some.start, some.stop))
-        return self.majors[first:last] - some.start, slice(first, last)
+    def runs(self) -> Iterator[tuple[slice, np.ndarray | slice]]:
+        """Some of the rows at a time, and their places."""
+        for some in in_cache(self.weights):
+            yield some, some if self.majors is None else self.majors[some]
 
     @property
     def nbytes(self) -> int:
@@ -369,22 +363,16 @@ def train_lane(
 
 def combine(before: Trained, changes: Sequence[Change], spare: Spare | None = None) -> Trained:
     """The weights after a round, or a slice of them."""
-    now = before.like(spare or Spare())
-    for some in in_cache(before.weights):
-        squares, weights = now.weights_state[some], now.weights[some]
-        squares[...] = squares_before = before.weights_state[some]
-        weights[...] = before.weights[some]
-        places = [change.within(some) for change in changes]
-        for change, (where, here) in zip(changes, places):
-            squares[where] += change.weights_state[here]
-        for change, (where, here) in zip(changes, places):
-            known = squares_before[where] + change.weights_state[here]
-            weights[where] += change.weights[here] * _share(known, squares[where])
-    now.intercepts[...] = before.intercepts
-    now.intercepts_state[...] = before.intercepts_state
+    now = before.copy(spare)
     for change in changes:
+        for some, where in change.runs():
+            now.weights_state[where] += change.weights_state[some]
         now.intercepts_state += change.intercepts_state
     for change in changes:
+        for some, where in change.runs():
+            known = before.weights_state[where] + change.weights_state[some]
+            share = _share(known, now.weights_state[where])
+            now.weights[where] += change.weights[some] * share
         known = before.intercepts_state + change.intercepts_state
         now.intercepts += change.intercepts * _share(known, now.intercepts_state)
     return now
