@@ -24,6 +24,7 @@ import bigcat
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
@@ -354,6 +355,12 @@ def test_surveys_add_up(rows: tuple[Any, np.ndarray]) -> None:
 def test_as_many_local_workers_as_asked_for() -> None:
     with connected("local:1") as client:
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
+        assert client.run(_profiles) == dict.fromkeys(client.nthreads(), False)
+    assert _profiles()  # of other clusters it is none of our business
+
+
+def _profiles() -> bool:
+    return bool(dask.config.get("distributed.worker.profile.enabled"))
 
 
 def test_parts_of_different_forms_are_refused() -> None:

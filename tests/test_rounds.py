@@ -1,5 +1,6 @@
 """Rounds without a cluster: changes of lanes, and how they are combined."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from bigcat.rows import Sizes, as_rows, squared_norms
 from bigcat.training.recipe import Recipe
 from bigcat.training.rounds import Change, Trained, Turn, Whole, begin, combine, train_lane
 from bigcat.training.sample import Sample
+from bigcat.training.spare import Spare
 
 N_CLASSES = 30
 
@@ -100,6 +102,47 @@ def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> 
     expected = [(3.0 + 1.0) / np.sqrt(7.0 + 9.0 + 1.0), 3.0 / np.sqrt(7.0 + 9.0)]
     np.testing.assert_allclose(after.weights[:, 0], expected)
     np.testing.assert_allclose(after.weights_state[:, 0], [17.0, 16.0])
+
+
+def test_runs_of_rows_do_not_matter(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to what moved nor to what is combined, of few rows and of all."""
+    recipe = recipe_of(sample)
+    whole, before = start_of(recipe, sample, 2)
+    found = []
+    for cached in (1 << 14, 40):
+        monkeypatch.setattr("bigcat.training.rounds.CACHED", cached)
+        rows = (sample.take(np.arange(6)), sample)
+        changes = [changed(recipe, whole, some, before, 5) for some in rows]
+        assert changes[0].majors is not None
+        assert changes[1].majors is None
+        found.append(combine(before, changes))
+    for name, array in vars(found[0]).items():
+        np.testing.assert_array_equal(array, getattr(found[1], name))
+
+
+def test_memory_is_used_again_when_nobody_holds_it() -> None:
+    spare, like = Spare(), np.zeros((3, 2), np.float32)
+    first = spare.empty_like(like)
+    first[...] = 1.0
+    place, view = first.ctypes.data, first[1:, :1]
+    del first
+    assert spare.empty_like(like).ctypes.data != place
+    np.testing.assert_array_equal(view, 1.0)
+    del view
+    others = [spare.empty_like(like), spare.empty_like(like)]
+    assert place in [other.ctypes.data for other in others]
+    assert spare.empty_like(like, 7).shape == (7, 2)
+    assert spare.empty_like(like, 0).shape == (0, 2)
+
+
+def test_rounds_leave_no_memory_behind(sample: Sample) -> None:
+    """It is used again in the next round, and does not go along when a worker sends what it has."""
+    recipe = recipe_of(sample)
+    whole, before = start_of(recipe, sample, 2)
+    size = len(pickle.dumps(whole))
+    places = {changed(recipe, whole, sample, before, i).weights.ctypes.data for i in range(3)}
+    assert len(places) == 1
+    assert len(pickle.dumps(whole)) == size
 
 
 @pytest.mark.parametrize("n_lanes", [1, 4])

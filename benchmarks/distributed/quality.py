@@ -28,6 +28,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--rounds", type=int, nargs="*", default=[None])
+    parser.add_argument("--passes", type=int, help="of all fits; as many as each chooses")
 
 
 def collection(X: Any, n_chunks: int) -> Any:
@@ -45,6 +46,7 @@ def collection(X: Any, n_chunks: int) -> Any:
 def run(arguments: argparse.Namespace) -> None:
     rows = read(arguments.set, arguments.rows)
     settings = {"rank": arguments.rank, "random_state": 0, "progress": False}
+    settings["max_epochs"] = arguments.passes or "auto"
 
     def tell(what: str, model: Any, cpu: float) -> None:
         value = model.log_proba_of(rows.X_test, rows.y_test).mean()
@@ -79,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def len_of_fit(model: Any, X: Any, y: Any) -> int:
     """Passes that the fit will make."""
-    forecast = LinearClassifier(rank=model.rank, random_state=0)
+    forecast = LinearClassifier(rank=model.rank, max_epochs=model.max_epochs, random_state=0)
     n_classes = len(set(y.compute().tolist()))
     sizes = Sizes(X.shape[0], X.shape[1], n_classes, 20 * X.shape[0], True, 60)
     return recipe_for_rounds(Parameters.of(forecast.get_params()), sizes).max_epochs

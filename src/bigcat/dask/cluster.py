@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import dask.config
 from distributed import CancelledError, Client, Future, KilledWorker, default_client, wait
 from distributed.comm import CommClosedError
 
@@ -18,6 +19,15 @@ PATIENCE = 30.0
 FULL = 0.6
 #: Times that values are sent again, where workers that had them are lost.
 MOST_LOSSES = 3
+
+#: What Dask works out of itself for its dashboard takes two workers and a scheduler a sixth of a
+#: core.
+WITHOUT_STATISTICS = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+}
 
 Result = TypeVar("Result")
 
@@ -63,12 +73,11 @@ def connected(address: str) -> Iterator[Client]:
             f"{address!r} is neither local nor local:N with N workers, such as local:4"
         )
     n = int(number) if number else available_cores()
-    with (
-        LocalCluster(
+    with dask.config.set(WITHOUT_STATISTICS):
+        cluster = LocalCluster(
             n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+        )
+    with cluster, Client(cluster) as client:
         yield client
 
 
@@ -118,18 +127,18 @@ class Cluster:
         return self.results([future])[0]
 
     def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
-        self._wait(futures)
+        self.wait(futures)
         with explained():
             found: list[Any] = self.client.gather(list(futures))
         return found
 
     def fetch(self, future: Future[Any]) -> Any:
         """The same for large things, past the scheduler."""
-        self._wait([future])
+        self.wait([future])
         with explained():
             return self.client.gather(future, direct=True)
 
-    def _wait(self, futures: Sequence[Future[Any]]) -> None:
+    def wait(self, futures: Sequence[Future[Any]]) -> None:
         """Until tasks are done, well or not; not where nobody is left to do them."""
         paused_since: float | None = None
         while True:

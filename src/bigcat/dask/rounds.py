@@ -93,11 +93,13 @@ def one_slice(changes: LaneChanges | None, number: int) -> LaneChanges | None:
     return changes and changes.only(number)
 
 
-def combine_changes(before: Combined, lanes: Sequence[LaneChanges | None]) -> Combined:
+def combine_changes(
+    whole: Whole, before: Combined, lanes: Sequence[LaneChanges | None]
+) -> Combined:
     """What lanes have changed of one slice, which is the only one that each of them has here."""
     made = [lane for lane in lanes if lane is not None]
     return Combined(
-        combine(before.trained, [lane.slices[0] for lane in made]),
+        combine(before.trained, [lane.slices[0] for lane in made], whole.spare),
         sum(lane.value for lane in made),
         sum(lane.n_bytes for lane in made),
     )
@@ -182,7 +184,8 @@ class Rounds:
         return int(self.edges[self.edges.index(first) + 1])
 
     def train(self, first: int, last: int) -> float:
-        if last == 0:  # the workers compile by themselves
+        if last == 0:  # the workers compile by themselves; the weights to begin with are no pass
+            self.cluster.wait(self.now)
             return 0.0
         number = self.edges.index(first)
         this = self.ahead or self._submit(number, self.now)
@@ -197,23 +200,30 @@ class Rounds:
 
     def _submit(self, number: int, before: State) -> Round:
         """The tasks of a round of this epoch."""
-        changes = [
-            self._train(lane, pieces[number], number, before)
+        changes = {
+            lane: self._train(lane, pieces[number], number, before)
             for lane, pieces in enumerate(self.pieces)
             if number < len(pieces)
-        ]
+        }
         after = [self._combine(i, before[i], changes) for i in range(self.slices.n_slices)]
-        return Round(after, self.cluster.submit("told", told_of, after[0]))
+        told = self.cluster.submit("told", told_of, after[0], lane=0)
+        return Round(after, told)
 
     def _combine(
-        self, number: int, before: Future[Combined], changes: list[Future[LaneChanges | None]]
+        self, number: int, before: Future[Combined], changes: dict[int, Future[LaneChanges | None]]
     ) -> Future[Combined]:
-        """A slice of the next weights, on a lane of its own."""
-        parts = changes
+        """A slice of the next weights, on a lane of its own.
+
+        Each lane cuts its own changes, so that only what is combined elsewhere goes elsewhere.
+        """
+        parts = list(changes.values())
         if self.slices.n_slices > 1:
-            parts = [self.cluster.submit("part", one_slice, c, number) for c in changes]
+            parts = [
+                self.cluster.submit("part", one_slice, change, number, lane=lane)
+                for lane, change in changes.items()
+            ]
         lane = number * len(self.lanes) // self.slices.n_slices
-        return self.cluster.submit("combine", combine_changes, before, parts, lane=lane)
+        return self.cluster.submit("combine", combine_changes, self.whole, before, parts, lane=lane)
 
     def _train(
         self, lane: int, piece: Piece, number: int, before: State

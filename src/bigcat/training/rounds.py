@@ -14,9 +14,10 @@ lost or counted twice.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from bigcat.training.plan import Extent
 from bigcat.training.recipe import Recipe
 from bigcat.training.sample import Sample
 from bigcat.training.snapshot import Snapshot
+from bigcat.training.spare import Spare
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
 
@@ -36,9 +38,11 @@ from bigcat.training.state import State
 _TINY = 1e-30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whole:
     """What a lane has to know of all rows, beside its own.
+
+    It is with a worker as long as the fit is, and so is the memory that rounds use again.
 
     Parameters
     ----------
@@ -66,6 +70,13 @@ class Whole:
     typical_size: float
     n_lanes: int
     head: np.ndarray
+
+    @functools.cached_property
+    def spare(self) -> Spare:
+        return Spare()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "spare"}
 
     @property
     def extent(self) -> Extent:
@@ -141,8 +152,8 @@ class Trained:
     def of(cls, state: State) -> Self:
         return cls(state.weights, state.intercepts, state.weights_state, state.intercepts_state)
 
-    def copy(self) -> Trained:
-        return Trained(*(array.copy() for array in vars(self).values()))
+    def copy(self, spare: Spare | None = None) -> Trained:
+        return Trained.joined([self], spare)
 
     @property
     def nbytes(self) -> int:
@@ -162,10 +173,14 @@ class Trained:
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Trained]) -> Trained:
+    def joined(cls, parts: Sequence[Trained], spare: Spare | None = None) -> Trained:
         """All slices as one, which is a copy."""
-        names = vars(parts[0])
-        return cls(**{name: np.concatenate([getattr(p, name) for p in parts]) for name in names})
+        spare, found = spare or Spare(), {}
+        for name, first in vars(parts[0]).items():
+            arrays = [getattr(part, name) for part in parts]
+            out = spare.empty_like(first, sum(map(len, arrays)))
+            found[name] = np.concatenate(arrays, out=out)
+        return cls(**found)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(arrays=dict(vars(self)))
@@ -192,24 +207,28 @@ class Change:
     def between(cls, before: Trained, now: Trained) -> Change:
         """`now` is used up."""
         moved = np.empty(len(now.weights), bool)
-        for some in _in_cache(now.weights):
-            moved[some] = (now.weights[some] != before.weights[some]).any(axis=1)
-            moved[some] |= (now.weights_state[some] != before.weights_state[some]).any(axis=1)
-        majors = None if moved.mean() > NEARLY_ALL else np.flatnonzero(moved)
+        for some in in_cache(now.weights):
+            weights, squares = now.weights[some], now.weights_state[some]
+            weights -= before.weights[some]
+            squares -= before.weights_state[some]
+            moved[some] = weights.any(axis=1) | squares.any(axis=1)
         now.intercepts -= before.intercepts
         now.intercepts_state -= before.intercepts_state
-        return cls(
-            majors,
-            _difference(now.weights, before.weights, majors),
-            _difference(now.weights_state, before.weights_state, majors),
-            now.intercepts,
-            now.intercepts_state,
-        )
+        others = (now.intercepts, now.intercepts_state)
+        if moved.mean() > NEARLY_ALL:
+            return cls(None, now.weights, now.weights_state, *others)
+        majors = np.flatnonzero(moved)
+        return cls(majors, now.weights[majors], now.weights_state[majors], *others)
 
     @property
     def where(self) -> np.ndarray | slice:
         """Places of the major rows."""
         return slice(None) if self.majors is None else self.majors
+
+    def runs(self) -> Iterator[tuple[slice, np.ndarray | slice]]:
+        """Some of the rows at a time, and their places."""
+        for some in in_cache(self.weights):
+            yield some, some if self.majors is None else self.majors[some]
 
     @property
     def nbytes(self) -> int:
@@ -222,25 +241,15 @@ class Change:
 
 #: Where more than this part of the rows moved, differences of all are quicker than picking some.
 NEARLY_ALL = 0.8
-#: Numbers that stay in a core's cache.
-CACHED = 1 << 17
+#: Numbers that stay in a core's cache.  Dask has its workers give back to the system whatever takes
+#: more than 128 KiB, so that larger temporaries would be new memory each time.
+CACHED = 1 << 14
 
 
-def _in_cache(array: np.ndarray) -> Iterator[slice]:
+def in_cache(array: np.ndarray) -> Iterator[slice]:
     """Runs of rows whose temporaries a core's cache holds: memory is what a round waits for."""
     step = max(1, CACHED // max(array.shape[1], 1))
     return (slice(first, first + step) for first in range(0, len(array), step))
-
-
-def _difference(now: np.ndarray, before: np.ndarray, majors: np.ndarray | None) -> np.ndarray:
-    """Of some rows, or of all of them in the memory of `now`."""
-    if majors is None:
-        now -= before
-        return now
-    found: np.ndarray = now[majors]
-    for some in _in_cache(found):
-        found[some] -= before[majors[some]]
-    return found
 
 
 class LaneChanges(NamedTuple):
@@ -323,7 +332,7 @@ def train_lane(
     """One pass over some rows, in random order, from weights in slices."""
     problem = problem_of(recipe, sample, whole)
     random_state = np.random.RandomState(turn.seed)
-    now = Trained.joined(before)
+    now = Trained.joined(before, whole.spare)
     initial_local = recipe.parts.bound.initial_local(recipe.parts.noise, now.intercepts)
     state = State(
         **vars(now),
@@ -352,15 +361,15 @@ def train_lane(
     return LaneChanges(changes, value, sum(change.nbytes for change in changes))
 
 
-def combine(before: Trained, changes: Sequence[Change]) -> Trained:
+def combine(before: Trained, changes: Sequence[Change], spare: Spare | None = None) -> Trained:
     """The weights after a round, or a slice of them."""
-    now = before.copy()
+    now = before.copy(spare)
     for change in changes:
-        now.weights_state[change.where] += change.weights_state
+        for some, where in change.runs():
+            now.weights_state[where] += change.weights_state[some]
         now.intercepts_state += change.intercepts_state
     for change in changes:
-        for some in _in_cache(change.weights):
-            where = some if change.majors is None else change.majors[some]
+        for some, where in change.runs():
             known = before.weights_state[where] + change.weights_state[some]
             share = _share(known, now.weights_state[where])
             now.weights[where] += change.weights[some] * share
