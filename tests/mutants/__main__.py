@@ -38,6 +38,7 @@ TESTS = {
         "bayes_algebra",
         "bayes_augment_reduce",
         "bayes_batches",
+        "bayes_bookkeeping",
         "bayes_classifier",
         "bayes_coverage",
         "bayes_expected_softmax",
