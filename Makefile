@@ -36,7 +36,7 @@ torture: $(READY)
 # Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small
 # problems and in a sample of its tests, and the rest by the tests of every day.
 PLAIN := tests/test_data_files.py $(patsubst %,tests/test_%.py,blas bound_parts bounds noise pairs \
-	probabilities random_numbers sampled_normaliser sampler_tables samplers special vector weights)
+	probabilities random_numbers sampled_normaliser sampler_draws sampler_tables samplers special vector weights)
 COVERAGE := $(BIN)/python -m coverage
 coverage: $(READY)
 	$(COVERAGE) erase

@@ -32,7 +32,7 @@ from tests.mutants.trial import PACKAGE, reached, try_all
 TESTS = {
     "numerics": ["special", "vector", "random_numbers"],
     "noise": ["noise", "probabilities", "defaults"],
-    "samplers": ["samplers", "sampler_tables", "defaults"],
+    "samplers": ["samplers", "sampler_draws", "sampler_tables", "defaults"],
     "bounds": ["bounds", "bound_parts", "lower_bound", "defaults"],
     "bayes": [
         "bayes_algebra",
