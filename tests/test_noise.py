@@ -184,6 +184,7 @@ def test_a_wrong_derivative_is_caught(student_t):
     assert "noise 'broken': log_pdf_grad(-3.0) is 3.01, but the finite difference of log_pdf" in (
         str(caught.value)
     )
+    assert " log_pdf there is 1; correct" in str(caught.value)
     resolve(student_t)
 
 

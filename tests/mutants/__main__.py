@@ -50,6 +50,7 @@ TESTS = {
         "bayes_one_scale",
         "bayes_pieces",
         "bayes_scale_chain",
+        "bayes_streams",
         "bayes_summary",
         "bayes_weight_posterior",
         "defaults",
