@@ -47,6 +47,7 @@ TESTS = {
         "bayes_laplace",
         "bayes_low_rank",
         "bayes_mixing",
+        "bayes_moves",
         "bayes_one_scale",
         "bayes_pieces",
         "bayes_scale_chain",
