@@ -3,6 +3,8 @@
 No fit of any length: each piece is held to what it says.
 """
 
+import dataclasses
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,22 +13,36 @@ import pytest
 import scipy.sparse
 from scipy.special import expit, log_softmax
 
+from bigcat.auto import Parameters, recipe_for
 from bigcat.bayes import (
     AugmentReducePosterior,
     GaussianPrior,
     HierarchicalPrior,
     HorseshoePrior,
+    IndependentBinary,
+    Laplace,
     LearnedScale,
     _around_linear,
+    _newton,
     averaging,
+    summary,
 )
 from bigcat.bayes import weight_posterior as passes_of
-from bigcat.bayes._around_linear import AroundLinear, Chosen, Trial, Tried, _Judge
+from bigcat.bayes._around_linear import AroundLinear, Chosen, Trial, Tried, _between, _Judge
+from bigcat.bayes._design import Design
+from bigcat.bayes._laplace_plan import Plan, Work, low_rank_bytes
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.binary_fit import BinaryFit
+from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.coverage import Simulation
-from bigcat.bayes.method import Task
+from bigcat.bayes.links import LINKS
+from bigcat.bayes.method import FittedPosterior, Task
+from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.weight_posterior import PosteriorPasses
 from bigcat.noise import Gumbel
-from bigcat.rows import Problem, as_rows
+from bigcat.numerics.random import new_state
+from bigcat.rows import Problem, Sizes, as_rows
+from bigcat.training import memory
 from bigcat.training.sample import Sample
 from bigcat.training.snapshot import Place
 
@@ -127,8 +143,11 @@ def test_where_scores_are_too_many_some_rows_stand_for_all(monkeypatch):
     posterior: Any = Scores()
     asked = []
 
-    def counted(_posterior, eta, _variance, labels, _states, n_draws):
+    def counted(_posterior, eta, _variance, labels, states, n_draws):
         asked.append((len(labels), n_draws))
+        if len(X) == sum(n for n, _ in asked):  # the last rows: numbers of their own, and the seed
+            keys = averaging._row_keys(X[-len(labels) :]) + new_state(np.random.RandomState(0))
+            np.testing.assert_array_equal(states, keys)
         return np.zeros(len(labels))
 
     monkeypatch.setattr(averaging, "_differences", counted)
@@ -467,3 +486,162 @@ def test_how_often_all_weights_are_passed_over():
     wide.begin_epoch(0, 1)
     assert wide.order.tolist() == [0, 1]
     assert wide.chunk(5, None) == 5 + wide.chunk_rows
+
+
+def test_stamps_fit_their_type():
+    """With the rows of one more pass, which are no more than memory holds."""
+    assert np.iinfo(np.int32).max >= passes_of.MOST_STAMPS + (1 << 30) - 1
+
+
+# Binary regressions
+
+
+class Iterations(BinaryFit):
+    """A fit whose ELBO is given."""
+
+    def __init__(self, elbos, tol=1e-3, max_iter=10) -> None:
+        self.elbos, self.tol, self.max_iter = iter(elbos), tol, max_iter
+        self.n_classes, self.mean, self.covariance = 4, np.zeros((4, 2)), None  # type: ignore
+        self.negligible: list[float] = []
+
+    def iterate(self) -> float:
+        return float(next(self.elbos))
+
+    def evaluate(self) -> float:
+        self.negligible.append(self._negligible)
+        return -90.0
+
+
+def test_iterations_end_where_the_elbo_hardly_grows():
+    told: list[tuple[float, float]] = []
+    fit = Iterations([-200.0, -110.0, -100.05, -100.0, -50.0])
+    began = time.perf_counter()
+    result = fit.run(lambda i, elbo: told.append((i, elbo)))
+    took = time.perf_counter() - began
+    assert told == [(1, -200.0), (2, -110.0), (3, -100.05), (4, -100.0)]
+    assert result.converged
+    assert result.elbo == -90.0
+    assert [row["elbo"] for row in result.history] == [-200.0, -110.0, -100.05, -90.0]
+    assert [row["iteration"] for row in result.history] == [1, 2, 3, 4]
+    seconds = [row["seconds"] for row in result.history]
+    assert 0.0 <= seconds[0] <= seconds[-1] <= took
+    assert seconds == sorted(seconds)
+    assert fit.negligible == pytest.approx([0.01 * 1e-3 * 100.05 / 4], rel=1e-2)
+
+
+def test_iterations_that_do_not_end():
+    result = Iterations([-200.0, -200.0, -200.0], tol=0.0, max_iter=3).run()
+    assert not result.converged
+    assert len(result.history) == 3
+    exact = Iterations([-2.0, -1.0, -1.0 + 1e-9], tol=1.0, max_iter=9).run()
+    assert (exact.converged, len(exact.history)) == (True, 2)  # a gain of all of its size
+    with pytest.raises(FloatingPointError, match="the ELBO became nan in iteration 2; scale the"):
+        Iterations([-1.0, np.nan]).run()
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_means_begin_at_the_frequencies(link):
+    weights = np.array([1.0, 2.0, 1.0, 0.5])
+    given: Any = {
+        "prior": GaussianPrior().bind(3, 3, True),
+        "n_classes": 3,
+        "newton": True,
+        "design": Design(np.zeros((4, 2)), True, weights),
+        "labels": np.array([0, 1, 1, 0]),
+        "row_weights": weights,
+        "link": LINKS[link],
+    }
+    found = BinaryFit._start(SimpleNamespace(**given))  # type: ignore[arg-type]
+    share = (np.array([1.5, 3.0, 0.0]) + 0.5) / (4.5 + 1.0)
+    np.testing.assert_allclose(LINKS[link].cdf(found[:, -1]), share)
+    assert not found[:, :2].any()
+    for changed in (
+        {"newton": False},
+        {"design": Design(np.zeros((4, 3)), False, weights)},
+        {"prior": GaussianPrior(mean=np.array([0.0, 0.0, 0.2])).bind(3, 3, True)},
+    ):
+        other: Any = SimpleNamespace(**given | changed)
+        np.testing.assert_array_equal(BinaryFit._start(other), np.tile(other.prior.mean, (3, 1)))
+
+
+def test_steps_without_curvature_go_nowhere():
+    """A matrix of zeros says nothing of a direction."""
+    found = _newton.conjugate_gradients(
+        Design(np.zeros((3, 2)), False),
+        None,
+        _newton.precision_product(np.zeros((2, 1)), False),
+        np.ones((2, 1)),
+        _newton.diagonal_preconditioner(np.ones((2, 1))),
+        np.full(1, 1e-9),
+    )
+    assert not found.step.any()
+    assert not found.scores.any()
+
+
+# Curvature
+
+
+def test_probabilities_of_huge_scores():
+    X, labels = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
+    likelihood = Likelihood(Design(X, False), labels, Gumbel(), 2)
+    weights = np.array([[1e4, 1e4], [1e4 - 1.0, -1e4]])
+    found = likelihood._softmax(weights, slice(0, 2))
+    np.testing.assert_allclose(found, [[expit(1.0), expit(-1.0)], [1.0, 0.0]])
+    spread = likelihood.fisher_weights(weights, slice(0, 2))
+    np.testing.assert_allclose(spread[0], expit(1.0) * expit(-1.0))
+
+
+def test_bytes_of_a_posterior_around_a_linear_fit():
+    parameters = Parameters.chosen(Gumbel(), 8, True, 1)
+    for n_rows, quick in ((5_000, True), (5_000_000, False)):
+        sizes = Sizes(n_rows, 3_000, 400, 20 * n_rows, True, 30)
+        work = Work.of(sizes, True, Gumbel())
+        assert (work.curvature_seconds() <= 30.0) is quick
+        plan = Plan("low-rank", "diagonal", 1, 10, "", n_directions=5)
+        found = _around_linear.memory_around_linear(parameters, sizes, np.float64, work, plan)
+        held = 1_000 * 400
+        entries = n_rows * (16 * 100 if quick else 32)
+        expected = int(low_rank_bytes(work, 5) + 40 * held + entries)
+        fit = memory.needed(recipe_for(parameters, sizes), sizes, np.float64)
+        assert found == max(expected, fit)
+
+
+def test_limits_that_are_not_met_leave_the_scale_at_the_last():
+    """Neither rows that are predicted better, nor scores that imply more than before."""
+    first = Tried(1.0, 1.0, -2.0, 1.5)
+    assert _between([first, Tried(2.0, 1.2, -2.0, 3.2)]) == pytest.approx((2.0, 1.2, -2.0))
+    assert _between([first, Tried(2.0, 1.2, -1.9, 3.2)]) == pytest.approx((2.0, 1.2, -1.9))
+
+
+# What methods say of themselves
+
+
+def test_what_methods_declare():
+    kinds = (Laplace, IndependentBinary, AugmentReducePosterior)
+    assert [kind.keepable for kind in kinds] == [False, False, True]
+    assert [type(kind.usual_prior) for kind in kinds] == [
+        LearnedScale,
+        GaussianPrior,
+        GaussianPrior,
+    ]
+    fields = {field.name: field.default for field in dataclasses.fields(FittedPosterior)}
+    assert fields["bounds_evidence"] is True
+    assert fields["stream"] is None
+
+
+def test_the_longest_summary(monkeypatch):
+    mean = RNG.normal(size=(2, 3))
+    q: Any = NoisePosterior(
+        mean,
+        ClassDiagonal(np.ones((2, 3))),
+        intercept=False,
+        classes=np.array(["a", "b"]),
+        noise=Gumbel(),
+        n_draws=10,
+    )
+    names = ["x", "y", "z"]
+    monkeypatch.setattr(summary, "MOST_ROWS", 6)
+    assert len(summary.summarise(q, names)) == 6
+    monkeypatch.setattr(summary, "MOST_ROWS", 5)
+    with pytest.raises(ValueError, match="the summary would have 6 rows, and 5 is the most"):
+        summary.summarise(q, names)

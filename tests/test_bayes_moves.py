@@ -167,6 +167,29 @@ def test_steps_take_a_quarter_of_a_turn(monkeypatch):
         assert chains.angle == start
 
 
+def test_short_steps_keep_the_energy_where_the_frame_is_wrong():
+    """Of deviations that are a third too small: an error of the order of the angle's square."""
+
+    def twice(precision, near):
+        total = 2.0 * (KNOWN + precision)
+        return _frames.DiagonalFrame(KNOWN * CENTRE / total, total * np.ones((2, 1)))
+
+    likelihood: Any = Gaussian()
+    prior = PriorChain(np.full(3, 0.5), np.ones(3), 200)
+    lost = []
+    for angle in (0.4, 0.2, 0.1):
+        chains = Chains(likelihood, prior, twice, np.zeros((2, 3)), np.random.RandomState(0))
+        chains.angle = angle
+        gains: list[Any] = []
+        chains._accepted = lambda gain, gains=gains: (  # type: ignore
+            gains.append(gain) or np.exp(np.minimum(gain, 0.0))
+        )
+        chains._rotate(adapt=False)
+        lost.append(np.abs(gains[0]).mean())
+    assert lost[2] < 0.02
+    assert lost[0] > 3.0 * lost[1] > 9.0 * lost[2]
+
+
 def test_what_is_not_finite_is_not_taken(monkeypatch):
     chains = made(prior=PriorChain(np.zeros(3), np.ones(3), 4))
     kept = chains.stack
