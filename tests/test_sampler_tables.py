@@ -175,6 +175,7 @@ def test_a_hash_table_is_a_quarter_full_at_most(n, size):
 def test_a_list_to_shuffle_where_most_classes_are_drawn(n, pool):
     """From half of ten others on, of which the label may be one."""
     assert len(Uniform(n).lower(some_problem(11)).pool) == pool
+    assert len(Uniform(5).lower(some_problem(12)).pool) == 0  # ten or eleven others
     with_head = Uniform(n).lower(some_problem(13, [0, 4, 7]))
     assert len(with_head.pool) == pool
     assert with_head.rest.tolist() == [1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
