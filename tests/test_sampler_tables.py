@@ -292,6 +292,12 @@ def test_rows_draw_by_their_rarest_features():
     assert index_of(X, Y, 4, n=9).rarest[0, :4].tolist() == [2, 1, 0, -1]
 
 
+def test_a_rarer_feature_takes_the_place_of_the_last():
+    rows = [[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1], [0, 1, 0, 1]]  # 1, 4, 2 and 2 rows
+    index = index_of(rows, [0, 1, 2, 3], 4)
+    assert index.rarest.tolist() == [[0, 2], [2, 1], [3, 1], [3, 1]]
+
+
 def test_rows_without_weight_count_for_nothing():
     index = index_of(X, Y, 4, row_weights=[1, 1, 1, 0, 0])
     assert index.rarest.tolist() == [[2, 1], [1, 0], [0, -1], [1, 0], [2, 0]]
