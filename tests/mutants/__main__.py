@@ -41,6 +41,7 @@ TESTS = {
         "bayes_bookkeeping",
         "bayes_classifier",
         "bayes_coverage",
+        "bayes_curvature",
         "bayes_expected_softmax",
         "bayes_fit",
         "bayes_intervals",
