@@ -51,6 +51,7 @@ TESTS = {
         "bayes_moves",
         "bayes_one_scale",
         "bayes_pieces",
+        "bayes_priors",
         "bayes_scale_chain",
         "bayes_streams",
         "bayes_summary",
