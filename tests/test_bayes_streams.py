@@ -4,17 +4,32 @@ A twin of one class at a time, with matrices, says what means, covariances and t
 ELBO have to be after each of several steps.
 """
 
+import dataclasses
+import time
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.special import expit, log_expit, log_ndtr, ndtri
+from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.bayes import GaussianPrior, HierarchicalPrior
+from bigcat.bayes import (
+    GaussianPrior,
+    HierarchicalPrior,
+    IndependentBinary,
+    LearnedScale,
+    independent_binary,
+)
+from bigcat.bayes._binary_memory import forecast
 from bigcat.bayes._design import Design
+from bigcat.bayes.binary_posterior import BinaryPosterior
 from bigcat.bayes.covariance import ClassDiagonal, ClassFull, SharedDiagonal, SharedFull
+from bigcat.bayes.method import Task
 from bigcat.bayes.stochastic import Stream
+from bigcat.rows import Sizes
+from bigcat.training.sample import Sample
 
 N_CLASSES, POWER = 3, 0.7
 RNG = np.random.default_rng(0)
@@ -179,3 +194,109 @@ def test_what_a_stream_begins_with():
     assert stream.precision is stream.surrogate is stream.covariance is None
     with pytest.raises(ValueError, match="partial_fit supports the GaussianPrior only"):
         Stream(HierarchicalPrior().bind(4, 2, False), 4, "probit", True, 0.6)
+
+
+# The method
+
+
+def task_of(X, y, fit_intercept=True, prior=None) -> Task:
+    sample = Sample(X, y, np.ones(len(y)))
+    prior = prior or GaussianPrior()
+    return Task(sample, np.arange(N_CLASSES), prior, fit_intercept, np.random.RandomState(0))
+
+
+def test_batches_add_rows_to_a_history():
+    began = time.perf_counter()
+    method, fitted = IndependentBinary(step_power=0.9), None
+    for X, y, _ in BATCHES:
+        fitted = method.fit_more(task_of(X, y), fitted)
+    took = time.perf_counter() - began
+    assert fitted is not None
+    assert [row["iteration"] for row in fitted.history] == [1, 2, 3]
+    seconds = [row["seconds"] for row in fitted.history]
+    assert 0.0 < seconds[0] < seconds[1] < seconds[2] < took
+    assert fitted.history[-1]["elbo"] == fitted.evidence
+    assert fitted.seen == (22.0, 3)
+    assert fitted.stream.power == 0.9
+    assert fitted.bounds_evidence
+
+
+def test_how_many_rows_a_weight_of_likelihoods_is_for(monkeypatch):
+    asked = []
+
+    def weight(posterior, X, labels, row_weights, rng, n_draws, n_rows):
+        asked.append((len(labels), n_draws, n_rows))
+        return 0.25
+
+    monkeypatch.setattr(independent_binary, "averaging_weight", weight)
+    X, y, _ = BATCHES[0]
+    first = IndependentBinary(n_draws=7).fit_more(task_of(X, y), None)
+    assert isinstance(first.posterior, BinaryPosterior)
+    assert first.posterior.averaging_weight == 0.25
+    IndependentBinary(n_draws=7).fit_more(task_of(X, y), first)
+    IndependentBinary(n_draws=7, total_rows=50).fit_more(task_of(X, y), first)
+    assert asked == [(9, 7, 9.0), (9, 7, 18.0), (9, 7, 50)]
+    for likelihood, expected in (("marginalised", 0.0), ("conditioned", 1.0)):
+        other = IndependentBinary(likelihood=likelihood).fit_more(task_of(X, y), None)
+        assert isinstance(other.posterior, BinaryPosterior)
+        assert other.posterior.averaging_weight == expected
+    assert len(asked) == 3
+
+
+def test_what_batches_go_on_from():
+    X, y, _ = BATCHES[0]
+    fitted = {
+        (link, covariance): IndependentBinary(link, covariance=covariance).fit_more(
+            task_of(X, y), None
+        )
+        for link in ("probit", "logit")
+        for covariance in ("full", "diagonal")
+    }
+    for one, last in fitted.items():
+        for other in fitted:
+            method = IndependentBinary(other[0], covariance=other[1])
+            assert method._like(last.posterior) is (one == other)
+            if one != other:
+                with pytest.raises(ValueError, match="by another method, link, covariance or kin"):
+                    method.fit_more(task_of(X, y), last)
+    # From a file there is no stream, but the posterior and how much it has seen.
+    last = fitted["probit", "full"]
+    again = IndependentBinary().fit_more(task_of(X, y), dataclasses.replace(last, stream=None))
+    assert again.seen == (18.0, 2)
+    through = IndependentBinary().fit_more(task_of(X, y), last)
+    np.testing.assert_allclose(again.posterior.mean, through.posterior.mean, rtol=1e-8)
+    assert last.stream.n_steps == 1  # a step of its own
+
+
+def test_bytes_of_the_method():
+    method = IndependentBinary("logit")
+    given: dict[str, Any] = {"full": True, "row_variances": True, "sharing": "shared"}
+    for sparse, stored in ((True, 700 + 100), (False, None)):
+        sizes = Sizes(100, 20, 7, 700 if sparse else 2_000, sparse, 9)
+        found = method.memory_needed(
+            sizes, np.float64, GaussianPrior(), fit_intercept=True, n_threads=2
+        )
+        assert found == forecast(100, 21, 7, stored=stored, n_threads=2, **given)
+
+
+def test_iterations_that_end_too_early_are_told():
+    X, y, _ = BATCHES[0]
+    for solver, remedy in (("newton", "raise max_iter or tol$"), ("cavi", "or take solver='newt")):
+        method = IndependentBinary(solver=solver, max_iter=1)
+        with pytest.warns(ConvergenceWarning, match=f"after max_iter=1 iterations; .*{remedy}"):
+            fitted = method.fit(task_of(X, y))
+        assert fitted.seen == (9.0, 1)
+        assert len(fitted.history) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        IndependentBinary(tol=0.0, max_iter=1).fit(task_of(X, y))
+        IndependentBinary(tol=0.5).fit(task_of(X, y))
+
+
+def test_the_scale_that_was_learnt_is_kept():
+    X, y, _ = BATCHES[0]
+    method = IndependentBinary(tol=1e-3)
+    posterior = method.fit(task_of(X, y, prior=LearnedScale())).posterior
+    assert posterior.prior is not None
+    assert posterior.prior.precision.shape == (1, 3)
+    assert method.fit(task_of(X, y)).posterior.prior is None
