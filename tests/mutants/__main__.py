@@ -103,15 +103,24 @@ def main() -> None:
     )
 
 
+#: Mutants between two lines that say how many were killed.
+BETWEEN = 10
+
+
 class _Printer:
-    """Says what became of each mutant, from whichever process: their own output goes nowhere."""
+    """Says what became of mutants, from whichever process: their own output goes nowhere."""
 
     def __init__(self) -> None:
         self.out = os.fdopen(os.dup(1), "w")
+        self.n = self.n_killed = 0
 
     def __call__(self, mutant: Mutant, dead: bool, n_tests: int) -> None:
+        self.n += 1
+        self.n_killed += dead
         if not dead:
             print(f"survived {n_tests} tests: {mutant.name}", file=self.out, flush=True)
+        if self.n % BETWEEN == 0:
+            print(f"{self.n_killed} of {self.n} killed", file=self.out, flush=True)
 
 
 if __name__ == "__main__":
