@@ -41,14 +41,15 @@ torture: $(READY)
 # Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small
 # problems and in a sample of its tests, and the rest by the tests of every day.
 PLAIN := tests/test_data_files.py $(patsubst %,tests/test_%.py,blas bound_parts bounds noise pairs \
-	probabilities random_numbers sampled_normaliser sampler_tables samplers special vector weights)
+	probabilities random_numbers sampled_normaliser sampler_draws sampler_tables samplers special vector weights)
 COVERAGE := $(BIN)/python -m coverage
 coverage: $(READY)
 	$(COVERAGE) erase
 	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q tests/test_tiny_fits.py
 	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q -p tests.quick \
 		-W ignore -m "not slow and not data" $(PLAIN) || true # some take compiled code for granted
-	$(ONE_THREAD) $(COVERAGE) run --parallel-mode -m pytest -q -m "not slow"
+	$(ONE_THREAD) $(COVERAGE) run --parallel-mode -m pytest -q -p tests.covered $(IN_PARALLEL) \
+		-m "not slow"
 	$(COVERAGE) combine --quiet
 	$(BIN)/python -m tests.coverage_report
 

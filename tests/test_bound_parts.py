@@ -44,6 +44,7 @@ def test_what_other_parts_ask_of_a_bound():
         "complementary": (False, True, False, False, 0),
     }
     assert {name: traits(kind) for name, kind in REGISTRY.items()} == expected
+    assert len({type(kind().lower(Gumbel())) for kind in REGISTRY.values()}) == 8
     levels = [name for name, kind in REGISTRY.items() if kind.wants_log_probabilities]
     assert levels == ["nce"]
     assert (Exact().word, Complementary().word) == ("bound", "objective")
@@ -181,6 +182,52 @@ def test_the_best_location_and_scale_are_stationary():
         assert (local == start).all()
 
 
+def test_a_step_without_progress_moves_nothing():
+    """Not by a bit, though the precision of some scales is rounded."""
+    scales = [s for s in np.linspace(0.3, 0.9, 40) if 1.0 / math.sqrt(1.0 / (s * s)) != s]
+    assert scales
+    for noise in (Gaussian(), Logistic()):
+        tag = AugmentReduce(n_nodes=3).lower(noise)
+        for scale in scales[:3]:
+            local, slopes = np.array([0.7, scale]), np.empty(5)
+            step(tag, None, local, 0.0, 0.3, OTHERS, COUNTS, 4, 0, slopes)
+            assert local.tolist() == [0.7, scale]
+
+
+def test_steps_that_never_climb_end_where_they_began(monkeypatch):
+    """Each is halved until it is next to nothing, and then not taken."""
+    heights = iter([1.0, *np.linspace(0.9, 0.1, 100)])
+    seen = []
+
+    def falls(bound, location, scale, *row):
+        seen.append((location, scale))
+        return next(heights)
+
+    monkeypatch.setattr(pieces, "joint_mode", lambda *row: (0.4, 1.3))
+    monkeypatch.setattr(pieces, "_mean_grads", lambda *row: (2.0, -0.5))
+    monkeypatch.setattr(pieces, "_value", falls)
+    local = np.zeros(2)
+    tag = AugmentReduce(n_nodes=3).lower(Gaussian())
+    pieces._fit_location_scale(tag, local, 0.3, OTHERS, COUNTS, 4)
+    assert local.tolist() == [0.4, 1.3]
+    assert len(seen) == 22  # the start, a whole step, and 20 times half of the last
+    moves = [location - 0.4 for location, _ in seen[1:]]
+    assert moves[-1] == pytest.approx(0.5**20 * 2.0 * 1.3**2, rel=1e-3)
+
+
+def test_a_step_is_taken_as_soon_as_it_climbs(monkeypatch):
+    """Half of the first, the whole second; the third gains too little to go on."""
+    heights = iter([1.0, 0.5, 1.5, 2.0, 2.0])
+    monkeypatch.setattr(pieces, "joint_mode", lambda *row: (0.0, 1.0))
+    monkeypatch.setattr(pieces, "_mean_grads", lambda *row: (0.25, -1.0 / row[2]))
+    monkeypatch.setattr(pieces, "_value", lambda *row: next(heights))
+    local = np.zeros(2)
+    tag = AugmentReduce(n_nodes=3).lower(Gaussian())
+    pieces._fit_location_scale(tag, local, 0.3, OTHERS, COUNTS, 4)
+    np.testing.assert_allclose(local, [0.125 + 0.25 + 0.25, 1.0])
+    assert next(heights, None) is None
+
+
 # Bouchard's offset
 
 
@@ -217,6 +264,17 @@ def test_an_eta_that_is_far_too_small(far):
     assert slopes[4] == pytest.approx(-expected.sum(), rel=1e-9)
     assert value < 0.0
     assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("far", [30.0, 700.0, 2000.0])
+def test_an_eta_that_is_far_too_large(far):
+    """The fresh estimate is nothing beside the old one, of which the step leaves a part."""
+    tag = AugmentReduce().lower(Gumbel())
+    local, slopes = np.array([far, 0.0]), np.empty(5)
+    value = step(tag, None, local, 0.25, 0.0, OTHERS, COUNTS, 4, 0, slopes)
+    assert local[0] == pytest.approx(far + math.log(0.75), rel=1e-9)
+    np.testing.assert_allclose(slopes[:4], -COUNTS[:4] * np.exp(OTHERS - local[0]), rtol=1e-9)
+    assert value == pytest.approx(1.0 - far, rel=1e-9)
 
 
 @pytest.mark.parametrize("band", [1.0, 1.5, math.inf])

@@ -156,8 +156,11 @@ def test_what_other_parts_ask_of_a_noise(student_t):
     assert [noise.light_tails for noise in known] == [False, True, False, False]
     families = [noise.variational for noise in known]
     assert families == ["gaussian", "gaussian", "logistic", "gaussian"]
+    assert len({type(noise.lower()) for noise in known}) == 4
     with pytest.raises(ValueError, match="probabilities='exact' is not known; choose one of 'quad"):
         Gaussian(probabilities="exact")
+    with pytest.raises(ValueError, match="probabilities='exact' is not known"):
+        student_t.with_options(probabilities="exact")
 
 
 def test_resolve():
@@ -181,6 +184,7 @@ def test_a_wrong_derivative_is_caught(student_t):
     assert "noise 'broken': log_pdf_grad(-3.0) is 3.01, but the finite difference of log_pdf" in (
         str(caught.value)
     )
+    assert " log_pdf there is 1; correct" in str(caught.value)
     resolve(student_t)
 
 
@@ -229,11 +233,11 @@ def nearly(**errors):
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_how_far_off_derivatives_may_be(verb, sign):
-    """A ten-thousandth, of slopes that are not small up to two."""
+    """A ten-thousandth, and of slopes that are not small as much of each."""
     field = verb.removesuffix("_grad")
-    custom._check_derivative(nearly(**{verb: sign * 0.9e-4}), field)
+    custom._check_derivative(nearly(**{verb: sign * 0.99e-4}), field)
     with pytest.raises(ValueError, match=f"noise 'nearly': {field}_grad"):
-        custom._check_derivative(nearly(**{verb: sign * 2.1e-4}), field)
+        custom._check_derivative(nearly(**{verb: sign * 1.15e-4}), field)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -247,6 +251,56 @@ def test_how_far_off_a_density_may_be(sign):
         else:
             with pytest.raises(ValueError, match="noise 'nearly': log_pdf gives the density"):
                 custom._check_density(noise)
+
+
+def test_as_far_off_as_they_may_be():
+    """Numbers that are exactly at the limit fit."""
+    level = SimpleNamespace(name="level", f=np.zeros_like, f_grad=lambda t: np.full_like(t, 1e-4))
+    custom._check_derivative(level, "f")
+    level.f_grad = lambda t: np.full_like(t, -1e-4)
+    custom._check_derivative(level, "f")
+    limit = 1e-4 / (1.0 - 1e-4)
+    while limit > 1e-4 * (1.0 + limit):
+        limit = math.nextafter(limit, 0.0)
+    assert limit == 1e-4 * (1.0 + limit)
+    none = SimpleNamespace(
+        log_pdf=lambda t: np.full_like(t, -np.inf),
+        log_cdf=np.zeros_like,
+        log_cdf_grad=lambda t: np.full_like(t, limit),
+    )
+    custom._check_density(none)
+
+
+@pytest.mark.parametrize("at", [-3.0, -0.7, 0.0, 0.4, 2.5])
+def test_where_functions_are_compared(at):
+    """In five places: a slope that is wrong in one of them is caught, one beside it is not."""
+
+    def wrong_at(place):
+        right = Logistic().log_pdf_grad
+        return lambda t: right(t) + 0.5 * (np.abs(np.asarray(t) - place) < 1e-7)
+
+    noise = nearly()
+    noise.log_pdf_grad = wrong_at(at)
+    with pytest.raises(ValueError, match=rf"noise 'nearly': log_pdf_grad\({at}\) is"):
+        custom._check_derivative(noise, "log_pdf")
+    noise.log_pdf_grad = wrong_at(at + 0.1)
+    custom._check_derivative(noise, "log_pdf")
+
+
+def test_how_near_to_a_place_a_slope_is_measured():
+    """A hundred-thousandth to either side."""
+    asked = []
+
+    def recorded(t):
+        asked.append(t)
+        return Logistic().log_pdf(t)
+
+    noise = nearly()
+    noise.log_pdf = recorded
+    custom._check_derivative(noise, "log_pdf")
+    here, *sides = asked
+    for side, found in zip((-1e-5, 1e-5), sides):
+        np.testing.assert_allclose(found - here, side, rtol=1e-9)
 
 
 def no_constant(t):

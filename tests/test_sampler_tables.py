@@ -175,6 +175,7 @@ def test_a_hash_table_is_a_quarter_full_at_most(n, size):
 def test_a_list_to_shuffle_where_most_classes_are_drawn(n, pool):
     """From half of ten others on, of which the label may be one."""
     assert len(Uniform(n).lower(some_problem(11)).pool) == pool
+    assert len(Uniform(5).lower(some_problem(12)).pool) == 0  # ten or eleven others
     with_head = Uniform(n).lower(some_problem(13, [0, 4, 7]))
     assert len(with_head.pool) == pool
     assert with_head.rest.tolist() == [1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
@@ -289,6 +290,12 @@ def test_rows_draw_by_their_rarest_features():
     assert index.rarest.tolist() == [[2, 1], [1, 0], [0, -1], [1, 0], [2, 0]]
     assert index_of(X, Y, 4, n=1).rarest.tolist() == [[2], [1], [0], [1], [2]]
     assert index_of(X, Y, 4, n=9).rarest[0, :4].tolist() == [2, 1, 0, -1]
+
+
+def test_a_rarer_feature_takes_the_place_of_the_last():
+    rows = [[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1], [0, 1, 0, 1]]  # 1, 4, 2 and 2 rows
+    index = index_of(rows, [0, 1, 2, 3], 4)
+    assert index.rarest.tolist() == [[0, 2], [2, 1], [3, 1], [3, 1]]
 
 
 def test_rows_without_weight_count_for_nothing():

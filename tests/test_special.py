@@ -9,7 +9,7 @@ from forms import many
 from scipy.special import erfcx, expit, log_expit, log_ndtr, log_softmax, logsumexp, wrightomega
 
 from bigcat.compile import kernel
-from bigcat.numerics import softmax
+from bigcat.numerics import softmax, special
 from bigcat.numerics.special import (
     _mills,
     exp_differences,
@@ -212,6 +212,20 @@ def test_a_label_that_is_nearly_certain_keeps_its_slope():
     log_p, others, _ = softmax.finish(50.0, 2.0, 3.0)
     assert others == pytest.approx(3.0 * math.exp(-48.0), rel=1e-14)
     assert log_p == pytest.approx(-others, rel=1e-4) or log_p == 0.0
+
+
+def test_what_must_not_count_counts_for_nothing():
+    for dtype in (np.float32, np.float64):
+        scores = np.array([softmax.NO_SCORE, -50.0, softmax.NO_SCORE], dtype)
+        assert softmax.exponentiate(scores) == (-50.0, 1.0)
+        assert scores.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_the_start_of_wrights_omega():
+    """Its logarithm by a polynomial, from -5 to 4."""
+    z = np.linspace(-5.0, 4.0, 2_001)
+    start = np.polynomial.polynomial.polyval(z, special._LOG_OMEGA)
+    assert np.abs(start - np.log(wrightomega(z))).max() < 3.2e-4
 
 
 def test_fills_and_copies():

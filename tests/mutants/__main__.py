@@ -32,23 +32,28 @@ from tests.mutants.trial import PACKAGE, reached, try_all
 TESTS = {
     "numerics": ["special", "vector", "random_numbers"],
     "noise": ["noise", "probabilities", "defaults"],
-    "samplers": ["samplers", "sampler_tables", "defaults"],
+    "samplers": ["samplers", "sampler_draws", "sampler_tables", "defaults"],
     "bounds": ["bounds", "bound_parts", "lower_bound", "defaults"],
     "bayes": [
         "bayes_algebra",
         "bayes_augment_reduce",
         "bayes_batches",
+        "bayes_bookkeeping",
         "bayes_classifier",
         "bayes_coverage",
+        "bayes_curvature",
         "bayes_expected_softmax",
         "bayes_fit",
         "bayes_intervals",
         "bayes_laplace",
         "bayes_low_rank",
         "bayes_mixing",
+        "bayes_moves",
         "bayes_one_scale",
         "bayes_pieces",
+        "bayes_priors",
         "bayes_scale_chain",
+        "bayes_streams",
         "bayes_summary",
         "bayes_weight_posterior",
         "defaults",
@@ -98,15 +103,24 @@ def main() -> None:
     )
 
 
+#: Mutants between two lines that say how many were killed.
+BETWEEN = 10
+
+
 class _Printer:
-    """Says what became of each mutant, from whichever process: their own output goes nowhere."""
+    """Says what became of mutants, from whichever process: their own output goes nowhere."""
 
     def __init__(self) -> None:
         self.out = os.fdopen(os.dup(1), "w")
+        self.n = self.n_killed = 0
 
     def __call__(self, mutant: Mutant, dead: bool, n_tests: int) -> None:
+        self.n += 1
+        self.n_killed += dead
         if not dead:
             print(f"survived {n_tests} tests: {mutant.name}", file=self.out, flush=True)
+        if self.n % BETWEEN == 0:
+            print(f"{self.n_killed} of {self.n} killed", file=self.out, flush=True)
 
 
 if __name__ == "__main__":

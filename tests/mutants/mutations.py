@@ -242,5 +242,9 @@ def _untold(tree: ast.AST) -> set[int]:
             aside = [*node.decorator_list]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn"):
             aside = [node]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".reshape"):
+            # NumPy takes any number below 0 for the length that is left.
+            below = [part for part in node.args if isinstance(part, ast.UnaryOp)]
+            aside = [part.operand for part in below if isinstance(part.op, ast.USub)]
         found |= {id(below) for top in aside if top is not None for below in ast.walk(top)}
     return found

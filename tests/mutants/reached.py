@@ -43,12 +43,13 @@ class Reached:
     def tests_of(self, mutant: Mutant) -> list[str]:
         """One of each test function, the quickest first, then more, up to `MOST_SECONDS`.
 
-        Of a line that only imports come by: tests of the whole module.
+        Of a line that only imports come by: tests of the whole module, and those that come by no
+        line of any, which look at what is declared, such as defaults.
         """
         lines = self.lines.get(str(mutant.path), {})
         found = {t for line in (mutant.line, mutant.statement) for t in lines.get(str(line), ())}
         if found == {_IMPORT}:
-            found = {test for tests in lines.values() for test in tests}
+            found = {test for tests in lines.values() for test in tests} | self._of_declarations()
         chosen: list[str] = []
         for test in self._in_turn(found - {_IMPORT}):
             if chosen and self.cost([*chosen, test]) > MOST_SECONDS:
@@ -61,6 +62,12 @@ class Reached:
         lines = self.lines.get(str(mutant.path), {})
         found = {t for line in (mutant.line, mutant.statement) for t in lines.get(str(line), ())}
         return found == {_IMPORT}
+
+    def _of_declarations(self) -> set[str]:
+        running = {
+            test for lines in self.lines.values() for found in lines.values() for test in found
+        }
+        return set(self.fixtures) - running
 
     def cost(self, tests: Iterable[str]) -> float:
         needed = {name for test in tests for name in (test, *self.fixtures[test])}

@@ -70,6 +70,12 @@ def test_one_thing_is_changed(tmp_path):
         assert sum(a != b for a, b in zip(lines, whole)) == 1, mutant.name
 
 
+def test_what_numpy_reads_alike_is_one_thing(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("y = x.reshape(-1, 3)\n")
+    assert {mutant.what for mutant in mutants_of(path)} == {"-1 -> 1", "3 -> 4"}
+
+
 def test_an_import_gives_the_changed_source():
     path = PACKAGE / "noise" / "gumbel.py"
     mutant = next(m for m in mutants_of(path) if m.what.startswith("-math.exp"))
@@ -92,13 +98,13 @@ def test_tests_of_a_line_are_the_quickest_that_reach_it(tmp_path):
     path, mutants = mutants_of_source(tmp_path)
     inside = mutant_of(mutants, "g(x) -> pass")
     lines = {str(inside.line): ["t[slow]", "t[quick]", "one"], "99": ["other"], "3": [""]}
-    seconds = {"t[slow]": 9.0, "t[quick]": 0.5, "one": 1.0, "other": 1.0}
+    seconds = {"t[slow]": 9.0, "t[quick]": 0.5, "one": 1.0, "other": 1.0, "looks": 0.1}
     found = reached_by(path, lines, seconds)
     assert found.tests_of(inside) == ["t[quick]", "one"]  # all together take too long
     constant = mutant_of(mutants, "0.5 -> 0.75")
     assert found.only_imported(constant)
     assert not found.only_imported(inside)
-    assert found.tests_of(constant) == ["t[quick]", "one", "other"]
+    assert found.tests_of(constant) == ["looks", "t[quick]", "one", "other"]
     assert found.tests_of(mutant_of(mutants, "break -> continue")) == []
 
 

@@ -33,9 +33,14 @@ if TYPE_CHECKING:
     from tests.torture.damage import Rng
 
 #: What can be fuzzed: readers of data, and the loader of models.
-READERS = ("xc", "svmlight", "tsv", "csv", "npz", "npz of CSR", "parquet", "manifest", "model")
-#: Of an input, in bytes; seconds for one; and MB of memory for the process.
+READERS = (
+    *("xc", "svmlight", "tsv", "csv", "csv, encoded"),
+    *("npz", "npz of CSR", "parquet", "manifest", "model"),
+)
+#: Of an input, in bytes; CPU seconds for one; and MB of memory for the process.
 LONGEST, SLOWEST, MOST_MEMORY = 4_096, 20, 2_048
+#: Seconds after which an input hangs.  The clock also goes on while a busy machine has no time.
+HANGS = 1_200
 #: Rows of texts and tables to begin with: the fewer there are, the more inputs are read.
 N_ROWS = 4
 #: Part of the inputs that are made of one to begin with.  The fuzzer keeps only one of those that
@@ -60,7 +65,8 @@ def target(reader: str, folder: Path) -> Target:
     from tests.torture import subjects
     from tests.torture.damage import damaged
 
-    by_name = {subject.name: subject for subject in subjects.subjects(folder)}
+    known = [*subjects.subjects(folder), subjects.encoded(folder)]
+    by_name = {subject.name: subject for subject in known}
 
     def reads(name: str, made: Callable[[bytes], bytes] = bytes) -> Read:
         subject = by_name[name]
@@ -92,7 +98,9 @@ def target(reader: str, folder: Path) -> Target:
             for name in arrays
         ]
         return _one_of([*readers, reads(reader)], [*arrays.values(), archive], damaged)
-    if reader == "parquet":
+    if reader == "csv, encoded":
+        seeds = [subjects.encoded_table(N_ROWS).encode()]
+    elif reader == "parquet":
         seeds = [subjects.parquet_table(N_ROWS, checked) for checked in (True, False)]
     else:
         seeds = [subjects.texts(N_ROWS)[reader].encode()]
@@ -153,16 +161,22 @@ class Run:
     def __init__(self, read: Read, minutes: float, folder: Path, corpus: Path) -> None:
         self.read, self.folder, self.corpus = read, folder, corpus
         self.began, self.seconds = time.process_time(), 60 * minutes
-        self.n = 0
+        self.n, self.slowest = 0, 0.0
         self.verdicts: Counter[str] = Counter()
         self.finds: set[str] = set()
 
     def __call__(self, content: bytes) -> None:
+        before = time.process_time()
         try:
-            self.verdicts[self.read(content)] += 1
+            verdict = self.read(content)
+            took = time.process_time() - before
+            if took > SLOWEST:
+                raise TimeoutError(f"an input of {len(content):,} bytes took {took:.0f} s")
+            self.verdicts[verdict] += 1
         except Exception as error:
             self.note(content, error)
         self.n += 1
+        self.slowest = max(self.slowest, time.process_time() - before)
         if self.n % BETWEEN_LOOKS == 0 and time.process_time() - self.began > self.seconds:
             self.end()
 
@@ -179,7 +193,8 @@ class Run:
     def end(self) -> None:
         seconds = time.process_time() - self.began
         verdicts = ", ".join(f"{n:,} {name}" for name, n in sorted(self.verdicts.items()))
-        print(f"{self.n:,} inputs in {seconds:.0f} CPU seconds: {verdicts}", flush=True)
+        slowest = f"the slowest {self.slowest:.2f} s"
+        print(f"{self.n:,} inputs in {seconds:.0f} CPU seconds, {slowest}: {verdicts}", flush=True)
         shutil.rmtree(self.folder)
         os._exit(bool(self.finds))  # the fuzzer knows no other way to end
 
@@ -229,7 +244,7 @@ def main() -> None:
 
     options = [
         f"-max_len={max(LONGEST, *(2 * len(seed) for seed in seeds))}",
-        f"-timeout={SLOWEST}",
+        f"-timeout={HANGS}",
         f"-rss_limit_mb={MOST_MEMORY}",
         f"-seed={arguments.seed}",
         f"-artifact_prefix={corpus}/",

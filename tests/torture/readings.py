@@ -121,7 +121,8 @@ def _field(text: str, at: int) -> tuple[str, int]:
     return field, at + len(rest)
 
 
-def table(raw: bytes) -> Reading:
+def _labelled(raw: bytes) -> tuple[list[tuple[str, list[str]]], list[str]]:
+    """Names and fields of the columns of a table, and labels, of rows that have one."""
     text = _text(raw, "utf-8-sig") + "\n"
     rows: list[list[str]] = [[]]
     at = 0
@@ -137,8 +138,31 @@ def table(raw: bytes) -> Reading:
         raise ValueError("header")
     at = header.index("label")
     kept = [row for row in rows[1:] if row[at].strip()]
-    numbers = [[_number(row[i]) for i in range(len(header)) if i != at] for row in kept]
-    return np.array(numbers).reshape(len(kept), -1), [row[at].strip() for row in kept]
+    columns = {i: [row[i] for row in kept] for i in range(len(header))}
+    labels = [label.strip() for label in columns.pop(at)]
+    return [(header[i], fields) for i, fields in columns.items()], labels
+
+
+def table(raw: bytes) -> Reading:
+    columns, labels = _labelled(raw)
+    numbers = [[_number(field) for field in fields] for _, fields in columns]
+    return np.array(numbers).reshape(len(columns), len(labels)).T, labels
+
+
+def encoded(raw: bytes, category: str, text: str, vectorizer: Any) -> Reading:
+    """A table with a column of categories and one of text."""
+    columns, labels = _labelled(raw)
+    by_name = dict(columns)
+    if len(by_name) < len(columns):
+        raise ValueError("two columns of one name")
+    words = [word.strip() for word in by_name.pop(category)]
+    texts = vectorizer.transform([words.strip() for words in by_name.pop(text)]).toarray()
+    numbers = np.array([[_number(field) for field in fields] for fields in by_name.values()])
+    single = numbers.reshape(len(by_name), len(labels)).astype(np.float32).astype(np.float64)
+    spread = single.std(axis=1, keepdims=True)
+    scaled = (single - single.mean(axis=1, keepdims=True)) / np.where(spread == 0.0, 1.0, spread)
+    values = [[float(word == value) for value in sorted(set(words))] for word in words]
+    return np.hstack([scaled.T, np.array(values).reshape(len(labels), -1), texts]), labels
 
 
 def parquet(raw: bytes) -> Reading:

@@ -192,6 +192,17 @@ def texts(n: int = 40) -> dict[str, str]:
     }
 
 
+def encoded_table(n: int = 40) -> str:
+    """A table with a column of categories and one of text beside its numbers."""
+    rng = np.random.default_rng(3)
+    homes, words = ["sea", "tree", "hill"], ["ant", "bee", "cat"]
+    lines = [
+        f'{rng.normal():.4f},"{homes[j]}",{words[k]},one {words[k - 1]} two {j},{j}'
+        for j, k in rng.integers(0, 3, (n, 2))
+    ]
+    return "a,home,label,note,b\n" + "".join(f"{line}\n" for line in lines)
+
+
 def _archives() -> dict[str, bytes]:
     rng = np.random.default_rng(1)
     X = sp.random(30, 7, 0.4, "csr", random_state=0, dtype=np.float32)
@@ -354,3 +365,17 @@ def subjects(folder: Path) -> list[Subject]:
     found.append(data("parquet", "parquet", parquet_table()))
     found.append(data("parquet without check sums", "parquet", parquet_table(checked=False)))
     return found + _folders(folder)
+
+
+def encoded(folder: Path) -> Subject:
+    """A table with columns that are encoded, for the fuzzer."""
+    content, path = encoded_table().encode(), folder / "encoded.csv"
+    path.write_bytes(content)
+    options: dict[str, Any] = {"categorical": ["home"], "text_columns": ["note"]}
+    options["vectorizer"] = WORDS
+    reads = partial(read, form="csv", **options)
+    valid = reads(path)
+    expected = _dense(valid.X), [str(label) for label in valid.y]
+    reading = partial(readings.encoded, category="home", text="note", vectorizer=WORDS)
+    verdict = partial(_data_verdict, "csv", options, reading, expected)
+    return Subject("csv, encoded", ".csv", content, damaged, verdict, reads)

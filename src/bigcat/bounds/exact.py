@@ -15,7 +15,7 @@ from bigcat.verbs import fit_local, step
 
 
 class SoftmaxTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 class QuadratureTag(NamedTuple):

@@ -19,15 +19,15 @@ from bigcat.verbs import fit_local, step
 
 
 class NoiseContrastiveTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 class ImportanceTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 class ComplementaryTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,7 +14,7 @@ from bigcat.verbs import fit_local, step
 
 
 class OneVsEachTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from bigcat.verbs import at_local, fit_local, local_floor, step
 
 
 class RamanTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 @dataclass(frozen=True, repr=False)

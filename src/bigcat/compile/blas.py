@@ -31,6 +31,10 @@ def product(
     a: np.ndarray, transpose_a: bool, b: np.ndarray, transpose_b: bool, out: np.ndarray
 ) -> None:
     """``out = a b``, either of them transposed where its flag is True; all contiguous."""
+    arrays = (a, b, out)
+    if any(not array.flags.c_contiguous or array.dtype != out.dtype for array in arrays):
+        kinds = ", ".join(f"{array.dtype} with strides {array.strides}" for array in arrays)
+        raise TypeError(f"product() of arrays {kinds}: contiguous ones of one type")
     out[...] = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
 
 

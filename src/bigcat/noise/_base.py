@@ -85,7 +85,7 @@ class Noise(Part):
     def _map(self, function: Any, t: ArrayLike) -> np.ndarray:
         t = np.asarray(t, dtype=np.float64)
         out = np.empty(t.size)
-        function(self.lower(), np.ascontiguousarray(t).reshape(-1), out)
+        function(self.lower(), np.ravel(t), out)
         return out.reshape(t.shape)
 
 

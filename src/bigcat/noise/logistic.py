@@ -10,7 +10,7 @@ from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_
 
 
 class LogisticTag(NamedTuple):
-    unit: int = 0
+    """All that it says is its type."""
 
 
 @dataclass(frozen=True, repr=False)

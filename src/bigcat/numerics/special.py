@@ -72,7 +72,7 @@ def negative_sum(values, n):
 
 
 def _log_omega_coefficients() -> np.ndarray:
-    """Polynomial in z for log(omega(z)), -5 <= z <= 4, to about 1e-5."""
+    """Polynomial in z for log(omega(z)), -5 <= z <= 4, to 3e-4."""
     z = -0.5 + 4.5 * np.cos(np.pi * (np.arange(9) + 0.5) / 9)
     return np.polynomial.polynomial.polyfit(z, np.log(wrightomega(z)), 8)
 
@@ -84,7 +84,7 @@ _LOG_OMEGA = _log_omega_coefficients()
 def wright_omega(z):
     """The w > 0 with w + log(w) = z: the Lambert W function of exp(z), which cannot overflow.
 
-    A series far below; elsewhere a start that is good to 1e-4 and one step of Fritsch, Shafer
+    A series far below; elsewhere a start that is good to 3e-4 and one step of Fritsch, Shafer
     and Crowley's iteration (1973), which is of fourth order.
     """
     if z < -5.0:

@@ -139,7 +139,8 @@ def _(sampler, rng, rows, i, label, classes, counts):
             prefetch(index.slots, line)
         n_features += 1
     background = sampler.background if n_features > 0 else 1.0
-    to_background, to_features = 1.0 / background, 1.0 / (1.0 - background)
+    to_background = 1.0 / background
+    to_features = 1.0 / (1.0 - background) if background < 1.0 else 0.0
     # All draws first, so that the processor waits for all of their labels at once.
     for c in range(n_drawn):
         u = _random.uniform(rng)  # has bits enough for the whole draw

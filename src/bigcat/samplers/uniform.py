@@ -90,10 +90,8 @@ def _distinct(rng, n, n_others, table, pool, out, start):
             pool[c] = c
         for c in range(n):
             other = c + _random.below(rng, n_others - c)
-            chosen = pool[other]
-            pool[other] = pool[c]
-            pool[c] = chosen
-            out[start + c] = chosen
+            out[start + c] = pool[other]
+            pool[other] = pool[c]  # what is in front is not looked at again
     else:  # draw again what is in the hash set already
         mask = table.shape[0] - 1
         for spot in range(table.shape[0]):

@@ -1,0 +1,476 @@
+"""Moves of chains one at a time, with what surrounds them given: when they go on, and how far."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bigcat.bayes import _chains, _frames, _mixing, _scale_chain
+from bigcat.bayes._chains import Chains
+from bigcat.bayes._mixing import Mixing
+from bigcat.bayes._scale_chain import ScaleChain
+from bigcat.bayes.prior_chains import PriorChain, Scalable, Scales
+
+CENTRE, KNOWN = np.array([[1.0, -2.0, 0.5], [0.2, 0.4, -1.0]]), np.array([2.0, 0.5, 4.0])
+
+
+class Gaussian:
+    """The likelihood of weights that are normal around a matrix."""
+
+    shape = CENTRE.shape
+    design = SimpleNamespace(n=100)
+
+    def values(self, stack):
+        return -0.5 * (KNOWN * (stack - CENTRE) ** 2).sum(axis=(1, 2))
+
+    def gradients(self, stack):
+        return self.values(stack), -KNOWN * (stack - CENTRE)
+
+
+def learnt(n_chains):
+    groups = (n_chains, 1, 1)
+    return PriorChain(
+        np.zeros(3),
+        np.ones(3),
+        n_chains,
+        scales=Scales.half_t(2.0, groups),
+        intercepts=Scales.half_t(3.0, groups),
+    )
+
+
+def made(kind=Chains, n_chains=4, prior=None, seed=0) -> Any:
+    frames = []
+
+    def reframe(precision, near):
+        frames.append((precision, near))
+        total = KNOWN + precision
+        return _frames.DiagonalFrame(KNOWN * CENTRE / total, total * np.ones((2, 1)))
+
+    likelihood: Any = Gaussian()
+    start = np.full((2, 3), 0.25)
+    prior = learnt(n_chains) if prior is None else prior
+    chains = kind(likelihood, prior, reframe, start, np.random.RandomState(seed))
+    chains.frames = frames
+    return chains
+
+
+# Several chains
+
+
+def test_chains_begin_at_the_mode_with_draws_of_the_frame():
+    chains = made(n_chains=2_000)
+    ((precision, near),) = chains.frames
+    np.testing.assert_allclose(precision, np.ones((1, 3)))
+    assert (near == 0.25).all()
+    np.testing.assert_allclose(chains.information, np.tile(KNOWN, (2, 1)))
+    np.testing.assert_allclose(chains.stack.mean(axis=0), chains.frame.mode, atol=0.1)
+    np.testing.assert_allclose(chains.stack.std(axis=0), chains.frame.diagonal**-0.5, rtol=0.1)
+    assert chains.angle == 0.5
+    moves = [("scales", "factor"), ("intercepts", "factor"), ("scales", "mode")]
+    assert chains.deviations == dict.fromkeys(moves, 0.5)
+
+
+def scripted(chains, numbers, monkeypatch):
+    """Chains that are where they are told to be, one iteration after the other."""
+    left = list(numbers)
+    moves = []
+    monkeypatch.setattr(chains, "_move", lambda adapt: moves.append(adapt) or 0.7)
+    monkeypatch.setattr(chains, "_where_it_is", lambda: np.full((4, 1), left.pop(0)))
+    return left, moves
+
+
+def test_windows_until_two_agree(monkeypatch):
+    chains = made()
+    levels = [0.0] * 16 + [9.0] * 16 + [9.05] * 16 + [5.0] * 100
+    _, moves = scripted(chains, levels, monkeypatch)
+    seen: list[int] = []
+    chains._arrive(lambda: seen.append(1))
+    assert len(moves) == len(seen) == 48
+    assert all(moves)
+    assert len(chains.frames) == 1 + 3  # at the start, and after each window
+    assert (chains.frames[-1][1] == chains.frame.mode).all()
+
+
+def test_windows_end_in_any_case(monkeypatch):
+    known = PriorChain(np.zeros(3), np.ones(3), 4)
+    chains = made(prior=known)
+    _, moves = scripted(chains, np.arange(1_000.0), monkeypatch)
+    chains._arrive(lambda: None)
+    assert len(moves) == 8 * 16
+    assert len(chains.frames) == 1  # a prior that is known leaves the frame where it is
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most_every", "expected"),
+    [
+        ([500.0], 8, 6),  # enough at once
+        ([1.0, 500.0], 8, 6 + 6),  # half of the draws are kept, and as many more by twos
+        ([1.0, 1.0, 1.0, 1.0], 4, 6 + 6 + 12),  # up to every fourth
+        ([1.0, 500.0], 1, 6),
+        ([2.41, 500.0], 8, 6),  # a tenth of 24 draws
+        ([2.39, 500.0], 8, 12),
+        ([math.nan], 8, 6),
+    ],
+)
+def test_chains_that_mix_badly_go_on(monkeypatch, sizes, most_every, expected):
+    chains = made()
+    monkeypatch.setattr(chains, "_arrive", lambda on_iteration: None)
+    stacks = iter(range(1_000))
+
+    def move(adapt):
+        assert not adapt
+        chains.stack = np.full((4, 2, 3), float(next(stacks)))
+        return 0.5
+
+    monkeypatch.setattr(chains, "_move", move)
+    left = list(sizes)
+    told = []
+
+    def of(acceptance, seen):
+        told.append((acceptance, len(seen)))
+        return Mixing(acceptance, 1.0, left.pop(0))
+
+    monkeypatch.setattr(_chains.Mixing, "of", of)
+    iterations: list[int] = []
+    drawn = chains.run(6, 1, most_every, lambda: iterations.append(1))
+    assert len(iterations) == expected
+    assert told[-1] == (0.5, expected)
+    assert drawn.stack.shape == (24, 2, 3)
+    every = {6: 1, 12: 2, 24: 4}[expected]
+    kept = np.arange(every - 1, expected, every)  # the last of each, evenly spaced
+    np.testing.assert_array_equal(drawn.stack[::4, 0, 0], kept)
+    assert drawn.log_scales.shape == (24, 2)
+    np.testing.assert_allclose(drawn.precisions, np.ones((1, 3)))
+    assert drawn.frame is chains.frame
+
+
+def test_steps_take_a_quarter_of_a_turn(monkeypatch):
+    """With nothing but the standard normal: an exact rotation of place and velocity."""
+    prior = PriorChain(np.zeros(3), np.ones(3), 4)
+    chains = made(prior=prior)
+    velocity = np.random.default_rng(0).normal(size=(4, 2, 3))
+    for start, uniform in ((0.5, 1.1), (0.85, 1.2), (0.03, 0.8)):
+        chains.angle = start
+        numbers = SimpleNamespace(
+            standard_normal=lambda shape: velocity,
+            uniform=lambda *given, size=None, uniform=uniform: np.zeros(size) if size else uniform,
+        )
+        monkeypatch.setattr(chains, "rng", numbers)
+        before = chains.frame.of_weights(chains.stack)
+        assert chains._rotate(adapt=False) == pytest.approx(1.0)
+        angle = min(start * uniform, 0.9)
+        turned = round(0.5 * math.pi / angle) * angle
+        expected = np.cos(turned) * before + np.sin(turned) * velocity
+        np.testing.assert_allclose(chains.frame.of_weights(chains.stack), expected, atol=1e-9)
+        assert chains.angle == start
+
+
+def test_short_steps_keep_the_energy_where_the_frame_is_wrong():
+    """Of deviations that are a third too small: an error of the order of the angle's square."""
+
+    def twice(precision, near):
+        total = 2.0 * (KNOWN + precision)
+        return _frames.DiagonalFrame(KNOWN * CENTRE / total, total * np.ones((2, 1)))
+
+    likelihood: Any = Gaussian()
+    prior = PriorChain(np.full(3, 0.5), np.ones(3), 200)
+    lost = []
+    for angle in (0.4, 0.2, 0.1):
+        chains = Chains(likelihood, prior, twice, np.zeros((2, 3)), np.random.RandomState(0))
+        chains.angle = angle
+        gains: list[Any] = []
+        chains._accepted = lambda gain, gains=gains: (  # type: ignore
+            gains.append(gain) or np.exp(np.minimum(gain, 0.0))
+        )
+        chains._rotate(adapt=False)
+        lost.append(np.abs(gains[0]).mean())
+    assert lost[2] < 0.02
+    assert lost[0] > 3.0 * lost[1] > 9.0 * lost[2]
+
+
+def test_what_is_not_finite_is_not_taken(monkeypatch):
+    chains = made(prior=PriorChain(np.zeros(3), np.ones(3), 4))
+    kept = chains.stack
+    given = chains._energies_and_rest
+    calls = []
+
+    def broken(u, stretch):
+        energies, rest = given(u, stretch)
+        calls.append(1)
+        return (energies + (np.nan if len(calls) > 1 else 0.0)), rest
+
+    monkeypatch.setattr(chains, "_energies_and_rest", broken)
+    assert chains._rotate(adapt=True) == 0.0
+    assert (chains.stack == kept).all()
+    assert chains.angle == pytest.approx(0.5 * math.exp(-0.4))
+    chains.angle = 0.03
+    chains._rotate(adapt=True)
+    assert chains.angle == 0.03
+
+
+def test_deviations_of_factors_follow_how_often_they_are_taken(monkeypatch):
+    """Each of three moves twice; taken where the gain is above the logarithm of a number."""
+    chains = made()
+    asked = []
+
+    def followed(kind, way, logs):
+        asked.append((kind.name, way))
+        gain = np.array([1.0, -1e9, 1.0, -1e9]) if way == "factor" else np.full(4, -1e9)
+        return chains.stack + 1.0, chains.prior, gain
+
+    before = chains.stack.copy()
+    monkeypatch.setattr(chains, "_followed", followed)
+    monkeypatch.setattr(chains.likelihood, "values", lambda stack: np.zeros(4), raising=False)
+    chains._rescale(adapt=False)
+    moves = [("scales", "factor"), ("intercepts", "factor"), ("scales", "mode")]
+    assert asked == moves * 2
+    np.testing.assert_allclose(
+        chains.stack - before, np.tile([4.0, 0.0], 2)[:, None, None] + 0 * before
+    )
+    assert set(chains.deviations.values()) == {0.5}
+    chains._rescale(adapt=True)
+    expected = [0.5 * math.exp(0.1), 0.5 * math.exp(0.1), 0.5 * math.exp(-0.4)]
+    np.testing.assert_allclose([chains.deviations[move] for move in moves], expected)
+
+
+# One chain for the scale
+
+
+class Peak(ScaleChain):
+    """A posterior of the factor that is a parabola, or what is added to it."""
+
+    def __init__(self, slope, bend, extra=0.0, normal=0.0, uniform=0.5) -> None:
+        self.slope, self.bend, self.extra = slope, bend, extra
+        self.rng: Any = SimpleNamespace(standard_normal=lambda: normal, uniform=lambda: uniform)
+        self.prior: Any = SimpleNamespace(log_density=lambda kind: np.array([2.0]))
+        self.multiplied: list[float] = []
+
+    def _posterior_of(self, kind, log):
+        at = 5.0 + self.slope * log - 0.5 * self.bend * log**2
+        at += self.extra if abs(log) > 2.0 * _scale_chain.HALF_WIDTH else 0.0
+        return at, at - 2.0
+
+    def _multiply(self, kind, log):
+        self.multiplied.append(log)
+
+
+WEIGHTS = Scalable("scales", slice(0, 2))
+
+
+@pytest.mark.parametrize("normal", [0.0, 1.5, -1.5])
+def test_a_factor_is_drawn_from_its_parabola(normal):
+    chain = Peak(3.0, 40.0, normal=normal)
+    found = chain._rescale_by_peak(WEIGHTS, 3.0, arrived=True)
+    drawn = 3.0 / 40.0 + normal / math.sqrt(40.0)
+    assert chain.multiplied == pytest.approx([drawn])
+    assert found == pytest.approx(3.0 + 3.0 * drawn - 20.0 * drawn**2)
+
+
+def test_a_factor_goes_no_further_than_a_parabola_is_known():
+    steep = Peak(30.0, 4.0)  # a peak at 7.5: half a unit of the logarithm at the most
+    steep._rescale_by_peak(WEIGHTS, 3.0, arrived=False)
+    assert steep.multiplied == pytest.approx([0.5])
+    flat = Peak(0.0, 0.1, normal=1.0)
+    flat._rescale_by_peak(WEIGHTS, 3.0, arrived=False)
+    assert flat.multiplied == pytest.approx([0.5])
+    down = Peak(-30.0, -5.0)
+    down._rescale_by_peak(WEIGHTS, 3.0, arrived=False)
+    assert down.multiplied == pytest.approx([-0.5])
+
+
+@pytest.mark.parametrize(("extra", "taken"), [(-0.6, True), (-0.8, False), (0.5, True)])
+def test_what_a_parabola_does_not_tell_is_decided_by_chance(extra, taken):
+    """exp(-0.6) is above the number 1/2, and exp(-0.8) below it."""
+    chain = Peak(3.0, 10.0, extra=extra, normal=1.0)
+    found = chain._rescale_by_peak(WEIGHTS, 3.0, arrived=True)
+    assert bool(chain.multiplied) is taken
+    if not taken:
+        assert found == 3.0
+    on_the_way = Peak(3.0, 10.0, extra=extra, normal=1.0)
+    on_the_way._rescale_by_peak(WEIGHTS, 3.0, arrived=False)
+    assert on_the_way.multiplied == pytest.approx([0.3 + 10.0**-0.5])
+
+
+def test_posterior_and_likelihood_of_a_factor():
+    chain = made(ScaleChain, 1)
+    stack = chain.stack.copy()
+    posterior, value = chain._posterior_of(WEIGHTS, 0.3)
+    moved = stack * np.array([math.exp(0.3), math.exp(0.3), 1.0])
+    expected = chain.likelihood.values(moved)[0]
+    assert value == pytest.approx(expected)
+    scales = chain.prior.scales
+    t = math.exp(-0.6)
+    density = scales.shape * math.log(t) - float(scales.rate[0, 0, 0]) * t
+    assert posterior == pytest.approx(expected + density)
+    assert (chain.stack == stack).all()
+    chain._multiply(WEIGHTS, 0.3)
+    np.testing.assert_allclose(chain.stack, moved)
+    assert chain.prior.scales.values[0, 0, 0] == pytest.approx(t)
+    np.testing.assert_allclose(chain._log_scales(), [0.3, 0.0])
+
+
+class Scripted(ScaleChain):
+    """Moves by given steps of the logarithm of two scales."""
+
+    def __init__(self, moves) -> None:
+        self.moves, self.at = iter(moves), np.zeros(2)
+        self.asked: list[bool] = []
+        self.multiplied: list[tuple[str, float]] = []
+        self.reframed: list[float] = []
+        self.frame: Any = SimpleNamespace(mode=np.zeros(3))
+        kinds = [Scalable("scales", slice(0, 2)), Scalable("intercepts", slice(2, 3))]
+        self.prior: Any = SimpleNamespace(
+            scalable=lambda: kinds,
+            precision=np.full((1, 1, 3), 4.0),
+            summary=lambda: -2.0 * self.at[None],
+        )
+
+    def _iterate(self, on_iteration, arrived):
+        self.asked.append(arrived)
+        moved = np.array(next(self.moves, (0.0, 0.0)))
+        self.at = self.at + moved
+        on_iteration()
+        return moved
+
+    def _multiply(self, kind, log):
+        self.multiplied.append((kind.name, log))
+        self.at = self.at + log * (np.array(["scales", "intercepts"]) == kind.name)
+
+    def _set_frame(self, near):
+        self.reframed.append(float(self.at[0]))
+
+
+def test_a_chain_that_has_arrived_learns_at_once():
+    chain = Scripted([])
+    seen: list[int] = []
+    precisions, mixing = chain.learn(7, lambda: seen.append(1))
+    assert chain.asked == [False] * 4 + [True] * 7
+    assert len(seen) == 11
+    np.testing.assert_allclose(precisions, np.full((1, 3), 4.0))
+    assert math.isnan(mixing.acceptance)
+    assert chain.multiplied == chain.reframed == []
+
+
+def test_a_chain_on_its_way_is_moved_ahead():
+    """Moves of 0.4, then 0.2, will add 0.2; the frame follows once it is half a unit off."""
+    chain = Scripted([(0.2, 0.0), (0.2, 0.0), (0.1, 0.0), (0.1, 0.0)])
+    chain.learn(3)
+    assert chain.multiplied == [("scales", pytest.approx(0.2)), ("intercepts", 0.0)]
+    assert chain.asked == [False] * 8 + [True] * 3
+    assert chain.reframed == pytest.approx([0.8])
+
+
+def test_the_frame_is_near_at_the_end():
+    for first, reframed in ((0.045, []), (0.055, [0.11])):
+        chain = Scripted([(first, 0.0), (first, 0.0)])
+        chain.learn(2)
+        assert chain.asked == [False] * 4 + [True] * 2
+        assert chain.reframed == pytest.approx(reframed)
+
+
+def test_windows_of_a_chain_that_never_arrives():
+    chain = Scripted([(0.1, 0.0)] * 200)
+    chain.learn(2)
+    assert chain.asked == [False] * (4 + 4 + 8 + 8 + 8 + 8) + [True] * 2
+    assert len(chain.multiplied) == 2 * 6
+
+
+def test_moves_that_scatter_have_arrived():
+    """Within twice their deviation, or 0.03."""
+    scattered = Scripted([(0.0, 0.0), (0.0, 0.0), (0.2, 0.0), (-0.1, 0.0)])
+    scattered.learn(2)
+    assert scattered.asked.count(False) == 4  # 0.1 is less than twice 0.15
+    straight = Scripted([(0.0, 0.0), (0.0, 0.0), (0.05, 0.0), (0.05, 0.0)])
+    straight.learn(2)
+    assert straight.asked.count(False) == 8
+    small = Scripted([(0.5, 0.0), (0.0, 0.0), (0.0149, 0.0), (0.0149, 0.0)])
+    small.learn(2)
+    assert small.asked.count(False) == 4
+
+
+def test_an_iteration_of_the_scale_chain(monkeypatch):
+    chain = made(ScaleChain, 1)
+    order: list[Any] = []
+    monkeypatch.setattr(chain, "_rotate", lambda adapt: order.append(("rotate", adapt)))
+    monkeypatch.setattr(
+        chain,
+        "_rescale_by_peak",
+        lambda kind, value, arrived: order.append((kind.name, arrived)) or value + 1.0,
+    )
+    before = chain._log_scales()
+    moved = chain._iterate(lambda: order.append("told"), True)
+    assert order == [("rotate", True), ("scales", True), ("intercepts", True), "told"]
+    np.testing.assert_allclose(moved, chain._log_scales() - before)
+    assert (moved != 0.0).all()
+
+
+# How chains have mixed
+
+
+def test_effective_draws_by_hand():
+    """Of one chain of six numbers: autocovariances as they are defined."""
+    values = np.array([0.3, 1.0, 0.8, -0.2, -1.1, -0.4])[:, None]
+    away = values[:, 0] - values.mean()
+    gamma = np.array([away[: 6 - t] @ away[t:] for t in range(6)]) / 6
+    rho = 1.0 - (gamma[0] * 6 / 5 - gamma) / gamma[0]
+    rho[0] = 1.0
+    sums = [rho[0] + rho[1], rho[2] + rho[3]]  # of two pairs at the most
+    assert sums[0] > 0.0 > sums[1]
+    time = 2.0 * sums[0] - 1.0 + max(rho[2], 0.0)
+    expected = 6 / max(time, 1.0 / math.log10(6))
+    assert _mixing._effective_size(values) == pytest.approx(expected)
+
+
+def test_effective_draws_of_chains_that_differ():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(50, 3)) + np.array([0.0, 0.1, -0.1])
+    n = 50
+    gamma = np.zeros(n)
+    for c in range(3):
+        away = values[:, c] - values[:, c].mean()
+        gamma += np.array([away[: n - t] @ away[t:] for t in range(n)]) / n / 3
+    total = gamma[0] + values.mean(axis=0).var(ddof=1)
+    rho = 1.0 - (gamma[0] * n / (n - 1) - gamma) / total
+    rho[0] = 1.0
+    sums, t = [], 0
+    while t + 1 < n - 1 and rho[t] + rho[t + 1] > 0.0:
+        sums.append(min(rho[t] + rho[t + 1], *sums[-1:], np.inf))
+        t += 2
+    assert len(sums) > 1
+    assert t < 48
+    time = 2.0 * sum(sums) - 1.0 + max(rho[t], 0.0)
+    assert _mixing._effective_size(values) == pytest.approx(150 / time)
+
+
+def test_halves_of_chains():
+    values = np.arange(14.0).reshape(7, 2)
+    halves = _mixing._split(values)  # the middle of an odd number is left out
+    np.testing.assert_array_equal(halves, np.column_stack([values[:3], values[-3:]]))
+    scores = _mixing._normalised(np.array([[3.0, 1.0], [2.0, 9.0]]))
+    from scipy.stats import norm
+
+    np.testing.assert_allclose(norm.cdf(scores), (np.array([[3, 1], [2, 4]]) - 0.375) / 4.25)
+
+
+def test_four_iterations_tell_something():
+    seen = np.random.default_rng(0).normal(size=(4, 3, 2))
+    found = Mixing.of(0.25, seen)
+    assert found.acceptance == 0.25
+    assert found.r_hat == max(_mixing.r_hat(seen[:, :, i]) for i in (0, 1))
+    assert found.ess_bulk == min(_mixing.ess_bulk(seen[:, :, i]) for i in (0, 1))
+    assert set(Mixing.of(0.25, seen[:3]).told()) == {"acceptance"}
+    assert Mixing(0.5, 1.0, 10.0).warning() is None
+    assert Mixing(0.5, 1.5, 9.9).warning() is not None
+    assert Mixing(0.5, 1.0, math.nan).warning() is None
+
+
+def test_the_deviation_of_a_mean():
+    draws = np.random.default_rng(2).normal(size=26)
+    values = draws[:24].reshape(6, 4)  # what is left over of an iteration does not count
+    size = _mixing._effective_size(_mixing._split(values))
+    expected = values.std(ddof=1) / math.sqrt(size)
+    assert _mixing.mean_error(draws, 4) == pytest.approx(expected)
+    assert np.isnan(_mixing.mean_error(draws[:15], 4))
+    assert np.isfinite(_mixing.mean_error(draws[:16], 4))
