@@ -97,6 +97,26 @@ def test_the_same_rows_as_the_reader_gives(rows, tmp_path, name):
         np.testing.assert_allclose(again.vectorizer.idf_, whole.vectorizer.idf_)
 
 
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("name", "first", "last"),
+    [
+        ("rows.xc", "934df0ff920016f7", "707b87f66133a70b"),
+        ("rows.svm", "e7c1b971669d17ca", "8496767561936f1b"),
+        ("rows.tsv", "38fac66cd4266ad7", "6973cf364611d5a2"),
+        ("rows.csv", "5222c8c93182182e", "c4555eee7456bfd1"),
+    ],
+)
+def test_a_file_gives_the_same_bytes_in_every_version(rows, tmp_path, name, first, last):
+    """Checkpoints know a folder by its digests, so a file has to give those it always gave."""
+    text = {"vectorizer": HashingVectorizer(n_features=64, norm=None)}
+    how = text if name.endswith("tsv") else {}
+    shards = convert(files_of(rows, tmp_path)[name], tmp_path / "rows", shard_bytes=10_000, **how)
+    digests = [shard.sha256 for shard in shards.manifest.shards]
+    assert digests[0].startswith(first)
+    assert digests[-1].startswith(last)
+
+
 def test_processes_give_the_same_bits(rows, tmp_path, monkeypatch):
     path = files_of(rows, tmp_path)["rows.tsv"]
     monkeypatch.setattr(parts.LinesReader.parts, "__defaults__", (10_000,))
