@@ -168,6 +168,7 @@ def _batches(part: Part) -> Iterator[Any]:
             batch.validate(full=True)
             n_rows += batch.num_rows
             yield batch
+    require_pyarrow().default_memory_pool().release_unused()  # it would keep a row group
     if n_rows != expected:
         raise DataError(
             f"{part.path}: expected {expected} rows in row group {part.offset}, found {n_rows}"
