@@ -19,6 +19,7 @@ from bigcat.training.members import averaged
 from bigcat.training.sample import Sample
 
 N_CLASSES, N_FEATURES = 6, 4
+FOURTHS = [1.0, 0.25, 0.0625]
 
 
 def some_models(n_rows=400, seed=0):
@@ -157,22 +158,24 @@ def test_all_rows_are_in_the_final_fit(few, last, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("limit", "slower_is_better", "two_alike_are_better", "parts"),
+    ("limit", "rather", "full_rates", "slower_is_better", "two_alike_are_better", "parts"),
     [
-        (0.0, False, False, [("2 x rank 128", 1.0)]),
-        (9.0, True, True, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
-        (9.0, False, False, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
-        (9.0, False, True, [("2 x rank 128", 1.0)]),
+        (0.0, 0.0, [1.0], False, False, [("2 x rank 128", 1.0)]),
+        (0.0, 9.0, [1.0, 0.5, 0.25], False, False, [("2 x rank 128", 1.0)]),
+        (9.0, 9.0, FOURTHS, True, True, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
+        (9.0, 9.0, FOURTHS, False, False, [("rank 128", 1.0), ("rank 128, slower", 0.5)]),
+        (9.0, 9.0, FOURTHS, False, True, [("2 x rank 128", 1.0)]),
     ],
 )
 def test_what_is_too_sure_is_followed_by_slower_fits(
-    limit, slower_is_better, two_alike_are_better, parts, monkeypatch
+    limit, rather, full_rates, slower_is_better, two_alike_are_better, parts, monkeypatch
 ):
     """And if a slower one is no better by itself, by another that is as fast."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 70, 2_400)
     X = np.eye(70)[y] + 0.3 * rng.standard_normal((2_400, 70))
     monkeypatch.setattr(members, "TOO_SURE", limit)
+    monkeypatch.setattr(members, "RATHER_SURE", rather)
     monkeypatch.setattr(members, "TIMID", np.inf)
     monkeypatch.setattr(members, "LEAST_SHARE", -1.0)
     monkeypatch.setattr(members.Member, "gains_on", lambda *given: slower_is_better)
@@ -184,7 +187,7 @@ def test_what_is_too_sure_is_followed_by_slower_fits(
     tried = [(m["what"], m["learning_rate"]) for m in choice["blend"]["members"]]
     full = [rate / tried[0][1] for what, rate in tried if what == "full rank"]
     low = [(what, rate / LOW.rates.all_classes) for what, rate in tried if "rank 128" in what]
-    assert full == ([1.0] if limit == 0.0 else [1.0, 0.25, 0.0625])
+    assert full == full_rates
     assert low == parts
     epochs = model.history_["epoch"].tolist()
     assert epochs == sorted(epochs)
@@ -198,6 +201,7 @@ def test_a_model_that_adds_nothing_has_no_second_one(share, what, monkeypatch):
     monkeypatch.setattr(members, "LEAST_SHARE", share)
     monkeypatch.setattr(members, "TIMID", np.inf)
     monkeypatch.setattr(members, "TOO_SURE", 0.0)
+    monkeypatch.setattr(members, "RATHER_SURE", 0.0)
     rows = scipy.sparse.csr_array(X.astype(np.float32))
     model = LinearClassifier(random_state=0, max_epochs=3).fit(rows, y)
     assert model.history_.choice is not None

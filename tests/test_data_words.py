@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from bigcat.data import words
+from bigcat.data.text import Texts
 
 TEXTS = [
     "The cat, the DOG and the cat_1",
@@ -48,14 +49,14 @@ def texts(request):
 def test_hashed(texts, options, more, monkeypatch):
     monkeypatch.setattr(words, "_TOGETHER", 5)
     vectorizer = HashingVectorizer(n_features=16, dtype=np.float32, **options, **more)
-    assert_same_bits(words.hashed(vectorizer, texts), vectorizer.transform(texts))
+    assert_same_bits(words.hashed(vectorizer, Texts.of(texts)), vectorizer.transform(texts))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_counted(texts, options, monkeypatch):
     monkeypatch.setattr(words, "_TOGETHER", 5)
     counter = CountVectorizer(**options)
-    found, names = words.count(counter, texts)
+    found, names = words.count(counter, Texts.of(texts))
     expected = counter.fit_transform(texts)
     assert sorted(names) == sorted(counter.vocabulary_)
     found = sp.csr_matrix(found[:, np.argsort(names)])
@@ -66,5 +67,30 @@ def test_counted(texts, options, monkeypatch):
 def test_of_no_words():
     vectorizer = HashingVectorizer(n_features=8)
     for texts in ([], ["", " "]):
-        assert words.hashed(vectorizer, texts).shape == (len(texts), 8)
-        assert words.count(CountVectorizer(), texts)[0].shape == (len(texts), 0)
+        assert words.hashed(vectorizer, Texts.of(texts)).shape == (len(texts), 8)
+        assert words.count(CountVectorizer(), Texts.of(texts))[0].shape == (len(texts), 0)
+
+
+@pytest.mark.parametrize("pattern", words._WITHIN_LINES)
+def test_words_of_any_characters_are_those_of_scikit_learn(pattern):
+    """Characters of one byte and of more, at the beginning, the end and beside each other."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("aZ09_ .-\n\t\x00\x7fé\u0300Σß日½\u2028"))
+    plain = letters[:12]
+    texts = [
+        "".join(rng.choice(plain if i % 2 else letters, rng.integers(9))) for i in range(3_000)
+    ]
+    for lowercase in (True, False):
+        counter = CountVectorizer(token_pattern=pattern, lowercase=lowercase)
+        analyse = counter.build_analyzer()
+        found = words.words_of(counter, Texts.of(texts))
+        spelled = [found.names[number] for number in found.numbers]
+        assert spelled == [word for text in texts for word in analyse(text)]
+        assert np.diff(found.ends).tolist() == [len(analyse(text)) for text in texts]
+
+
+def test_more_words_than_a_table_of_them_begins_with():
+    texts = [f"word{i % 4_000} {'x' * (i % 50)}y{i % 7}" for i in range(12_000)]
+    found = words.words_of(CountVectorizer(), Texts.of(texts))
+    assert [found.names[number] for number in found.numbers] == " ".join(texts).split()
+    assert len(set(found.names)) == len(found.names)

@@ -2,12 +2,13 @@
 
 import gzip
 import json
+import mmap
 import os
 import pickle
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert, open_shards, parts, read
 from bigcat.data.vectorizers import WordCounts
+from bigcat.rows import SparseRows, as_rows
+from bigcat.training import read_ahead
 from bigcat.training.sample import Sample, hold_out
 from bigcat.training.streams import hold_out_last, in_windows
 from tests.memory import peak_of
@@ -96,6 +99,26 @@ def test_the_same_rows_as_the_reader_gives(rows, tmp_path, name):
     if whole.vectorizer is not None:
         assert again.vectorizer.vocabulary_ == whole.vectorizer.vocabulary_
         np.testing.assert_allclose(again.vectorizer.idf_, whole.vectorizer.idf_)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("name", "first", "last"),
+    [
+        ("rows.xc", "934df0ff920016f7", "707b87f66133a70b"),
+        ("rows.svm", "e7c1b971669d17ca", "8496767561936f1b"),
+        ("rows.tsv", "38fac66cd4266ad7", "6973cf364611d5a2"),
+        ("rows.csv", "5222c8c93182182e", "c4555eee7456bfd1"),
+    ],
+)
+def test_a_file_gives_the_same_bytes_in_every_version(rows, tmp_path, name, first, last):
+    """Checkpoints know a folder by its digests, so a file has to give those it always gave."""
+    text = {"vectorizer": HashingVectorizer(n_features=64, norm=None)}
+    how = text if name.endswith("tsv") else {}
+    shards = convert(files_of(rows, tmp_path)[name], tmp_path / "rows", shard_bytes=10_000, **how)
+    digests = [shard.sha256 for shard in shards.manifest.shards]
+    assert digests[0].startswith(first)
+    assert digests[-1].startswith(last)
 
 
 def test_processes_give_the_same_bits(rows, tmp_path, monkeypatch):
@@ -378,6 +401,34 @@ def test_windows_visit_every_row_once(n, window):
     run = max(1, window // 8)
     for begin in range(0, n, window):
         assert len(np.unique(first[begin : begin + window] // run)) <= 2 * 8 + 4
+
+
+def test_rows_are_asked_for_before_they_are_visited(folder, monkeypatch):
+    """All bytes of this window and the next, and no others."""
+    shards = open_shards(folder / "rows")
+    rows, window = cast(SparseRows, as_rows(shards.X, np.float32)), 50
+    order = in_windows(len(shards), window, np.random.RandomState(0))
+    maps = [cast(Any, shards._arrays[name])._mmap for name in ("indices", "values")]
+    asked: dict[int, set[int]] = {id(pages): set() for pages in maps}
+    monkeypatch.setattr(mmap, "PAGESIZE", 64)  # the rows are few
+    monkeypatch.setattr(read_ahead, "ASKED_BYTES", 128)
+    ahead = read_ahead.ReadAhead(rows, window)
+
+    def note(pages, what, start, length):
+        if what == mmap.MADV_WILLNEED:
+            assert start % mmap.PAGESIZE == 0
+            asked[id(pages)] |= set(range(start, start + length))
+
+    monkeypatch.setattr(read_ahead, "_advise", note)
+    ahead.begin(order)
+    for last in (0, 10, window, 3 * window):
+        ahead.ask_until(last)
+        visited = order[: -(-(last + window) // window) * window]
+        ends = rows.indptr
+        needed = {4 * k + b for i in visited for k in range(ends[i], ends[i + 1]) for b in (0, 3)}
+        for found in asked.values():
+            assert needed <= found
+            assert {byte // 64 for byte in found} == {byte // 64 for byte in needed}
 
 
 def test_held_out_rows_are_the_last(rows):

@@ -24,7 +24,8 @@ from bigcat.data.dataset import DataError
 from bigcat.data.manifest import Shard
 from bigcat.data.parts import Part, PartsReader
 from bigcat.data.shards import shard_digest
-from bigcat.data.spill import Slice, Spilled, as_bytes, as_matrix, numbered, read_json, write_json
+from bigcat.data.spill import Slice, Spilled, as_bytes, as_matrix, read_json, write_json
+from bigcat.data.text import Texts
 from bigcat.data.words import count, hashed
 
 _OF_ROWS, _OF_SHARDS, _IN_SHARDS = range(3)  # streams of random numbers
@@ -69,7 +70,7 @@ def write_blocks(task: Task, part: Part, number: int) -> list[Spilled]:
     """The blocks of a part of a file."""
     written = []
     for i, block in enumerate(task.reader.blocks(part)):
-        labels, names = numbered(block.labels)
+        labels, names = block.labels
         X, words = block.X, None
         if task.vectorizer is not None:
             X, words = _features(task.unpacked_vectorizer(), block.X)
@@ -86,15 +87,15 @@ def write_blocks(task: Task, part: Part, number: int) -> list[Spilled]:
     return written
 
 
-def _features(vectorizer: Any, texts: list[str]) -> tuple[sp.csr_matrix, list[str] | None]:
+def _features(vectorizer: Any, texts: Texts) -> tuple[sp.csr_matrix, list[str] | None]:
     """Features of texts; or counts of words, with these words, where it is too early for that."""
     if not vectorizers.is_known(vectorizer):
         return count(vectorizers.counter_of(vectorizer), texts)
     if not hasattr(vectorizer, "vocabulary_"):
         return hashed(vectorizer, texts), None
-    if not texts:
+    if not len(texts):
         return sp.csr_matrix((0, vectorizers.width(vectorizer)), dtype=np.float32), None
-    X = sp.csr_matrix(vectorizer.transform(texts), dtype=np.float32)
+    X = sp.csr_matrix(vectorizer.transform(texts.decoded()), dtype=np.float32)
     X.sum_duplicates()
     return X, None
 
@@ -128,9 +129,11 @@ def _unpacked(packed: str, folder: Path) -> Any:
 
 def gather(task: Task, blocks: list[Spilled], layout: Layout, place: Place) -> Shard:
     """Write a shard to its place in the arrays."""
-    pieces = [block.rows(*block.cuts(place.number)) for block in blocks]
-    rows = Slice(*map(np.concatenate, zip(*pieces)))
-    if len(rows.labels) != place.n_rows or len(rows.values) != place.n_values:
+    rows = Slice.empty(place.n_rows, place.n_values, layout.sparse)
+    row = value = 0
+    for block in blocks:
+        row, value = block.read_into(rows, row, value, *block.cuts(place.number))
+    if (row, value) != (place.n_rows, place.n_values):
         raise DataError(f"{task.folder}: a block changed while it was read; convert again")
     order = task.random(_IN_SHARDS, place.number).permutation(place.n_rows)
     written: dict[str, np.ndarray] = {"labels": rows.labels[order]}
@@ -138,8 +141,10 @@ def gather(task: Task, blocks: list[Spilled], layout: Layout, place: Place) -> S
     offsets = {"labels": place.first_row, "values": begin}
     if layout.sparse:
         X = as_matrix(rows, layout.first_column + layout.n_features)[order]
-        written["indptr"] = (X.indptr[1:].astype(np.int64) + begin).astype(index)
-        written["indices"] = (X.indices - layout.first_column).astype(index)
+        if layout.first_column:
+            X.indices -= layout.first_column
+        written["indptr"] = (X.indptr[1:].astype(np.int64) + begin).astype(index, copy=False)
+        written["indices"] = X.indices.astype(index, copy=False)
         written["values"] = X.data
         offsets |= {"indptr": place.first_row + 1, "indices": begin}
     else:

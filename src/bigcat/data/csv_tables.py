@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import functools
 import io
 import re
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ from bigcat.data.dataset import (
     check_columns,
     error_at,
 )
+from bigcat.data.numbered import Numbered
 from bigcat.data.tables import (
     LABEL,
     Request,
@@ -32,7 +34,7 @@ from bigcat.data.tables import (
     numbers_of,
     table_dataset,
 )
-from bigcat.data.text import check_label, check_line_ends, decode
+from bigcat.data.text import check_label, check_line_ends, check_utf8, decode
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 #: Where the labels of a table without labels are.
@@ -62,14 +64,16 @@ def read_csv(
         labels, n_dropped, groups = table.labels, table.n_dropped, request.groups(table)
     else:
         encoder = request.columns or TableEncoder(head.label, tuple(head.names))
-        X, labels = table_rows(path, raw, start, head)
+        X, numbered = table_rows(path, raw, start, head)
         if encoder.numbers != tuple(head.names):
             place = {name: j for j, name in enumerate(head.names)}
             X = np.ascontiguousarray(X[:, [place[name] for name in encoder.numbers]])
-        kept = np.array([not labelled or label != "" for label in labels], bool)
-        n_dropped = int((~kept).sum())
-        if n_dropped:
-            X, labels = X[kept], [label for label in labels if label]
+        n_dropped = 0
+        if labelled:
+            kept, numbered = numbered.without_empty()
+            n_dropped = int((~kept).sum())
+            X = X[kept] if n_dropped else X
+        labels = numbered.spelled()
     check_columns(path, X.shape[1], n_features)
     return table_dataset(
         "csv",
@@ -162,11 +166,11 @@ def table_columns(
 
 def table_rows(
     path: Path, raw: bytes, start: int, columns: TableColumns
-) -> tuple[np.ndarray, list[str]]:
+) -> tuple[np.ndarray, Numbered]:
     """Numbers and labels of the rows from byte `start` on; lines are counted from the first."""
     from bigcat.kernels import scan_text
 
-    decode(path, raw)
+    check_utf8(path, raw)
     check_line_ends(path, raw)
     if not raw.endswith(b"\n"):
         raw += b"\n"
@@ -184,9 +188,9 @@ def table_rows(
     if error:
         line += 1 + (start > 0)
         raise _table_error(path, raw, header, error, position, line, column)
-    labels = [""] * n
+    labels = Numbered(np.zeros(n, np.int64), [""])
     if at != NOWHERE:
-        labels = [_label(path, raw, begin, end) for begin, end in spans[:n].tolist()]
+        labels = Numbered.of_spans(raw, spans[:n], functools.partial(_label, path, raw))
     return values[: n * len(names)].reshape(n, len(names)), labels
 
 

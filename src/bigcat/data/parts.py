@@ -6,6 +6,7 @@ bounded by a part and cores share the work.  The parsers are the same.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import numpy as np
 
 from bigcat.data.csv_tables import TableColumns, table_columns, table_rows
 from bigcat.data.dataset import DataError, LineError, check_columns, error_at
+from bigcat.data.numbered import Numbered
 from bigcat.data.sparse_text import (
     INDEX_LIMIT,
     LABEL_LIMIT,
@@ -25,7 +27,7 @@ from bigcat.data.sparse_text import (
     scan_lines,
     xc_header,
 )
-from bigcat.data.text import check_line_ends, decode, split_rows
+from bigcat.data.text import Texts, check_line_ends, labelled_texts
 from bigcat.data.unpack import GZIP_MAGIC, gzip_errors, too_large, unpacked_limit
 
 #: Bytes of text in a part, and the longest line that one may end in.
@@ -39,14 +41,20 @@ class Part(NamedTuple):
 
     path: Path
     head: Any  # what the file says before its rows
-    first_line: int  # number of the first line in the file; of Parquet, the row group
-    offset: int
-    length: int
+    offset: int  # of the first byte; of Parquet, the row group
+    length: int  # in bytes; of Parquet, rows to read at a time
     content: bytes | None = None  # of a packed file
+    lines_before: int | None = None  # of a packed file
 
     @property
     def is_first(self) -> bool:
         return self.offset == 0
+
+    def count_lines_before(self) -> int:
+        """Only errors want to know, so that plain files are counted when there is one."""
+        if self.lines_before is not None:
+            return self.lines_before
+        return _count_lines(self.path, self.offset)
 
     def read(self) -> bytes:
         if self.content is not None:
@@ -59,8 +67,8 @@ class Part(NamedTuple):
 class Block(NamedTuple):
     """What is in a part: rows of numbers or texts, and their labels."""
 
-    X: Any  # CSR or dense float32, or a list of texts
-    labels: np.ndarray | list[str]  # int64, or as they are spelled
+    X: Any  # CSR or dense float32, or `Texts`
+    labels: Numbered  # integers, or as they are spelled
     facts: Facts
 
 
@@ -129,37 +137,80 @@ class LinesReader(PartsReader):
         limit = unpacked_limit(path.stat().st_size, max_bytes) if packed else None
         with gzip.open(path) if packed else open(path, "rb") as opened:
             file = cast(IO[bytes], opened)
-            line, offset, head = 1, 0, None
+            offset, head = 0, None
             if self.has_head:
                 with gzip_errors(path):
                     first = file.readline(LONGEST_LINE)
                 if not first.strip():
                     raise DataError(f"{path}: the file is empty")
-                line, offset, head = 2, len(first), self.head(path, first)
-            while raw_part := _whole_lines(path, file, line, size):
-                content = raw_part if packed else None
-                yield Part(path, head, line, offset, len(raw_part), content)
-                line, offset = line + raw_part.count(b"\n"), offset + len(raw_part)
-                if limit is not None and offset > limit:
+                offset, head = len(first), self.head(path, first)
+            cut = _unpacked_parts if packed else _plain_parts
+            for part in cut(Part(path, head, offset, size), file):
+                yield part
+                if limit is not None and part.offset + part.length > limit:
                     raise too_large(path, limit)
 
     def blocks(self, part: Part) -> Iterator[Block]:
         try:
             yield self.block(part, part.read())
         except LineError as error:
-            raise error.further_down(part.first_line - 1) from None
+            raise error.further_down(part.count_lines_before()) from None
 
 
-def _whole_lines(path: Path, file: IO[bytes], line: int, size: int) -> bytes:
-    with gzip_errors(path):
-        raw = file.read(size)
-        if not raw or raw.endswith(b"\n"):
-            return raw
-        rest = file.readline(LONGEST_LINE)
-    if len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
-        line += raw.count(b"\n")
-        raise error_at(path, line, f"lines of up to {LONGEST_LINE:,} bytes", "a longer one")
-    return raw + rest
+def _plain_parts(first: Part, file: IO[bytes]) -> Iterator[Part]:
+    """Parts as long as the first one, or a little longer, to the end of a line.
+
+    Nothing is read but these ends: whoever parses a part reads it.
+    """
+    path, _, offset, size = first[:4]
+    end = path.stat().st_size
+    while offset < end:
+        length = end - offset
+        if length > size:
+            file.seek(offset + size - 1)  # where the line ends here, nothing is added
+            rest = _to_line_end(file)
+            if rest is None:
+                raise _line_too_long(path, _count_lines(path, offset + size))
+            length = size - 1 + len(rest)
+        yield first._replace(offset=offset, length=length)
+        offset += length
+
+
+def _unpacked_parts(first: Part, file: IO[bytes]) -> Iterator[Part]:
+    """The same of a packed file, with their content, since it is read in order only."""
+    path, head, offset, size = first[:4]
+    lines = 0 if offset == 0 else 1
+    while True:
+        with gzip_errors(path):
+            raw = file.read(size)
+            if not raw:
+                return
+            rest = b"" if raw.endswith(b"\n") else _to_line_end(file)
+        if rest is None:
+            raise _line_too_long(path, lines + raw.count(b"\n"))
+        raw += rest
+        yield Part(path, head, offset, len(raw), raw, lines)
+        offset, lines = offset + len(raw), lines + raw.count(b"\n")
+
+
+def _to_line_end(file: IO[bytes]) -> bytes | None:
+    """What is left of a line; None if that is too much."""
+    rest = file.readline(LONGEST_LINE)
+    return None if len(rest) == LONGEST_LINE and not rest.endswith(b"\n") else rest
+
+
+def _line_too_long(path: Path, lines_before: int) -> DataError:
+    expected = f"lines of up to {LONGEST_LINE:,} bytes"
+    return error_at(path, lines_before + 1, expected, "a longer one")
+
+
+def _count_lines(path: Path, end: int) -> int:
+    """Newlines before a place in a file."""
+    lines = 0
+    with open(path, "rb") as file:
+        while end > 0 and (raw := file.read(min(end, PART_BYTES))):
+            lines, end = lines + raw.count(b"\n"), end - len(raw)
+    return lines
 
 
 @dataclass(frozen=True)
@@ -225,7 +276,8 @@ def _sparse_block(rows: ScannedRows, n_columns: int | None) -> Block:
         "lowest": int(indices.min(initial=INDEX_LIMIT)),
         "columns": int(indices.max(initial=-1)) + 1 if n_columns is None else n_columns,
     }
-    return Block(rows.X, rows.y, facts)
+    names, numbers = np.unique(rows.y, return_inverse=True)
+    return Block(rows.X, Numbered(numbers.reshape(-1), names.tolist()), facts)
 
 
 @dataclass(frozen=True)
@@ -236,13 +288,17 @@ class TsvParts(LinesReader):
         return True
 
     def block(self, part: Part, raw: bytes) -> Block:
-        check_line_ends(part.path, raw)
-        text = decode(part.path, raw, "utf-8-sig" if part.is_first else "utf-8")
-        content = text.rstrip("\r\n")
-        blank_at_end = text.count("\n", len(content)) > 1
-        labels, texts = split_rows(part.path, text) if content else ([], [])
-        block = labelled_texts(labels, texts)
-        return block._replace(facts={**block.facts, "blank_at_end": blank_at_end or not content})
+        if part.is_first:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        length = len(raw.rstrip(b"\r\n"))
+        blank_at_end = raw.count(b"\n", length) > 1 or not length
+        if not length:
+            check_line_ends(part.path, raw)
+        labels, texts = (
+            labelled_texts(part.path, raw) if length else (Numbered.of([]), Texts.of([]))
+        )
+        block = block_of_texts(labels, texts)
+        return block._replace(facts={**block.facts, "blank_at_end": blank_at_end})
 
     def complete(self, path: Path, head: Any, facts: list[Facts]) -> Facts:
         blank = False
@@ -253,11 +309,12 @@ class TsvParts(LinesReader):
         return super().complete(path, head, facts)
 
 
-def labelled_texts(labels: list[str], texts: list[str]) -> Block:
+def block_of_texts(labels: Numbered, texts: Texts) -> Block:
     """Texts without those that have no label."""
-    kept = [text for label, text in zip(labels, texts) if label]
+    labelled, labels = labels.without_empty()
+    kept = texts.take(labelled)
     facts = {"rows_without_label": len(texts) - len(kept), "lines": len(texts)}
-    return Block(kept, [label for label in labels if label], facts)
+    return Block(kept, labels, facts)
 
 
 @dataclass(frozen=True)
@@ -280,16 +337,17 @@ class CsvParts(LinesReader):
 
     def block(self, part: Part, raw: bytes) -> Block:
         X, labels = table_rows(part.path, raw, 0, part.head)
-        broken = next((label for label in labels if "\n" in label), None)
+        broken = next((label for label in labels.names if "\n" in label), None)
         if broken is not None:  # a part may end in the middle of such a label
             expected = "labels without newlines (`read` takes them)"
             line = raw[: raw.find(broken.encode())].count(b"\n") + 1
             raise error_at(part.path, line, expected, repr(broken[:40]))
-        return labelled_rows(X, labels)
+        return block_of_rows(X, labels)
 
 
-def labelled_rows(X: np.ndarray, labels: list[str]) -> Block:
+def block_of_rows(X: np.ndarray, labels: Numbered) -> Block:
     """Dense rows without those that have no label."""
-    labelled = np.array([label != "" for label in labels], bool)
-    facts = {"rows_without_label": int(len(labels) - labelled.sum()), "columns": X.shape[1]}
-    return Block(X[labelled], [label for label in labels if label], facts)
+    labelled, labels = labels.without_empty()
+    n_without = len(labelled) - len(labels.numbers)
+    facts = {"rows_without_label": n_without, "columns": X.shape[1]}
+    return Block(X[labelled] if n_without else X, labels, facts)

@@ -16,12 +16,22 @@ import scipy.sparse as sp
 
 
 class Slice(NamedTuple):
-    """Some rows of a block."""
+    """Some rows of a block, or of several."""
 
     labels: np.ndarray
     lengths: np.ndarray  # values of each row
     indices: np.ndarray
     values: np.ndarray
+
+    @classmethod
+    def empty(cls, n_rows: int, n_values: int, sparse: bool) -> Slice:
+        """Room for rows, of dense ones without lengths and indices."""
+        return cls(
+            np.empty(n_rows, np.int32),
+            np.empty(n_rows if sparse else 0, np.int64),
+            np.empty(n_values if sparse else 0, np.int32),
+            np.empty(n_values, np.float32),
+        )
 
 
 class Spilled(NamedTuple):
@@ -58,22 +68,34 @@ class Spilled(NamedTuple):
     def cuts_path(self) -> Path:
         return self.path.with_suffix(".cuts")
 
-    def rows(self, first: int = 0, last: int | None = None) -> Slice:
-        last = self.n_rows if last is None else last
+    def rows(self) -> Slice:
+        rows = Slice.empty(self.n_rows, self.n_values, self.width is None)
+        self.read_into(rows, 0, 0, 0, self.n_rows)
+        return rows
+
+    def read_into(
+        self, rows: Slice, row: int, value: int, first: int, last: int
+    ) -> tuple[int, int]:
+        """Put rows `first` to `last` where there is room for them: from `row` and `value` on.
+
+        Returns where the next ones go.  OSError for more of them than there is room for.
+        """
         n, size = last - first, self.n_rows
         with open(self.path, "rb", buffering=0) as file:
-            labels = _read(file, 4 * first, n, np.int32)
+            _read_into(file, 4 * first, rows.labels, row, n)
             if self.width is not None:
-                values = _read(file, 4 * (size + first * self.width), n * self.width, np.float32)
-                return Slice(labels, np.full(n, self.width), np.empty(0, np.int32), values)
+                n_values = n * self.width
+                _read_into(file, 4 * (size + first * self.width), rows.values, value, n_values)
+                return row + n, value + n_values
             before = min(first, 1)
             ends = _read(file, 4 * size + 8 * (first - before), n + before, np.int64)
             begin = int(ends[0]) if before else 0
-            end = int(ends[-1]) if n else begin
-            at = 12 * size
-            indices = _read(file, at + 4 * begin, end - begin, np.int32)
-            values = _read(file, at + 4 * (self.n_values + begin), end - begin, np.float32)
-        return Slice(labels, np.diff(ends[before:], prepend=begin), indices, values)
+            n_values = (int(ends[-1]) if n else begin) - begin
+            rows.lengths[row : row + n] = np.diff(ends[before:], prepend=begin)
+            at = 12 * size + 4 * begin
+            _read_into(file, at, rows.indices, value, n_values)
+            _read_into(file, at + 4 * self.n_values, rows.values, value, n_values)
+        return row + n, value + n_values
 
     def renumber(self, number: np.ndarray) -> None:
         """Call label k ``number[k]``."""
@@ -107,16 +129,6 @@ def as_matrix(rows: Slice, n_columns: int) -> sp.csr_matrix:
     return sp.csr_matrix((rows.values, rows.indices, indptr), shape=(len(rows.labels), n_columns))
 
 
-def numbered(labels: np.ndarray | list[str]) -> tuple[np.ndarray, list[Any]]:
-    """Labels as numbers, and the names that these stand for."""
-    if isinstance(labels, np.ndarray):
-        names, numbers = np.unique(labels, return_inverse=True)
-        return numbers.reshape(-1), names.tolist()
-    found: dict[str, int] = {}
-    numbers = np.fromiter((found.setdefault(label, len(found)) for label in labels), np.int64)
-    return numbers, list(found)
-
-
 def as_bytes(array: np.ndarray) -> memoryview:
     """What a file takes of an array, without a copy."""
     return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore
@@ -132,10 +144,16 @@ def read_json(path: Path) -> Any:
 
 def _read(file: Any, offset: int, count: int, dtype: Any) -> np.ndarray:
     array = np.empty(count, dtype)
-    view, done = memoryview(array).cast("B"), 0  # type: ignore[arg-type]
+    _read_into(file, offset, array, 0, count)
+    return array
+
+
+def _read_into(file: Any, offset: int, array: np.ndarray, at: int, count: int) -> None:
+    if not 0 <= count <= len(array) - at:
+        raise OSError(f"{file.name}: changed while it was read; convert again")
+    view, done = as_bytes(array[at : at + count]), 0
     while done < len(view):
         read = os.preadv(file.fileno(), [view[done:]], offset + done)
         if not read:
             raise OSError(f"{file.name}: ends before its time")
         done += read
-    return array

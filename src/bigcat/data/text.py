@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,9 @@ from bigcat.data.dataset import (
     integers_or_strings,
     make_dataset,
 )
+from bigcat.data.numbered import Numbered
+
+_NEWLINE, _TAB = b"\n\t"
 
 
 def read_tsv(
@@ -28,11 +34,10 @@ def read_tsv(
     max_rows: int | None = None,
 ) -> Dataset:
     """Rows of ``label<TAB>text``; see :func:`bigcat.data.read` for the vectoriser."""
-    check_line_ends(path, raw)
-    labels, texts = split_rows(path, decode(path, raw), max_rows)
-    kept = [label != "" for label in labels]
-    texts = [text for text, keep in zip(texts, kept) if keep]
-    y = integers_or_strings([label for label in labels if label])
+    labels, rows = labelled_texts(path, raw.removeprefix(codecs.BOM_UTF8), max_rows)
+    kept, labels = labels.without_empty()
+    texts = rows.take(kept).decoded()
+    y = integers_or_strings(labels.spelled())
     if not texts:  # of which a HashingVectorizer makes a StopIteration
         raise DataError(f"{path}: expected labelled rows, found none")
     X, vectorizer = vectorize(path, texts, vectorizer)
@@ -52,7 +57,7 @@ def decode(path: Path, raw: bytes, encoding: str = "utf-8-sig") -> str:
 
 def check_line_ends(path: Path, raw: bytes) -> None:
     """Raise for a carriage return without a newline: to us it would be a blank inside a row."""
-    if raw.count(b"\r") > raw.count(b"\r\n"):
+    if b"\r" in raw and raw.count(b"\r") > raw.count(b"\r\n"):
         position = next(found.start() for found in re.finditer(rb"\r(?!\n)", raw))
         line = raw.count(b"\n", 0, position) + 1
         expected = "lines that end in a newline (alone or after a carriage return)"
@@ -65,18 +70,61 @@ def check_label(path: Path, line: int, label: str) -> None:
         raise error_at(path, line, "a label without NUL characters", repr(label[:40]))
 
 
-def split_rows(path: Path, text: str, max_rows: int | None = None) -> tuple[list[str], list[str]]:
-    """Labels and texts of the first `max_rows` lines."""
-    lines = text.rstrip("\r\n").split("\n")[:max_rows]  # no other character ends a row
-    labels, texts = [], []
-    for number, line in enumerate(lines, 1):
-        label, tab, rest = line.partition("\t")
-        if not tab:
-            raise error_at(path, number, "label<TAB>text", f"no tab in {line[:40]!r}")
-        check_label(path, number, label)
-        labels.append(label.strip())
-        texts.append(rest)
-    return labels, texts
+def check_utf8(path: Path, raw: bytes) -> None:
+    """Raise for bytes that are no text."""
+    if not raw.isascii():
+        decode(path, raw, "utf-8")
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts in UTF-8 that lie in one run of bytes, by where each begins and ends."""
+
+    raw: bytes
+    spans: np.ndarray
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Texts:
+        encoded = [text.encode() for text in texts]
+        edges = np.cumsum([0, *map(len, encoded)])
+        return cls(b"".join(encoded), np.stack([edges[:-1], edges[1:]], axis=1))
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def take(self, kept: np.ndarray) -> Texts:
+        return Texts(self.raw, self.spans[kept])
+
+    def decoded(self) -> list[str]:
+        return [self.raw[begin:end].decode() for begin, end in self.spans.tolist()]
+
+
+def labelled_texts(path: Path, raw: bytes, max_rows: int | None = None) -> tuple[Numbered, Texts]:
+    """Labels and texts of the first `max_rows` lines of ``label<TAB>text``."""
+    check_line_ends(path, raw)
+    check_utf8(path, raw)
+    text = np.frombuffer(raw, np.uint8)
+    ends = np.flatnonzero(text == _NEWLINE)  # no other character ends a row
+    length = len(raw.rstrip(b"\r\n"))
+    ends = np.append(ends[ends < length], length)[:max_rows]
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    tabs = np.append(np.flatnonzero(text == _TAB), len(raw))
+    tabs = tabs[np.searchsorted(tabs, begins)]  # the first one of each row, if that has one
+    without = np.flatnonzero(tabs >= ends)
+    whole = slice(0, without[0] if len(without) else None)
+
+    def spelled(begin: int, end: int) -> str:
+        label = raw[begin:end].decode()
+        if "\0" in label:
+            check_label(path, raw.count(b"\n", 0, begin) + 1, label)
+        return label.strip()
+
+    labels = Numbered.of_spans(raw, np.stack([begins, tabs], axis=1)[whole], spelled)
+    if len(without):
+        row = without[0]
+        line = raw[begins[row] : ends[row]].decode()
+        raise error_at(path, int(row) + 1, "label<TAB>text", f"no tab in {line[:40]!r}")
+    return labels, Texts(raw, np.stack([tabs + 1, ends], axis=1))
 
 
 def default_vectorizer(**options: Any) -> Any:

@@ -1,8 +1,8 @@
 """The words of many texts at once, numbered, and the features that are made of them.
 
 The words are those of scikit-learn's analysers, and features those of its vectorisers, bit by bit.
-But each different word is looked up or hashed once, and texts are cut into words together where no
-word can reach beyond a line.
+But each different word is looked up or hashed once.  With the usual patterns a compiled kernel cuts
+texts in ASCII; the others are cut together where no word can reach beyond a line.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-#: Patterns of words without newlines: those that scikit-learn and bigcat take by themselves.
-_WITHIN_LINES = (r"\w+", r"(?u)\b\w\w+\b")
+from bigcat.data.numbered import Numbered
+from bigcat.data.text import Texts
+
+#: Patterns of words without newlines: those that scikit-learn and bigcat take by themselves; and
+#: how many letters the shortest word has.
+_WITHIN_LINES = {r"\w+": 1, r"(?u)\b\w\w+\b": 2}
 #: Texts that are cut together; their words are in memory at the same time.
 _TOGETHER = 5_000
 
@@ -35,10 +39,48 @@ class _Numbers(dict[str, int]):
         return number
 
 
-def words_of(vectorizer: Any, texts: list[str]) -> Words:
+def words_of(vectorizer: Any, texts: Texts) -> Words:
     """What the vectoriser's analyser finds in texts."""
-    if _cuts_within_lines(vectorizer) and not any("\n" in text for text in texts):
-        return _cut_together(vectorizer, texts)
+    if not _cuts_within_lines(vectorizer):
+        return _analysed(vectorizer, texts.decoded())
+    words, is_ascii = _cut_ascii(vectorizer, texts)
+    if is_ascii.all():
+        return words
+    others = texts.take(~is_ascii).decoded()
+    cut = _analysed if any("\n" in text for text in others) else _cut_together
+    return _merged(words, cut(vectorizer, others), is_ascii)
+
+
+def _cut_ascii(vectorizer: Any, texts: Texts) -> tuple[Words, np.ndarray]:
+    """Words of the texts in ASCII, the others being left empty; and which texts are in it."""
+    from bigcat.kernels.number_words import cut_words
+
+    raw = texts.raw.lower() if vectorizer.lowercase else texts.raw
+    least = _WITHIN_LINES[vectorizer.token_pattern]
+    sizes = texts.spans[:, 1] - texts.spans[:, 0]
+    spans = np.empty((int((sizes // (least + 1) + 1).sum()), 2), np.int32)  # a blank between words
+    ends = np.zeros(len(texts) + 1, np.int64)
+    is_ascii = np.empty(len(texts), bool)
+    n = cut_words(np.frombuffer(raw, np.uint8), texts.spans, least, spans, ends, is_ascii)
+    found = Numbered.of_spans(raw, spans[:n], lambda begin, end: raw[begin:end].decode())
+    return Words(found.numbers, ends, found.names), is_ascii
+
+
+def _merged(words: Words, others: Words, is_first: np.ndarray) -> Words:
+    """Words of all texts, from those of the first kind and of the others."""
+    number_of = {name: i for i, name in enumerate(words.names)}
+    numbers = [number_of.setdefault(name, len(number_of)) for name in others.names]
+    lengths = np.diff(words.ends)
+    lengths[~is_first] = np.diff(others.ends)
+    of_first = np.repeat(is_first, lengths)
+    found = np.empty(len(of_first), np.int32)
+    found[of_first] = words.numbers
+    found[~of_first] = np.array(numbers, np.int32)[others.numbers]
+    return Words(found, np.concatenate([[0], np.cumsum(lengths)]), list(number_of))
+
+
+def _analysed(vectorizer: Any, texts: list[str]) -> Words:
+    """Text by text, as scikit-learn does it."""
     analyze, numbers = vectorizer.build_analyzer(), _Numbers()
     found: list[int] = []
     ends = [0]
@@ -75,7 +117,7 @@ def _cut_together(vectorizer: Any, texts: list[str]) -> Words:
     return Words(together[is_word] - 1, np.concatenate([[0], ends]), list(numbers)[1:])
 
 
-def count(counter: Any, texts: list[str]) -> tuple[sp.csr_matrix, list[str]]:
+def count(counter: Any, texts: Texts) -> tuple[sp.csr_matrix, list[str]]:
     """Counts of the words of some texts, and these words."""
     numbers, ends, names = words_of(counter, texts)
     ones = np.ones(len(numbers), np.float32)
@@ -86,7 +128,7 @@ def count(counter: Any, texts: list[str]) -> tuple[sp.csr_matrix, list[str]]:
     return X, names
 
 
-def hashed(vectorizer: Any, texts: list[str]) -> sp.csr_matrix:
+def hashed(vectorizer: Any, texts: Texts) -> sp.csr_matrix:
     """What a HashingVectorizer makes of texts."""
     from sklearn.feature_extraction import FeatureHasher
     from sklearn.preprocessing import normalize

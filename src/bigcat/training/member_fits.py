@@ -44,7 +44,8 @@ MORE_PASSES, MORE_PASSES_OF_LOW_RANK = 0.5, 0.25
 MORE_RATE, MORE_RATE_OF_LOW_RANK = 0.5, 1.0
 #: The rate of the other visit, relative to that of the first passes.
 LATE_RATE, LATE_RATE_OF_LOW_RANK = 0.1, 1.0
-#: How much slower a second part of low rank is where the first was too sure.
+#: How much slower a second part of low rank is where the first was too sure, and one of full rank
+#: where the one before was rather sure.
 SLOWER = 0.5
 #: The same of full rank, or how much faster where it was timid, up to which rate, and how often.
 MUCH_SLOWER, MUCH_FASTER, FASTEST, MOST_MORE = 0.25, 4.0, 16.0, 2
@@ -252,9 +253,12 @@ class MemberFits:
                         break
                     members.append(go_on_instead(part))
             else:
-                for part in (MUCH_SLOWER**i for i in times):
-                    if not members[-1].is_too_sure(base, held_out):
+                part = 1.0
+                for _ in times:
+                    step = self.slower_by(members)
+                    if step == 1.0:
                         break
+                    part *= step
                     members.append(go_on_instead(part))
         return members
 
@@ -275,6 +279,16 @@ class MemberFits:
             lambda other: replace(other, recipe=recipe).fit(None, None),
             time.perf_counter() - started,
         )
+
+    def slower_by(self, members: list[Member]) -> float:
+        """How much slower the next one should be, from the last one: 1 where it is well as it is.
+
+        Trials of few rows tell the rate to a factor of two or four, by chance of the rows' order.
+        """
+        base = self.kept.base()
+        if members[-1].is_too_sure(base, self.held_out):
+            return MUCH_SLOWER
+        return SLOWER if members[-1].is_rather_sure(base, self.held_out) else 1.0
 
     def gains_much(self, members: list[Member]) -> bool:
         """Has the last gained on the one before, and is timid, so that a faster one would too?"""

@@ -22,9 +22,9 @@ from bigcat.training.task import Task
 #: Several members that add less than this part of the gain to the best are left out: they cost
 #: time and memory.
 LEAST_SHARE = 0.01
-#: A member with a factor below this has learned rows by heart, and the next one learns more slowly;
-#: one with a factor above that has learned too little.
-TOO_SURE, TIMID = 0.75, 1.0
+#: A member with a factor below the first of these has learned rows by heart, and the next learns
+#: more slowly, a little so below the second; one with a factor above the last learned too little.
+TOO_SURE, RATHER_SURE, TIMID = 0.75, 0.95, 1.0
 
 
 @dataclass
@@ -75,6 +75,10 @@ class Member:
     def is_too_sure(self, base: np.ndarray, held_out: Sample) -> bool:
         """Has it learned something, and believes it too much?"""
         return bool(0.0 < self.judge(base, held_out).factors[0] < TOO_SURE)
+
+    def is_rather_sure(self, base: np.ndarray, held_out: Sample) -> bool:
+        """The same, to a lesser degree."""
+        return bool(0.0 < self.judge(base, held_out).factors[0] < RATHER_SURE)
 
     def is_timid(self, base: np.ndarray, held_out: Sample) -> bool:
         """Has it learned something, and should say it louder?"""

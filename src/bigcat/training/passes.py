@@ -19,6 +19,7 @@ from bigcat.training.draws import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
 from bigcat.training.order import Order
 from bigcat.training.plan import Extent, can_share, make_plan
+from bigcat.training.read_ahead import ReadAhead
 from bigcat.training.routes import Journey, route_for
 from bigcat.training.snapshot import (
     Place,
@@ -80,6 +81,7 @@ class Passes:
         self.plan = make_plan(problem, parts, kind, batch_size, extent)
         self.share = min(self.plan.width / max(problem.n_classes - 1, 1), 1.0)
         self.order = Order(problem, self.plan, shuffle, random_state, window)
+        self.ahead = None if window is None else ReadAhead(problem.rows, window)
         self.n_threads = n = n_threads if can_share(parts.solver) else 1
         self.bound = parts.bound.lower(parts.noise)
         tag = parts.sampler.lower(problem)
@@ -113,6 +115,8 @@ class Passes:
         if self.remembers:
             self.before_epoch = position(self.order.random_state)
         self.order.next_epoch()
+        if self.ahead is not None:
+            self.ahead.begin(self.order.rows)
         self.samplers = [self.parts.sampler.in_epoch(s, epoch, n_epochs) for s in self._samplers]
         self.average_at = self.between
 
@@ -121,10 +125,15 @@ class Passes:
             grow = min(2.0, CHUNK_SECONDS / seconds)
             wanted = min(int(self.chunk_rows * grow), self.n_rows)
             self.chunk_rows = self.block * max(1, wanted // self.block)
+        if self.ahead is not None:
+            most = max(self.block, self.ahead.window // self.block * self.block)
+            self.chunk_rows = min(self.chunk_rows, most)
         end = first + self.chunk_rows
         return end if self.state.average is None else min(end, self.average_at)
 
     def train(self, first: int, last: int) -> float:
+        if self.ahead is not None:
+            self.ahead.ask_until(last)
         # The threads are ours.
         with one_blas_thread if self.route.multiplies else contextlib.nullcontext():
             value, self.scale = train_together(
@@ -145,6 +154,8 @@ class Passes:
         return value
 
     def end_epoch(self) -> None:
+        if self.ahead is not None:
+            self.ahead.end()
         if self.scale != 1.0:
             self.state.weights *= self.state.weights.dtype.type(self.scale)
             self.scale = 1.0
