@@ -403,7 +403,7 @@ def test_energies_are_those_of_the_posterior():
     np.testing.assert_allclose(chains.energies(stack), away - likelihood.values(stack))
     np.testing.assert_allclose(chains._where_it_is()[:, 0], chains.energies(chains.stack))
     u, stretch = RNG.normal(size=(4, 1, 3)), np.ones((4, 1, 3))
-    energies, rest = chains._energies_and_rest(u, stretch)
+    energies, rest = chains._energies_and_rest(u, stretch, chains._look(chains.frame.to_weights(u)))
     np.testing.assert_allclose(rest, 0.0, atol=1e-12)  # nothing but u in these coordinates
     np.testing.assert_allclose(energies, chains.energies(chains.frame.to_weights(u)))
     np.testing.assert_allclose(chains._stretch(), np.ones((4, 1, 3)))
