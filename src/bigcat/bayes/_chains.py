@@ -114,9 +114,12 @@ class Chains:
     ----------
     mode_tol : float
         The `tol` of `find_mode` that frames need.
+    largest_angle : float
+        Of a step.
     """
 
     mode_tol: ClassVar[float] = 1e-5
+    largest_angle: ClassVar[float] = LARGEST_ANGLE
 
     def __init__(
         self,
@@ -132,7 +135,7 @@ class Chains:
         shape = (prior.n_chains, *likelihood.shape)
         self.stack = self.frame.to_weights(self.rng.standard_normal(shape))
         self.known: Place | None = None
-        self.angle = FIRST_ANGLE
+        self.angle = min(FIRST_ANGLE, self.largest_angle)
         self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
     def _set_frame(self, near: Floats) -> None:
@@ -242,7 +245,7 @@ class Chains:
         stretch = self._stretch()
         u = self.frame.of_weights(self.stack / stretch)
         velocity = self.rng.standard_normal(u.shape)
-        angle = min(self.angle * self.rng.uniform(0.8, 1.2), LARGEST_ANGLE)
+        angle = min(self.angle * self.rng.uniform(0.8, 1.2), self.largest_angle)
         cosine, sine = math.cos(angle), math.sin(angle)
         begun = self._here()
         energies, rest = self._energies_and_rest(u, stretch, begun)
@@ -262,7 +265,7 @@ class Chains:
         accepted = float(probabilities.mean())
         if adapt:
             factor = math.exp(0.5 * (accepted - ACCEPTED))
-            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, LARGEST_ANGLE))
+            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, self.largest_angle))
         return accepted
 
     def _accepted(self, gain: Floats) -> Floats:

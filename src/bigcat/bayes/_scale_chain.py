@@ -33,8 +33,10 @@ from bigcat.machine import one_blas_thread
 
 #: The error of a step that is tolerated, in nats per row (or per weight, where these are fewer).
 TOLERATED = 1e-3
+#: Of a step: larger ones are rejected now and then, and the gradients of four of them are lost.
+LARGEST_ANGLE = 0.45
 #: Iterations of each window on the way there, and how far a move may go, in logarithms.
-WINDOWS, LONGEST_MOVE = (4, 4, 8, 8, 8, 8), 0.5
+WINDOWS, LONGEST_MOVE = (4, 4, 4, 4, 8, 8, 8), 0.5
 #: Moves are extrapolated as if they fell by no less than this from half a window to the next.
 SLOWEST = 0.8
 #: Half the width of a parabola, and the part of the rows that tells its bend, at least so many.
@@ -44,22 +46,22 @@ FIRST_PART = 1 / 8
 #: The chain has arrived when the scale of the weights has moved, in the second half of a window, no
 #: farther than this, or than twice the deviation of these moves.
 ARRIVED = 0.03
-#: The frame is moved once a scale has changed by more than this since it was made: on the way, and
-#: when it has arrived.
-FAR, NEAR = 0.5, 0.1
+#: The frame is moved once the scale of the weights has changed by more than this since it was made;
+#: meanwhile coordinates stretch with the scale.
+FAR = 0.5
 
 
 class ScaleChain(Chains):
     """One chain over all weights.  Parameters are those of `Chains`; the prior has one chain."""
 
     mode_tol: ClassVar[float] = 0.1
+    largest_angle: ClassVar[float] = LARGEST_ANGLE
 
     def learn(
         self, n_kept: int, on_iteration: Callable[[], None] = lambda: None
     ) -> tuple[Floats, Mixing]:
         """Precisions of the prior, (K or 1, M): geometric means over the last iterations."""
         self.arrive(on_iteration)
-        self._reframe_beyond(NEAR)
         logs, seen = [], []
         for _ in range(n_kept):
             self._iterate(on_iteration, True)
@@ -78,12 +80,10 @@ class ScaleChain(Chains):
                 break
             ahead = _extrapolated(first.sum(axis=0), second.sum(axis=0))
             self.stack, self.prior = self._multiplied(ahead)
-            self._reframe_beyond(FAR)
-
-    def _reframe_beyond(self, most: float) -> None:
-        if (np.abs(self._log_scales() - self.framed) > most).any():
-            self._set_frame(self.frame.mode)
-            self.framed = self._log_scales()
+            # Intercepts are one column of many, and nothing to move a frame for.
+            if abs(self._log_scales()[0] - self.framed[0]) > FAR:
+                self._set_frame(self.frame.mode)
+                self.framed = self._log_scales()
 
     def _log_scales(self) -> Floats:
         """Logarithms of the learnt standard deviations, one for each kind of weights."""
