@@ -102,7 +102,7 @@ def make_parser() -> argparse.ArgumentParser:
     wide.add_argument("--repetitions", type=int, default=2)
     wide.add_argument("--first", type=int, default=0, help="shapes to leave out before the first")
     size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
-    size.add_argument("data", nargs="*", help="wide, many; default: both")
+    size.add_argument("data", nargs="*", help="dense, wide, many; default: all")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")

@@ -151,8 +151,13 @@ def low_rank_coverage(rank: int | str | None, repetitions: int, first: int = 0) 
         save(f"low_rank_coverage_{rank}", rows)
 
 
-#: Classes, features, rows: what is fitted, in a process of its own, for time and memory.
-SIZES = {"wide": (10_000, 5_000, 50_000), "many": (105_000, 1_000, 400_000)}
+#: Classes, features, rows: what is fitted, in a process of its own, for time and memory.  Rows of
+#: the first are dense.
+SIZES = {
+    "dense": (1_000, 100, 10_000),
+    "wide": (10_000, 5_000, 50_000),
+    "many": (105_000, 1_000, 400_000),
+}
 
 
 def size(names: list[str] | None = None) -> None:
@@ -161,12 +166,20 @@ def size(names: list[str] | None = None) -> None:
         subprocess.run([sys.executable, "-m", "benchmarks", "posterior-size", name, "--here"])
 
 
-def size_here(name: str) -> None:
-    """Fit sparse rows with 20 values each; a label is the best of 256 classes drawn for its row.
+def _dense_rows(n_classes: int, n_features: int, n_rows: int) -> tuple[Any, np.ndarray]:
+    """Softmax labels with weights and intercepts N(0, 0.3^2)."""
+    rng = np.random.default_rng(7)
+    weights, intercepts = np.split(0.3 * rng.standard_normal((n_features + 1, n_classes)), [-1])
+    X = rng.standard_normal((n_rows, n_features))
+    scores = X @ weights + intercepts
+    return X, np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+
+
+def _sparse_rows(n_classes: int, n_features: int, n_rows: int) -> tuple[Any, np.ndarray]:
+    """Rows with 20 values each; a label is the best of 256 classes drawn for its row.
 
     Scores are products of vectors of length 10: what matters here are sizes, not what is learnt.
     """
-    n_classes, n_features, n_rows = SIZES[name]
     rng = np.random.default_rng(0)
     indices = np.sort(rng.integers(0, n_features, (n_rows, 20)), axis=1).ravel().astype(np.int32)
     values = rng.standard_normal(n_rows * 20).astype(np.float32)
@@ -183,10 +196,19 @@ def size_here(name: str) -> None:
         scores = 3.0 * np.einsum("nr,ncr->nc", some, classes[drawn])
         best = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
         y[start : start + 1_000] = drawn[np.arange(len(some)), best]
+    return X, y
+
+
+def size_here(name: str) -> None:
+    """Fit rows of that size in this process."""
+    n_classes, n_features, n_rows = SIZES[name]
+    dense = name == "dense"
+    X, y = (_dense_rows if dense else _sparse_rows)(n_classes, n_features, n_rows)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     model = laplace()
     kinds = len(np.unique(y))
-    forecast = model.memory_forecast(n_rows, n_features, kinds, row_nonzeros=20, dtype=np.float32)
+    filled = {} if dense else {"row_nonzeros": 20}
+    forecast = model.memory_forecast(n_rows, n_features, kinds, dtype=X.dtype, **filled)
     with clock() as times:
         model.fit(X, y)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

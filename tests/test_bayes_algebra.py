@@ -395,6 +395,26 @@ def test_steps_of_a_gaussian_posterior_are_never_rejected():
     assert u.std() == pytest.approx(1.0, abs=0.08)
 
 
+def test_what_is_known_of_a_place_follows_the_chains():
+    """Where some chains have taken a step and others have not."""
+    chains = gaussian_chains(n_chains=40)
+    before = chains.stack
+    turns = iter([np.float64(1.0), np.linspace(0.0, 2.0, 40)])
+    chains.rng = SimpleNamespace(
+        standard_normal=RNG.standard_normal, uniform=lambda *_, **__: next(turns)
+    )
+    chains._rotate(adapt=False)
+    moved = (chains.stack != before).any(axis=(1, 2))
+    assert moved.tolist() == [True] * 20 + [False] * 20
+    place = chains._here()
+    assert place.stack is chains.stack
+    values, gradients = chains.likelihood.gradients(chains.stack)
+    np.testing.assert_array_equal(place.values, values)
+    np.testing.assert_array_equal(place.gradients, gradients)
+    chains.stack = chains.stack + 1.0
+    np.testing.assert_array_equal(chains._here().values, chains.likelihood.values(chains.stack))
+
+
 def test_energies_are_those_of_the_posterior():
     chains = gaussian_chains(n_chains=4)
     likelihood, prior = chains.likelihood, chains.prior
@@ -403,7 +423,7 @@ def test_energies_are_those_of_the_posterior():
     np.testing.assert_allclose(chains.energies(stack), away - likelihood.values(stack))
     np.testing.assert_allclose(chains._where_it_is()[:, 0], chains.energies(chains.stack))
     u, stretch = RNG.normal(size=(4, 1, 3)), np.ones((4, 1, 3))
-    energies, rest = chains._energies_and_rest(u, stretch)
+    energies, rest = chains._energies_and_rest(u, stretch, chains._look(chains.frame.to_weights(u)))
     np.testing.assert_allclose(rest, 0.0, atol=1e-12)  # nothing but u in these coordinates
     np.testing.assert_allclose(energies, chains.energies(chains.frame.to_weights(u)))
     np.testing.assert_allclose(chains._stretch(), np.ones((4, 1, 3)))

@@ -12,7 +12,7 @@ from bigcat.bayes._frames import make_frame
 from bigcat.bayes._laplace_plan import Work, plan
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mode import find_mode
-from bigcat.bayes._scale_chain import ScaleChain
+from bigcat.bayes._scale_chain import ScaleChain, first_rows
 from tests.bayesian import four_classes, laplace
 
 SCALE, INTERCEPT_SCALE = 2.0, 0.7
@@ -128,3 +128,85 @@ def test_random_rows_tell_the_scale_too():
     chain = chains(ScaleChain, some, 1, "diagonal")
     chain.learn(16)
     assert np.exp(chain._log_scales()[0]) == pytest.approx(SCALE, rel=0.25)
+
+
+def test_slopes_of_factors_are_those_of_the_posterior():
+    likelihood = likelihood_of(40, 5, 20)
+    chain = chains(ScaleChain, likelihood, 1, "diagonal")
+    chain.some = likelihood  # all rows, so that bends have no error either
+    slopes, bends = chain._parabolas(chain._here())
+
+    def posterior(kind, log):
+        stack, prior = chain._multiplied(log, kind)
+        return likelihood.values(stack)[0] + prior.log_density(kind)[0]
+
+    for kind, slope, bend in zip(chain.prior.scalable(), slopes, bends):
+        low, middle, high = (posterior(kind, log) for log in (-0.01, 0.0, 0.01))
+        assert slope == pytest.approx((high - low) / 0.02, rel=1e-3, abs=0.05)
+        assert bend == pytest.approx((2.0 * middle - low - high) / 1e-4, rel=0.05, abs=1.0)
+
+
+def test_a_part_of_the_rows_tells_about_the_bend():
+    likelihood = likelihood_of(60, 50, 10)
+    chain = chains(ScaleChain, likelihood, 1, "diagonal")
+    rough = chain._parabolas(chain._here())
+    assert chain.some.design.n == _scale_chain.LEAST_ROWS < likelihood.design.n
+    chain.some = likelihood
+    exact = chain._parabolas(chain._here())
+    np.testing.assert_array_equal(rough[0], exact[0])
+    np.testing.assert_allclose(rough[1], exact[1], rtol=0.3)
+    assert (rough[1] != exact[1]).any()
+
+
+def test_an_iteration_costs_its_gradients_and_no_values_of_all_rows(monkeypatch):
+    likelihood = likelihood_of(60, 20, 10)
+    chain = chains(ScaleChain, likelihood, 1, "diagonal")
+    chain.angle = 0.5
+    chain._here()
+    seen = []
+    values = Likelihood.values
+    monkeypatch.setattr(
+        Likelihood, "values", lambda self, stack: seen.append(self) or values(self, stack)
+    )
+    before = likelihood.n_gradients
+    chain._iterate(lambda: None, arrived=False)
+    # Angles of 0.4 to 0.6 take three or four parts of a quarter of a turn; then there are factors.
+    cost = likelihood.n_gradients - before
+    assert cost in (4, 5)
+    assert seen
+    assert all(one is chain.some for one in seen)
+    place = chain._here()
+    assert likelihood.n_gradients - before == cost
+    value, gradient = likelihood.gradients(chain.stack)
+    np.testing.assert_array_equal(place.values, value)
+    np.testing.assert_array_equal(place.gradients, gradient)
+
+
+def test_a_chain_begins_with_some_of_many_rows():
+    likelihood = likelihood_of(150, 40, 4)
+    rng = np.random.RandomState(0)
+    few = first_rows(likelihood, rng)
+    assert few is not None
+    assert (few.design.n, few.shape) == (750, likelihood.shape)
+    assert first_rows(likelihood_of(40, 5, 20), rng) is None
+
+
+def test_intercepts_do_not_begin_where_few_rows_took_them(monkeypatch):
+    """Their scale may wander off there, and the chain over all rows does not wait for it."""
+    X, y = four_classes(2_000)
+    monkeypatch.setattr(_laplace_plan, "SECONDS_OF_PRIOR", 0.0)
+    monkeypatch.setattr(_scale_chain, "LEAST_ROWS", 50)
+    begun = []
+
+    class Watched(ScaleChain):
+        def __init__(self, likelihood, prior, *rest):
+            begun.append((likelihood.design.n, prior))
+            super().__init__(likelihood, prior, *rest)
+
+    monkeypatch.setattr("bigcat.bayes.laplace.ScaleChain", Watched)
+    laplace(covariance="class").fit(X, y)
+    (n_few, first), (n, second) = begun
+    assert n_few == n // 8
+    assert second.intercepts is not None
+    np.testing.assert_array_equal(first.intercepts.values, second.intercepts.values)
+    assert (first.scales.values != second.scales.values).all()

@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -78,6 +79,25 @@ class Drawn:
     frame: Frame
 
 
+class Place(NamedTuple):
+    """Weights of all chains, and what the likelihood is there."""
+
+    stack: Floats  # (C, K, M)
+    values: Floats  # (C,)
+    gradients: Floats  # (C, K, M)
+
+    def where(self, taken: np.ndarray, other: Place) -> Place:
+        """The other place in the chains that have taken it."""
+        if taken.all():
+            return other
+        by = taken[:, None, None]
+        return Place(
+            np.where(by, other.stack, self.stack),
+            np.where(taken, other.values, self.values),
+            np.where(by, other.gradients, self.gradients),
+        )
+
+
 class Chains:
     """Several chains side by side.
 
@@ -89,7 +109,17 @@ class Chains:
     start : Floats
         Weights (K, M) where the mode is looked for.
     random_state : RandomState
+
+    Attributes
+    ----------
+    mode_tol : float
+        The `tol` of `find_mode` that frames need.
+    largest_angle : float
+        Of a step.
     """
+
+    mode_tol: ClassVar[float] = 1e-5
+    largest_angle: ClassVar[float] = LARGEST_ANGLE
 
     def __init__(
         self,
@@ -104,7 +134,8 @@ class Chains:
         self._set_frame(start)
         shape = (prior.n_chains, *likelihood.shape)
         self.stack = self.frame.to_weights(self.rng.standard_normal(shape))
-        self.angle = FIRST_ANGLE
+        self.known: Place | None = None
+        self.angle = min(FIRST_ANGLE, self.largest_angle)
         self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
     def _set_frame(self, near: Floats) -> None:
@@ -186,10 +217,18 @@ class Chains:
         energies: Floats = 0.5 * (self.prior.precision * away * away).sum(axis=(1, 2))
         return energies
 
-    def _energies_and_rest(self, u: Floats, stretch: Floats) -> tuple[Floats, Floats]:
-        """Energies, and their gradients with respect to u less u itself."""
-        stack = self.frame.to_weights(u) * stretch
-        values, gradients = self.likelihood.gradients(stack)
+    def _here(self) -> Place:
+        """Where the chains are; nothing is computed if that was looked at already."""
+        if self.known is None or self.known.stack is not self.stack:
+            self.known = self._look(self.stack)
+        return self.known
+
+    def _look(self, stack: Floats) -> Place:
+        return Place(stack, *self.likelihood.gradients(stack))
+
+    def _energies_and_rest(self, u: Floats, stretch: Floats, place: Place) -> tuple[Floats, Floats]:
+        """Energies, and their gradients with respect to u less u itself; the place is that of u."""
+        stack, values, gradients = place
         slopes = self.prior.precision * (stack - self.prior.mean) - gradients
         return self._prior_energies(stack) - values, self.frame.pulled(slopes * stretch) - u
 
@@ -206,25 +245,27 @@ class Chains:
         stretch = self._stretch()
         u = self.frame.of_weights(self.stack / stretch)
         velocity = self.rng.standard_normal(u.shape)
-        angle = min(self.angle * self.rng.uniform(0.8, 1.2), LARGEST_ANGLE)
+        angle = min(self.angle * self.rng.uniform(0.8, 1.2), self.largest_angle)
         cosine, sine = math.cos(angle), math.sin(angle)
-        energies, rest = self._energies_and_rest(u, stretch)
+        begun = self._here()
+        energies, rest = self._energies_and_rest(u, stretch, begun)
         before = energies + 0.5 * np.square(velocity).sum(axis=(1, 2))
         moved = u
         for _ in range(max(1, round(QUARTER / angle))):
             velocity = velocity - 0.5 * angle * rest
             moved, velocity = cosine * moved + sine * velocity, cosine * velocity - sine * moved
-            energies, rest = self._energies_and_rest(moved, stretch)
+            place = self._look(self.frame.to_weights(moved) * stretch)
+            energies, rest = self._energies_and_rest(moved, stretch, place)
             velocity -= 0.5 * angle * rest
         after = energies + 0.5 * np.square(velocity).sum(axis=(1, 2))
         probabilities = self._accepted(np.nan_to_num(before - after, nan=-np.inf))
         taken = self.rng.uniform(size=len(probabilities)) < probabilities
-        new = self.frame.to_weights(moved) * stretch
-        self.stack = np.where(taken[:, None, None], new, self.stack)
+        self.known = begun.where(taken, place)
+        self.stack = self.known.stack
         accepted = float(probabilities.mean())
         if adapt:
             factor = math.exp(0.5 * (accepted - ACCEPTED))
-            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, LARGEST_ANGLE))
+            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, self.largest_angle))
         return accepted
 
     def _accepted(self, gain: Floats) -> Floats:
@@ -239,7 +280,7 @@ class Chains:
 
     def _rescale(self, adapt: bool) -> None:
         """Scales times factors, and their weights with them."""
-        values = self.likelihood.values(self.stack)
+        values = self._here().values
         for kind, way in self._moves() * N_FACTORS:
             move = kind.name, way
             logs = self.deviations[move] * self.rng.standard_normal(len(self.stack))

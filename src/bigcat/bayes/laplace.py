@@ -30,7 +30,7 @@ from bigcat.bayes._low_rank_frame import low_rank_frame
 from bigcat.bayes._mixing import Mixing
 from bigcat.bayes._mode import find_mode, mean_of_gaussian
 from bigcat.bayes._posed import Posed, pose
-from bigcat.bayes._scale_chain import ScaleChain
+from bigcat.bayes._scale_chain import ScaleChain, first_rows
 from bigcat.bayes._uncentred import uncentred, uncentred_covariance
 from bigcat.bayes.covariance import Covariance, Drawn
 from bigcat.bayes.learned_scale import LearnedScale
@@ -348,13 +348,19 @@ class _Fit:
 
     # Chains
 
-    def _chains(self, kind: type[AnyChains], likelihood: Likelihood, start: Floats) -> AnyChains:
+    def _chains(
+        self,
+        kind: type[AnyChains],
+        likelihood: Likelihood,
+        start: Floats,
+        prior: PriorChain | None = None,
+    ) -> AnyChains:
         plan = self.plan
-        prior = self._prior(plan.n_chains)
+        prior = prior or self._prior(plan.n_chains)
         mean = prior.mean[None]
 
         def reframe(precision: Floats, near: Floats) -> Frame:
-            mode, _ = find_mode(likelihood, precision, mean, near)
+            mode, _ = find_mode(likelihood, precision, mean, near, kind.mode_tol)
             frame: Frame = self.make_frame(plan.frame, likelihood, mode, precision)
             return frame
 
@@ -402,7 +408,14 @@ class _Fit:
         if self.plan.n_rows is not None:
             n = likelihood.design.n
             likelihood = likelihood.of_rows(np.sort(rng.choice(n, self.plan.n_rows, replace=False)))
-        chain = self._chains(ScaleChain, likelihood, start)
+        few = first_rows(likelihood, rng)
+        if few is not None:
+            ahead = self._chains(ScaleChain, few, start)
+            ahead.arrive()
+            # Few rows may tell nothing of intercepts, whose scale then wanders off.
+            learnt = ahead.prior
+            start, prior = ahead.frame.mode, replace(learnt, intercepts=prior.intercepts)
+        chain = self._chains(ScaleChain, likelihood, start, prior)
         with self._told(chain) as tell:
             precisions, mixing = chain.learn(self.plan.n_kept, tell)
         self._judge(mixing)
