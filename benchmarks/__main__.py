@@ -43,7 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     table3.add_argument("data", choices=augment_reduce.SETTINGS)
     table3.add_argument("--methods", nargs="*", choices=augment_reduce.METHODS)
     table3.add_argument("--seed", type=int, default=0)
-    table2 = commands.add_parser("table2", help="A&R Table 2: seconds an epoch")
+    table2 = commands.add_parser("table2", help="A&R Table 2: seconds per epoch")
     table2.add_argument("data", nargs="*", default=list(augment_reduce.SETTINGS))
     section = commands.add_parser("section41", help="A&R section 4.1: 10^4 classes, no covariates")
     section.add_argument("--iterations", type=int, default=500_000)
@@ -65,7 +65,7 @@ def make_parser() -> argparse.ArgumentParser:
     needs.add_argument("words", nargs="*", help="shapes whose names hold one; default: all")
     needs.add_argument("--here", action="store_true", help="in this process, one of them")
     needs.add_argument("--json", action="store_true", help="print the rows as JSON")
-    commands.add_parser("roofline", help="bytes a second of training, beside a plain copy")
+    commands.add_parser("roofline", help="bytes per second of training, beside a plain copy")
     unbiased = commands.add_parser("unbiased-table3", help="unbiased softmax Table 3")
     unbiased.add_argument("data", nargs="*", default=list(unbiased_softmax.PUBLISHED))
     for name, text in {
@@ -260,13 +260,13 @@ def _add_measures(commands) -> None:
     noise.add_argument("--epochs", type=int, default=noises.EPOCHS, help="most of a long fit")
     first = commands.add_parser("first-fit", help="import and fit in a fresh process")
     first.add_argument("--kernels", action="store_true", help="list what is compiled in any case")
-    thread = commands.add_parser("threads", help="rows a second on one and on two threads")
+    thread = commands.add_parser("threads", help="rows per second on one and on two threads")
     thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
     stream = commands.add_parser(
         "streams", help="fits to rows of four times the memory beside fits in memory"
     )
     stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
-    converted = commands.add_parser("conversions", help="megabytes a second of `bigcat convert`")
+    converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
@@ -284,7 +284,7 @@ def _add_measures(commands) -> None:
     for command in (million, steps, serve):
         command.add_argument("--rank", type=int, default=million_classes.RANK)
     fasttext = commands.add_parser(
-        "fasttext-speed", help="rows a second and seconds to fastText's log-likelihood"
+        "fasttext-speed", help="rows per second and seconds to fastText's log-likelihood"
     )
     fasttext.add_argument(
         "--problems", nargs="+", default=list(fasttext_speed.PROBLEMS), metavar="NAME"

@@ -16,7 +16,7 @@ class Curve:
 
     ``seconds`` are those since the call of `fit` without evaluations and compilation, so with
     set-up and the trials of the learning rate; ``values`` are held-out log-likelihoods, mean a
-    row.  Both have an entry an epoch.
+    row.  Both have an entry per epoch.
     """
 
     model: Any

@@ -66,7 +66,7 @@ class CodedClasses:
 def coded_classes(
     n_classes: int, n_rows: int, n_held_out: int = HELD_OUT, seed: int = 0
 ) -> CodedClasses:
-    """Draw data; memory is that of the rows and of eight bytes a class."""
+    """Draw data; memory is that of the rows and of eight bytes per class."""
     if n_rows < n_classes:
         raise ValueError(f"{n_classes:,} classes with a row each need more than {n_rows:,} rows")
     rng = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ def _row(name: str, n_classes: int, data: CodedClasses, curve: Curve, quality: f
         "epochs": len(curve.seconds),
         "seconds to quality": seconds_to_reach(quality, seconds, reached),
         "before the first epoch": curve.before,
-        "microseconds a row": 1e6 * curve.epoch_seconds / len(data.y),
+        "microseconds per row": 1e6 * curve.epoch_seconds / len(data.y),
         "bound": choice.get("bound", "exact"),
         "sampler": choice.get("sampler", "everything"),
     }
@@ -205,7 +205,7 @@ def in_words(rows: list[dict], quality: float) -> list[str]:
             lines.append(f"{name}: {quality:.0%} of the possible gain not reached at K = {sizes}.")
         total, of_row, n_rows = (
             exponent([row["classes"] for row in mine], [row[column] for row in mine])
-            for column in ("seconds to quality", "microseconds a row", "rows")
+            for column in ("seconds to quality", "microseconds per row", "rows")
         )
         if total is not None and of_row is not None:
             lines.append(
@@ -226,7 +226,7 @@ def _draw_figure(rows: list[dict], quality: float) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     labels = {
         "seconds to quality": f"seconds to {quality:.0%} of the possible gain",
-        "microseconds a row": "microseconds a row",
+        "microseconds per row": "microseconds per row",
     }
     for axes, (column, label) in zip(panels, labels.items()):
         for name in dict.fromkeys(row["method"] for row in rows):

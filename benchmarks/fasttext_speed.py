@@ -1,4 +1,4 @@
-"""Our low rank beside fastText's fastest losses: rows a second, seconds to its log-likelihood.
+"""Our low rank beside fastText's fastest losses: rows per second, seconds to its log-likelihood.
 
 Both have vectors of the same length and the same cores; fastText starts twelve threads on them, for
 the reason that its adapter gives.  Its settings are the best known ones of the campaign, ours are
@@ -98,7 +98,7 @@ def table(records: dict[str, Record], n_rows: int) -> list[dict[str, Any]]:
         row = {
             "method": method,
             "epochs": n_epochs,
-            "rows a second": n_timed * n_rows / timed if n_timed else None,
+            "rows per second": n_timed * n_rows / timed if n_timed else None,
             "fit, s": record["fit_seconds"],
             "fit, CPU s": record["fit_cpu_seconds"],
             "log-likelihood": record["log_likelihood"],

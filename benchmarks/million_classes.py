@@ -65,7 +65,7 @@ def million_classes(
         "epoch forecast, s": promised,
         "epoch, s": seconds,
         "of its forecast": seconds / promised,
-        "microseconds a row": 1e6 * seconds / n_rows,
+        "microseconds per row": 1e6 * seconds / n_rows,
         "whole fit, s": times["wall"],
         "cores at work": times["cpu"] / times["wall"],
         "log-likelihood": model.history_[-1]["log_likelihood"],
@@ -78,7 +78,7 @@ def million_classes(
 def low_rank_step_cost(
     classes: list[int], rank: int = RANK, as_json: bool = False, n_rows: int = STEP_ROWS
 ) -> None:
-    """Print microseconds a row against the number of classes, and draw them."""
+    """Print microseconds per row against the number of classes, and draw them."""
     rng = np.random.default_rng(0)
     X, _ = _rows(1, n_rows)
     labels = {n_classes: rng.integers(0, n_classes, n_rows) for n_classes in classes}
@@ -91,7 +91,7 @@ def low_rank_step_cost(
         {
             "classes": n_classes,
             "rank": rank,
-            "microseconds a row": cost,
+            "microseconds per row": cost,
             f"of K = {classes[0]:,}'s": cost / costs[classes[0]],
             "vectors, MB": 4e-6 * rank * (n_classes + X.shape[1]),
         }
@@ -106,7 +106,7 @@ def low_rank_step_cost(
 
 def in_words(rows: list[dict]) -> str:
     """How the cost of a row grows."""
-    power = exponent([r["classes"] for r in rows], [r["microseconds a row"] for r in rows])
+    power = exponent([r["classes"] for r in rows], [r["microseconds per row"] for r in rows])
     if power is None:
         return "One number of classes only: nothing to compare."
     return (
@@ -152,8 +152,8 @@ def _draw(rows: list[dict]) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    axes.plot([r["classes"] for r in rows], [r["microseconds a row"] for r in rows], "o-")
-    axes.set(xscale="log", xlabel="classes", ylabel="microseconds a row", ylim=(0, None))
+    axes.plot([r["classes"] for r in rows], [r["microseconds per row"] for r in rows], "o-")
+    axes.set(xscale="log", xlabel="classes", ylabel="microseconds per row", ylim=(0, None))
     axes.set_title(f"rank {rows[0]['rank']}, {GROUPS * SYMBOLS} features")
     FIGURES.mkdir(exist_ok=True, parents=True)
     figure.savefig(FIGURES / "low_rank_step_cost.png", dpi=120)

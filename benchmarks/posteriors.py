@@ -114,7 +114,7 @@ CONFIGURATIONS: dict[str, Callable[..., BayesianClassifier]] = {
 
 
 def _many_classes():
-    """10 rows a class: where the prior matters."""
+    """10 rows per class: where the prior matters."""
     (X, y, _), draw = _softmax_data(np.random.default_rng(0), 5_000, 50, 500, 0.3)
     X_test, y_test, _ = draw(1_000)
     return X, y, X_test, y_test

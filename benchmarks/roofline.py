@@ -1,4 +1,4 @@
-"""How near training comes to the speed of memory: bytes a second, beside those of a plain copy.
+"""How near training comes to the speed of memory: bytes per second, beside those of a plain copy.
 
 A row of a training step has to read every weight of its features once and to write it once, which
 is what is counted: 2 x 4 bytes a (feature, class) pair of the row.  Reading the weights again for
@@ -141,7 +141,7 @@ WORKLOADS: tuple[Callable[[], Workload], ...] = (
 
 
 def fastest(workload: Workload, n_threads: int) -> tuple[float, float]:
-    """Gigabytes a second of the fastest run, and the cores at work in it."""
+    """Gigabytes per second of the fastest run, and the cores at work in it."""
     workload.run(n_threads)
     best, cores = np.inf, 0.0
     end = time.perf_counter() + SECONDS
@@ -154,7 +154,7 @@ def fastest(workload: Workload, n_threads: int) -> tuple[float, float]:
 
 
 def roofline() -> None:
-    """Print a table of gigabytes a second, and the part of a copy's."""
+    """Print a table of gigabytes per second, and the part of a copy's."""
     rows = []
     copied: dict[int, float] = {}
     for make in (copy, *WORKLOADS):

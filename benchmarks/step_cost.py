@@ -45,7 +45,7 @@ def step_cost(n_rows: int = 200_000, n_features: int = 64, n_negatives: int = N_
         {
             "method": method,
             "classes": k,
-            "microseconds a row": 1e6 * seconds / n_rows,
+            "microseconds per row": 1e6 * seconds / n_rows,
             "against K = 1,000": seconds / best[method, SIZES[0]],
             "weights, MB": 4e-6 * k * n_features,
         }
@@ -67,11 +67,11 @@ def _draw(rows) -> None:
         mine = [r for r in rows if r["method"] == method]
         axes.plot(
             [r["classes"] for r in mine],
-            [r["microseconds a row"] for r in mine],
+            [r["microseconds per row"] for r in mine],
             "o-",
             label=method,
         )
-    axes.set(xscale="log", xlabel="classes", ylabel="microseconds a row", ylim=(0, None))
+    axes.set(xscale="log", xlabel="classes", ylabel="microseconds per row", ylim=(0, None))
     axes.legend()
     FIGURES.mkdir(exist_ok=True, parents=True)
     figure.savefig(FIGURES / "step_cost.png", dpi=120)

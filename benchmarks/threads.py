@@ -96,7 +96,7 @@ class _Clock(Silent):
 
 
 def threads(names: list[str] | None = None, as_json: bool = False) -> None:
-    """Print rows a second and the ratio to one thread, of the cases whose names begin so."""
+    """Print rows per second and the ratio to one thread, of the cases whose names begin so."""
     rows = []
     for case in cases():
         if names and not case.name.startswith(tuple(names)):
@@ -112,7 +112,7 @@ def threads(names: list[str] | None = None, as_json: bool = False) -> None:
                 {
                     "what": case.name,
                     "threads": n,
-                    "rows a second": problem.n_rows / seconds,
+                    "rows per second": problem.n_rows / seconds,
                     "of one thread's": best[1][0] / seconds,
                     "cores at work": cores,
                 }

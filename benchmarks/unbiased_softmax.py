@@ -253,7 +253,7 @@ def implicit_cost(nonzeros: int = 70, n_rows: int = 50_000, repeats: int = 7) ->
                 "classes": n_classes,
                 "method": method,
                 "rate": rate,
-                "microseconds a row": 1e6 * seconds / n_rows,
+                "microseconds per row": 1e6 * seconds / n_rows,
                 "against vanilla": seconds / best[cases[0]],
             }
             for (method, rate), seconds in best.items()

@@ -1,7 +1,7 @@
 """The softmax as a double sum over rows and classes: vanilla SGD, U-max and implicit SGD on it.
 
 F&I is Fagan and Iyengar (2018), Unbiased Scalable Softmax Optimization. Their f, to be minimised,
-is one a row minus a bound of ours, to be maximised: with u = log eta, equation 5 there is
+is one per row minus a bound of ours, to be maximised: with u = log eta, equation 5 there is
 ``bounds.softmax_augment_reduce``. A learning rate here is theirs times the number of rows.
 
 Every step takes W (K, D), b (K,), a row's x, y and u and the classes ``drawn`` for it, never y,

@@ -134,7 +134,7 @@ def _maximise(elbo, shapes, starts):
 
 
 def fit_softmax(X, y, n_classes: int, prior):
-    """Means, scales and the ELBO at its optimum; ``prior`` has a number a feature."""
+    """Means, scales and the ELBO at its optimum; ``prior`` has a number per feature."""
     shape = (n_classes, X.shape[1])
     prior = np.broadcast_to(prior, shape)
     value, (mean, log_scale) = _maximise(

@@ -114,7 +114,7 @@ def test_the_possible_gain_is_known_and_grows_with_the_classes():
 
 def test_costs_in_words():
     rows: list[dict[str, Any]] = [
-        {"method": "defaults", "classes": k, "rows": 10 * k, "microseconds a row": 2.0}
+        {"method": "defaults", "classes": k, "rows": 10 * k, "microseconds per row": 2.0}
         | {"seconds to quality": 1e-3 * k}
         for k in (1_000, 10_000)
     ]
@@ -156,14 +156,14 @@ def test_the_cost_of_a_row_of_low_rank(elsewhere, capsys):
     assert "Seconds of a row grow like K^" in table
     first, second = _report.saved("low_rank_step_cost")
     assert first["of K = 2,000's"] == 1.0
-    assert second["microseconds a row"] > 0.0
+    assert second["microseconds per row"] > 0.0
     assert (elsewhere / "low_rank_step_cost.png").exists()
 
 
 def test_one_size_has_no_exponent():
-    rows = [{"classes": 10, "microseconds a row": 1.0}]
+    rows = [{"classes": 10, "microseconds per row": 1.0}]
     assert "nothing to compare" in million_classes.in_words(rows)
-    rows.append({"classes": 100, "microseconds a row": 10.0})
+    rows.append({"classes": 100, "microseconds per row": 10.0})
     assert "K^1.00: ten times the classes take 10.00 times" in million_classes.in_words(rows)
 
 
@@ -181,10 +181,10 @@ def test_seconds_to_the_log_likelihood_of_fasttext():
         },
     }
     hs, ns, ours = fasttext_speed.table(records, n_rows=100)
-    assert hs["rows a second"] == 5 * 100 / 2.0
+    assert hs["rows per second"] == 5 * 100 / 2.0
     assert (hs["s to fastText hs's"], hs["s to fastText ns's"]) == (3.0, None)
     assert ns["s to fastText ns's"] == 3.0
-    assert (ours["epochs"], ours["rows a second"]) == (3, 100.0)
+    assert (ours["epochs"], ours["rows per second"]) == (3, 100.0)
     assert (ours["s to fastText hs's"], ours["s to fastText ns's"]) == (2.0, None)
 
 

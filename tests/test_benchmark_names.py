@@ -192,7 +192,7 @@ def test_figure_of_one_vs_each(method):
     assert p["init"] == "zero"  # not from the frequencies, which are the answer
 
 
-UNBIASED = {  # bound, solver, rows a step
+UNBIASED = {  # bound, solver, rows per step
     "vanilla": ("augment-reduce", "vanilla", 1),
     "umax": ("augment-reduce", "umax", 1),
     "implicit": ("augment-reduce", "implicit", 1),

@@ -432,6 +432,16 @@ def test_info_of_files_of_all_times(name, capsys):
     assert expected in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [("words", "full rank"), ("pairs", "rank 2, 4 of single pairs of class and feature")],
+)
+def test_info_names_the_kind_of_weights(name, weights, capsys):
+    path = Path(__file__).parent / "files" / "format-4" / f"{name}.safetensors"
+    assert main(["info", str(path)]) == 0
+    assert weights in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("ngrams", ["0-2", "3-2", "1-21", "99999999999999999999"])
 def test_ngrams_that_a_model_file_would_not_give_back(capsys, ngrams):
     words = ["fit", "x.tsv", "--model", "m", "--ngrams", ngrams]

@@ -685,8 +685,8 @@ def test_memory_forecast_follows_the_parts():
 
 
 def test_memory_forecast_of_the_double_sum():
-    """One row a step: the weights, two local numbers a row and its norm; more rows a step: their
-    inner products."""
+    """One row per step: the weights, two local numbers per row and its norm; more rows per step:
+    their inner products."""
     size = (10**5, 10**3, 10**4)
     n_rows, always = size[0], _memory.NUMBERS_PER_ROW
     weights = 4 * size[1] * size[2] + 8 * n_rows * always

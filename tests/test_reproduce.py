@@ -15,7 +15,7 @@ from benchmarks import reproduce
 from benchmarks.__main__ import make_parser
 from benchmarks.published import Quantity, known, published
 from benchmarks.reproduce import categorical_from_binary as cfb
-from benchmarks.reproduce import experiment, one_vs_each, unbiased_softmax
+from benchmarks.reproduce import experiment, one_vs_each, page, unbiased_softmax
 from bigcat.solvers import LBFGS, SGD
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,6 +121,30 @@ def test_the_table_has_published_ours_difference_and_verdict(tmp_path):
     text = experiment.as_markdown(one, lines, quick=True)
     assert "| bibtex, exact, log-likelihood | -3.1880 | -3.0000 | 0.1880 | better |" in text
     assert "quick" in text.splitlines()[0]
+
+
+def test_the_page_shows_whole_runs_before_quick_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiment, "FOLDER", tmp_path)
+    monkeypatch.setattr(page, "PAGE", tmp_path / "reproduced.md")
+    monkeypatch.setattr(page, "PICTURES", tmp_path / "pictures")
+    found = {"data": "bibtex", "method": "exact", "accuracy": 0.2}
+
+    def of(value: float) -> experiment.Experiment:
+        return made_up({"bibtex": lambda: [found | {"log-likelihood": value}]})
+
+    page.write([of(-3.0)])
+    assert "Nothing was run yet" in page.PAGE.read_text()
+    of(-3.0).run(quick=True)
+    of(-3.0).file(True, "png").write_bytes(b"a picture")
+    page.write([of(-3.0)])
+    text = page.PAGE.read_text()
+    assert "| quick | 1 better, 1 worse | " in text
+    assert "bibtex, exact, log-likelihood | -3.1880 | -3.0000" in text
+    assert (page.PICTURES / "ar-table3.png").read_bytes() == b"a picture"
+    of(-3.19).run(quick=False)
+    page.write([of(-3.19)])
+    assert "| whole | 1 as published, 1 worse | " in page.PAGE.read_text()
+    assert not list(page.PICTURES.iterdir())  # the picture was the quick run's
 
 
 def test_data_that_are_not_there_are_named(monkeypatch, capsys):

@@ -210,7 +210,7 @@ def optimum(method, X, y, l2):
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_decaying_steps_reach_the_optimum_with_sampled_classes(train, method, solver, batch_size):
-    """Two of five other classes and a few of 400 rows a step: within 1 % of what can be gained.
+    """Two of five other classes and a few of 400 rows per step: within 1 % of what can be gained.
 
     Raman's is augment and reduce's optimum: both are tight."""
     X, y = problem(n_rows=400, n_classes=6)
@@ -266,7 +266,7 @@ def test_the_ridge_where_a_batch_touches_a_part_of_the_weights(train, sparse, so
     options = {"method": "augment-reduce", "l2": 3.0, "solver": solver}
     options |= {"n_negatives": 4, "batch_size": 2, "epochs": epochs}
     n_values = X.nnz if sparse else X.shape[0] * X.shape[1]
-    assert n_values * (4 + 1) / (60 * 20) < 100  # sweeps an epoch, batches an epoch
+    assert n_values * (4 + 1) / (60 * 20) < 100  # sweeps per epoch, batches per epoch
     value = objective("augment-reduce", X, y, 3.0)
     best = value(*optimum("augment-reduce", X, y, 3.0))
     start = value(np.zeros((20, 60)), np.zeros(20))
@@ -282,7 +282,7 @@ def test_the_lazily_scaled_ridge_is_a_proximal_step_of_all_weights(train, sparse
     """W <- (W + rate slopes x) / (1 + rate l2 / N), every class at every step, as a plain loop.
 
     The stronger ridge makes the scale fall below where the weights are multiplied out, several
-    times an epoch.  After each epoch the weights are seen as they are."""
+    times per epoch.  After each epoch the weights are seen as they are."""
     X, y = problem(n_rows=25)
     n_rows, n_classes, epochs, solver = len(y), 5, 3, SGD(0.8, decay=0.7)
     W = np.random.default_rng(1).normal(size=(n_classes, 3))
@@ -407,7 +407,7 @@ def test_bits_do_not_depend_on_the_speed_of_the_machine(train, monkeypatch, batc
 
 
 def two_rows_doubled(train, **options):
-    """A fit with two rows of weight 2, and one with these rows twice: all rows a step."""
+    """A fit with two rows of weight 2, and one with these rows twice: all rows per step."""
     X, y = problem(n_rows=20)
     weights = np.ones(20)
     weights[[3, 8]] = 2.0

@@ -50,7 +50,7 @@ def draw(
     for axis in axes.flat[len(names) :]:
         axis.set_visible(False)
     figure.supxlabel("seconds of training")
-    figure.supylabel("held-out log-likelihood, nats a row")
+    figure.supylabel("held-out log-likelihood, nats per row")
     shown: dict[str, Any] = {}
     for axis in axes.flat:
         for handle, label in zip(*axis.get_legend_handles_labels()):

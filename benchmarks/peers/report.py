@@ -1,4 +1,4 @@
-"""Records as Markdown tables, one a problem."""
+"""Records as Markdown tables, one per problem."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks._report import RESULTS, _cell
+from benchmarks._report import RESULTS, clock, commit, markdown
 from benchmarks.published import known, published
 
 FOLDER = RESULTS / "reproduce"
@@ -74,13 +75,13 @@ class Experiment:
         name = self.shares if ending == "jsonl" and self.shares else self.name
         return FOLDER / f"{name}{'-quick' if quick else ''}.{ending}"
 
-    def done(self, quick: bool) -> dict[str, list[Row]]:
-        """Rows of the pieces that an earlier run has finished."""
+    def done(self, quick: bool) -> dict[str, Row]:
+        """Pieces that an earlier run has finished: their rows, date, commit and CPU seconds."""
         path = self.file(quick, "jsonl")
         if not path.exists():
             return {}
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        return {line["piece"]: line["rows"] for line in lines}
+        return {line["piece"]: line for line in lines}
 
     def missing(self, quick: bool) -> list[str]:
         """Sets that the run needs and that are not in `BIGCAT_DATA`."""
@@ -99,10 +100,18 @@ class Experiment:
             if piece in done:
                 continue
             print(f"{self.name}: {piece}", flush=True)
-            done[piece] = [_as_json(row) for row in rows_of()]
+            with clock() as times:
+                rows = [_as_json(row) for row in rows_of()]
+            done[piece] = {
+                "piece": piece,
+                "rows": rows,
+                "date": datetime.date.today().isoformat(),
+                "commit": commit(),
+                "CPU seconds": round(times["cpu"], 1),
+            }
             with path.open("a") as file:
-                file.write(json.dumps({"piece": piece, "rows": done[piece]}) + "\n")
-        return [row for piece in self.pieces(quick) for row in done[piece]]
+                file.write(json.dumps(done[piece]) + "\n")
+        return [row for piece in self.pieces(quick) for row in done[piece]["rows"]]
 
     def compared(self, rows: list[Row]) -> list[Row]:
         """A line per published figure that a row has, and one per claim."""
@@ -149,8 +158,4 @@ def as_markdown(experiment: Experiment, lines: list[Row], quick: bool) -> str:
     text = f"# {experiment.paper}, {experiment.where}: {experiment.title}{kind}\n\n"
     if not lines:
         return text + "The paper gives no figures; the raw rows and the picture are the result.\n"
-    columns = list(lines[0])
-    text += "| " + " | ".join(columns) + " |\n|" + "---|" * len(columns) + "\n"
-    for line in lines:
-        text += "| " + " | ".join(_cell(line[c]) for c in columns) + " |\n"
-    return text
+    return text + markdown(lines) + "\n"

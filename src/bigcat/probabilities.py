@@ -330,7 +330,7 @@ def all_log_probs(noise, scores, out):
 
 @kernel
 def label_log_probs(noise, scores, labels, rule, out):
-    """Log-probability of one class a row, accurate however small it is."""
+    """Log-probability of one class per row, accurate however small it is."""
     n_others = scores.shape[1] - 1
     others, ones = np.empty(n_others), np.ones(n_others)
     for i in range(scores.shape[0]):
@@ -432,7 +432,7 @@ def log_probabilities_of(
     n_samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Log-probability of one class a row; `labels` are columns of `scores`.
+    """Log-probability of one class per row; `labels` are columns of `scores`.
 
     As `log_probabilities` has it; with ``how="quick"`` to about 1e-5 only.
     """

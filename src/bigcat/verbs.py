@@ -180,7 +180,7 @@ def _(solver, label_slope, reach, size):
 
 
 class Batch(NamedTuple):
-    """A batch as an implicit solver sees it; arrays have an entry or a row of entries a row."""
+    """A batch as an implicit solver sees it; arrays have an entry or a row of entries per row."""
 
     n_rows: int
     gram: np.ndarray  # inner products of the rows

@@ -173,7 +173,7 @@ def _squared_scores(
 
 
 def natural_rate(epoch: int) -> float:
-    """Natural-gradient step a pass over the data, of q(w)'s precisions and of the local parameters.
+    """Natural-gradient step per pass over the rows, of q(w)'s precisions and of local parameters.
 
     Slower to fall than (1 + t)^-0.9 (A&R section 4), which keeps too much of the first epochs: an
     eta that is too large hides curvature, and the scales stay too large with it.  At K = 300 the

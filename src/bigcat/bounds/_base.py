@@ -44,7 +44,7 @@ class Bound(Part):
     is_likelihood: ClassVar[bool] = False
     #: Has it an expectation over Gaussian scores (`expected_step`), which posteriors need?
     has_expectation: ClassVar[bool] = False
-    #: Variational parameters a row.
+    #: Variational parameters per row.
     n_local: ClassVar[int] = 0
     #: Is the value free of randomness when all classes are visited?
     deterministic: bool = field(default=True, init=False)

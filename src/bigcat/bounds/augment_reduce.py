@@ -82,7 +82,7 @@ class SampledAugmentReduceTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class AugmentReduce(Bound):
-    """The augmented bound, with one or two local parameters a row.
+    """The augmented bound, with one or two local parameters per row.
 
     Parameters
     ----------

@@ -59,6 +59,7 @@ def _report(path: Path, header: dict[str, Any], checked: bool | None) -> dict[st
         "named_features": "feature_names" in header,
         "noise": None if noise is None else noise["name"],
         "rank": header.get("rank"),
+        "pairs": shapes.get("pair_coef", [0])[0],
         "weights_dtype": header.get("weights_dtype"),
         "posterior": posterior.get("kind"),
         "covariance": posterior.get("covariance"),
@@ -79,8 +80,7 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("features", f"{report['features']:,}", "with names" if report["named_features"] else ""),
     ]
     if report["weights_dtype"] is not None:
-        rank = "full rank" if report["rank"] is None else f"rank {report['rank']}"
-        rows.append(("weights", report["weights_dtype"], rank))
+        rows.append(("weights", report["weights_dtype"], _weights(report)))
     else:
         rows.append(("posterior", report["posterior"], f"covariance: {report['covariance']}"))
     for name in ("noise", "vectorizer"):
@@ -94,6 +94,15 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     if report["extra"]:
         rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))
     return [*rows, ("digests", *_verdict(report))]
+
+
+def _weights(report: dict[str, Any]) -> str:
+    if report["rank"] is None:
+        return "full rank"
+    kinds = [f"rank {report['rank']}"] if report["rank"] else []
+    if report["pairs"]:
+        kinds.append(f"{report['pairs']:,} of single pairs of class and feature")
+    return ", ".join(kinds)
 
 
 def _verdict(report: dict[str, Any]) -> tuple[str, str]:

@@ -125,7 +125,7 @@ def best_classes(rows, weights, intercepts, want_log, classes, values):
 
 @kernel
 def log_probs_of_labels(rows, weights, intercepts, labels, out):
-    """Log-probability of one class a row, accurate however near to 0 it is."""
+    """Log-probability of one class per row, accurate however near to 0 it is."""
     n_rows, n_classes = row_count(rows), intercepts.shape[0]
     group, width = block_shape(rows, n_classes, weights.size // n_classes)
     buffer = np.empty(group * width, intercepts.dtype)

@@ -14,7 +14,7 @@ from bigcat.compile import device, kernel
 
 
 class Alias(NamedTuple):
-    """Twelve bytes a class."""
+    """Twelve bytes per class."""
 
     own: np.ndarray  # float32: share of a slot's own class in its slot
     other: np.ndarray  # int32

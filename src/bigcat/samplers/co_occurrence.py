@@ -40,8 +40,8 @@ class CoOccurrence(Sampler):
         q(k | x) = background q0(k) + (1 - background) mean_f n(f, k) / n(f),
 
     known exactly.  Repetitions are merged and draws of the label dropped as in `Frequency`.  Rows
-    have to be sparse.  Tables take 4 bytes a non-zero and 16 to 32 a pair of feature and class
-    that occur together, about 20 bytes a non-zero, and ``4 n_features`` bytes a row.
+    have to be sparse.  Tables take 4 bytes per non-zero and 16 to 32 a pair of feature and class
+    that occur together, about 20 bytes per non-zero, and ``4 n_features`` bytes per row.
 
     Parameters
     ----------

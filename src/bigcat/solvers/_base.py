@@ -67,7 +67,7 @@ class Solver(Part):
     #: Bounds and noises that it can move; None for all.
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None
-    #: Rows a step where the user does not say.
+    #: Rows per step where the user does not say.
     default_batch_size: ClassVar[int] = 64
     #: What to try when numbers are no longer finite.
     if_diverged: ClassVar[str] = (
@@ -75,7 +75,7 @@ class Solver(Part):
     )
 
     def batch_size(self, asked: int | str) -> int:
-        """Rows a step: what the user asked for, or the solver's own."""
+        """Rows per step: what the user asked for, or the solver's own."""
         return self.default_batch_size if asked == "auto" else int(asked)
 
     @property

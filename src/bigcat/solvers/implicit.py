@@ -53,7 +53,7 @@ class Implicit(DoubleSumSolver):
     Never longer than a gradient step (Proposition 1), and linear in the scores where that is
     exponential (Proposition 2): no overflow, whatever the learning rate.  With ``batch_size``
     above 1 the step of all rows of a batch is found jointly; batches then stay the same from
-    epoch to epoch and need ``8 * batch_size`` bytes a row.  That step is found in at most 200
+    epoch to epoch and need ``8 * batch_size`` bytes per row.  That step is found in at most 200
     sweeps over the rows, usually 3 to 20; with learning rates in the hundreds and rows that are
     nearly parallel it can be inexact, but not infinite.
 

@@ -33,7 +33,7 @@ from bigcat.training.snapshot import (
 from bigcat.training.state import State
 from bigcat.training.threads import train_together
 
-#: Times an epoch that the weights are added to their average, where one is kept.
+#: Times per epoch that the weights are added to their average, where one is kept.
 AVERAGES = 8
 #: Rows of the first kernel call.
 FIRST_CHUNK = 2048

@@ -73,7 +73,7 @@ def _sweep_majors(problem: Problem, n_classes: int, batch_size: int, shape: tupl
     Sampled steps touch few coordinates, the ridge all of them.  After each batch the next few
     major rows of the weights are shrunk for all the batches since their last turn: right on
     average over an epoch, stable for any strength, and no dearer than the data, since there are
-    as many sweeps an epoch as cost what the data cost, but at least one.
+    as many sweeps per epoch as cost what the data cost, but at least one.
     """
     n_batches = -(-problem.n_rows // batch_size)
     cost = problem.sizes.n_values * n_classes / (shape[0] * shape[1])

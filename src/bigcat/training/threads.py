@@ -1,6 +1,6 @@
 """Several threads on the same weights, without locks.
 
-Each takes a part of the rows (Niu et al., 2011, Hogwild): with few coordinates a step they seldom
+Each takes a part of the rows (Niu et al., 2011, Hogwild): with few coordinates per step they seldom
 meet, and a lost update is a step less.  One thread gives the same bits every time, several do not.
 """
 
