@@ -16,7 +16,8 @@ if _watching is not None:
     _watching.start()
 
 
-def pytest_unconfigure() -> None:
+def pytest_sessionfinish() -> None:
+    """Before the worker says that it has finished, after which it may be ended any moment."""
     if _watching is not None:
         _watching.stop()
         _watching.save()
