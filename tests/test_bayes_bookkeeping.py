@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What posteriors count, keep and tell: histories, widths, keys, scales that go on.
 
 No fit of any length: each piece is held to what it says.
