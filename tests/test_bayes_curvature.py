@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Curvature of very many classes, steps to a posterior's mean, and rows of a history, by hand."""
 
 import time

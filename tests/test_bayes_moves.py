@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Moves of chains one at a time, with what surrounds them given: when they go on, and how far."""
 
 import math

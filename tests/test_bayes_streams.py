@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Steps on batches of rows (`partial_fit` of binary regressions), by the plainest algebra.
 
 A twin of one class at a time, with matrices, says what means, covariances and the estimate of the
