@@ -373,7 +373,7 @@ def encoded(folder: Path) -> Subject:
     path.write_bytes(content)
     options: dict[str, Any] = {"categorical": ["home"], "text_columns": ["note"]}
     options["vectorizer"] = WORDS
-    reads = partial(read, form="csv", **options)
+    reads: Callable[[Path], Any] = partial(read, form="csv", **options)
     valid = reads(path)
     expected = _dense(valid.X), [str(label) for label in valid.y]
     reading = partial(readings.encoded, category="home", text="note", vectorizer=WORDS)
