@@ -207,7 +207,7 @@ def size_here(name: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     model = laplace()
     kinds = len(np.unique(y))
-    filled = {} if dense else {"row_nonzeros": 20}
+    filled: dict[str, Any] = {} if dense else {"row_nonzeros": 20}
     forecast = model.memory_forecast(n_rows, n_features, kinds, dtype=X.dtype, **filled)
     with clock() as times:
         model.fit(X, y)

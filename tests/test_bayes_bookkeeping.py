@@ -37,6 +37,7 @@ from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.binary_fit import BinaryFit
 from bigcat.bayes.covariance import ClassDiagonal, Drawn
 from bigcat.bayes.coverage import Simulation
+from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
@@ -106,13 +107,14 @@ class Scores:
 
 def differences(posterior, scores, labels):
     own = np.arange(len(labels)), labels
-    conditioned = averaging.log_conditioned(posterior.link, scores)[own]
-    return conditioned - averaging.log_marginalised(posterior.link, scores)[own]
+    conditioned = log_conditioned(posterior.link, scores)[own]
+    return conditioned - log_marginalised(posterior.link, scores)[own]
 
 
 def test_the_weight_of_a_likelihood_is_a_weighted_sum_over_rows():
     X, labels = RNG.normal(size=(7, 2)), RNG.integers(0, 2, 7)
-    weights, posterior = RNG.uniform(0.5, 2.0, 7), Scores()
+    weights = RNG.uniform(0.5, 2.0, 7)
+    posterior: Any = Scores()
     each: Any = differences(posterior, X, labels)
     found = averaging.averaging_weight(
         posterior,
@@ -120,7 +122,7 @@ def test_the_weight_of_a_likelihood_is_a_weighted_sum_over_rows():
         labels,
         weights,
         np.random.RandomState(0),
-        n_draws=3,  # type: ignore
+        n_draws=3,
     )
     assert found == pytest.approx(expit(weights @ each))
     more = averaging.averaging_weight(
@@ -129,7 +131,7 @@ def test_the_weight_of_a_likelihood_is_a_weighted_sum_over_rows():
         labels,
         weights,
         np.random.RandomState(0),
-        n_rows=20.0,  # type: ignore
+        n_rows=20.0,
     )
     assert more == pytest.approx(expit(20.0 * (weights @ each) / weights.sum()))
 
@@ -185,8 +187,8 @@ def test_draws_of_scores_have_their_deviations(monkeypatch):
 
     monkeypatch.setattr(averaging, "log_conditioned", kept)
     monkeypatch.setattr(averaging, "log_marginalised", lambda link, scores: scores)
-    given: Any = (Scores(), eta, variance, np.zeros(1, int), np.array([77], np.uint64))
-    mean = averaging._differences(*given, 4_000)
+    given: Any = (Scores(), eta, variance, np.zeros(1, int), np.array([77], np.uint64), 4_000)
+    mean = averaging._differences(*given)
     found = np.array(draws)[:, 0]
     np.testing.assert_allclose(found.mean(axis=0), eta[0], atol=0.1)
     np.testing.assert_allclose(found.std(axis=0), [0.5, 2.0], rtol=0.05)

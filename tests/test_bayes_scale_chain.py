@@ -165,9 +165,12 @@ def test_an_iteration_costs_its_gradients_and_no_values_of_all_rows(monkeypatch)
     chain._here()
     seen = []
     values = Likelihood.values
-    monkeypatch.setattr(
-        Likelihood, "values", lambda self, stack: seen.append(self) or values(self, stack)
-    )
+
+    def counted(self: Likelihood, stack: np.ndarray) -> np.ndarray:
+        seen.append(self)
+        return values(self, stack)
+
+    monkeypatch.setattr(Likelihood, "values", counted)
     before = likelihood.n_gradients
     chain._iterate(lambda: None, arrived=False)
     # Angles of 0.4 to 0.6 take three or four parts of a quarter of a turn; then there are factors.

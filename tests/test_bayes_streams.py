@@ -60,7 +60,9 @@ class Twin:
         self.P = precision if state.is_matrix else np.diag(precision[:, 0])
         self.mean = state.mean.copy()
         self.n_steps, self.rows_seen = 0, 0.0
-        self.precision = self.surrogate = self.covariance = None
+        self.precision: Any = None
+        self.surrogate: Any = None
+        self.covariance: Any = None
 
     def step(self, X, y, s, total_rows):
         self.n_steps += 1

@@ -3,6 +3,7 @@
 import math
 import re
 from types import SimpleNamespace
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -255,7 +256,8 @@ def test_how_far_off_a_density_may_be(sign):
 
 def test_as_far_off_as_they_may_be():
     """Numbers that are exactly at the limit fit."""
-    level = SimpleNamespace(name="level", f=np.zeros_like, f_grad=lambda t: np.full_like(t, 1e-4))
+    level: Any = SimpleNamespace(name="level", f=np.zeros_like)
+    level.f_grad = lambda t: np.full_like(t, 1e-4)
     custom._check_derivative(level, "f")
     level.f_grad = lambda t: np.full_like(t, -1e-4)
     custom._check_derivative(level, "f")
@@ -263,7 +265,7 @@ def test_as_far_off_as_they_may_be():
     while limit > 1e-4 * (1.0 + limit):
         limit = math.nextafter(limit, 0.0)
     assert limit == 1e-4 * (1.0 + limit)
-    none = SimpleNamespace(
+    none: Any = SimpleNamespace(
         log_pdf=lambda t: np.full_like(t, -np.inf),
         log_cdf=np.zeros_like,
         log_cdf_grad=lambda t: np.full_like(t, limit),
