@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bigcat.bayes import _chains, _frames, _mixing, _scale_chain
+from bigcat.bayes import _frames, _mixing, _scale_chain
 from bigcat.bayes._chains import Chains
 from bigcat.bayes._mixing import Mixing
 from bigcat.bayes._scale_chain import ScaleChain
