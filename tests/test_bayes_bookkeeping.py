@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """What posteriors count, keep and tell: histories, widths, keys, scales that go on.
 
 No fit of any length: each piece is held to what it says.
@@ -263,7 +262,7 @@ def test_the_covariance_has_the_scale_that_was_chosen(monkeypatch):
     """And the mean the factor; a trial with few rows out of many is the fit itself."""
     found, curved = around(), Curved()
     n = found.task.sample.n_rows
-    fits = []
+    fits: Any = []
     weights = RNG.normal(size=(3, 5))
     model: Any = SimpleNamespace(weights=SimpleNamespace(kind=SimpleNamespace(rank=7)))
     monkeypatch.setattr(AroundLinear, "curvature", lambda self, model, sample: curved)
@@ -295,7 +294,7 @@ def test_scales_are_tried_until_the_fit_implies_less(monkeypatch):
     """Variances of a scale s are s^2; the fit varies by 2.9, of 2 that the prior has at s = 1."""
     found, curved = around(), Curved()
     held = found.task.sample
-    seen: list[list[Tried]] = []
+    seen: Any = []
     kept = _around_linear._between
     monkeypatch.setattr(_around_linear, "_between", lambda tried: seen.append(tried) or kept(tried))
     monkeypatch.setattr(_Judge, "fitted_variance", lambda self: 2.9)
@@ -431,7 +430,7 @@ def test_scales_of_a_posterior_as_people_see_them(monkeypatch):
 @pytest.mark.parametrize("learns_scales", [True, False])
 def test_a_pass_over_all_weights(monkeypatch, learns_scales):
     """The KL of weights and intercepts; the scales that maximise the ELBO, if they are learnt."""
-    settled = []
+    settled: Any = []
     monkeypatch.setattr(
         passes_of, "settle", lambda q, clock, *more: settled.append(clock.now) or 0.25
     )

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Curvature of very many classes, steps to a posterior's mean, and rows of a history, by hand."""
 
 import time
@@ -129,7 +128,7 @@ def test_rows_of_classes_come_in_blocks(monkeypatch):
     monkeypatch.setattr(_low_rank_frame, "CHUNK", 8)  # two rows of four columns
     entries = Entries(np.array([0, 1, 2, 3]), np.arange(3), np.ones(3))
     given: Any = (likelihood_of(), np.empty((0, 0)), np.ones((1, 4)), np.zeros((3, 4)), entries)
-    gathered = []
+    gathered: Any = []
     curvature = Curvature(*given)
     kept = Curvature._gathered
     monkeypatch.setattr(

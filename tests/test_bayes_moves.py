@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Moves of chains one at a time, with what surrounds them given: when they go on, and how far."""
 
 import math
@@ -76,7 +75,7 @@ def test_chains_begin_at_the_mode_with_draws_of_the_frame():
 def scripted(chains, numbers, monkeypatch):
     """Chains that are where they are told to be, one iteration after the other."""
     left = list(numbers)
-    moves = []
+    moves: Any = []
     monkeypatch.setattr(chains, "_move", lambda adapt: moves.append(adapt) or 0.7)
     monkeypatch.setattr(chains, "_where_it_is", lambda: np.full((4, 1), left.pop(0)))
     return left, moves
@@ -438,7 +437,8 @@ def test_effective_draws_of_chains_that_differ():
     total = gamma[0] + values.mean(axis=0).var(ddof=1)
     rho = 1.0 - (gamma[0] * n / (n - 1) - gamma) / total
     rho[0] = 1.0
-    sums, t = [], 0
+    sums: list[float] = []
+    t = 0
     while t + 1 < n - 1 and rho[t] + rho[t + 1] > 0.0:
         sums.append(min(rho[t] + rho[t + 1], *sums[-1:], np.inf))
         t += 2

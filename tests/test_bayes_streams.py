@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Steps on batches of rows (`partial_fit` of binary regressions), by the plainest algebra.
 
 A twin of one class at a time, with matrices, says what means, covariances and the estimate of the
@@ -163,7 +162,9 @@ def test_a_stream_goes_on_from_a_posterior(link, full):
     other.resume(stream.mean, stream.covariance, stream.rows_seen, stream.n_steps)
     assert other.mean is not stream.mean
     assert (other.rows_seen, other.n_steps) == (stream.rows_seen, 1)
-    np.testing.assert_allclose(other.precision, stream.precision, rtol=1e-9)
+    found: Any = other.precision
+    expected: Any = stream.precision
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
     if not full:  # the bound of the curvature is the next batch's
         stream.surrogate = None
     for X, y, s in rest:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Draws of the samplers with random numbers that are given: what each number leads to.
 
 In plain Python, so that every branch is looked at and nothing is compiled; how often each class
