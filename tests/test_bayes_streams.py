@@ -162,9 +162,9 @@ def test_a_stream_goes_on_from_a_posterior(link, full):
     other.resume(stream.mean, stream.covariance, stream.rows_seen, stream.n_steps)
     assert other.mean is not stream.mean
     assert (other.rows_seen, other.n_steps) == (stream.rows_seen, 1)
-    found: Any = other.precision
-    expected: Any = stream.precision
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    resumed: Any = other.precision
+    own: Any = stream.precision
+    np.testing.assert_allclose(resumed, own, rtol=1e-9)
     if not full:  # the bound of the curvature is the next batch's
         stream.surrogate = None
     for X, y, s in rest:
