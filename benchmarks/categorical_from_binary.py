@@ -403,7 +403,7 @@ def draw_races(curves: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         best = max(curve[:, 1].max() for curve in methods.values())
         column[0].set_ylim(min(floor, best - 0.5), best + 0.05)
         column[1].set(xlabel="CPU seconds of training")
-    axes[0, 0].set_ylabel("test log-likelihood a row")
+    axes[0, 0].set_ylabel("test log-likelihood per row")
     axes[1, 0].set_ylabel("test accuracy")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize="small")

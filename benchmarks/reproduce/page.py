@@ -86,8 +86,8 @@ def _provenance(pieces: list[Row]) -> str:
     commits = sorted({piece["commit"] for piece in pieces})
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     return (
-        f"Run on {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}, on one core of a "
-        f"{platform.machine()} with {platform.system()}.\n"
+        f"Run on {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}, on one core of an "
+        f"{platform.machine()} machine with {platform.system()}.\n"
         f"Commits {', '.join(commits)}.\n"
         f"Python {platform.python_version()}, {libraries}.\n"
     )
