@@ -130,6 +130,28 @@ def test_single_precision_and_threads_round_only(monkeypatch):
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_chunks_and_the_search_for_the_highest_score_round_only(monkeypatch, sparse):
+    expected = likelihood_of(sparse=sparse).gradients(weights())
+    monkeypatch.setattr(_likelihood, "CACHED", 16)  # two rows at a time
+    monkeypatch.setattr(_likelihood, "CHUNKS_SUMMED", 2)
+    for limit in (_likelihood.SMALL, -1.0):
+        monkeypatch.setattr(_likelihood, "SMALL", limit)
+        for found, value in zip(likelihood_of(sparse=sparse).gradients(weights()), expected):
+            np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.99, 1.01])
+def test_scores_about_the_limit_of_small_ones(monkeypatch, scale):
+    monkeypatch.setattr(_likelihood, "MANY_PRODUCTS", 0)
+    X = np.array([[60.0 * scale], [-60.0 * scale]])
+    likelihood = Likelihood(Design(X, False), np.array([0, 0]), noises.resolve("gumbel"), 3)
+    assert likelihood.dtype == np.float32
+    values, gradients = likelihood.gradients(np.array([[[1.0], [-1.0], [0.5]]]))
+    np.testing.assert_allclose(values, [-120.0 * scale], rtol=1e-6)
+    np.testing.assert_allclose(gradients[0], X[0] * [[-1.0], [1.0], [0.0]], rtol=1e-6, atol=1e-6)
+
+
 # The mode
 
 

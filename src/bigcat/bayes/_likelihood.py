@@ -11,11 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+from scipy.linalg import get_blas_funcs
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import CACHED, Design
 from bigcat.bounds import Exact
 from bigcat.bounds._base import full_rows
+from bigcat.kernels.softmax_rows import softmax_rows
 from bigcat.machine import map_on_threads, one_blas_thread
 from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
@@ -25,6 +28,11 @@ from bigcat.probabilities import log_probabilities
 LIKELIHOOD = Exact(spacing=0.5, tail=20.0)
 #: From so many products n K M on, scores are computed in single precision; sums never are.
 MANY_PRODUCTS = 1 << 22
+#: Chunks of rows whose gradients are summed in the precision of the scores, before they go to the
+#: whole sum.
+CHUNKS_SUMMED = 8
+#: Scores whose exponentials, and sums of very many of them, are numbers of single precision.
+SMALL = 60.0
 
 
 class Likelihood:
@@ -50,10 +58,13 @@ class Likelihood:
         n_threads: int = 1,
         n_rows: int | None = None,
     ) -> None:
-        self.design, self.labels, self.noise = design, labels, noise
+        self.design, self.noise = design, noise
+        self.labels = np.ascontiguousarray(labels, np.int64)
         self.n_classes, self.n_threads = n_classes, n_threads
         self.dtype = precision_of(n_rows or design.n, n_classes, design.n_columns, noise)
         self.rows = design.rows.astype(self.dtype, copy=False)
+        self._longest_row = _longest(self.rows)
+        self._gemm = get_blas_funcs("gemm", dtype=self.dtype)
         self.n_gradients = 0
 
     @property
@@ -89,17 +100,25 @@ class Likelihood:
         n_chains, n_classes, n_columns = stack.shape
         weights = np.ascontiguousarray(stack.reshape(-1, n_columns), dtype=self.dtype)
 
+        # No product is longer than its factors together.
+        small = bool(self._longest_row * _longest(weights) <= SMALL)
+        step = max(1, CACHED // len(weights))
+
         def of_rows(part: slice) -> tuple[Floats, Floats | None]:
             values = np.zeros(n_chains)
             gradient = np.zeros(weights.shape) if slopes else None
-            step = max(1, CACHED // len(weights))
-            for start in range(part.start, part.stop, step):
-                rows = slice(start, min(start + step, part.stop))
-                x = self.rows[rows]
-                scores = self._scores(x, weights).reshape(n_chains, n_classes, -1)
-                values += self._row_values(scores, rows, slopes)
+            for first in range(part.start, part.stop, step * CHUNKS_SUMMED):
+                last = min(first + step * CHUNKS_SUMMED, part.stop)
+                total = np.zeros(weights.shape, self.dtype) if slopes else None
+                for start in range(first, last, step):
+                    rows = slice(start, min(start + step, last))
+                    x = self.rows[rows]
+                    scores = self._scores(x, weights).reshape(n_chains, n_classes, -1)
+                    self._add_values(scores, rows, small, slopes, values)
+                    if total is not None:
+                        self._add_products(scores.reshape(len(weights), -1), x, total)
                 if gradient is not None:
-                    gradient += self._products(scores.reshape(len(weights), -1), x)
+                    gradient += total
             return values, gradient
 
         with one_blas_thread:
@@ -115,10 +134,12 @@ class Likelihood:
         scores: Floats = (x @ weights.T).T if self.design.sparse else weights @ x.T
         return np.ascontiguousarray(scores)
 
-    def _products(self, slopes: Floats, x: Any) -> Floats:
-        """Sums over rows of slopes (C K, n) times rows."""
-        product: Floats = (x.T @ slopes.T).T if self.design.sparse else slopes @ x
-        return product
+    def _add_products(self, slopes: Floats, x: Any, total: Floats) -> None:
+        """Add sums over rows of slopes (C K, n) times rows to a total (C K, M)."""
+        if self.design.sparse:
+            total += (x.T @ slopes.T).T
+        else:  # transposed matrices are in the order that BLAS has, so that it adds in place
+            self._gemm(1.0, x.T, slopes.T, beta=1.0, c=total.T, overwrite_c=True)
 
     def _parts(self, width: int) -> list[slice]:
         """Rows for each thread: one part where there is little to do."""
@@ -127,23 +148,16 @@ class Likelihood:
         size = -(-n // n_parts)
         return [slice(a, min(a + size, n)) for a in range(0, n, size)]
 
-    def _row_values(self, scores: Floats, rows: slice, slopes: bool) -> Floats:
-        """Sums over the rows for each chain; scores (C, K, n) become slopes if asked."""
+    def _add_values(
+        self, scores: Floats, rows: slice, small: bool, slopes: bool, values: Floats
+    ) -> None:
+        """Add the sums over the rows for each chain; scores (C, K, n) become slopes if asked."""
         row_weights = self.design.row_weights[rows]
         labels = self.labels[rows]
-        if not self.noise.softmax:
-            return self._by_quadrature(scores, labels, row_weights, slopes)
-        one = np.arange(scores.shape[2])
-        top = scores.max(axis=1)
-        own = scores[:, labels, one] - top
-        scores -= top[:, None]
-        np.exp(scores, out=scores)
-        sums = scores.sum(axis=1)
-        values: Floats = (own - np.log(sums)).astype(np.float64) @ row_weights
-        if slopes:
-            scores *= (-row_weights / sums).astype(scores.dtype)[:, None]
-            scores[:, labels, one] += row_weights.astype(scores.dtype)
-        return values
+        if self.noise.softmax:
+            softmax_rows(scores, labels, row_weights, small, slopes, values)
+        else:
+            values += self._by_quadrature(scores, labels, row_weights, slopes)
 
     def _by_quadrature(
         self, scores: Floats, labels: np.ndarray, row_weights: Floats, slopes: bool
@@ -215,3 +229,12 @@ def precision_of(n_rows: int, n_classes: int, n_columns: int, noise: Noise) -> A
     """The type in which scores are computed."""
     many = n_rows * n_classes * n_columns >= MANY_PRODUCTS
     return np.float32 if many and noise.softmax else np.float64
+
+
+def _longest(rows: Any) -> float:
+    """The length of the longest row."""
+    if scipy.sparse.issparse(rows):
+        squares = rows.multiply(rows).sum(axis=1)
+    else:
+        squares = np.einsum("ij,ij->i", rows, rows)
+    return float(np.sqrt(squares.max(initial=0.0)))

@@ -17,11 +17,19 @@ import math
 
 import numpy as np
 
-from bigcat.compile import device, kernel, maximum, prefetch
+from bigcat.compile import device, kernel, prefetch
 from bigcat.compile.blas import product
 from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE
-from bigcat.numerics.softmax import CLASS_BLOCK, NO_SCORE, copy_from, exponentiate, finish, join
-from bigcat.numerics.vector import vector_exp
+from bigcat.numerics.softmax import (
+    CLASS_BLOCK,
+    NO_SCORE,
+    copy_from,
+    exponentiate,
+    exponentiate_columns,
+    finish,
+    highest_of_columns,
+    join,
+)
 from bigcat.rows.blocks import add_features
 from bigcat.verbs import damping, rate
 
@@ -231,21 +239,6 @@ def _dense_add(weights, factor, slopes, x, scratch):
                 w[j] += slope * x[0, j]
 
 
-@device
-def _dense_exponentials(scores, highs, totals):
-    """Turn scores (classes, rows) into exp(score - the row's highest); sums go to `totals`."""
-    highs[:] = scores[0]
-    for k in range(scores.shape[0]):
-        for r in range(scores.shape[1]):
-            highs[r] = maximum(highs[r], scores[k, r])
-    totals[:] = 0.0
-    for k in range(scores.shape[0]):
-        for r in range(scores.shape[1]):
-            e = vector_exp(scores[k, r] - highs[r])
-            scores[k, r] = e
-            totals[r] += e
-
-
 @kernel
 def train_dense(
     rows,
@@ -300,7 +293,8 @@ def train_dense(
                 if 0 <= y < beyond - lowest:
                     label_scores[r] = block[y, r]
                     block[y, r] = NO_SCORE
-            _dense_exponentials(block, highs[b, :n_rows], totals[:n_rows])
+            highest_of_columns(block, highs[b, :n_rows])
+            exponentiate_columns(block, highs[b, :n_rows], totals[:n_rows])
             for r in range(n_rows):
                 row_high[r], row_total[r] = join(
                     row_high[r], row_total[r], float(highs[b, r]), float(totals[r])

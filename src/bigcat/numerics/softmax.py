@@ -46,6 +46,26 @@ def exponentiate(scores):
 
 
 @device
+def highest_of_columns(scores, highs):
+    """The highest score of each row, scores being (classes, rows)."""
+    highs[:] = scores[0]
+    for k in range(scores.shape[0]):
+        for r in range(scores.shape[1]):
+            highs[r] = maximum(highs[r], scores[k, r])
+
+
+@device
+def exponentiate_columns(scores, highs, totals):
+    """Turn scores (classes, rows) into exp(score - high); sums over classes go to `totals`."""
+    totals[:] = 0.0
+    for k in range(scores.shape[0]):
+        for r in range(scores.shape[1]):
+            e = vector_exp(scores[k, r] - highs[r])
+            scores[k, r] = e
+            totals[r] += e
+
+
+@device
 def join(high, total, more_high, more_total):
     """total exp(high) + more_total exp(more_high), as the same pair."""
     if more_high > high:

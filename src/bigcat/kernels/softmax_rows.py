@@ -1,0 +1,43 @@
+"""Log-probabilities of labels, and their slopes, in the scores of several chains."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bigcat.compile import kernel
+from bigcat.numerics.softmax import exponentiate_columns, fill, highest_of_columns
+
+
+@kernel
+def softmax_rows(scores, labels, row_weights, small, slopes, values):
+    """Add each chain's weighted log-probabilities to `values`, (C,).
+
+    Scores (C, K, n) are used up; with `slopes` they become the derivatives in the scores, times the
+    weights of the rows.  Exponentials of `small` scores do not overflow as they are, and nobody
+    looks for the highest one.
+    """
+    n_chains, n_classes, n = scores.shape
+    highs, totals = np.empty(n, scores.dtype), np.empty(n, scores.dtype)
+    own = np.empty(n, scores.dtype)
+    for c in range(n_chains):
+        of_chain = scores[c]
+        for r in range(n):
+            own[r] = of_chain[labels[r], r]
+        if small:
+            fill(highs, 0.0)
+        else:
+            highest_of_columns(of_chain, highs)
+        exponentiate_columns(of_chain, highs, totals)
+        for r in range(n):
+            log_probability = float(own[r] - highs[r]) - math.log(float(totals[r]))
+            values[c] += row_weights[r] * log_probability
+        if slopes:
+            for r in range(n):
+                totals[r] = -row_weights[r] / totals[r]
+            for k in range(n_classes):
+                for r in range(n):
+                    of_chain[k, r] *= totals[r]
+            for r in range(n):
+                of_chain[labels[r], r] += row_weights[r]
