@@ -26,6 +26,8 @@ from bigcat.bayes._chains import Chains
 from bigcat.bayes._design import Design
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mixing import mean_error
+from bigcat.bayes.covariance import ClassFull, Drawn
+from bigcat.bayes.covariance import full as full_matrices
 from bigcat.bayes.prior_chains import PriorChain
 from bigcat.noise import Gumbel
 
@@ -567,3 +569,26 @@ def test_labels_are_drawn_by_their_probabilities(monkeypatch):
     labels = coverage.draw_labels(posterior, rows, weights, np.random.RandomState(0))  # type: ignore
     expected = softmax(dense()[0] @ weights.T)
     np.testing.assert_allclose(np.bincount(labels, minlength=4) / 20_000, expected, atol=0.015)
+
+
+@pytest.mark.parametrize("up_to", [0, 8])
+def test_variances_of_rows_by_matrices_of_classes(monkeypatch, up_to):
+    """x' S_k x, whether or not there are few enough columns for their pairs."""
+    monkeypatch.setattr(full_matrices, "PAIRS_UP_TO", up_to)
+    rng = np.random.default_rng(3)
+    X, roots = rng.standard_normal((6, 2)), rng.standard_normal((4, 3, 3))
+    matrices = roots @ roots.transpose(0, 2, 1)
+    design = Design(X, True)
+    found = ClassFull(matrices, np.zeros(4)).row_variances(design, slice(1, 4))
+    expected = np.einsum("ni,kij,nj->nk", design.rows, matrices[1:], design.rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_matrices_of_draws():
+    """One for each class, whatever the number of columns."""
+    rng = np.random.default_rng(4)
+    for shape in ((9, 4, 2), (9, 2, 4)):
+        deviations = rng.standard_normal(shape)
+        found = Drawn(deviations).array()
+        expected = [np.cov(deviations[:, k], rowvar=False) for k in range(shape[1])]
+        np.testing.assert_allclose(found, expected)

@@ -35,9 +35,10 @@ from bigcat.bayes.one_scale import best_precision
 from bigcat.bayes.posterior import BLOCK
 from bigcat.bayes.prior_chains import PriorChain, Scales
 from bigcat.bayes.summary import PRINTED, Table, _of_classes
-from bigcat.bayes.weight_posterior import Start
+from bigcat.bayes.weight_posterior import Start, _Watched
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.noise import Gaussian, Gumbel
+from bigcat.probabilities import score_scale
 from bigcat.rows import Problem, Sizes, as_rows
 
 DENSE = Work(1_000, 21, 50, 21.0, False, True)
@@ -658,6 +659,29 @@ def test_links(name):
     np.testing.assert_allclose(link.log_odds(t), odds, rtol=1e-12)
     factor = {"probit": 1.0, "logit": np.pi / 8.0}[name]
     np.testing.assert_allclose(link.averaged(t, 4.0 * np.ones(5)), t / np.sqrt(1 + 4 * factor))
+
+
+def test_another_noise_starts_at_its_own_scale():
+    """Scores of the Gaussian noise are wider or narrower, and curvatures in them by the square."""
+    rng = np.random.default_rng(0)
+    rows, y = as_rows(rng.normal(size=(20, 3)), np.float64), rng.integers(0, 4, 20)
+    problem = Problem(rows, y, np.ones(20), 3, 4, fit_intercept=True)
+    softmax, probit = (
+        Start(problem, AugmentReducePosterior(noise=noise).parts(), 0.5, None)
+        for noise in (Gumbel(), Gaussian())
+    )
+    scale = score_scale(Gaussian(), 4)
+    assert abs(scale - 1.0) > 0.05
+    np.testing.assert_allclose(probit.intercepts.mean, softmax.intercepts.mean * scale)
+    np.testing.assert_allclose(probit.weights.information, softmax.weights.information / scale**2)
+
+
+def test_the_bar_of_a_posterior_shows_its_elbo():
+    seen = []
+    record = SimpleNamespace(chunk_done=lambda *told: seen.append(told), compiled=None)
+    passes = SimpleNamespace(last_kl=3.0, total_weight=6.0)
+    _Watched(passes, record, None).chunk_done(0.25, -2.0)
+    assert seen == [(0.25, -2.5)]
 
 
 @pytest.mark.parametrize("sparse", [False, True])

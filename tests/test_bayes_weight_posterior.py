@@ -397,5 +397,6 @@ def test_errors_name_the_remedy():
         fit_weight_posterior(p, parts(solver=Implicit()))
     with pytest.raises(ValueError, match=r"prior_scale=inf must be a finite number above 0"):
         fit_weight_posterior(p, parts(), prior_scale=math.inf)
-    with pytest.raises(ValueError, match=r"intercept_scale=-1.0 must be a number above 0"):
-        fit_weight_posterior(p, parts(), intercept_scale=-1.0)
+    for wrong in (-1.0, 0.0):
+        with pytest.raises(ValueError, match=rf"intercept_scale={wrong} must be a number above 0"):
+            fit_weight_posterior(p, parts(), intercept_scale=wrong)

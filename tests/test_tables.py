@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
 
 import bigcat
 from bigcat.cli import main
@@ -62,6 +63,7 @@ def test_the_order_of_columns_does_not_matter(fitted, tmp_path, capsys):
     same = plain(tmp_path / "same.csv", new, ["height", "weight", "kind"])
     other = plain(tmp_path / "other.csv", new, ["kind", "weight", "height"])
     bare = plain(tmp_path / "bare.csv", new, ["weight", "height"])
+    predictions(capsys, fitted, same)  # may say that it compiles
     expected = predictions(capsys, fitted, same)
     assert predictions(capsys, fitted, other) == expected
     assert predictions(capsys, fitted, bare) == expected
@@ -213,6 +215,28 @@ def test_blanks_around_quotes(tmp_path):
         read(path, categorical=["b"])
     path.write_text('a, "label",b\n1,x,2\n')
     assert read(path).y.tolist() == ["x"]
+
+
+@pytest.mark.parametrize("blank", ["\x1c", "\u2003", "\xa0"])
+def test_around_numbers_there_may_be_spaces_and_tabs_alone(tmp_path, blank):
+    """Python's `strip` and `float` take these as well, NumPy and the scanner do not."""
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a,label,b\n1,x,2\n{blank}1,x,4\n")
+    for encoded in ([], ["b"]):
+        with pytest.raises(DataError, match="line 3: expected a number in column 'a', found"):
+            read(path, categorical=encoded)
+    path.write_text("a,label,b\n 1\t,x,2\n")
+    for encoded in ([], ["b"]):
+        assert read(path, categorical=encoded).y.tolist() == ["x"]
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\n1,,cat\n"])
+def test_a_table_without_rows(tmp_path, ending):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,label,note" + ending)
+    for vectorizer in (None, HashingVectorizer(n_features=16)):
+        with pytest.raises(DataError, match="expected labelled rows, found none"):
+            read(path, text_columns=["note"], vectorizer=vectorizer)
 
 
 def test_parquet_and_csv_give_the_same(tmp_path):

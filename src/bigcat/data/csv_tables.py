@@ -26,6 +26,7 @@ from bigcat.data.dataset import (
 )
 from bigcat.data.numbered import Numbered
 from bigcat.data.tables import (
+    BLANKS,
     LABEL,
     Request,
     TableEncoder,
@@ -212,9 +213,10 @@ def _reader(lines: Iterable[str]) -> Any:
     return csv.reader(lines, strict=True, skipinitialspace=True)
 
 
-def _fields(path: Path, line: int, raw: bytes) -> list[str]:
+def _fields(path: Path, line: int, raw: bytes, blanks: str | None = None) -> list[str]:
+    """Fields of a line without the blanks around them, by default all that Python takes as such."""
     try:
-        return [name.strip() for name in next(_reader([raw.decode()]))] or [""]
+        return [name.strip(blanks) for name in next(_reader([raw.decode()]))] or [""]
     except csv.Error as error:
         raise error_at(path, line, "comma-separated fields", error) from error
 
@@ -232,7 +234,7 @@ def _table_error(
         return error_at(
             path, line, f"{len(header)} fields", len(_fields(path, line, raw[begin:end]))
         )
-    field = _fields(path, line, raw[position:end])[0]
+    field = _fields(path, line, raw[position:end], BLANKS)[0]
     return not_a_number(path, line, header[column], field)
 
 

@@ -22,6 +22,8 @@ from bigcat.data.dataset import DataError, Dataset, error_at, integers_or_string
 LABEL = "label"
 #: Numbers as text files have them: Python's own `float` takes more, such as "1_000".
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+#: What may stand around them: to Python's `strip` a good many more are blank.
+BLANKS = " \t\r"
 _ODD = ("nan", "inf", "infinity")
 
 
@@ -191,6 +193,8 @@ class Request:
 
     def encoder(self, path: Path, names: Sequence[str], label: str, table: Table) -> TableEncoder:
         """That of the model, or the one that these rows tell."""
+        if table.n_rows == 0:  # of which a HashingVectorizer makes a StopIteration
+            raise DataError(f"{path}: expected labelled rows, found none")
         return self.columns or self._learned(path, names, label, table)
 
     def _learned(self, path: Path, names: Sequence[str], label: str, table: Table) -> TableEncoder:
@@ -262,7 +266,7 @@ def table_dataset(
 def numbers_of(path: Path, name: str, words: Sequence[str], lines: Sequence[int]) -> np.ndarray:
     """A column of numbers from what the file says, and in which lines."""
     for word, line in zip(words, lines):
-        if _NUMBER.fullmatch(word.strip()) is None:
+        if _NUMBER.fullmatch(word.strip(BLANKS)) is None:
             raise not_a_number(path, line, name, word)
     with np.errstate(over="ignore"):
         values = np.array(words, np.float64).astype(np.float32)
@@ -275,7 +279,10 @@ def numbers_of(path: Path, name: str, words: Sequence[str], lines: Sequence[int]
 def not_a_number(path: Path, line: int, name: str, word: str) -> DataError:
     """The error of a field; where it holds a word, it says how words are encoded."""
     expected, remedy = "a finite number that fits a float32", ""
-    if _NUMBER.fullmatch(word.strip()) is None and word.strip().lower().lstrip("+-") not in _ODD:
+    if (
+        _NUMBER.fullmatch(word.strip(BLANKS)) is None
+        and word.strip().lower().lstrip("+-") not in _ODD
+    ):
         expected = "a number"
         remedy = f"; categorical= or text_columns= encode {name!r}" if word.strip() else ""
     return error_at(path, line, f"{expected} in column {name!r}", f"{word!r}{remedy}")
