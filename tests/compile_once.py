@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from numba import _dynfunc
+from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary
 from numba.core.cpu import CPUContext
 

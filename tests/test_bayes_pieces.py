@@ -4,6 +4,7 @@ Each is held to its formula, or to what scipy says of it, without a fit.
 """
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -677,9 +678,9 @@ def test_another_noise_starts_at_its_own_scale():
 
 
 def test_the_bar_of_a_posterior_shows_its_elbo():
-    seen = []
-    record = SimpleNamespace(chunk_done=lambda *told: seen.append(told), compiled=None)
-    passes = SimpleNamespace(last_kl=3.0, total_weight=6.0)
+    seen: list[tuple[float, ...]] = []
+    record: Any = SimpleNamespace(chunk_done=lambda *told: seen.append(told), compiled=None)
+    passes: Any = SimpleNamespace(last_kl=3.0, total_weight=6.0)
     _Watched(passes, record, None).chunk_done(0.25, -2.0)
     assert seen == [(0.25, -2.5)]
 

@@ -117,7 +117,7 @@ class Likelihood:
                     self._add_values(scores, rows, small, slopes, values)
                     if total is not None:
                         self._add_products(scores.reshape(len(weights), -1), x, total)
-                if gradient is not None:
+                if gradient is not None and total is not None:
                     gradient += total
             return values, gradient
 
