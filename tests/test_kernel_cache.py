@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forms import slow
 from test_compile import ONE_KERNEL, PACKAGE, run
 
 from bigcat.compile import cache
@@ -118,7 +119,7 @@ if sys.argv[1] == "blocked":
 """
 
 
-@pytest.mark.parametrize("how", ["gone", "blocked"])
+@pytest.mark.parametrize("how", [slow("gone"), "blocked"])
 def test_a_folder_that_goes_away(tmp_path, how):
     folder = tmp_path / "cache"
     script = FOLDER_GONE + ONE_KERNEL

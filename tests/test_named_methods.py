@@ -66,7 +66,7 @@ def check_reached(problem):
 
 
 #: Whose kernels are the same; the others have some of their own, or take long.
-QUICK = ("short dense rows", "tiny", "rows of unequal length")
+QUICK = ("short dense rows", "tiny")
 
 
 @pytest.mark.parametrize("name", forms(PROBLEMS, lambda name: name in QUICK))

@@ -212,12 +212,12 @@ def test_local_gradient_matches_finite_differences(noise):
 
 @other_noises
 def test_one_sample_averages_to_the_quadrature(noise):
-    # 4 standard errors over 20,000 draws, the seed fixed.
+    # 4 standard errors over 5,000 draws, the seed fixed.
     row, rng = (noise, PSI_Y, PSI, ONES), np.random.default_rng(8)
     draws = np.array(
         [
             bounds.local_gradient(*row, MU, GAMMA, bounds.one_sample(noise.family, rng))
-            for _ in range(20_000)
+            for _ in range(5_000)
         ]
     )
     expected = bounds.local_gradient(*row, MU, GAMMA, bounds.quadrature(noise.family, 60))

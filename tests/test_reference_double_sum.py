@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from forms import slow
 from scipy import optimize
 from scipy.special import lambertw, wrightomega
 
@@ -349,7 +350,9 @@ def test_a_batch_of_one_is_the_row_step(seed, l2):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 0.4])
-@pytest.mark.parametrize("kind", ["own classes", "shared classes", "duplicate rows", "many rows"])
+@pytest.mark.parametrize(
+    "kind", ["own classes", slow("shared classes"), "duplicate rows", slow("many rows")]
+)
 def test_batch_step_is_a_gradient_step_at_the_new_point(kind, l2, fit_intercept):
     for seed in range(3):
         batch = random_batch(seed, n_rows=6 if kind == "many rows" else 3)  # of four features

@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from forms import forms
+from forms import forms, slow
 from scipy.special import log_ndtr
 
 from reference.noise import GAUSSIAN, GUMBEL, LOGISTIC, STUDENT_T
@@ -33,7 +33,7 @@ def logistic_pair(d):
 
 
 @by_name
-@pytest.mark.parametrize("n_classes", [2, 5, 100])
+@pytest.mark.parametrize("n_classes", [2, 5, slow(100)])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 20.0])
 def test_probabilities_add_up_to_one(noise, n_classes, spread):
     psi = spread * np.random.default_rng(3).standard_normal(n_classes)
@@ -96,6 +96,7 @@ def test_importance_sampler_agrees_within_its_error(noise):
     assert error < 0.03 * value
 
 
+@pytest.mark.slow
 def test_very_unlikely_classes_against_mpmath():
     # Gaussian, three classes, by 40-digit quadrature of equation 5 (scaled: mpmath's tolerance is
     # absolute).

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from forms import slow
 from sklearn.linear_model import LogisticRegression
 
 from reference import bounds, categorical, samplers, solvers, train
@@ -98,6 +99,7 @@ def test_exact_softmax_equals_scikit_learn():
     np.testing.assert_allclose(b - b.mean(), peer.intercept_ - peer.intercept_.mean(), atol=2e-4)
 
 
+@pytest.mark.slow
 def test_two_class_probit_equals_statsmodels():
     # The difference of two standard Gaussians has the standard deviation sqrt(2).
     X, y = blobs(120, 2)
@@ -163,7 +165,7 @@ def test_one_vs_each_bound_of_counts():
     ("make", "tolerance"),
     [
         (train.OneVsEach, 0.05),
-        (lambda: train.SoftmaxAugmentReduce(120), 0.05),
+        slow(lambda: train.SoftmaxAugmentReduce(120), 0.05),
     ],
     ids=["one-vs-each", "algorithm 1"],
 )

@@ -67,7 +67,7 @@ def gap():
     [
         (Vanilla(0.03, decay=0.997), 1),
         (UMax(0.1, decay=0.997), 1),
-        (Implicit(0.1, decay=0.997), 1),
+        slow(Implicit(0.1, decay=0.997), 1),
         (Implicit(0.2, decay=0.995), 8),
     ],
     ids=["vanilla", "umax", "implicit", "implicit of 8 rows"],
