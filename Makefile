@@ -49,8 +49,8 @@ coverage: $(READY)
 	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q tests/test_tiny_fits.py
 	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q -p tests.quick \
 		-W ignore -m "not slow and not data" $(PLAIN) || true # some take compiled code for granted
-	$(ONE_THREAD) $(COVERAGE) run --parallel-mode -m pytest -q -p tests.covered $(IN_PARALLEL) \
-		-m "not slow"
+	printf '%s\n' tests/test_*.py tests/torture tests/mutants src | $(ONE_THREAD) xargs -n 15 -P 2 \
+		$(COVERAGE) run --parallel-mode -m pytest -q -m "not slow"
 	$(COVERAGE) combine --quiet
 	$(BIN)/python -m tests.coverage_report
 
