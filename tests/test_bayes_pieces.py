@@ -196,9 +196,13 @@ def test_a_matrix_per_class_of_few_columns():
     assert planned(few._replace(n_columns=257)).form == "low-rank"
     assert planned(few._replace(n_columns=257), rank=None).form == "class"
     assert planned(few._replace(n_columns=257), usual=False).form == "class"
-    slow = few._replace(n_classes=3_000)
-    assert slow.block_seconds() > 20.0
+    slow = few._replace(n_classes=1_000)
+    assert slow.block_seconds() > 60.0
     assert planned(slow, rank=None).form == "low-rank"
+    between = few._replace(n_classes=300)
+    assert 20.0 < between.block_seconds() < 60.0
+    assert planned(between).form == "class"
+    assert planned(between._replace(n_columns=257), rank=None).form == "low-rank"
 
 
 def test_scales_of_classes_are_learnt_by_draws_alone():

@@ -30,7 +30,7 @@ COVERAGES = {
     ("draws", "mode"): "0.85 to 0.98 in simulations, most between 0.87 and 0.93",
     ("class", "mode"): "0.85 to 0.90 in simulations, less with many features and few rows",
     ("low-rank", "mode"): "0.88 to 0.92 in simulations",
-    ("low-rank", "linear"): "0.69 to 0.98 in simulations: the prior's scale is a guess",
+    ("low-rank", "linear"): "0.53 to 0.98 in simulations: the prior's scale is a guess",
 }
 UNKNOWN_COVERAGE = "not measured; see check_coverage"
 #: Seconds for a score and its slope, and more for each value of a row behind it; quadrature.
@@ -50,8 +50,9 @@ FIRST_ITERATIONS, MOST_FIRST = 40, 128
 #: The most that chains may take, the blocks of classes, and the mode where there is another way.
 MOST_SECONDS_OF_CHAINS, MOST_SECONDS_OF_BLOCKS, MOST_SECONDS_OF_MODE = 60.0, 20.0, 5.0
 #: Up to so many columns a prior of independent weights is good enough where it is affordable; of
-#: more, features have much in common, and a fit of low rank may predict better.
-FEW_COLUMNS = 256
+#: more, features have much in common, and a fit of low rank may predict better.  Blocks of so few
+#: may take longer: a fit of low rank to as many rows does so, too, and only guesses the scale.
+FEW_COLUMNS, MOST_SECONDS_OF_FEW_COLUMNS = 256, 60.0
 #: Small problems take several iterations for each draw that is kept, for so long; and more of them
 #: where chains mix badly, for longer.
 SECONDS_OF_SMALL, MOST_EVERY = 4.0, 4
@@ -237,8 +238,10 @@ def plan(
         f"chains would take some {seconds:,.0f} seconds; a matrix for each class takes "
         f"{work.block_seconds():,.0f}"
     )
-    fits = blocks <= MOST_KEPT and work.block_seconds() <= MOST_SECONDS_OF_BLOCKS
-    if fits and (work.n_columns <= FEW_COLUMNS or not free):
+    few = work.n_columns <= FEW_COLUMNS
+    most_seconds = MOST_SECONDS_OF_FEW_COLUMNS if few else MOST_SECONDS_OF_BLOCKS
+    fits = blocks <= MOST_KEPT and work.block_seconds() <= most_seconds
+    if fits and (few or not free):
         return replace(whole, form="class", reason=reason, **_for_prior_alone("class", work))
     reason += f", and {blocks:,} numbers"
     return _wide(whole, work, around=_around(work, free), reason=reason)
