@@ -106,6 +106,12 @@ class TestForms:
         np.testing.assert_array_equal(data.X, [[1, 2.5], [-300, 4]])
 
 
+def test_ends_of_lines_in_quotes_are_part_of_a_label(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'x,label\r\n1,"a\r\nb"\r\n2,"a\nb"\r\n')
+    assert read(path).y.tolist() == ["a\r\nb", "a\nb"]
+
+
 def test_windows_line_ends_and_missing_last_newline(tmp_path):
     data = read(write(tmp_path / "a.txt", XC.replace("\n", "\r\n").rstrip()))
     assert data.y.tolist() == [2, 1, 0]

@@ -7,6 +7,7 @@ import os
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from bigcat.training import read_ahead
 from bigcat.training.sample import Sample, hold_out
 from bigcat.training.streams import hold_out_last, in_windows
 from tests.memory import peak_of
+from tests.torture.subjects import parquet_table
 
 N, D, K = 600, 40, 12
 
@@ -386,6 +388,43 @@ def test_odd_tables_of_parquet(tmp_path):
     path.write_bytes(content[:8] + bytes(8) + content[16:])
     with pytest.raises(DataError, match=r"odd.parquet: expected a Parquet file"):
         read(path)
+
+
+@pytest.mark.parametrize("claimed", [5, 2**37])
+@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
+def test_rows_that_a_table_claims_to_have(claimed, reading, tmp_path):
+    """pyarrow would allocate 8 bytes for each, before it looks for them."""
+    content = parquet_table(4)
+    size = int.from_bytes(content[-8:-4], "little")
+    rows, footer = content[: -8 - size], content[-8 - size : -8]
+    # Of the row group: its rows (field 3 of 64 bits), and the place of its first column, 4.
+    four, found = b"\x16\x08\x26\x08", b"\x16" + _zigzag(claimed) + b"\x26\x08"
+    assert footer.count(four) == 1
+    footer = footer.replace(four, found)
+    path = tmp_path / "claims.parquet"
+    path.write_bytes(rows + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    told = f"claims.parquet: expected {claimed} values of column 'a' in row group 0, found 4; is"
+    with pytest.raises(DataError, match=told):
+        reading(path)
+    path.write_bytes(content)
+    assert len(reading(path)) == 4
+
+
+def _zigzag(number):
+    """A number as Thrift's compact protocol writes it."""
+    bits, out = 2 * number, b""
+    while bits > 127:
+        bits, out = bits >> 7, out + bytes([bits & 127 | 128])
+    return out + bytes([bits])
+
+
+def test_a_table_that_unpacks_to_too_much(tmp_path):
+    path = tmp_path / "zeros.parquet"
+    path.write_bytes(parquet_table(40))
+    assert len(read(path, max_bytes=40 * 3 * 8)) == 40
+    for reading in (read, partial(convert, folder=tmp_path / "zeros")):
+        with pytest.raises(DataError, match=r"zeros.parquet: unpacks to more than 959 bytes"):
+            reading(path, max_bytes=40 * 3 * 8 - 1)
 
 
 # Fits

@@ -15,14 +15,14 @@ Reading = tuple[np.ndarray, list[str]]
 
 
 def _text(raw: bytes, encoding: str) -> str:
-    text = raw.decode(encoding).replace("\r\n", "\n")
-    if "\r" in text:
+    text = raw.decode(encoding)
+    if "\r" in text.replace("\r\n", ""):
         raise ValueError("a carriage return alone")
     return text
 
 
 def _lines(raw: bytes) -> list[str]:
-    return _text(raw, "latin-1").split("\n")
+    return _text(raw, "latin-1").replace("\r\n", "\n").split("\n")
 
 
 def _entries(words: list[str], width: int) -> np.ndarray:
@@ -89,7 +89,7 @@ def svmlight(raw: bytes) -> Reading:
 
 
 def tsv(raw: bytes, vectorizer: Any) -> Reading:
-    lines = _text(raw, "utf-8-sig").rstrip("\n").split("\n")
+    lines = _text(raw, "utf-8-sig").replace("\r\n", "\n").rstrip("\n").split("\n")
     if any("\t" not in line for line in lines):
         raise ValueError("no tab")
     pairs = [line.split("\t", 1) for line in lines]
@@ -122,7 +122,10 @@ def _field(text: str, at: int) -> tuple[str, int]:
 
 
 def _labelled(raw: bytes) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    """Names and fields of the columns of a table, and labels, of rows that have one."""
+    """Names and fields of the columns of a table, and labels, of rows that have one.
+
+    Between quotes the end of a line stays as it is, as RFC 4180 has it.
+    """
     text = _text(raw, "utf-8-sig") + "\n"
     rows: list[list[str]] = [[]]
     at = 0

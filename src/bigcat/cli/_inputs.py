@@ -51,8 +51,8 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
         "--max-bytes",
         type=int,
         metavar="N",
-        help="how large a gzipped file or an npz archive may become when it is unpacked (default: "
-        "100 times its size, or 256 MiB if that is more)",
+        help="how large a gzipped file, an npz archive or a Parquet table may become when it is "
+        "unpacked (default: 100 times its size, or 256 MiB if that is more)",
     )
 
 

@@ -75,8 +75,8 @@ def read(
     labelled : bool
         csv and Parquet: False for a table that may have no labels: each row has the label 0.
     max_bytes : int, optional
-        How large a gzipped file or an ``.npz`` archive may become when it is unpacked.  Default:
-        100 times its size, or 256 MiB if that is more.
+        How large a gzipped file, an ``.npz`` archive or a Parquet table may become when it is
+        unpacked.  Default: 100 times its size, or 256 MiB if that is more.
 
     Returns
     -------

@@ -168,7 +168,7 @@ FORMS: dict[str, Form] = {
             reader="bigcat.data.parquet:read_parquet",
             suffixes=(".parquet",),
             first_line=r"PAR1.*",
-            options=_OF_TABLES,
+            options=(*_OF_TABLES, "max_bytes"),
             parts="bigcat.data.parquet:ParquetParts",
         ),
     )

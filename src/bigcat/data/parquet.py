@@ -16,6 +16,7 @@ from bigcat.data.numbered import Numbered
 from bigcat.data.parts import PART_BYTES, Block, Part, PartsReader, block_of_rows, block_of_texts
 from bigcat.data.tables import Request, check_names, table_dataset
 from bigcat.data.text import Texts, check_label
+from bigcat.data.unpack import too_large, unpacked_limit
 
 _NUMBER_BYTES, _ROWS_TOGETHER = 8, 1024
 
@@ -34,11 +35,12 @@ def read_parquet(
     raw: bytes,
     *,
     n_features: int | None = None,
+    max_bytes: int | None = None,
     **options: Any,
 ) -> Dataset:
     """A table; `options` are those of a `Request`."""
     request = Request.of(path, **options)
-    file, labelled = _opened(path, raw), request.labelled
+    file, labelled = _opened(path, unpacked_limit(len(raw), max_bytes), raw), request.labelled
     head = label_among(path, file.schema_arrow.names, request.label_column, optional=not labelled)
     names = request.features(path, head.names)
     not_used = check_names(path, names, request.columns)
@@ -102,7 +104,7 @@ class ParquetParts(PartsReader):
 
     def has_text(self, path: Path) -> bool:
         """Is the one column beside the labels a column of texts?"""
-        schema = _opened(path).schema_arrow
+        schema = _opened(path, None).schema_arrow
         at = label_position(path, schema.names, self.label_column)
         others = [i for i in range(len(schema.names)) if i != at]
         return len(others) == 1 and _is_text(require_pyarrow(), schema.types[others[0]])
@@ -114,7 +116,7 @@ class ParquetParts(PartsReader):
         return label_among(Path(), head, self.label_column).label
 
     def parts(self, path: Path, max_bytes: int | None, size: int = PART_BYTES) -> Iterator[Part]:
-        file = _opened(path)
+        file = _opened(path, unpacked_limit(path.stat().st_size, max_bytes))
         names = file.schema_arrow.names
         label_position(path, names, self.label_column)  # for its error, before any work
         batch = max(1, size // (_NUMBER_BYTES * len(names)))
@@ -146,19 +148,45 @@ def _side_by_side(columns: list[np.ndarray], n_rows: int) -> np.ndarray:
     return X
 
 
-def _opened(path: Path, raw: bytes | None = None) -> Any:
-    """The file, or what was read of it."""
+def _opened(path: Path, limit: int | None, raw: bytes | None = None) -> Any:
+    """The file, or what was read of it; DataError where its rows take more bytes than the limit."""
     pyarrow = require_pyarrow()
     with _arrow_errors(path):
         source = path if raw is None else pyarrow.BufferReader(raw)  # which threads can share
         file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
-        _ = file.schema_arrow.names  # for its error
-        return file
+        names = file.schema_arrow.names
+    _check_rows(path, file)
+    if limit is not None and _NUMBER_BYTES * file.metadata.num_rows * len(names) > limit:
+        raise too_large(path, limit)
+    return file
+
+
+def _check_rows(path: Path, file: Any) -> None:
+    """pyarrow allocates for as many rows as a row group claims to have."""
+    metadata = file.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    for i, group in enumerate(groups):
+        for j in range(group.num_columns):
+            column, repeated = group.column(j), file.schema.column(j).max_repetition_level > 0
+            if column.num_values < group.num_rows or (
+                column.num_values > group.num_rows and not repeated
+            ):
+                raise DataError(
+                    f"{path}: expected {group.num_rows} values of column "
+                    f"{column.path_in_schema!r} in row group {i}, found {column.num_values}; is "
+                    "the file damaged?"
+                )
+    claimed = sum(group.num_rows for group in groups)
+    if claimed != metadata.num_rows:
+        raise DataError(
+            f"{path}: expected {metadata.num_rows} rows, found {claimed} in {len(groups)} row "
+            "groups; is the file damaged?"
+        )
 
 
 def _batches(part: Part) -> Iterator[Any]:
     """The rows of a row group, all of them."""
-    file = _opened(part.path)
+    file = _opened(part.path, None)  # `parts` looked at its size
     n_rows = 0
     with _arrow_errors(part.path):
         expected = file.metadata.row_group(part.offset).num_rows
