@@ -403,11 +403,24 @@ def test_rows_that_a_table_claims_to_have(claimed, reading, tmp_path):
     footer = footer.replace(four, found)
     path = tmp_path / "claims.parquet"
     path.write_bytes(rows + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    told = f"claims.parquet: expected {claimed} values of column 'a' in row group 0, found 4; is"
+    told = f"claims.parquet: expected 4 rows, found row groups of {claimed}; is the file damaged"
     with pytest.raises(DataError, match=told):
         reading(path)
     path.write_bytes(content)
     assert len(reading(path)) == 4
+
+
+@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
+def test_a_column_that_may_not_be_empty_after_all(reading, tmp_path):
+    """Its statistics count empty fields then, of which there can be none: pyarrow's own look at
+    these ends the process."""
+    optional, required = b"\x25\x02\x18\x01a", b"\x25\x00\x18\x01a"
+    content = parquet_table(4)
+    assert content.count(optional) == 1
+    path = tmp_path / "required.parquet"
+    path.write_bytes(content.replace(optional, required))
+    with pytest.raises(DataError, match="required.parquet: expected a Parquet file: "):
+        reading(path)
 
 
 def _zigzag(number):
