@@ -141,6 +141,17 @@ def test_no_rows_decide_nothing():
     assert averaging.averaging_weight(Scores(), *none, rng, n_rows=5.0) == 0.5  # type: ignore
 
 
+def test_keys_of_rows_do_not_depend_on_the_form_of_the_rows(monkeypatch):
+    X = np.where(RNG.random((50, 7)) < 0.5, RNG.normal(size=(50, 7)), 0.0)
+    keys = averaging._row_keys(X)
+    assert len(set(keys.tolist())) == 50
+    np.testing.assert_array_equal(averaging._row_keys(scipy.sparse.csr_array(X)), keys)
+    for chunk in (1, 20, 350):
+        monkeypatch.setattr(averaging, "KEYS_CHUNK", chunk)
+        np.testing.assert_array_equal(averaging._row_keys(X), keys)
+    assert averaging._row_keys(X[:0]).shape == (0,)
+
+
 def test_where_scores_are_too_many_some_rows_stand_for_all(monkeypatch):
     X, labels = RNG.normal(size=(240, 2)), RNG.integers(0, 2, 240)
     posterior: Any = Scores()

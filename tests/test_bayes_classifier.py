@@ -2,13 +2,16 @@
 
 import inspect
 import pickle
+import warnings
 from itertools import product
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import sklearn
 from scipy.special import expit, log_ndtr, ndtr, softmax
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
@@ -36,6 +39,7 @@ from tests.bayesian import (
     csr,
     four_classes,
 )
+from tests.memory import peak_of
 
 DEFAULT = BayesianClassifier(n_threads=1)
 CONFIGURATIONS = [  # the first three go through all checks wherever tests run: one of each method
@@ -494,6 +498,26 @@ def test_forecast_and_refusal(data, monkeypatch):
     with pytest.raises(MemoryError, match="a covariance matrix for each class"):
         horseshoe.fit(*data)
     assert not hasattr(m, "classes_")
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+@pytest.mark.parametrize("shape", ["full", "diagonal", "sparse"])
+def test_a_fit_takes_what_its_forecast_says(link, shape):
+    rng = np.random.default_rng(0)
+    n, m, n_classes = (6_000, 2_000, 80) if shape == "sparse" else (4_000, 150, 40)
+    X = rng.normal(size=(n, m)).astype(np.float32)
+    if shape == "sparse":
+        X = sp.csr_array(np.where(rng.random((n, m)) < 0.01, X, 0.0))
+    y = np.arange(n) % n_classes
+    covariance = "full" if shape == "full" else "diagonal"
+    model = binary(link, covariance=covariance, max_iter=2, n_draws=1, n_threads=1)
+    told = model.memory_forecast(
+        n, m, n_classes, sparse=shape == "sparse", row_nonzeros=0.01 * m, dtype=np.float32
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X[:400], y[:400])  # compiles
+        assert 0.85 < told / peak_of(lambda: model.fit(X, y)) < 1.2
 
 
 # Errors

@@ -275,6 +275,7 @@ def test_what_batches_go_on_from():
 def test_bytes_of_the_method():
     method = IndependentBinary("logit")
     given: dict[str, Any] = {"full": True, "row_variances": True, "sharing": "shared"}
+    given["averages"] = True
     for sparse, stored in ((True, 700 + 100), (False, None)):
         sizes = Sizes(100, 20, 7, 700 if sparse else 2_000, sparse, 9)
         found = method.memory_needed(

@@ -419,7 +419,7 @@ def test_a_column_that_may_not_be_empty_after_all(reading, tmp_path):
     assert content.count(optional) == 1
     path = tmp_path / "required.parquet"
     path.write_bytes(content.replace(optional, required))
-    with pytest.raises(DataError, match="required.parquet: expected a Parquet file: "):
+    with pytest.raises(DataError, match=r"required.parquet: expected a Parquet file: "):
         reading(path)
 
 

@@ -30,6 +30,8 @@ from bigcat.numerics.random import fill_normal, new_state
 #: Scores drawn in all.  Where that does not suffice rows have fewer draws each, and where one
 #: draw is too many D is estimated from a sample of the rows.
 MOST_SCORES = 1 << 25
+#: Numbers of dense rows that become sparse at a time for the rows' keys, four times as large.
+KEYS_CHUNK = 1 << 18
 
 
 def averaging_weight(
@@ -94,6 +96,13 @@ def _differences(
 
 def _row_keys(X: Any) -> np.ndarray:
     """A number for each row that depends on its non-zero features only, (n,)."""
+    n, m = X.shape
+    step = max(1, KEYS_CHUNK // max(1, m) if not scipy.sparse.issparse(X) else n)
+    keys = [_keys_of_some(X[start : start + step]) for start in range(0, n, step)]
+    return np.concatenate([np.empty(0, np.uint64), *keys])
+
+
+def _keys_of_some(X: Any) -> np.ndarray:
     rows = scipy.sparse.csr_array(X, dtype=np.float64)
     with np.errstate(over="ignore"):
         bits = rows.data.view(np.uint64) + (rows.indices.astype(np.uint64) + np.uint64(1)) * _SALT

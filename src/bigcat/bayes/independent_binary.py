@@ -219,6 +219,7 @@ class IndependentBinary(PosteriorMethod):
             full=self.covariance == "full",
             row_variances=LINKS[self.link].has_row_variance,
             sharing=prior.sharing,
+            averages=self.likelihood == "average",
             n_threads=n_threads,
         )
 
