@@ -210,4 +210,7 @@ def test_calibration_in_words(model):
     assert lines[0].split("  ")[0] == "predictions"
     assert [line.split()[0] for line in lines[1:3]] == ["averaged", "plug-in"]
     assert f"{model.score(X[3:], y[3:]):.4f}" in lines[1]
+    for line, how in zip(lines[1:3], ("averaged", "plug-in")):
+        _, log_probabilities = model.predict_top_k(X[3:], 1, how)
+        assert line.split()[3] == f"{np.exp(log_probabilities).mean():.4f}"
     assert lines[3] == "197 rows, 3 of unknown classes left out"

@@ -3,6 +3,7 @@
 import itertools
 import json
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -56,6 +57,18 @@ def elbos(fitted):
 def assert_never_falls(fitted, rounding=1e-11):
     values = elbos(fitted)
     assert np.diff(values).min() >= -rounding * abs(values[-1])
+
+
+def test_a_learnt_prior_leaves_the_covariances_of_the_logit_alone(monkeypatch):
+    """They follow the means in the same iteration; those of the probit are known before."""
+    X, y = make()
+    for link, n_asked in (("probit", 1), ("logit", 0)):
+        fit = engine(X, y, 4, PRIORS["feature"], link=link)
+        fit.iterate()
+        asked = Mock(wraps=fit.precisions.probit_covariance)
+        monkeypatch.setattr(fit.precisions, "probit_covariance", asked)
+        fit.iterate()
+        assert asked.call_count == n_asked
 
 
 # The authors' code

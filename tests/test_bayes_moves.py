@@ -1,5 +1,6 @@
 """Moves of chains one at a time, with what surrounds them given: when they go on, and how far."""
 
+import copy
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -213,14 +214,15 @@ def test_what_is_not_finite_is_not_taken(monkeypatch):
 def test_deviations_of_factors_follow_how_often_they_are_taken(monkeypatch):
     """Each of three moves twice; taken where the gain is above the logarithm of a number."""
     chains = made()
-    asked = []
+    asked, factors = [], []
 
     def followed(kind, way, logs):
         asked.append((kind.name, way))
+        factors.append(logs)
         gain = np.array([1.0, -1e9, 1.0, -1e9]) if way == "factor" else np.full(4, -1e9)
         return chains.stack + 1.0, chains.prior, gain
 
-    before = chains.stack.copy()
+    before, normals = chains.stack.copy(), copy.deepcopy(chains.rng)
     monkeypatch.setattr(chains, "_followed", followed)
     monkeypatch.setattr(chains.likelihood, "values", lambda stack: np.zeros(4), raising=False)
     chains._rescale(adapt=False)
@@ -230,6 +232,9 @@ def test_deviations_of_factors_follow_how_often_they_are_taken(monkeypatch):
         chains.stack - before, np.tile([4.0, 0.0], 2)[:, None, None] + 0 * before
     )
     assert set(chains.deviations.values()) == {0.5}
+    for logs in factors:
+        np.testing.assert_array_equal(logs, 0.5 * normals.standard_normal(4))
+        normals.uniform(size=4)
     chains._rescale(adapt=True)
     expected = [0.5 * math.exp(0.1), 0.5 * math.exp(0.1), 0.5 * math.exp(-0.4)]
     np.testing.assert_allclose([chains.deviations[move] for move in moves], expected)

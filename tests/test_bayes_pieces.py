@@ -12,15 +12,19 @@ import scipy.sparse
 from scipy import stats
 from scipy.special import gammaln
 
+from bigcat import noise as noises
+from bigcat.auto import Parameters, recipe_for
 from bigcat.bayes import (
     AugmentReducePosterior,
     GaussianPrior,
     HierarchicalPrior,
     HorseshoePrior,
     IndependentBinary,
+    Laplace,
     LearnedScale,
     _newton,
 )
+from bigcat.bayes import _around_linear as around_linear
 from bigcat.bayes import _binary_memory as binary_memory
 from bigcat.bayes import _laplace_plan as costs
 from bigcat.bayes import _prior_arrays as arrays
@@ -30,7 +34,7 @@ from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes._laplace_plan import Plan, Work, plan
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.binary_fit import BLOCK_SCORES, block_scores, class_blocks
-from bigcat.bayes.covariance import PAIRS_CHUNK, ClassDiagonal
+from bigcat.bayes.covariance import PAIRS_CHUNK, PAIRS_UP_TO, ClassDiagonal
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.one_scale import best_precision
 from bigcat.bayes.posterior import BLOCK
@@ -125,6 +129,25 @@ def test_draws_of_small_problems():
     assert planned(DENSE._replace(n_classes=96)).n_chains == 4
     assert planned(DENSE, "draws").reason == "named"
     assert planned(DENSE, "draws").told()["chains"] == 8
+
+
+def test_the_bytes_of_a_mode_are_those_of_its_plan():
+    """A fit around the mode alone needs nothing of a linear fit."""
+    sizes = Sizes(1_000, 20, 50, 20_000, False, 20)
+    found = Laplace().memory_needed(
+        sizes, np.float64, LearnedScale(), fit_intercept=True, n_threads=1
+    )
+    assert found == costs.memory(planned(DENSE), DENSE, 400, 1) > 0
+
+
+def test_many_weights_of_low_rank_have_nothing_beside_them():
+    parameters = Parameters.chosen(noises.resolve("gumbel"), "auto", True, 1)
+    few, many = (Sizes(50_000, 1 << 14, k, 1_000_000, True, 20) for k in (1 << 10, (1 << 10) + 1))
+    assert around_linear._recipe(parameters, few) == recipe_for(parameters, few)
+    alone = around_linear._recipe(parameters, many)
+    assert alone.kind.rank is not None
+    assert (alone.with_pairs, alone.beside) == (False, ())
+    assert recipe_for(parameters, many) != alone
 
 
 def test_draws_end_where_they_take_a_minute_or_too_much_memory():
@@ -257,23 +280,47 @@ def test_bytes_of_directions():
 @pytest.mark.parametrize("sharing", ["shared", "class", "coordinate"])
 @pytest.mark.parametrize("stored", [None, 5_000.0])
 def test_bytes_of_binary_regressions(full, row_variances, sharing, stored):
-    n, m, k, threads = 700, 9, 40, 2
-    weights = k * m
-    rows = 1.5 * n * m if stored is None else (1.5 if full else 2.5) * stored
-    numbers = rows + 2.0 * weights
-    if full:
-        numbers += 6 * m**2 + (k * m**2 if row_variances or sharing == "coordinate" else 0)
-        numbers += weights * row_variances
-    else:
-        numbers += weights * (row_variances or sharing != "shared")
-    numbers += {"shared": 0, "class": 1, "coordinate": 3}[sharing] * weights
-    block = 6.5 * n * 32 + 8.0 * m * 32 + CHUNK  # 40 classes are blocks of 32 and 8
-    if full and row_variances:
-        block += 3.0 * 32 * m**2 + PAIRS_CHUNK
-    expected = int(8 * (numbers + 2 * block + 8 * BLOCK))
-    options = {"full": full, "row_variances": row_variances, "sharing": sharing}
-    found = binary_memory.forecast(n, m, k, stored=stored, n_threads=threads, **options)
-    assert found == expected
+    """The larger of two phases: the fit, and draws that tell how good its likelihoods are."""
+    n, k, threads = 700, 40, 2
+    for m in (9, PAIRS_UP_TO, PAIRS_UP_TO + 1):
+        weights = k * m
+        rows = 1.5 * n * m if stored is None else (1.5 if full else 2.5) * stored
+        posterior = weights
+        if full:
+            posterior += k * m**2 if row_variances or sharing == "coordinate" else 0
+        else:
+            posterior += weights * (row_variances or sharing != "shared")
+        fit = rows + posterior + (6 * m**2 + weights * row_variances if full else 0)
+        fit += {"shared": 0, "class": 1, "coordinate": 3}[sharing] * weights
+        block = (6.7 if row_variances else 4.7) * n * 32  # 40 classes are blocks of 32 and 8
+        if full and row_variances:
+            block = max(block, 3.0 * n * 32 + min(PAIRS_CHUNK, n * m**2 / 2))
+            block += (1.5 if m <= 256 else 2.0) * 32 * m**2
+        elif row_variances and stored is None:
+            block += n * m
+        fit += 2 * (block + 8.0 * m * 32)
+        draws = (11.5 if posterior > weights else 9.5) * n * k + (n * m if stored is None else 0)
+        options = {"full": full, "row_variances": row_variances, "sharing": sharing}
+        for averages, numbers in ((False, fit), (True, max(fit, posterior + weights + draws))):
+            found = binary_memory.forecast(
+                n, m, k, stored=stored, n_threads=threads, averages=averages, **options
+            )
+            assert found == pytest.approx(8 * numbers, rel=1e-12, abs=1)
+
+
+@pytest.mark.parametrize("stored", [None, 5_000.0])
+def test_bytes_of_very_many_scores(stored):
+    """Squares of rows and draws are made a few rows at a time."""
+    given: dict[str, Any] = {"stored": stored, "full": False, "row_variances": True}
+    given |= {"sharing": "shared", "n_threads": 1}
+    n, m, k = 10**6, 9, 40
+    rows = 1.5 * n * m if stored is None else 2.5 * stored
+    fit = rows + 2 * k * m + 6.7 * n * 32 + 8.0 * m * 32 + (CHUNK if stored is None else 0)
+    assert binary_memory.forecast(n, m, k, averages=True, **given) == int(8 * fit)
+    n, m, k = 40_000, 9, 10**4
+    some = BLOCK // k + 1
+    draws = 3 * k * m + 11.5 * some * k + (some * m if stored is None else 0)
+    assert binary_memory.forecast(n, m, k, averages=True, **given) == int(8 * draws)
 
 
 def test_blocks_of_classes():
