@@ -365,20 +365,27 @@ class _Watched:
 
 def conversions(megabytes: int, as_json: bool) -> None:
     """Megabytes of text per second: of one core, and of whatever others leave of two."""
+    from joblib.externals.loky import get_reusable_executor
+
     from bigcat.data import convert
 
     rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for _, path, options in _files(folder, 1):  # compiles, and starts processes
-            for n_jobs in (1, 2):
-                convert(path, folder / "small", n_jobs=n_jobs, **options)
+        (folder / "few").mkdir()
+        few = {form: path for form, path, _ in _files(folder / "few", 1)}
         for form, path, options in _files(folder, megabytes):
+            # Processes of its own for each form: joblib ends those that have grown by 300 MB.
+            get_reusable_executor().shutdown(wait=True)
+            for n_jobs in (1, 2):  # compiles, and starts processes
+                convert(few[form], folder / "small", n_jobs=n_jobs, **options)
             size = path.stat().st_size / 1e6
+            os.sync()  # else the system writes the file while its rows are written
             cpu = time.process_time()
             convert(path, folder / "one", n_jobs=1, **options)
             cpu = time.process_time() - cpu
             row = {"form": form, "MB": size, "one process, MB per CPU second": size / cpu}
+            os.sync()
             began, cpu = time.perf_counter(), _cpu_of_all()
             convert(path, folder / "two", n_jobs=2, **options)
             seconds, cpu = time.perf_counter() - began, _cpu_of_all() - cpu

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory import peak_of
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from bigcat.data import DataError, Dataset, read, unpack
+from bigcat.data import DataError, Dataset, read, text, unpack
 
 # ---------------------------------------------------------------- round trips
 
@@ -104,6 +104,14 @@ class TestForms:
         assert data.y.tolist() == ["cat", "dog, big"]
         assert data.X.dtype == np.float32
         np.testing.assert_array_equal(data.X, [[1, 2.5], [-300, 4]])
+
+
+def test_bytes_are_counted_from_a_place_on(monkeypatch):
+    raw = bytes(np.random.default_rng(0).integers(0, 4, 1_000, np.uint8))
+    for piece in (1 << 18, 64, 1_000, 1):
+        monkeypatch.setattr(text, "_PIECE", piece)
+        for start in (0, 1, 63, 64, 999, 1_000):
+            assert text.count_of(b"\x02", raw, start) == raw.count(b"\x02", start)
 
 
 def test_ends_of_lines_in_quotes_are_part_of_a_label(tmp_path):

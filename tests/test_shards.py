@@ -1,5 +1,6 @@
 """Data files as folders of rows that are mapped to memory, and fits to them."""
 
+import errno
 import gzip
 import json
 import mmap
@@ -388,6 +389,26 @@ def test_odd_tables_of_parquet(tmp_path):
     path.write_bytes(content[:8] + bytes(8) + content[16:])
     with pytest.raises(DataError, match=r"odd.parquet: expected a Parquet file"):
         read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="a system without fallocate")
+def test_a_full_disk_is_told_before_rows_are_gathered(rows, tmp_path, monkeypatch):
+    X, y = rows
+    path = tmp_path / "a.svm"
+    path.write_text("\n".join(sparse_lines(X, y)))
+    before = convert(path, tmp_path / "rows", seed=1)
+    files = {file.name for file in (tmp_path / "rows").rglob("*")}
+    values = next(file for file in (tmp_path / "rows").rglob("values"))
+    assert 512 * values.stat().st_blocks >= values.stat().st_size > 0  # nothing is a hole
+
+    def full(descriptor, offset, size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        convert(path, tmp_path / "rows", seed=2)
+    assert {file.name for file in (tmp_path / "rows").rglob("*")} == files
+    assert open_shards(tmp_path / "rows").fingerprint == before.fingerprint
 
 
 @pytest.mark.parametrize("claimed", [5, 2**37])

@@ -145,6 +145,9 @@ def run(arguments: argparse.Namespace) -> int:
         _bayesian.refuse_options(arguments)
         estimator = LinearClassifier(**parameters)
         _set_options(estimator, arguments)
+    grouped = arguments.group_column is not None
+    if grouped and arguments.train.startswith(_inputs.CATALOGUE):
+        raise _no_groups(arguments.train)
     train = _inputs.read(
         arguments.train,
         arguments,
@@ -154,11 +157,8 @@ def run(arguments: argparse.Namespace) -> int:
         window_bytes=arguments.window_bytes,
     )
     groups = getattr(train, "groups", None)
-    if arguments.group_column is not None and groups is None:
-        raise ValueError(
-            f"--group-column is for tables that are read into memory, and {arguments.train} is "
-            "none; leave it out, or give a csv or parquet file"
-        )
+    if grouped and groups is None:
+        raise _no_groups(arguments.train)
     extra = _description(arguments.train, train)
     test = None
     if arguments.test:
@@ -240,6 +240,13 @@ def _read_test(
 ) -> Dataset | Shards:
     test = _inputs.read(arguments.test, arguments, part="test", like=extra)
     return _inputs.as_model_has_it(arguments.test, test, train.X.shape[1], train.y)
+
+
+def _no_groups(name: str) -> ValueError:
+    return ValueError(
+        f"--group-column is for tables that are read into memory, and {name} is none; leave it "
+        "out, or give a csv or parquet file"
+    )
 
 
 def _description(name: str, train: Dataset | Shards) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from bigcat.data.tables import (
     numbers_of,
     table_dataset,
 )
-from bigcat.data.text import check_label, check_line_ends, check_utf8, decode
+from bigcat.data.text import check_label, check_line_ends, check_utf8, count_of, decode
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 #: Where the labels of a table without labels are.
@@ -176,11 +176,11 @@ def table_rows(
     if not raw.endswith(b"\n"):
         raw += b"\n"
     (header, at), names = columns, columns.names
-    n_lines = raw.count(b"\n", start)
+    n_lines = count_of(b"\n", raw, start)
     # A row has its commas, so that few long rows among many blank lines ask for little memory.
     n_full = n_lines
     if len(header) > 1:
-        n_full = min(n_lines, raw.count(b",", start) // (len(header) - 1) + 1)
+        n_full = min(n_lines, count_of(b",", raw, start) // (len(header) - 1) + 1)
     values = np.empty(n_full * len(names), np.float32)
     spans = np.empty((n_lines, 2), np.int64)
     n, error, position, line, column = scan_text.scan_table(

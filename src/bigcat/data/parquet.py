@@ -19,6 +19,8 @@ from bigcat.data.text import Texts, check_label
 from bigcat.data.unpack import too_large, unpacked_limit
 
 _NUMBER_BYTES, _ROWS_TOGETHER = 8, 1024
+#: Of each column, read at a time; without it pyarrow would hold all bytes of a row group.
+_COLUMN_BYTES = 1 << 16
 
 
 def require_pyarrow() -> Any:
@@ -153,7 +155,9 @@ def _opened(path: Path, limit: int | None, raw: bytes | None = None) -> Any:
     pyarrow = require_pyarrow()
     with _arrow_errors(path):
         source = path if raw is None else pyarrow.BufferReader(raw)  # which threads can share
-        file = pyarrow.parquet.ParquetFile(source, page_checksum_verification=True)
+        file = pyarrow.parquet.ParquetFile(
+            source, buffer_size=_COLUMN_BYTES, page_checksum_verification=True
+        )
         names = file.schema_arrow.names
     _check_rows(path, file.metadata)
     if limit is not None and _NUMBER_BYTES * file.metadata.num_rows * len(names) > limit:

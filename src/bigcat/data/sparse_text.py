@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, Dataset, check_columns, error_at, make_dataset
-from bigcat.data.text import check_line_ends
+from bigcat.data.text import check_line_ends, count_of
 
 INDEX_LIMIT = np.iinfo(np.int32).max
 LABEL_LIMIT = 10**17  # the scanner's integers saturate here
@@ -125,7 +125,7 @@ def scan_lines(
     check_line_ends(path, raw)
     if not raw.endswith(b"\n"):
         raw += b"\n"
-    n_lines, n_entries = raw.count(b"\n", start), raw.count(b":", start)
+    n_lines, n_entries = count_of(b"\n", raw, start), count_of(b":", raw, start)
     labels = np.empty(n_lines, np.int64)
     lines = np.empty(n_lines, np.int64)
     indptr = np.zeros(n_lines + 1, np.int64)
