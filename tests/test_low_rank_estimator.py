@@ -1,6 +1,7 @@
 """`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
 
 import pickle
+import weakref
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad, Damped, DivergedError, UMax
 from bigcat.training import memory as _memory
+from bigcat.training.fit import Fit
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")
@@ -130,6 +132,23 @@ def test_fitted_attributes_of_low_and_full_rank(data):
     model.set_params(rank=3).fit(X, y)
     assert not hasattr(model, "coef_")
     assert model.embedding_.shape == (N_FEATURES, 3)
+
+
+def test_the_weights_to_start_from_are_not_kept_beside_those_in_training(data, monkeypatch):
+    X, y = data
+    began = []
+    begin = Fit._begin
+
+    def kept(self):
+        weights, intercepts = begin(self)
+        began.append(weakref.ref(weights.features))
+        return weights, intercepts
+
+    monkeypatch.setattr(Fit, "_begin", kept)
+    held = []
+    low_rank(callbacks=[lambda _: held.append(began[-1]() is not None)]).fit(X, y)
+    assert held
+    assert not any(held)
 
 
 def test_predictions_agree_with_each_other_whatever_the_rows_are(data):

@@ -172,8 +172,8 @@ class Fit:
     def _run_stochastic(self, start: Start | None, resume: State | None, one_pass: bool) -> Outcome:
         recipe, problem, kind = self.recipe, self.problem, self.kind
         keeps = one_pass and start is not None
-        start = start or self._begin()
-        state = State.new(problem, self.parts, kind, start, self.random_state, keeps_start=keeps)
+        given = (problem, self.parts, kind)
+        state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
         if resume is not None:
             state.resume(resume, problem, kind)
         passes = Passes(
