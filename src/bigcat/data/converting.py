@@ -278,10 +278,7 @@ class _Conversion:
 
 
 def _reserve(path: Path, n_bytes: int) -> None:
-    """A file of that size, of which the disk has the space.
-
-    Where it only claims to be that large, writing to it takes Linux ten times as long.
-    """
+    """A file of that size, of which the disk has the space: a full one is told here."""
     with open(path, "wb") as file:
         if hasattr(os, "posix_fallocate") and n_bytes:
             os.posix_fallocate(file.fileno(), 0, n_bytes)
