@@ -138,6 +138,18 @@ def test_rows_of_classes_come_in_blocks(monkeypatch):
     assert gathered == [2, 1]
 
 
+@pytest.mark.parametrize("precision", [1.0, 1e-10])
+def test_a_row_that_says_all_of_a_column(precision):
+    """What is left of its diagonal is rounding, of which nothing must be divided by nothing."""
+    z = np.array([[1e4, 0.0, 0.3], [0.0, 2.0, 1.0]])
+    rounded = np.float32(np.square(z).sum(axis=0) + precision)
+    d, own, shrunk = _low_rank_frame._directions(rounded, z, 2)
+    assert (d > 0.0).all()
+    assert np.isfinite(own).all()
+    assert ((shrunk >= 0.0) & (shrunk <= 1.0)).all()
+    np.testing.assert_allclose(own @ own.T, np.eye(2), atol=1e-6)
+
+
 @pytest.mark.parametrize("n_directions", [1, 2, 5])
 def test_directions_leave_the_diagonal_as_it_is(n_directions):
     """diag(d)^(1/2) (I + V diag(l) V') diag(d)^(1/2) has the diagonal, and z'z's largest part."""

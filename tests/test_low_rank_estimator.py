@@ -141,6 +141,7 @@ def test_the_weights_to_start_from_are_not_kept_beside_those_in_training(data, m
 
     def kept(self):
         weights, intercepts = begin(self)
+        assert isinstance(weights, LowRankWeights)
         began.append(weakref.ref(weights.features))
         return weights, intercepts
 

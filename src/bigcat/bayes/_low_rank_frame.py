@@ -237,11 +237,12 @@ def _directions(diagonal: Floats, z: Floats, n_directions: int) -> tuple[Floats,
     eigenvalues are kept; the rest counts on the diagonal again.
     """
     diagonal = diagonal.astype(np.float64, copy=False)
-    d = np.maximum(diagonal - np.square(z).sum(axis=0), 1e-9 * diagonal)
+    least = 1e-9 * diagonal  # what rounding leaves where a few rows say all of a column
+    d = np.maximum(diagonal - np.square(z).sum(axis=0), least)
     values, vectors = np.linalg.eigh(_gram(z / np.sqrt(d)))
     kept = slice(max(0, len(values) - n_directions), None)
     along = vectors[:, kept].T @ z  # so that along'along is the largest part of z'z
-    d = diagonal - np.square(along).sum(axis=0)
+    d = np.maximum(diagonal - np.square(along).sum(axis=0), least)
     scaled = along / np.sqrt(d)
     values, vectors = np.linalg.eigh(_gram(scaled))
     values = np.maximum(values, 1e-12)
