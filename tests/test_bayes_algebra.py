@@ -1,10 +1,13 @@
 """Products, frames, covariances and steps of the posteriors, against dense matrices."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy import stats
+from scipy.linalg import block_diag
 from scipy.special import log_softmax, softmax
 
 from bigcat.bayes import (
@@ -12,7 +15,9 @@ from bigcat.bayes import (
     HierarchicalPrior,
     HorseshoePrior,
     _chains,
+    _expected_softmax,
     _frames,
+    _low_rank_frame,
     _mode,
     _own_rows,
     _scale_chain,
@@ -72,6 +77,16 @@ def test_products_of_rows(sparse, intercept, weighted):
     S = np.cov(RNG.normal(size=(M, 9)))
     np.testing.assert_allclose(design.quadratic(S), np.einsum("im,ml,il->i", A, S, A))
     np.testing.assert_allclose(design.dense(slice(2, 5)), A[2:5])
+
+
+@kinds
+def test_rows_that_all_count_alike(sparse):
+    """Each as one and a half."""
+    design, A = design_of(sparse, weights=np.full(12, 1.5)), dense()
+    assert design.total_weight == 18.0
+    np.testing.assert_allclose(design.gram(), 1.5 * A.T @ A)
+    np.testing.assert_allclose(design.squared_sums(), 1.5 * (A**2).sum(axis=0))
+    np.testing.assert_allclose(design.sums(), 1.5 * A.sum(axis=0))
 
 
 @kinds
@@ -254,6 +269,9 @@ def frames_of():
     ]
 
 
+OWN = [slice(0, 4), slice(4, 8)]  # of each of two classes
+
+
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_frames_turn_the_precision_into_ones(which):
     frame, precision = frames_of()[which]
@@ -282,10 +300,61 @@ def test_covariances_of_columns_as_they_are(which):
     for k in range(2):
         own = slice(4 * k, 4 * k + 4)
         np.testing.assert_allclose(found.matrix_of(k), inverse[own, own], atol=1e-10)
+        log_determinant = found.log_determinants(slice(k, k + 1))
+        np.testing.assert_allclose(log_determinant, np.linalg.slogdet(inverse[own, own])[1])
     stack = RNG.normal(size=(3, 2, 4))
     moved = _uncentred.uncentred(stack, means)
     np.testing.assert_allclose(moved, stack @ turn.T)
     assert _uncentred.uncentred(stack, None) is stack
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_frames_of_blocks_of_classes_are_joined(which):
+    frame, precision = frames_of()[which]
+    kind = type(frame)
+    if which == 1:
+        parts = [(frame.mode[k : k + 1], precision[None, o, o]) for k, o in enumerate(OWN)]
+    else:
+        parts = [(frame.mode[k : k + 1], frame.diagonal[k : k + 1]) for k in range(2)]
+    found = kind.joined([kind(*part) for part in parts])
+    u = RNG.normal(size=(3, 2, 4))
+    np.testing.assert_allclose(found.to_weights(u), frame.to_weights(u))
+    np.testing.assert_allclose(found.of_weights(u), frame.of_weights(u))
+    np.testing.assert_allclose(found.pulled(u), frame.pulled(u))
+    assert found.log_determinant() == pytest.approx(frame.log_determinant())
+    np.testing.assert_allclose(kind.joined([frame]).to_weights(u), frame.to_weights(u))
+
+
+@kinds
+def test_blocks_of_rows_add_up_to_the_joint_precision(monkeypatch, sparse):
+    """sum_n s_n (diag(p_n) - p_n p_n') (x) x_n x_n', and the prior's."""
+    weights, prior = RNG.normal(size=(4, 4)), RNG.uniform(0.5, 2.0, (4, 4))
+    p = softmax(dense() @ weights.T, axis=1)
+    expected = np.diag(prior.ravel())
+    for x, of_row, s in zip(dense(), p, WEIGHTS):
+        expected += s * np.kron(np.diag(of_row) - np.outer(of_row, of_row), np.outer(x, x))
+    likelihood = likelihood_of(sparse)
+    few = likelihood.design.chunks(16, 80)
+    monkeypatch.setattr(likelihood.design, "chunks", lambda width: few)  # five rows at a time
+    found = _frames.joint_precision(likelihood, weights, prior)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("precision", [None, 0.3])
+def test_one_basis_for_all_scales(precision):
+    """(tau I + X'X)^-1 = T diag(1 / (tau + l)) T', with an intercept's own precision or none."""
+    A = 0.2 * dense()
+    A[:, -1] = 1.0
+    basis, values = covariances.spectral_basis(A.T @ A, precision)
+    for tau in (0.1, 2.0):
+        prior = np.full(4, tau)
+        spectrum = tau + values
+        if precision is not None:
+            prior[-1], spectrum[-1] = precision, values[-1]
+        expected = np.linalg.inv(np.diag(prior) + A.T @ A)
+        np.testing.assert_allclose(basis / spectrum @ basis.T, expected, atol=1e-10)
+    if precision is None:
+        assert values.min() < 1.0
 
 
 def test_pairs_of_columns():
@@ -295,12 +364,23 @@ def test_pairs_of_columns():
     np.testing.assert_allclose(covariances.pairs(A), expected)
     found = covariances.sparse_pairs(scipy.sparse.csr_array(A)).toarray()
     np.testing.assert_allclose(found, expected)
+    n, m = np.nonzero(A)
+    order = np.lexsort((-m, n))  # columns of each row from the last to the first
+    starts = np.append(0, np.cumsum(np.bincount(n, minlength=12)))
+    parts = (A[n, m][order], m[order], starts)
+    turned = scipy.sparse.csr_array(parts, shape=A.shape)
+    np.testing.assert_allclose(covariances.sparse_pairs(turned).toarray(), expected)
     S = np.cov(RNG.normal(size=(4, 9)))
     packed = covariances.packed(S[None])
     np.testing.assert_allclose((expected @ packed)[:, 0], np.einsum("im,ml,il->i", A, S, A))
     few = scipy.sparse.csr_array(np.eye(20))
     assert covariances.few_pairs(few)
     assert not covariances.few_pairs(scipy.sparse.csr_array(np.ones((5, 4))))
+    tenth = np.zeros((10, 10))
+    tenth[3] = 1.0  # one full row of ten
+    assert covariances.few_pairs(scipy.sparse.csr_array(tenth))
+    tenth[4, 4] = 1.0
+    assert not covariances.few_pairs(scipy.sparse.csr_array(tenth))
 
 
 # The mode
@@ -524,6 +604,18 @@ def test_probabilities_of_labels_from_some_classes(monkeypatch):
 # Averages of two likelihoods, and checks by simulation
 
 
+@pytest.mark.parametrize("shift", [-300.0, 5.0, 300.0])
+def test_expected_probabilities_do_not_know_a_level_of_all_scores(shift):
+    rng = np.random.default_rng(2)
+    mean, deviations = 4.0 * rng.normal(size=(6, 5)), rng.uniform(0.2, 1.5, (6, 5))
+    normals = _expected_softmax.spread_normals(9, 5, rng)
+    one, other = (
+        _expected_softmax.log_expected_softmax(m, deviations, normals) for m in (mean, mean + shift)
+    )
+    np.testing.assert_allclose(other, one, atol=1e-9)
+    np.testing.assert_allclose(np.exp(one).sum(axis=1), 1.0)
+
+
 def test_keys_of_rows_depend_on_their_values_alone():
     keys = averaging._row_keys(X)
     assert len(set(keys.tolist())) == len({tuple(row) for row in X})
@@ -592,3 +684,199 @@ def test_matrices_of_draws():
         found = Drawn(deviations).array()
         expected = [np.cov(deviations[:, k], rowvar=False) for k in range(shape[1])]
         np.testing.assert_allclose(found, expected)
+
+
+def test_pairs_are_taken_up_to_a_number_of_columns(monkeypatch):
+    """One column more, and each class has a product of its own."""
+    asked: Any = []
+    monkeypatch.setattr(Design, "quadratic", lambda self, matrix: asked.append(1) or np.ones(6))
+    monkeypatch.setattr(full_matrices, "PAIRS_UP_TO", 3)
+    for n_columns in (3, 4):
+        form = ClassFull(np.tile(np.eye(n_columns), (2, 1, 1)), np.zeros(2))
+        form.row_variances(Design(np.ones((6, n_columns)), False), slice(0, 2))
+        assert len(asked) == (0 if n_columns == 3 else 2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9, 10, 13, 30])
+def test_draws_are_chosen_evenly(n):
+    """Of ten: fewer are spread over all of them, and more repeat each about as often."""
+    form = Drawn(np.arange(10.0)[:, None, None])
+    orders: set[tuple[int, ...]] = set()
+    seen: set[int] = set()
+    for seed in range(50):
+        found = form.draws(n, (1, 1), np.random.RandomState(seed)).ravel().astype(int)
+        assert found.shape == (n,)
+        times = np.bincount(found, minlength=10)
+        assert set(times) <= {n // 10, -(-n // 10)}
+        if n < 10:
+            places = np.sort(found)
+            gaps = np.diff(np.append(places, places[0] + 10))
+            assert set(gaps) <= {10 // n, -(-10 // n)}
+        orders.add(tuple(found))
+        seen.update(found)
+    assert seen == set(range(10))
+    assert len(orders) > 1 or n == 10  # all that are kept stay in their order
+    if n == 10:
+        assert orders == {tuple(range(10))}
+
+
+def forms() -> dict[str, tuple[covariances.Covariance, Any]]:
+    """Covariances of three classes and four columns, with the matrix of all weights, (12, 12)."""
+    rng = np.random.default_rng(8)
+    roots, root = rng.normal(size=(3, 4, 5)), rng.normal(size=(12, 13))
+    matrices, joint = roots @ roots.transpose(0, 2, 1), root @ root.T
+    logs = np.linalg.slogdet(matrices)[1]
+    values, basis = rng.uniform(0.5, 2.0, (3, 4)), rng.normal(size=(4, 4))
+    one = covariances.SharedFull.from_precision(matrices[0])
+    return {
+        "shared": (one, np.kron(np.eye(3), np.linalg.inv(matrices[0]))),
+        "class": (ClassFull(matrices, logs), block_diag(*matrices)),
+        "joint": (covariances.JointFull(joint, 3), joint),
+        "diagonal": (covariances.ClassDiagonal(values), np.diag(values.ravel())),
+        "shared diagonal": (
+            covariances.SharedDiagonal(values[0]),
+            np.kron(np.eye(3), np.diag(values[0])),
+        ),
+        "spectral": (
+            covariances.Spectral(basis, values),
+            block_diag(*[basis @ np.diag(v) @ basis.T for v in values]),
+        ),
+    }
+
+
+@pytest.mark.parametrize("kind", list(forms()))
+@pytest.mark.parametrize("block", [slice(1, 3), np.array([2, 0])], ids=["slice", "numbers"])
+def test_forms_answer_as_the_matrix_of_all_weights(kind, block):
+    form, whole = forms()[kind]
+    four = whole.reshape(3, 4, 3, 4)
+    numbers = np.arange(3)[block]
+    own = np.array([four[k, :, k] for k in numbers])
+    rng = np.random.default_rng(9)
+    design = Design(rng.normal(size=(5, 3)), True)
+    x, tails = design.rows, np.array([0.1, 0.5, 0.8])
+
+    def same(found, expected):
+        np.testing.assert_allclose(np.broadcast_to(found, expected.shape), expected, atol=1e-9)
+
+    for k, matrix in zip(numbers, own):
+        same(form.matrix_of(k), matrix)
+    same(form.variances(block), np.diagonal(own, axis1=1, axis2=2))
+    same(form.log_determinants(block), np.linalg.slogdet(own)[1])
+    same(form.row_variances(design, block), np.einsum("im,kml,il->ik", x, own, x))
+    for base in (None, 1):
+        e = np.eye(3)[numbers] - (0.0 if base is None else np.eye(3)[base])
+        spread = np.einsum("ka,ambm,kb->km", e, four, e)
+        if base is not None and form.independent_classes:  # as if of two classes in any case
+            spread[numbers == base] = 2.0 * np.diag(four[base, :, base])
+        same(form.difference_variances(block, base), spread)
+        steps = stats.norm.ppf(tails)[:, None, None] * np.sqrt(spread)
+        same(form.quantiles(tails, block, base), steps)
+    scores = np.kron(np.array([-1.0, 0.0, 1.0]), x)  # of class 2 less class 0
+    spread = np.einsum("ia,ab,ib->i", scores, whole, scores)
+    same(form.row_difference_variances(design, 2, 0), spread)
+    same(
+        form.row_quantiles(tails, design, 2, 0),
+        stats.norm.ppf(tails)[:, None] * np.sqrt(spread),
+    )
+    some = rng.normal(size=(4, 4))
+    some = some if not form.diagonal else np.diag(np.diag(some))
+    same(form.traces(some, block), np.einsum("kml,lm->k", own, some))
+    same(form.traces(np.diag(some), block), np.einsum("kmm,m->k", own, np.diag(some)))
+    assert form.n_kept is None
+    assert form.kept_draws(numbers, numbers, None) is None
+
+
+@pytest.mark.parametrize("kind", list(forms()))
+def test_noise_is_coloured_by_a_root_of_the_matrix(kind):
+    form, whole = forms()[kind]
+    ends = form.colour(np.eye(12).reshape(12, 3, 4), slice(0, 3)).reshape(12, 12)
+    np.testing.assert_allclose(ends.T @ ends, whole, atol=1e-9)
+    noise = np.random.RandomState(3).standard_normal((2, 3, 4))
+    drawn = form.draws(2, (3, 4), np.random.RandomState(3))
+    np.testing.assert_allclose(drawn.reshape(2, 12), noise.reshape(2, 12) @ ends, atol=1e-9)
+
+
+@pytest.mark.parametrize("block", [slice(1, 3), np.array([2, 0])], ids=["slice", "numbers"])
+def test_draws_answer_as_their_moments(block):
+    """Variances, determinants and quantiles of draws, of their differences and of scores."""
+    rng = np.random.default_rng(7)
+    deviations = rng.normal(size=(19, 3, 4)) * np.array([1.0, 2.0, 3.0])[:, None]
+    form, design = Drawn(deviations), Design(rng.normal(size=(6, 4)), False)
+    own, tails = deviations[:, block], np.array([0.05, 0.5, 0.95])
+    assert form.n_kept == 19
+    np.testing.assert_allclose(form.variances(block), own.var(axis=0, ddof=1))
+    matrices = [np.cov(own[:, b], rowvar=False) for b in range(2)]
+    np.testing.assert_allclose(form.log_determinants(block), np.linalg.slogdet(matrices)[1])
+    scores = np.einsum("im,skm->ski", design.rows, deviations)
+    np.testing.assert_allclose(
+        form.row_variances(design, block), scores[:, block].var(axis=0, ddof=1).T
+    )
+    for base, less in ((None, 0.0), (1, deviations[:, 1:2])):
+        spread = (own - less).var(axis=0, ddof=1)
+        np.testing.assert_allclose(form.difference_variances(block, base), spread, atol=1e-30)
+        ranked = np.sort(own - less, axis=0)  # tails are those of the first, tenth and last
+        np.testing.assert_allclose(form.quantiles(tails, block, base), ranked[[0, 9, 18]])
+    between = scores[:, 2] - scores[:, 0]
+    np.testing.assert_allclose(
+        form.row_difference_variances(design, 2, 0), between.var(axis=0, ddof=1)
+    )
+    ranked = np.sort(between, axis=0)
+    np.testing.assert_allclose(form.row_quantiles(tails, design, 2, 0), ranked[[0, 9, 18]])
+    classes, columns = np.array([2, 0, 2]), np.array([0, 1, 1])
+    kept = form.kept_draws(classes, columns, None)
+    assert kept is not None
+    np.testing.assert_array_equal(kept, deviations[:, [2, 0, 2], [0, 1, 1]])
+    beside = form.kept_draws(classes, columns, 1)
+    assert beside is not None
+    np.testing.assert_allclose(beside, kept - deviations[:, [1, 1, 1], [0, 1, 1]])
+    with pytest.raises(TypeError, match="see `draws`"):
+        form.colour(np.zeros((2, 3, 2)), block)
+
+
+# The curvature in one basis for all classes
+
+
+@kinds
+@pytest.mark.parametrize("turned", [True, False])
+def test_blocks_of_rows_add_up_to_the_curvature(monkeypatch, sparse, turned):
+    """Whatever their number: the rows that stand out are known by their own numbers."""
+    monkeypatch.setattr(_low_rank_frame, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(_low_rank_frame, "MOST_TURNED", 4 if turned else 3)
+    weights = np.linspace(-1.0, 1.0, 16).reshape(4, 4)
+    found = []
+    for chunk, least in ((1 << 20, 128), (1, 5)):  # all twelve rows, or five at a time
+        monkeypatch.setattr(_low_rank_frame, "CHUNK", chunk)
+        monkeypatch.setattr(_low_rank_frame, "LEAST_ROWS", least)
+        curvature = _low_rank_frame.Curvature.at(likelihood_of(sparse), weights, np.ones((1, 4)))
+        assert bool(curvature.basis.size) is turned
+        found.append((curvature.spectra, *curvature.entries, curvature.covariance(1).array()))
+    for one, several in zip(*found):
+        np.testing.assert_allclose(several, one, rtol=1e-5, atol=1e-6)
+
+
+def test_every_so_many_rows_make_the_basis_in_any_blocks(monkeypatch):
+    """T' P T = I, and the sum over every third row is diagonal."""
+    monkeypatch.setattr(_low_rank_frame, "ROWS_OF_BASIS", 1)  # of twelve rows, for four columns
+    prior = np.array([[0.5, 1.0, 2.0, 4.0]])
+    some = dense()[::3] * np.sqrt(WEIGHTS[::3, None])
+    monkeypatch.setattr(_low_rank_frame, "LEAST_ROWS", 1)
+    for chunk in (8, 11, 1_000):  # blocks of three rows, of four, and of all
+        monkeypatch.setattr(_low_rank_frame, "CHUNK", chunk)
+        basis = _low_rank_frame.basis_of(likelihood_of(), prior, lambda rows: WEIGHTS[rows])
+        np.testing.assert_allclose(basis.T @ np.diag(prior[0]) @ basis, np.eye(4), atol=1e-12)
+        turned = basis.T @ some.T @ some @ basis
+        np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-10)
+
+
+def test_units_of_columns_do_not_decide_which_directions_are_kept():
+    """Even where the rows leave nothing open: here, all but 1e-12 of a column's precision."""
+    z = np.array([[1.0, 0.0, 0.0], [0.0, 3.0, 0.5], [0.0, -0.5, 2.0]])
+    diagonal = np.square(z).sum(axis=0) + np.array([1e-12, 1.0, 1.0])
+    d, own, shrunk = _low_rank_frame._directions(diagonal, z, 1)
+    np.testing.assert_allclose(np.abs(own), [[1.0, 0.0, 0.0]], atol=1e-9)
+    for units in ([1e-5, 1.0, 1.0], [1e5, 1.0, 1e-3]):
+        by = np.array(units)
+        other = _low_rank_frame._directions(diagonal * by**2, z * by, 1)
+        np.testing.assert_allclose(other[0], d * by**2, rtol=1e-3)
+        np.testing.assert_allclose(np.abs(other[1]), np.abs(own), atol=1e-9)
+        np.testing.assert_allclose(other[2], shrunk)
