@@ -3,17 +3,19 @@
 No fit of any length: each piece is held to what it says.
 """
 
-import dataclasses
+import itertools
+import sys
 import time
+import warnings
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.special import expit, log_softmax
 
-from bigcat.auto import Parameters, recipe_for
 from bigcat.bayes import (
     AugmentReducePosterior,
     GaussianPrior,
@@ -23,28 +25,33 @@ from bigcat.bayes import (
     Laplace,
     LearnedScale,
     _around_linear,
+    _binary_memory,
     _newton,
-    _posed,
     averaging,
+    coverage,
+    independent_binary,
+    laplace,
     summary,
 )
+from bigcat.bayes import posterior as posteriors
 from bigcat.bayes import weight_posterior as passes_of
-from bigcat.bayes._around_linear import AroundLinear, Chosen, Trial, Tried, _between, _Judge
+from bigcat.bayes._around_linear import AroundLinear, Chosen, Found, Trial, _Judge
 from bigcat.bayes._design import Design
-from bigcat.bayes._laplace_plan import Plan, Work, low_rank_bytes
-from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._laplace_plan import Plan, Work
+from bigcat.bayes._mixing import mean_error
 from bigcat.bayes.binary_fit import BinaryFit
+from bigcat.bayes.binary_posterior import BinaryPosterior
 from bigcat.bayes.covariance import ClassDiagonal, Drawn
-from bigcat.bayes.coverage import Simulation
+from bigcat.bayes.coverage import CoverageCheck, Simulation
 from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
 from bigcat.bayes.links import LINKS
-from bigcat.bayes.method import FittedPosterior, Task
+from bigcat.bayes.method import Task
 from bigcat.bayes.noise_posterior import NoisePosterior
+from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.weight_posterior import PosteriorPasses
 from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, Sizes, as_rows
-from bigcat.training import memory
 from bigcat.training.sample import Sample
 from bigcat.training.snapshot import Place
 
@@ -87,6 +94,286 @@ def test_shares_and_widths_of_intervals_are_those_of_the_judged_probabilities():
         assert width == pytest.approx(0.03 * (at + 1) - missing)
     assert len(fitted.tails) == 2 * (len(levels) + (0.77 not in levels))
     np.testing.assert_allclose(fitted.tails[0::2] + fitted.tails[1::2], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_classes", "n_judged"),
+    [((4, 9), 2, 4), ((400, 3), 2, 300), ((400, 3), 1 << 12, 64), ((400, 3), 1 << 20, 10)],
+)
+def test_rows_that_are_judged(monkeypatch, shape, n_classes, n_judged):
+    """All of few, 300 of many with few classes, and fewer of many classes; no row twice."""
+    X = np.arange(float(np.prod(shape))).reshape(shape)
+    truth, judged, fitted = np.ones((n_classes, shape[1])), [], object()
+
+    def refit(labels, seed):
+        assert labels == "labels"
+        assert 0 <= seed < np.iinfo(np.int32).max
+        return fitted
+
+    monkeypatch.setattr(coverage, "draw_labels", lambda *given: "labels")
+    monkeypatch.setattr(Simulation, "_judge", lambda self, *given: judged.append(given))
+    posterior: Any = SimpleNamespace(n_classes=n_classes)
+    simulation: Any = Simulation(posterior, X, lambda rng: truth, refit, 0.9)
+    simulation.replicate(np.random.RandomState(0))
+    ((model, rows, weights),) = judged
+    assert model is fitted
+    assert weights is truth
+    assert rows.shape == (n_judged, shape[1])
+    assert (np.diff(rows[:, 0]) > 0).all()
+    assert rows[:, 0].max() > 0.8 * X[:, 0].max()
+
+
+@pytest.mark.parametrize(("block", "sizes"), [(6, [2, 2, 1]), (2, [1] * 5), (100, [5])])
+def test_labels_are_drawn_for_all_rows_some_at_a_time(monkeypatch, block, sizes):
+    """From scores so far apart that there is no choice."""
+    monkeypatch.setattr(coverage, "BLOCK", block)
+    asked = []
+
+    def log_probabilities(scores):
+        asked.append(len(scores))
+        return log_softmax(scores, axis=1)
+
+    q: Any = SimpleNamespace(n_classes=3, intercept=False, log_probabilities=log_probabilities)
+    X = np.eye(3)[[2, 0, 1, 1, 2]]
+    found = coverage.draw_labels(q, X, 1e3 * np.eye(3), np.random.RandomState(0))
+    assert found.tolist() == [2, 0, 1, 1, 2]
+    assert asked == sizes
+
+
+def test_a_plot_of_coverage_has_two_standard_errors():
+    shares = np.array([[0.4, 0.86], [0.5, 0.90], [0.6, 0.94]])
+    check = CoverageCheck(0.9, np.array([0.5, 0.9]), shares, np.full(3, 0.2), "posterior", 150)
+    ax = MagicMock()
+    assert check.plot(ax) is ax
+    (levels, means), options = ax.errorbar.call_args
+    assert levels.tolist() == [0.5, 0.9]
+    np.testing.assert_allclose(means, [0.5, 0.9])
+    np.testing.assert_allclose(options["yerr"], np.array([0.2, 0.08]) / np.sqrt(3))
+    assert ax.plot.call_args.args == ([0, 1], [0, 1])
+    assert ax.set.call_args.kwargs == {"xlim": (0, 1), "ylim": (0, 1), "aspect": "equal"}
+    ax.legend.assert_called_once()
+    one = CoverageCheck(0.9, np.array([0.5, 0.9]), shares[:1], np.ones(1), "prior", 150)
+    one.plot(ax)
+    assert ax.errorbar.call_args.kwargs["yerr"].tolist() == [0.0, 0.0]
+
+
+# Blocks of rows and classes
+
+
+class Blocks(GaussianPosterior):
+    """A posterior that only has scores."""
+
+    def facts(self):
+        return {}
+
+    @classmethod
+    def of_facts(cls, *given, **more):
+        raise NotImplementedError
+
+    def _model_in_words(self):
+        return []
+
+    def margin_blocks(self, X, how):
+        return ((rows, eta) for rows, eta, _ in self.score_blocks(X))
+
+    def log_probabilities(self, margins):
+        return log_softmax(margins, axis=-1)
+
+
+def in_blocks(covariance: Any, n_classes: int = 3, n_columns: int = 2) -> Blocks:
+    mean = np.random.default_rng(2).normal(size=(n_classes, n_columns))
+    return Blocks(mean, covariance, intercept=False, classes=np.arange(n_classes))
+
+
+@pytest.mark.parametrize(
+    ("block", "sizes", "products"),
+    [(6, [2, 2, 2, 1], [2, 2, 2, 1]), (2, [1] * 7, [1] * 7), (100, [7], [7])],
+)
+def test_blocks_of_scores_are_as_large_as_may_be(monkeypatch, block, sizes, products):
+    """Three classes; a row at the least."""
+    monkeypatch.setattr(posteriors, "BLOCK", block)
+    made = []
+
+    def counted(X, intercept):
+        made.append(len(X))
+        return Design(X, intercept)
+
+    monkeypatch.setattr(posteriors, "Design", counted)
+    q, X = in_blocks(ClassDiagonal(np.ones((3, 2)))), RNG.normal(size=(7, 2))
+    found = list(q.score_blocks(X))
+    assert [len(eta) for _, eta, _ in found] == sizes
+    assert made == products
+    assert [rows.stop - rows.start for rows, _, _ in found] == sizes
+    np.testing.assert_allclose(np.concatenate([eta for _, eta, _ in found]), X @ q.mean.T)
+    assert all(spread.shape == (len(eta), 0) for _, eta, spread in found)
+
+
+def test_wide_blocks_share_their_products(monkeypatch):
+    """Blocks of four draws are a quarter as long, and a product is for all that fit a block."""
+    monkeypatch.setattr(posteriors, "BLOCK", 24)
+    made = []
+
+    def counted(X, intercept):
+        made.append(len(X))
+        return Design(X, intercept)
+
+    monkeypatch.setattr(posteriors, "Design", counted)
+    variances = RNG.uniform(0.5, 2.0, (3, 2))
+    q, X = in_blocks(ClassDiagonal(variances)), RNG.normal(size=(11, 2))
+    found = list(q.score_blocks(X, variances=True, width=4))
+    assert [len(eta) for _, eta, _ in found] == [2, 2, 2, 2, 2, 1]
+    assert made == [8, 3]
+    starts = [rows.start for rows, _, _ in found]
+    assert starts == [0, 2, 4, 6, 8, 10]
+    assert found[-1][0].stop == 11
+    np.testing.assert_allclose(np.concatenate([eta for _, eta, _ in found]), X @ q.mean.T)
+    spread = np.concatenate([spread for _, _, spread in found])
+    np.testing.assert_allclose(spread, X**2 @ variances.T)
+
+
+@pytest.mark.parametrize(("block", "sizes"), [(200, [7]), (30, [2, 2, 2, 1]), (5, [1] * 7)])
+def test_scores_of_draws_of_weights_are_of_all_rows(monkeypatch, block, sizes):
+    """Five draws of three classes: each of them says something of every row."""
+    monkeypatch.setattr(posteriors, "BLOCK", block)
+    deviations = RNG.normal(size=(5, 3, 2)).astype(np.float32)
+    q, X = in_blocks(Drawn(deviations)), RNG.normal(size=(7, 2))
+    found = list(q.score_draws(X, None, 0))
+    assert [scores.shape for _, scores in found] == [(5, n, 3) for n in sizes]
+    assert [rows.start for rows, _ in found] == list(np.cumsum([0, *sizes[:-1]]))
+    assert [rows.stop for rows, _ in found] == list(np.cumsum(sizes))
+    scores = np.concatenate([scores for _, scores in found], axis=1)
+    expected = np.einsum("nm,dkm->dnk", X, q.mean + deviations)
+    order, wanted = scores[:, 0, 0].argsort(), expected[:, 0, 0].argsort()
+    np.testing.assert_allclose(scores[order], expected[wanted], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_kept", [None, 4])
+def test_weights_a_few_classes_at_a_time(monkeypatch, n_kept):
+    """As many numbers as a block holds, for each draw that is kept; a class at the least."""
+    asked = []
+
+    def quantiles(tails, classes):
+        asked.append(classes.stop - classes.start)
+        return np.tile(tails[:, None, None], (1, asked[-1], 2))
+
+    form: Any = SimpleNamespace(n_kept=n_kept, quantiles=quantiles)
+    q, each = in_blocks(form, n_classes=7), 2 * (n_kept or 1)
+    for block, sizes in ((3 * each, [3, 3, 1]), (each - 1, [1] * 7), (100 * each, [7])):
+        monkeypatch.setattr(posteriors, "BLOCK", block)
+        monkeypatch.setattr(summary, "BLOCK", block)
+        asked.clear()
+        low, high = q.weight_interval(0.8)
+        assert asked == sizes
+        np.testing.assert_allclose(low, q.mean + 0.1)
+        np.testing.assert_allclose(high, q.mean + 0.9)
+        classes = np.array([6, 5, 3, 2, 1, 0, 4])
+        found = summary._blocks(q, classes)
+        assert [len(some) for some in found] == sizes
+        np.testing.assert_array_equal(np.concatenate(found), classes)
+
+
+# Draws as tables and for other programs
+
+
+def drawn_posterior(n_draws: int = 12, intercept: bool = True) -> NoisePosterior:
+    rng = np.random.default_rng(3)
+    deviations = rng.normal(size=(n_draws, 2, 3)).astype(np.float32)
+    return NoisePosterior(
+        rng.normal(size=(2, 3)),
+        Drawn(deviations - deviations.mean(axis=0)),
+        intercept=intercept,
+        classes=np.array(["a", "b"]),
+        noise=Gumbel(),
+        n_draws=n_draws,
+    )
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_draws_for_arviz_have_the_names_of_their_columns(monkeypatch, intercept, named):
+    given: dict[str, Any] = {}
+    monkeypatch.setitem(
+        sys.modules,
+        "arviz",
+        SimpleNamespace(from_dict=lambda draws, **more: given.update(draws, **more)),
+    )
+    q = drawn_posterior(intercept=intercept)
+    names = ["height", "width", "depth"][: 3 - intercept]
+    if named:
+        q.feature_names = np.array(names, dtype=object)
+    q.to_arviz(n_draws=5, random_state=1)
+    assert given["weights"].shape == (1, 5, 2, 3)
+    np.testing.assert_array_equal(given["weights"][0], q.sample(5, 1))
+    features = names if named else ["0", "1", "2"][: 3 - intercept]
+    assert given["coords"]["feature"] == features + ["intercept"] * intercept
+    assert given["coords"]["class"].tolist() == ["a", "b"]
+    assert given["dims"] == {"weights": ["class", "feature"]}
+
+
+def test_a_thousand_draws_for_arviz_where_nobody_says_otherwise(monkeypatch):
+    shapes: list[Any] = []
+    arviz = SimpleNamespace(from_dict=lambda draws, **more: shapes.append(draws["weights"].shape))
+    monkeypatch.setitem(sys.modules, "arviz", arviz)
+    drawn_posterior().to_arviz()
+    assert shapes == [(1, 1_000, 2, 3)]
+
+
+def test_tables_of_draws_tell_their_error_and_how_chains_have_mixed(monkeypatch):
+    monkeypatch.setattr(summary, "_table", lambda columns, attrs: (columns, attrs))
+    q: Any = drawn_posterior()
+    names, choice = ["x", "y", "intercept"], {"chains": 3, "r_hat": 1.01, "reason": "none"}
+    columns, attrs = summary.summarise(q, names, choice=choice)
+    assert attrs == {"level": 0.9, "base": None, "r_hat": 1.01}
+    assert len(columns["mcse"]) == 6
+    for label, feature, mean, error in zip(
+        *(columns[n] for n in ("class", "feature", "mean", "mcse"))
+    ):
+        k, m = "ab".index(label), names.index(feature)
+        assert mean == q.mean[k, m]
+        assert error == pytest.approx(mean_error(q.covariance_form.deviations[:, k, m], 3))
+    for some in (None, {}, {"r_hat": 1.01}):
+        assert "mcse" not in summary.summarise(q, names, choice=some)[0]
+    assert summary.summarise(q, names)[1] == {"level": 0.9, "base": None}
+    others, attrs = summary.summarise(q, names, base=0, level=0.5)
+    assert attrs == {"level": 0.5, "base": "a"}
+    assert set(others["class"]) == {"b"}
+    q.covariance_form = ClassDiagonal(np.ones((2, 3)))
+    columns, attrs = summary.summarise(q, names, choice=choice)
+    assert "mcse" not in columns
+    assert attrs == {"level": 0.9, "base": None}
+
+
+def test_the_surest_weights_are_the_first_rows(monkeypatch):
+    """By mean over standard deviation, of all classes together; so many of each, if asked."""
+    monkeypatch.setattr(summary, "_table", lambda columns, attrs: columns)
+    names = [str(m) for m in range(600)]
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        mean, variances = rng.normal(size=(3, 600)), rng.uniform(0.1, 2.0, (3, 600))
+        q = NoisePosterior(
+            mean,
+            ClassDiagonal(variances),
+            intercept=False,
+            classes=np.arange(3),
+            noise=Gumbel(),
+            n_draws=10,
+        )
+        sureness = np.abs(mean) / np.sqrt(variances)
+        for top in (1, 2, 3, 600):
+            found = summary.summarise(q, names, top=top)
+            numbers, columns = found["class"], found["feature"].astype(int)
+            assert (np.diff(sureness[numbers, columns]) <= 0.0).all()
+            for k in range(3):
+                assert columns[numbers == k].tolist() == np.argsort(-sureness[k])[:top].tolist()
+
+
+def test_a_table_of_one_row():
+    table = summary.Table([{"class": "cat", "mean": 0.5}])
+    assert repr(table).split() == ["class", "mean", "cat", "0.5000"]
+    assert "<td>cat</td>" in table._repr_html_()
+    assert "0.5000" in table._repr_html_()
+    assert "cat" not in summary.Table([])._repr_html_()
+    assert (table.attrs, summary.Table([], {"level": 0.9}).attrs) == ({}, {"level": 0.9})
 
 
 # Averages of two likelihoods
@@ -172,6 +459,21 @@ def test_where_scores_are_too_many_some_rows_stand_for_all(monkeypatch):
         averaging.averaging_weight(posterior, X, labels, np.ones(240), np.random.RandomState(0), 50)
         assert sum(n for n, _ in asked) == n_rows
         assert {n for _, n in asked} == {n_draws}
+
+
+def test_no_row_stands_for_all_twice(monkeypatch):
+    monkeypatch.setattr(averaging, "MOST_SCORES", 400)
+    states: list[int] = []
+
+    def kept(_posterior, _eta, _variance, labels, some, _n_draws):
+        states.extend(some.tolist())
+        return np.zeros(len(labels))
+
+    monkeypatch.setattr(averaging, "_differences", kept)
+    X, posterior = RNG.normal(size=(240, 2)), Scores()
+    given: Any = (posterior, X, np.zeros(240, int), np.ones(240), np.random.RandomState(0))
+    averaging.averaging_weight(*given)
+    assert len(states) == len(set(states)) == 200
 
 
 def test_rows_that_stand_for_all_keep_their_own_labels_and_weights(monkeypatch):
@@ -336,6 +638,70 @@ def test_scales_are_tried_until_the_fit_implies_less(monkeypatch):
     assert len(seen[0]) == 3
 
 
+@pytest.mark.parametrize(("n", "wanted"), [(12, 1), (19, 1), (25, 2), (60, 6)])
+def test_a_tenth_of_the_rows_is_held_out_and_one_at_the_least(monkeypatch, n, wanted):
+    asked = []
+
+    def none(sample, n_classes, share, random_state, where):
+        asked.append((sample.n_rows, n_classes, share))
+        raise ValueError("no class can spare a row")
+
+    monkeypatch.setattr(_around_linear, "hold_out", none)
+    assert around(n=n).trial() is None
+    assert asked == [(n, 3, pytest.approx(wanted / n))]
+
+
+def test_the_scale_of_a_linear_fit_is_told_as_that_of_the_weights():
+    """Nothing is learnt of intercepts; the choice says what held-out rows have decided."""
+    task = around().task
+    covariance: Any = ClassDiagonal(np.ones((3, 5)))
+    chosen = Chosen(0.5, 1.2, -1.0, -1.1, 9)
+    found = Found(np.ones((3, 5)), covariance, chosen, 7)
+    fit: Any = SimpleNamespace(task=task, run=lambda trial: found)
+    for around_what, trial in (("linear", None), ("linear", "a trial"), ("either", "a trial")):
+        plan = Plan("low-rank", "diagonal", 1, 10, "rows are few", around=around_what)
+        given: Any = (Laplace(n_draws=30), fit, trial, plan)
+        q, history = laplace._linear_posterior(*given)
+        (row,) = history
+        assert history.choice is not None
+        assert (row["iteration"], row["gradients"]) == (1, 0)
+        assert 0.0 <= row["seconds"] < 60.0
+        assert row["log_precision"] == pytest.approx(np.log(4.0))
+        assert np.isnan(row["log_intercept_precision"])
+        assert history.choice["rank"] == 7
+        assert history.choice["covariance"] == "low-rank"
+        assert history.choice["coverage"].endswith("the prior's scale is a guess")
+        assert {name: history.choice[name] for name in Chosen._fields} == chosen._asdict()
+        reason = "rows are few; around the fit of LinearClassifier"
+        if around_what == "either":
+            reason += ", which predicts held-out rows better than the mode with the prior"
+        assert history.choice["reason"] == reason
+        assert (q.mean is found.mean, q.intercept, q.n_draws) == (True, True, 30)
+
+
+@pytest.mark.parametrize("where", ["mode", "linear", "either"])
+def test_only_a_mode_is_announced_that_takes_long(monkeypatch, where):
+    """A fit that looks for none says nothing."""
+    monkeypatch.setattr(Work, "warning", lambda self: "it takes long")
+    plan = Plan("low-rank", "diagonal", 1, 10, "", around=where)
+    monkeypatch.setattr(Laplace, "plan", lambda self, work, prior: plan)
+    monkeypatch.setattr(AroundLinear, "trial", lambda self: None)
+    monkeypatch.setattr(laplace, "_linear_posterior", lambda *given: ("linear", "history"))
+    monkeypatch.setattr(laplace, "pose", lambda *given: None)
+    monkeypatch.setattr(Laplace, "fit_posed", lambda self, task, plan, posed, seen, begun: seen)
+    task = around().task
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found: Any = Laplace().fit(task)
+    assert [str(one.message) for one in told] == ([] if where == "linear" else ["it takes long"])
+    seen = found if where == "mode" else found.seen
+    assert seen == (task.sample.row_weights.sum(), 1)
+    if where != "mode":
+        assert (found.posterior, found.history) == ("linear", "history")
+        assert np.isnan(found.evidence)
+        assert not found.bounds_evidence
+
+
 def test_rows_that_are_held_out():
     assert _around_linear.most_held_out(3) == 1_000
     assert _around_linear.most_held_out((1 << 21) // 500) == 500
@@ -349,6 +715,30 @@ def test_draws_of_held_out_scores():
         scores = np.zeros((n, k), np.float32)
         judge = _Judge(scores, np.zeros(k), held, np.random.RandomState(0))
         assert judge.normals.shape == (expected, k)
+
+
+def test_held_out_scores_are_judged_by_their_departure_from_a_base():
+    held = Sample(None, np.array([0, 2, 1]), np.array([1.0, 2.0, 1.0]))
+    scores, base = RNG.normal(size=(3, 3)), np.array([0.5, -1.0, 0.2])
+    judge = _Judge(scores, base, held, np.random.RandomState(0))
+    assert judge.fitted_variance() == pytest.approx(scores.var(axis=0).mean(), rel=1e-5)
+    for factor in (1.0, 1.5):
+        middle = base + factor * (scores - base)
+        values = log_softmax(middle, axis=1)[np.arange(3), held.labels]
+        expected = held.row_weights @ values / 4.0
+        assert judge(factor, np.zeros((3, 3))) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("power", [3, -3, 0])
+def test_the_best_factor_is_the_most_probable_one(monkeypatch, power):
+    """Rows whose log-likelihood is linear in its logarithm, and a Gaussian belief about it."""
+    held = Sample(None, np.zeros(5, int), np.full(5, 2.0))
+    judge = _Judge(np.zeros((5, 2)), np.zeros(2), held, np.random.RandomState(0))
+    slope = power * np.log(1.08) / (0.3**2 * 10.0)
+    monkeypatch.setattr(_Judge, "__call__", lambda self, one, variances: slope * np.log(one))
+    factor, value = judge.best(1.0, np.zeros((5, 2)))
+    assert factor == pytest.approx(1.08**power)
+    assert value == pytest.approx(slope * np.log(factor))
 
 
 # Priors as they are where nobody says otherwise
@@ -507,6 +897,16 @@ def test_stamps_fit_their_type():
     assert np.iinfo(np.int32).max >= passes_of.MOST_STAMPS + (1 << 30) - 1
 
 
+@pytest.mark.parametrize("scale", [0.0, -1.0])
+def test_scales_of_a_prior_are_above_zero(scale):
+    found = passes()
+    given: Any = (found.problem, AugmentReducePosterior().parts())
+    with pytest.raises(ValueError, match=f"intercept_scale={scale} must be a number above 0"):
+        passes_of.fit_weight_posterior(*given, intercept_scale=scale)
+    with pytest.raises(ValueError, match=f"prior_scale={scale} must be a finite number above 0"):
+        passes_of.fit_weight_posterior(*given, prior_scale=scale)
+
+
 # Binary regressions
 
 
@@ -553,6 +953,158 @@ def test_iterations_that_do_not_end():
         Iterations([-1.0, np.nan]).run()
 
 
+def binary_task(fit_intercept: bool = True) -> Task:
+    sample = Sample(np.ones((4, 2)), np.array([0, 1, 1, 0]), np.array([1.0, 2.0, 1.0, 0.5]))
+    classes = np.array(["no", "yes"])
+    return Task(sample, classes, GaussianPrior(), fit_intercept, np.random.RandomState(0))
+
+
+class BinaryFound(NamedTuple):
+    """What a fit of binary regressions gives."""
+
+    converged: bool
+    mean: np.ndarray = np.ones((2, 3))
+    covariance: Any = ClassDiagonal(np.ones((2, 3)))
+    elbo: float = -7.0
+    history: Any = ({"iteration": 1, "seconds": 0.5, "elbo": -7.0},)
+
+
+@pytest.mark.parametrize("solver", ["newton", "cavi"])
+@pytest.mark.parametrize(("tol", "converged"), [(0.0, False), (1e-3, False), (1e-3, True)])
+def test_an_elbo_that_still_grows_is_told(monkeypatch, solver, tol, converged):
+    """Unless all iterations were asked for."""
+    fit = SimpleNamespace(run=lambda report: BinaryFound(converged))
+    monkeypatch.setattr(independent_binary, "BinaryFit", lambda *given: fit)
+    method = IndependentBinary(likelihood="conditioned", solver=solver, tol=tol, max_iter=9)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = method.fit(binary_task())
+    assert found.seen == (4.5, 1)
+    assert (found.evidence, len(found.history), found.bounds_evidence) == (-7.0, 1, True)
+    if converged or not tol:
+        assert told == []
+        return
+    (warning,) = told
+    assert str(warning.message).startswith("the ELBO still grows after max_iter=9 iterations")
+    assert str(warning.message).endswith("or tol" if solver == "newton" else "solver='newton'")
+
+
+def test_weights_of_likelihoods(monkeypatch):
+    """One of two, or the average, for as many rows as the posterior stands for."""
+    asked: Any = []
+    monkeypatch.setattr(
+        independent_binary, "averaging_weight", lambda q, *given: asked.append(given[4:]) or 0.25
+    )
+    for likelihood, weight in (("marginalised", 0.0), ("conditioned", 1.0), ("average", 0.25)):
+        method = IndependentBinary(likelihood=likelihood, n_draws=11)
+        q = method._weighed(np.ones((2, 3)), BinaryFound(True).covariance, binary_task(), 90.0)
+        assert (q.averaging_weight, q.likelihood, q.link) == (weight, likelihood, "probit")
+        assert q.intercept
+    assert asked == [(11, 90.0)]
+
+
+@pytest.mark.parametrize("total_rows", [None, 900])
+def test_batches_go_on_with_the_history(monkeypatch, total_rows):
+    asked = []
+
+    def step(design, labels, total):
+        asked.append((design.n_columns, len(labels), total))
+        return -3.0
+
+    stream = SimpleNamespace(
+        step=step,
+        rows_seen=13.5,
+        n_steps=3,
+        mean=np.ones((2, 3)),
+        covariance=BinaryFound(True).covariance,
+    )
+    monkeypatch.setattr(IndependentBinary, "_stream", lambda self, *given: stream)
+    weighed = IndependentBinary._weighed
+    rows = []
+
+    def kept(self, mean, covariance, task, n_rows):
+        rows.append(n_rows)
+        return weighed(self, mean, covariance, task, n_rows)
+
+    monkeypatch.setattr(IndependentBinary, "_weighed", kept)
+    method = IndependentBinary(likelihood="conditioned", total_rows=total_rows)
+    first = method.fit_more(binary_task(), None)
+    (row,) = first.history
+    assert (row["iteration"], row["elbo"]) == (1, -3.0)
+    assert 0.0 <= row["seconds"] < 50.0
+    row["seconds"] += 100.0
+    second = method.fit_more(binary_task(), first)
+    assert [row["iteration"] for row in second.history] == [1, 2]
+    assert 100.0 <= second.history[0]["seconds"] <= second.history[1]["seconds"] < 200.0
+    assert len(first.history) == 1
+    assert (second.evidence, second.seen, second.stream) == (-3.0, (13.5, 3), stream)
+    assert asked == [(3, 4, total_rows)] * 2
+    assert rows == [total_rows or 13.5] * 2
+
+
+def test_posteriors_that_batches_go_on_from():
+    """Of the same link and form, with one covariance for all classes in the probit alone."""
+    for link, shared in (("probit", True), ("logit", False)):
+        for covariance in ("full", "diagonal"):
+            method = IndependentBinary(link=link, covariance=covariance)
+            for other_link, diagonal, one in itertools.product(
+                ("probit", "logit"), (True, False), (True, False)
+            ):
+                form: Any = SimpleNamespace(diagonal=diagonal, shared=one)
+                q: Any = BinaryPosterior(
+                    np.ones((2, 3)),
+                    form,
+                    intercept=True,
+                    classes=np.arange(2),
+                    link=other_link,
+                    likelihood="average",
+                    averaging_weight=0.5,
+                )
+                alike = (other_link, diagonal, one) == (link, covariance == "diagonal", shared)
+                assert method._like(q) is alike
+    assert not IndependentBinary()._like(drawn_posterior())
+
+
+def test_sizes_that_the_memory_of_binary_regressions_is_told_of(monkeypatch):
+    asked: Any = []
+    monkeypatch.setattr(
+        _binary_memory,
+        "forecast",
+        lambda *sizes, **options: asked.append((sizes, options)) or 1,
+    )
+    prior = HierarchicalPrior("class")
+    for link, likelihood, covariance, sparse, intercept in (
+        ("probit", "average", "full", True, True),
+        ("logit", "conditioned", "diagonal", True, False),
+        ("logit", "average", "full", False, True),
+    ):
+        method = IndependentBinary(link=link, likelihood=likelihood, covariance=covariance)
+        sizes = Sizes(30, 8, 4, 90, sparse, 5)
+        method.memory_needed(sizes, np.float64, prior, fit_intercept=intercept, n_threads=2)
+        (given, options) = asked.pop()
+        assert given == (30, 8 + intercept, 4)
+        assert options == {
+            "stored": 90 + 30 * intercept if sparse else None,
+            "full": covariance == "full",
+            "row_variances": link == "logit",
+            "sharing": "class",
+            "averages": likelihood == "average",
+            "n_threads": 2,
+        }
+
+
+def test_what_helps_binary_regressions_with_too_little_memory():
+    each, shared = HorseshoePrior(), GaussianPrior()
+    assert each.sharing == "coordinate"
+    plain = "set covariance='diagonal' of the method"
+    assert IndependentBinary().memory_remedy(shared) == plain
+    assert IndependentBinary(link="logit").memory_remedy(each) == plain
+    needs = "this prior needs a covariance matrix for each class; "
+    assert IndependentBinary().memory_remedy(each) == needs + plain
+    diagonal = IndependentBinary(covariance="diagonal").memory_remedy(each)
+    assert diagonal == "fit fewer classes or features, or lower n_threads"
+
+
 @pytest.mark.parametrize("link", ["probit", "logit"])
 def test_means_begin_at_the_frequencies(link):
     weights = np.array([1.0, 2.0, 1.0, 0.5])
@@ -590,106 +1142,3 @@ def test_steps_without_curvature_go_nowhere():
     )
     assert not found.step.any()
     assert not found.scores.any()
-
-
-# Curvature
-
-
-def test_probabilities_of_huge_scores():
-    X, labels = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
-    likelihood = Likelihood(Design(X, False), labels, Gumbel(), 2)
-    weights = np.array([[1e4, 1e4], [1e4 - 1.0, -1e4]])
-    found = likelihood._softmax(weights, slice(0, 2))
-    np.testing.assert_allclose(found, [[expit(1.0), expit(-1.0)], [1.0, 0.0]])
-    spread = likelihood.fisher_weights(weights, slice(0, 2))
-    np.testing.assert_allclose(spread[0], expit(1.0) * expit(-1.0))
-
-
-def test_bytes_of_a_posterior_around_a_linear_fit():
-    parameters = Parameters.chosen(Gumbel(), 8, True, 1)
-    for n_rows, quick in ((5_000, True), (5_000_000, False)):
-        sizes = Sizes(n_rows, 3_000, 400, 20 * n_rows, True, 30)
-        work = Work.of(sizes, True, Gumbel())
-        assert (work.curvature_seconds() <= 30.0) is quick
-        plan = Plan("low-rank", "diagonal", 1, 10, "", n_directions=5)
-        found = _around_linear.memory_around_linear(parameters, sizes, np.float64, work, plan)
-        held = 1_000 * 400
-        entries = n_rows * (16 * 100 if quick else 32)
-        expected = int(low_rank_bytes(work, 5) + 40 * held + entries)
-        fit = memory.needed(recipe_for(parameters, sizes), sizes, np.float64)
-        assert found == max(expected, fit)
-
-
-def test_limits_that_are_not_met_leave_the_scale_at_the_last():
-    """Neither rows that are predicted better, nor scores that imply more than before."""
-    first = Tried(1.0, 1.0, -2.0, 1.5)
-    assert _between([first, Tried(2.0, 1.2, -2.0, 3.2)]) == pytest.approx((2.0, 1.2, -2.0))
-    assert _between([first, Tried(2.0, 1.2, -1.9, 3.2)]) == pytest.approx((2.0, 1.2, -1.9))
-
-
-# What methods say of themselves
-
-
-def test_what_methods_declare():
-    kinds = (Laplace, IndependentBinary, AugmentReducePosterior)
-    assert [kind.keepable for kind in kinds] == [False, False, True]
-    assert [type(kind.usual_prior) for kind in kinds] == [
-        LearnedScale,
-        GaussianPrior,
-        GaussianPrior,
-    ]
-    fields = {field.name: field.default for field in dataclasses.fields(FittedPosterior)}
-    assert fields["bounds_evidence"] is True
-    assert fields["stream"] is None
-
-
-def test_the_longest_summary(monkeypatch):
-    mean = RNG.normal(size=(2, 3))
-    q: Any = NoisePosterior(
-        mean,
-        ClassDiagonal(np.ones((2, 3))),
-        intercept=False,
-        classes=np.array(["a", "b"]),
-        noise=Gumbel(),
-        n_draws=10,
-    )
-    names = ["x", "y", "z"]
-    monkeypatch.setattr(summary, "MOST_ROWS", 6)
-    assert len(summary.summarise(q, names)) == 6
-    monkeypatch.setattr(summary, "MOST_ROWS", 5)
-    with pytest.raises(ValueError, match="the summary would have 6 rows, and 5 is the most"):
-        summary.summarise(q, names)
-
-
-def test_what_is_told_within_an_epoch_is_the_elbo():
-    """The expected bound less the KL as it was last known, per row."""
-    told: list[tuple[float, float]] = []
-    record: Any = SimpleNamespace(
-        chunk_done=lambda part, value: told.append((part, value)), compiled=None
-    )
-    of: Any = SimpleNamespace(last_kl=6.0, total_weight=4.0)
-    passes_of._Watched(of, record, None).chunk_done(0.5, -2.0)
-    assert told == [(0.5, -3.5)]
-
-
-def test_matrices_of_draws_are_those_of_the_classes():
-    deviations = RNG.normal(size=(50, 2, 3)).astype(np.float32)
-    found = Drawn(deviations).array()
-    assert found.shape == (2, 3, 3)
-    np.testing.assert_allclose(found[1], Drawn(deviations).matrix_of(1))
-
-
-def test_columns_are_centred():
-    np.testing.assert_allclose(_posed.centred([[1.0, 5.0]], np.array([1.0, 2.0])), [[0.0, 3.0]])
-    rows = [[1.0]]
-    assert _posed.centred(rows, None) is rows
-
-
-@pytest.mark.parametrize("scale", [0.0, -1.0])
-def test_scales_of_a_prior_are_above_zero(scale):
-    found = passes()
-    given: Any = (found.problem, AugmentReducePosterior().parts())
-    with pytest.raises(ValueError, match=f"intercept_scale={scale} must be a number above 0"):
-        passes_of.fit_weight_posterior(*given, intercept_scale=scale)
-    with pytest.raises(ValueError, match=f"prior_scale={scale} must be a finite number above 0"):
-        passes_of.fit_weight_posterior(*given, prior_scale=scale)

@@ -142,7 +142,7 @@ def test_rows_of_classes_come_in_blocks(monkeypatch):
 def test_a_row_that_says_all_of_a_column(precision):
     """What is left of its diagonal is rounding, of which nothing must be divided by nothing."""
     z = np.array([[1e4, 0.0, 0.3], [0.0, 2.0, 1.0]])
-    rounded = np.float32(np.square(z).sum(axis=0) + precision)
+    rounded = (np.square(z).sum(axis=0) + precision).astype(np.float32)
     d, own, shrunk = _low_rank_frame._directions(rounded, z, 2)
     assert (d > 0.0).all()
     assert np.isfinite(own).all()

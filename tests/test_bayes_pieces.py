@@ -60,6 +60,8 @@ def test_sizes_of_a_fit():
     without = Work.of(Sizes.of(np.ones((30, 8)), 4), False, Gaussian())
     assert without == (30, 8, 4, 8.0, False, False)
     assert without.n_weights == 32
+    single = Work.of(Sizes.of(scipy.sparse.csr_array([[0.0, 2.0, 3.0]]), 4), False, Gumbel())
+    assert single.row_values == 2.0
 
 
 def test_seconds_by_their_formulas():
@@ -81,6 +83,13 @@ def test_seconds_by_their_formulas():
     assert edge.curvature_seconds() > edge.gradient_seconds()
 
 
+def test_seconds_of_turning_are_those_of_two_products():
+    """With a matrix of all weights, one for each class, or a number for each weight."""
+    assert DENSE.turning_seconds("full") == pytest.approx(2 * 7e-11 * 1_050**2)
+    assert DENSE.turning_seconds("class") == pytest.approx(2 * 3e-10 * 50 * 21**2)
+    assert DENSE.turning_seconds("diagonal") == pytest.approx(2 * 3e-10 * 1_050)
+
+
 def test_a_long_way_to_the_mode_is_told_from_ten_minutes_on():
     rows = int(600 / 60 / 50 / DENSE.score_seconds())
     assert DENSE._replace(n_rows=rows - 1).warning() is None
@@ -98,6 +107,8 @@ def test_a_long_way_to_the_mode_is_told_from_ten_minutes_on():
         (Work(10_000, 101, 100, 101.0, False, True), "class"),
         (Work(10_000, 101, 10_000, 101.0, False, True), "diagonal"),
         (Work(10, 4_001, 17, 3.0, True, True), "diagonal"),  # 2^28 numbers, and a few
+        (Work(10, 64, 1 << 16, 3.0, True, True), "class"),  # 2^28 numbers, in less than a second
+        (Work(10, 64, (1 << 16) + 1, 3.0, True, True), "diagonal"),
     ],
 )
 def test_coordinates_of_chains(work, frame):
@@ -127,8 +138,28 @@ def test_draws_of_small_problems():
     assert planned(DENSE, n_draws=401).n_kept == 51
     assert planned(DENSE._replace(n_classes=95)).n_chains == 8  # 1,995 weights
     assert planned(DENSE._replace(n_classes=96)).n_chains == 4
+    assert planned(DENSE._replace(n_rows=9, n_columns=1, n_classes=1_999)).n_chains == 8
+    assert planned(DENSE._replace(n_rows=9, n_columns=1, n_classes=2_000)).n_chains == 4
     assert planned(DENSE, "draws").reason == "named"
     assert planned(DENSE, "draws").told()["chains"] == 8
+
+
+@pytest.mark.parametrize(("seconds", "every", "most"), [(1.9, 2, 12), (10, 1, 2), (30, 1, 1)])
+def test_draws_that_take_long_are_taken_one_after_the_other(seconds, every, most):
+    """Several iterations for each of them where all take less than four seconds, or 24."""
+    of_gradients = seconds / ((40 + 50) * 8 * 7.0) - DENSE.turning_seconds("class")
+    rows = round(1_000 * of_gradients / DENSE.gradient_seconds())
+    found = planned(DENSE._replace(n_rows=rows))
+    assert (found.form, found.n_chains, found.every, found.most_every) == ("draws", 8, every, most)
+
+
+def test_a_plan_where_nobody_says_otherwise():
+    """All rows, each iteration a draw, around the mode, in columns that are turned."""
+    found = Plan("draws", "full", 4, 25, "")
+    assert (found.n_rows, found.every, found.most_every) == (None, 1, 1)
+    assert (found.around, found.n_directions, found.turns_columns) == ("mode", 0, True)
+    assert found.most_iterations == 128 + 25
+    assert [Plan("class", "full", n, 9, "").one_chain for n in (1, 2, 4)] == [True, False, False]
 
 
 def test_the_bytes_of_a_mode_are_those_of_its_plan():
@@ -163,6 +194,9 @@ def test_draws_end_where_they_take_a_minute_or_too_much_memory():
     few_rows = Work(5, numbers // 50, 50, 2.0, True, True)
     assert planned(few_rows).form == "draws"
     assert planned(few_rows._replace(n_columns=numbers // 50 + 1)).form == "low-rank"
+    full = Work(5, 1 << 10, 1 << 10, 2.0, True, True)
+    assert planned(full, n_draws=256).form == "draws"  # as many numbers as may be kept
+    assert planned(full, n_draws=257).form == "low-rank"
 
 
 def test_chains_that_tell_the_prior_alone():
@@ -182,6 +216,7 @@ def test_chains_that_tell_the_prior_alone():
             assert found.n_rows is None
         else:
             assert found.n_rows == pytest.approx(work.n_rows * share, rel=1e-3)
+    assert planned(DENSE._replace(n_rows=1, n_classes=10**10), "class").n_rows == 1
     edge = int(4.0 / (56 * 4) / 5.5 / gradient)
     assert planned(DENSE._replace(n_rows=edge), "class").n_chains == 4
     assert planned(DENSE._replace(n_rows=edge + 2), "class").n_chains == 1
@@ -228,6 +263,16 @@ def test_a_matrix_per_class_of_few_columns():
     assert planned(between._replace(n_columns=257), rank=None).form == "low-rank"
 
 
+def test_matrices_of_very_many_classes_are_too_many_numbers():
+    """Quick as they would be; and the reason says how many."""
+    most = Work(10, 64, 1 << 16, 3.0, True, True)
+    assert most.block_seconds() < 1.0
+    assert planned(most).form == "class"
+    more = planned(most._replace(n_classes=(1 << 16) + 1))
+    assert more.form == "low-rank"
+    assert more.reason.endswith(f"takes 1, and {((1 << 16) + 1) * 64**2:,} numbers")
+
+
 def test_scales_of_classes_are_learnt_by_draws_alone():
     for prior in (HierarchicalPrior("class"), HorseshoePrior()):
         with pytest.raises(ValueError, match=r"has a scale for each class, and covariance='class'"):
@@ -270,6 +315,14 @@ def test_bytes_of_directions():
     blocks = 16 * max(CHUNK, 128 * (50 + 2_049))
     expected = 50 * 2_049 * (8 + 12 + 20) + blocks + 1_000 * 11 * 20
     assert costs.low_rank_bytes(sparse, 5) == expected
+    edge = SPARSE._replace(n_columns=2_048)  # the last that has a basis
+    blocks = 16 * max(CHUNK, 128 * (50 + 2_048))
+    expected = 24 * 2_048**2 + 50 * 2_048 * (8 + 12 + 20) + blocks + 1_000 * 11 * 20
+    assert costs.low_rank_bytes(edge, 5) == expected
+    many = SPARSE._replace(n_classes=20_000, n_columns=2_049)
+    blocks = 16 * 128 * (20_000 + 2_049)
+    expected = 20_000 * 2_049 * (8 + 12 + 20) + blocks + 1_000 * 11 * 20
+    assert costs.low_rank_bytes(many, 5) == expected
     kept = Plan("low-rank", "diagonal", 1, 10, "", n_directions=5)
     others = 8 * (1_000 * (2 * 21 + 4) + 30 * 1_050 + 2 * 100 * 1_000)
     assert costs.memory(kept, DENSE, 100, 1) == int(found + others)
@@ -354,7 +407,8 @@ def test_sizes_of_columns(sparse):
 def test_a_column_of_which_half_is_zero_is_none_that_is_mostly_zero():
     half = ColumnSizes.of(Design(np.array([[1.0], [0.0], [3.0], [0.0]]), False, np.ones(4)))
     assert half.sizes.tolist() == [2.5]
-    nothing = ColumnSizes.of(Design(np.zeros((2, 1)), False, np.ones(2)))
+    with np.errstate(all="raise"):
+        nothing = ColumnSizes.of(Design(np.zeros((2, 1)), False, np.ones(2)))
     assert nothing == ([1.0], 1e-12)
 
 

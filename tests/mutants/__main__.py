@@ -46,6 +46,7 @@ TESTS = {
         "bayes_fit",
         "bayes_intervals",
         "bayes_laplace",
+        "bayes_laplace_pieces",
         "bayes_low_rank",
         "bayes_mixing",
         "bayes_moves",
