@@ -63,7 +63,7 @@ def test_defaults_of_samplers_and_bounds():
 
 def test_defaults_that_are_no_parameters():
     """Of functions that other parts call without them."""
-    from bigcat.bayes import averaging, prior_chains, weight_posterior
+    from bigcat.bayes import averaging, weight_posterior
     from bigcat.bayes._mode import find_mode
 
     def default(function, name):
@@ -77,6 +77,11 @@ def test_defaults_that_are_no_parameters():
         50,
         True,
     ]
+
+
+def test_scales_that_are_declared():
+    from bigcat.bayes import prior_chains
+
     scales = prior_chains.Scales.half_t(2.0, (1, 1, 1))
     assert (scales.shape, scales.values.item(), scales.rate.item()) == (0.5, 1.0, 0.5)
     assert prior_chains.Scales(np.ones(1), np.ones(1)).shape == 0.5

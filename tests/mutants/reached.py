@@ -43,15 +43,17 @@ class Reached:
     def tests_of(self, mutant: Mutant) -> list[str]:
         """One of each test function, the quickest first, then more, up to `MOST_SECONDS`.
 
-        Of a line that only imports come by: tests of the whole module, and those that come by no
-        line of any, which look at what is declared, such as defaults.
+        Of a line that only imports come by: first those that come by no line of any, which look at
+        what is declared, such as defaults; then tests of the whole module.
         """
         lines = self.lines.get(str(mutant.path), {})
         found = {t for line in (mutant.line, mutant.statement) for t in lines.get(str(line), ())}
+        first: set[str] = set()
         if found == {_IMPORT}:
-            found = {test for tests in lines.values() for test in tests} | self._of_declarations()
+            first = self._of_declarations()
+            found = {test for tests in lines.values() for test in tests}
         chosen: list[str] = []
-        for test in self._in_turn(found - {_IMPORT}):
+        for test in [*self._in_turn(first), *self._in_turn(found - {_IMPORT})]:
             if chosen and self.cost([*chosen, test]) > MOST_SECONDS:
                 continue
             chosen.append(test)

@@ -1,13 +1,15 @@
 """Mutants are small changes of what follows, and of nothing else."""
 
 import ast
+import subprocess
+import sys
 import textwrap
 
 import pytest
 
 from tests.mutants.mutations import mutants_of
 from tests.mutants.reached import Reached
-from tests.mutants.trial import PACKAGE, _Changed, exchange, functions_by_place
+from tests.mutants.trial import PACKAGE, ROOT, _Changed, exchange, functions_by_place
 
 SOURCE = '''
     """A module of 1 line."""
@@ -98,13 +100,14 @@ def test_tests_of_a_line_are_the_quickest_that_reach_it(tmp_path):
     path, mutants = mutants_of_source(tmp_path)
     inside = mutant_of(mutants, "g(x) -> pass")
     lines = {str(inside.line): ["t[slow]", "t[quick]", "one"], "99": ["other"], "3": [""]}
-    seconds = {"t[slow]": 9.0, "t[quick]": 0.5, "one": 1.0, "other": 1.0, "looks": 0.1}
+    seconds = {"t[slow]": 9.0, "t[quick]": 0.5, "one": 1.0, "other": 1.0}
+    seconds |= {"looks[a]": 0.1, "looks[b]": 0.8}
     found = reached_by(path, lines, seconds)
     assert found.tests_of(inside) == ["t[quick]", "one"]  # all together take too long
     constant = mutant_of(mutants, "0.5 -> 0.75")
     assert found.only_imported(constant)
     assert not found.only_imported(inside)
-    assert found.tests_of(constant) == ["looks", "t[quick]", "one", "other"]
+    assert found.tests_of(constant) == ["looks[a]", "looks[b]", "t[quick]", "one", "other"]
     assert found.tests_of(mutant_of(mutants, "break -> continue")) == []
 
 
@@ -147,3 +150,19 @@ def test_a_constant_gets_its_value_wherever_it_was_imported_to(monkeypatch):
     assert _low_rank_frame.MOST_TURNED == _laplace_plan.MOST_TURNED == 2049  # type: ignore
     default = next(m for m in mutants_of(path) if m.assignment() is None and not m.functions())
     assert "->" in default.what
+
+
+@pytest.mark.slow
+def test_a_default_is_another_one_where_examples_are_tried_as_well():
+    """pytest imports a file whose examples it tries, and would find the one on the disk."""
+    code = """
+from tests.mutants import trial
+from tests.mutants.mutations import mutants_of
+path = trial.PACKAGE / "bayes" / "augment_reduce.py"
+(mutant,) = [m for m in mutants_of(path) if m.what.startswith("0.3 -> ")]
+looks = "tests/test_defaults.py::test_docstrings_name_the_defaults[AugmentReducePosterior]"
+example = "src/bigcat/bayes/augment_reduce.py::bigcat.bayes.augment_reduce.AugmentReducePosterior"
+print([trial._is_killed_from_import(mutant, tests, 5.0) for tests in ([example], [example, looks])])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split("\n")[-2] == "[False, True]", done.stderr

@@ -199,7 +199,9 @@ def _any_fails(items: Sequence[pytest.Item], found: Reached) -> bool:
 
 def _is_killed_from_import(mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
     def run() -> int:
-        sys.meta_path.insert(0, _Changed(mutant))
+        changed = _Changed(mutant)
+        sys.meta_path.insert(0, changed)
+        importlib.import_module(changed.name)  # pytest reads a file whose examples it tries itself
         files = sorted({test.partition("::")[0] for test in tests})
         limits = _Limits(READY + PATIENCE * seconds, pytest.fail)
         return _pytest(["-x", *files, *_SELECTION], [_Only(tests), limits])
