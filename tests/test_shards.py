@@ -23,6 +23,7 @@ from bigcat import BayesianClassifier, LinearClassifier, metrics
 from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert, open_shards, parts, read
+from bigcat.data.manifest import Shard
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
@@ -273,6 +274,7 @@ def test_damage_is_found_when_a_shard_is_first_used(rows, tmp_path):
         ("sparse", 1, "its sparse is of another kind"),
         ("column_names", 3, "its column_names is of another kind"),
         ("n_features", -1, "a size is no whole number"),
+        ("shards", [Shard(2, 8 * 10**34, "")], "a shard has other values than its rows have"),
         ("arrays", "..", "its arrays are elsewhere"),
         ("classes", [2, 1], "its classes are not in order"),
         ("classes", [], "it has no classes"),

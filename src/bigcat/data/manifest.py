@@ -156,6 +156,8 @@ class Manifest:
         numbers = [self.n_features, *(n for s in self.shards for n in (s.rows, s.values))]
         if not all(type(n) is int and n >= 0 for n in numbers):
             raise ValueError("a size is no whole number")
+        if not self.sparse and any(s.values != s.rows * self.n_features for s in self.shards):
+            raise ValueError("a shard has other values than its rows have")
         if Path(self.arrays).name != self.arrays or self.arrays in ("", ".", ".."):
             raise ValueError("its arrays are elsewhere")
         kinds = {type(name) for name in self.classes}
