@@ -48,8 +48,8 @@ def forecast(
         rows = 1.5 * n_rows * n_columns  # with the intercept; and in float32
     else:
         rows = 1.5 * stored + (0.0 if full else stored)  # and their squares
-    matrices = n_classes if row_variances or sharing == "coordinate" else 0
     if full:
+        matrices = n_classes if row_variances or sharing == "coordinate" else 0
         covariance = matrices * n_columns**2
     else:
         covariance = weights if row_variances or sharing != "shared" else 0
