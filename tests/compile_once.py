@@ -111,7 +111,7 @@ _WRAPPER = "_ZN7cpython"
 
 
 def _is_called_from_python(library):
-    if library._object_caching_enabled:  # a kernel, maybe one that comes from the cache
+    if getattr(library, "_compiled_object", None) is not None:  # a kernel that comes from the cache
         return True
     return any(f.name.startswith(_WRAPPER) for f in library.get_defined_functions())
 
@@ -132,7 +132,7 @@ def _get_pointer_to_function(self, name):
 
 def _get_executable(self, library, fndesc, env):
     library._ensure_finalized()
-    if _is_called_from_python(library):
+    if library.emitted:
         return _executable(self, library, fndesc, env)
     name = fndesc.qualname.split(".")[-1]
     return _dynfunc.make_function(fndesc.lookup_module(), name, "inlined", 0, env, (library,))

@@ -326,6 +326,8 @@ def test_a_device_function_is_itself_in_python_and_has_no_wrappers_in_kernels():
     compiled: Any = next(iter(call.overloads.values()))
     (inlined,) = [part for part in compiled.library._linking_libraries if "twice" in part.name]
     assert len(list(inlined.get_defined_functions())) == 1
+    assert compiled.library.emitted
+    assert not inlined.emitted  # by tests/compile_once.py: the kernel has a copy of it
 
 
 def test_garbage_is_not_collected_while_a_kernel_compiles():
