@@ -13,6 +13,7 @@ from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import METHODS as POSTERIORS
 from bigcat.bayes import AugmentReducePosterior, independent_binary, laplace
 from bigcat.combinations import resolve
+from bigcat.estimators import inputs
 from bigcat.linear import FullRank, FullRankWeights
 from bigcat.noise import Gumbel
 from bigcat.rows import Problem, as_rows
@@ -149,6 +150,52 @@ def test_no_warning_of_a_fit_that_has_hardly_begun():
             ).fit(X, y)
 
 
+# Sizes that weights in float32 cannot go with
+
+
+@pytest.mark.parametrize("kind", [np.array, scipy.sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("estimator", [LinearClassifier(), BayesianClassifier()])
+def test_values_that_are_too_large_or_too_small_are_refused(estimator, kind):
+    X, y = problem()
+    too_large, too_small = X.copy(), 1e-38 * X
+    too_large[3, 2] = -1e39
+    with pytest.raises(ValueError, match=r"X holds -1e\+39 in row 3, column 2, and weights, which"):
+        estimator.fit(kind(too_large), y)
+    with pytest.raises(ValueError, match=r"no value of X is larger than 6\.\de-38, and weights"):
+        estimator.fit(kind(too_small), y)
+    assert not hasattr(estimator, "classes_")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LinearClassifier(), LinearClassifier(rank=4), BayesianClassifier()],
+    ids=["auto", "low rank", "posterior"],
+)
+def test_a_column_that_is_too_small_says_nothing(estimator):
+    """Its weights would be infinite, and predictions NaN."""
+    X, y = problem()
+    without = estimator.set_params(random_state=0).fit(X[:, 1:], y).predict_log_proba(X[:, 1:])
+    X[:, 0] *= 1e-45
+    found = estimator.fit(X, y).predict_log_proba(X)
+    assert np.isfinite(found).all()
+    labels = np.arange(len(y)), y
+    assert abs(found[labels].mean() - without[labels].mean()) < 0.02
+
+
+def test_a_fit_that_has_learned_nothing_says_so():
+    X, y = problem()
+    options = {"method": "exact", "solver": "sgd", "random_state": 0}
+    said = "learned nothing from the features: .* whose largest value there is .*e-06, or raise"
+    with pytest.warns(UserWarning, match=said):
+        LinearClassifier(**options).fit(1e-6 * X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LinearClassifier(l2=1.0, tol=None, **options).fit(1e-6 * X, y)  # the ridge's own optimum
+        LinearClassifier(tol=None, **options).fit(0.0 * X, y)  # there is nothing to learn
+        noise = np.random.default_rng(1).permutation(y)
+        LinearClassifier(tol=None, **options).fit(X, noise)  # chance is learned, too
+
+
 # Numbers that are not finite
 
 
@@ -171,7 +218,8 @@ def ruin_after(n_epochs, passes):
 def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
     X, y = problem()
     options = {
-        "method": "augment-reduce",
+        "method": "augment-reduce" if rank is None else "exact",
+        "solver": "adagrad",
         "rank": rank,
         "random_state": 0,
         "early_stopping": early_stopping,
@@ -179,9 +227,8 @@ def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
     model = LinearClassifier(max_epochs=9, tol=None, **options)
     with monkeypatch.context() as patched:
         patched.setattr(Passes, "train", ruin_after(3, Passes))
-        with pytest.raises(
-            DivergedFit, match="augment-reduce bound became nan in epoch 4; "
-        ) as caught:
+        told = rf"{options['method']} bound became nan in epoch 4; "
+        with pytest.raises(DivergedFit, match=told) as caught:
             model.fit(X, y)
     assert not hasattr(model, "classes_")
     last = caught.value.last_model
@@ -237,8 +284,14 @@ def test_weights_that_were_not_seen_are_looked_at_in_the_end(monkeypatch):
     assert np.isfinite(caught.value.last_model.coef_).all()
 
 
+@pytest.fixture
+def any_size(monkeypatch):
+    """Sizes of X that are refused, to see that what comes after holds them off as well."""
+    monkeypatch.setattr(inputs, "check_sizes", lambda X: None)
+
+
 @pytest.mark.parametrize("rank", [None, 4])
-def test_lbfgs_stops_at_numbers_that_are_not_finite(rank):
+def test_lbfgs_stops_at_numbers_that_are_not_finite(rank, any_size):
     X, y = problem()
     model = LinearClassifier(method="exact", solver="lbfgs", rank=rank, random_state=0)
     with np.errstate(all="ignore"), pytest.raises(DivergedFit, match="scale the columns of X"):
@@ -247,7 +300,7 @@ def test_lbfgs_stops_at_numbers_that_are_not_finite(rank):
 
 
 @pytest.mark.parametrize("method", POSTERIORS)
-def test_posteriors_stop_at_numbers_that_are_not_finite(method):
+def test_posteriors_stop_at_numbers_that_are_not_finite(method, any_size):
     X, y = problem()
     model = BayesianClassifier(method, random_state=0)
     with (

@@ -203,6 +203,11 @@ REFUSED_X: dict[str, list[Any]] = {
     "NaN": [nan_at(3, 17), sp.csr_array(nan_at(3, 17))],
     "infinity": [changed(X, (4, 0), np.inf), sp.csr_array(changed(X, (4, 0), -np.inf))],
     "missing values of a data frame": [MISSING],
+    "values beyond float32, in `fit`": [
+        changed(X, (4, 0), 1e39),
+        sp.csr_array(changed(X, (4, 0), 1e39)),
+    ],
+    "no value above 1e-36, in `fit`": [1e-40 * X, sp.csr_array(1e-40 * X)],
     "masked values": [MASKED],
     "dates": [X.astype("M8[s]"), X.astype("m8[s]")],
     "complex numbers": [X + 1j, sp.csr_array(X + 1j)],
@@ -246,6 +251,8 @@ def test_x_that_is_refused(name):
             LinearClassifier().fit(bad, Y[: len(bad)] if name == "no rows" else Y)
         if name in ("text that is no number", "no columns", "missing values of a data frame"):
             continue  # which have another number of columns, too
+        if name.endswith("in `fit`"):
+            continue
         with pytest.raises(ValueError, match=words):
             model.predict(bad)
 

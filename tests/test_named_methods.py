@@ -89,10 +89,10 @@ def test_one_vs_each_reaches_its_own_optimum(name):
 @pytest.mark.parametrize("method", STOCHASTIC)
 def test_the_size_of_rows_makes_no_difference(method):
     """Up to rounding, and what AdaGrad adds to small gradients."""
-    small = RidgeProblem(300, 4, 5, length=2.0**-7, ridge=0.5, seed=111)
-    large = RidgeProblem(300, 4, 5, length=2.0**7, ridge=0.5, seed=111)
+    small = RidgeProblem(300, 4, 5, length=2.0**-40, ridge=0.5, seed=111)
+    large = RidgeProblem(300, 4, 5, length=2.0**40, ridge=0.5, seed=111)
     a, b = (fitted(problem, method, max_epochs=5) for problem in (small, large))
-    np.testing.assert_allclose(a.coef_ * 2.0**-7, b.coef_ * 2.0**7, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(a.coef_ * 2.0**-40, b.coef_ * 2.0**40, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(a.intercept_, b.intercept_, rtol=1e-3, atol=1e-3)
 
 

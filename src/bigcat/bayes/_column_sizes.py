@@ -9,6 +9,7 @@ import scipy.sparse
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import Design
+from bigcat.rows import SMALLEST
 
 #: A column counts as mostly zero that has no more of other values.
 MOSTLY_ZERO = 0.5
@@ -39,7 +40,8 @@ class ColumnSizes(NamedTuple):
         squares, share = sums.squares / sums.weight, sums.counts / sums.weight
         rare = (share < MOSTLY_ZERO) & (share > 0.0)
         sizes = np.where(rare, squares / np.where(rare, share, 1.0), squares)
-        sizes = np.where(sizes > 0.0, sizes, 1.0)  # a column without values: any will do
+        # A column without values: any will do.  Nor has one anything to say that is too small.
+        sizes = np.where(sizes > SMALLEST**2, sizes, 1.0)
         return cls(sizes, max(float((squares / sizes).sum()), 1e-12))
 
 

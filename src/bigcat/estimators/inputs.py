@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from bigcat.data.shards import Shards
 from bigcat.linear.labels import classes_of, encode
+from bigcat.rows import SMALLEST
 from bigcat.training.sample import Sample
 
 _X_OPTIONS: dict[str, Any] = {
@@ -131,7 +132,9 @@ def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarr
         with warnings.catch_warnings():  # many classes are what this library is for
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             check_classification_targets(y)
-    return _canonical(X), y
+    X = _canonical(X)
+    check_sizes(X)
+    return X, y
 
 
 def _canonical(X: Any) -> Any:
@@ -231,6 +234,30 @@ def check_finite(X: Any) -> None:
     else:
         rows = np.flatnonzero(bad.any(axis=1))
     raise ValueError(f"X holds {kinds} in {_listed('row', rows)}; drop or impute them")
+
+
+def check_sizes(X: Any) -> None:
+    """Raise for values that are too large or too small for weights in float32 to go with them."""
+    values = X.data if scipy.sparse.issparse(X) else X
+    largest = float(max(values.max(), -values.min())) if values.size else 0.0
+    if 0.0 < largest < SMALLEST:
+        raise ValueError(
+            f"no value of X is larger than {largest:.2g}, and weights, which are float32, would be "
+            "too large; multiply X, for example by scikit-learn's StandardScaler"
+        )
+    most = float(np.finfo(np.float32).max)
+    if largest <= most:
+        return
+    first = np.flatnonzero(np.abs(values) > most)[0]
+    if scipy.sparse.issparse(X):
+        row, column = np.searchsorted(X.indptr, first, side="right") - 1, X.indices[first]
+    else:
+        row, column = divmod(first, X.shape[1])
+    raise ValueError(
+        f"X holds {values.flat[first]:.3g} in row {row}, column {column}, and weights, which are "
+        f"float32 up to {most:.2g}, would be too small; divide the column, for example by "
+        "scikit-learn's StandardScaler"
+    )
 
 
 def _listed(noun: str, items: np.ndarray, most: int = 5) -> str:

@@ -5,7 +5,7 @@ Kernels see a row through verbs (`bigcat.verbs`), which have one implementation 
 """
 
 from bigcat.rows.blocks import add_features
-from bigcat.rows.columns import Columns
+from bigcat.rows.columns import SMALLEST, Columns
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
@@ -14,6 +14,7 @@ from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
 __all__ = [
+    "SMALLEST",
     "Columns",
     "DenseRows",
     "EmbeddedRows",

@@ -18,6 +18,8 @@ LOOKED_AT, SORTED = 20_000, 5_000
 QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
 #: A column counts as mostly zero that has no more of other values.
 MOSTLY_ZERO = 0.5
+#: Columns of less than this have nothing to say: their weights would be more than float32 holds.
+SMALLEST = 1e-36
 #: Values that are turned at a time.
 _BLOCK = 1 << 20
 #: Sums of weights that should be equal differ by less than this part of all.
@@ -80,6 +82,7 @@ class Columns(NamedTuple):
         sizes[rare] = np.sqrt((weights @ some**2)[rare] / share[rare])
         # Where all values are the same there is nothing to learn, and rounding must not be scaled.
         varies = sizes > 1e-7 * np.abs(means) + np.finfo(np.float64).tiny
+        varies &= sizes * unit > SMALLEST
         sizes = np.where(varies, sizes * unit, 1.0)
         factors = np.where(varies, 1.0 / sizes, 0.0 if centred else 1.0)
         return cls(centres * unit, factors, lowest * unit, highest * unit)

@@ -11,8 +11,9 @@ from bigcat.rows import Problem
 from bigcat.solvers._base import AUTO, Solver, check_schedule
 from bigcat.verbs import coordinate_rate, damping, move, move_vector, rate
 
-# A gradient that is zero but for rounding must not become a full AdaGrad step.
-_ROUNDING = 1e-8
+#: A gradient that is zero but for rounding must not become a full AdaGrad step.  Those of short
+#: rows are as much shorter; where rows are long, those of intercepts are not.
+ROUNDING = 1e-8
 #: The longest gradient of a row at a relative rate, for typical rows of length 1: AdaGrad never
 #: forgets a longer one.
 LARGEST_GRADIENT = 10.0
@@ -30,6 +31,7 @@ class AdaGradTag(NamedTuple):
     n_steps: float  # until the rate is zero; infinity for none
     power: float
     largest: float  # gradient of a row
+    rounding: float  # what gradients have to be well above
 
 
 class VectorAdaGradTag(NamedTuple):
@@ -38,6 +40,7 @@ class VectorAdaGradTag(NamedTuple):
     n_steps: float
     power: float
     largest: float
+    rounding: float
 
 
 class SGDTag(NamedTuple):
@@ -176,20 +179,23 @@ class AdaGrad(Solver):
                 f"schedule={self.schedule!r} needs the number of steps, which is not known here; "
                 "take schedule='constant'"
             )
-        return self._tag(float(self.learning_rate), math.inf, math.inf)
+        return self._tag(float(self.learning_rate), math.inf)
 
     def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag | VectorAdaGradTag:
         steps = float(n_steps) if self.ends_at_zero else math.inf
         if not self.relative:
-            return self._tag(float(self.learning_rate), steps, math.inf)
+            return self._tag(float(self.learning_rate), steps)
         if problem.unit_rows:
-            return self._tag(self.auto_rate_of_vectors, steps, math.inf)
+            return self._tag(self.auto_rate_of_vectors, steps)
         usual, typical = math.sqrt(problem.usual_size), math.sqrt(problem.typical_size)
-        return self._tag(self.auto_rate / usual, steps, LARGEST_GRADIENT * typical)
+        rounding = ROUNDING * min(usual, 1.0)
+        return self._tag(self.auto_rate / usual, steps, LARGEST_GRADIENT * typical, rounding)
 
-    def _tag(self, rate: float, n_steps: float, largest: float) -> AdaGradTag | VectorAdaGradTag:
+    def _tag(
+        self, rate: float, n_steps: float, largest: float = math.inf, rounding: float = ROUNDING
+    ) -> AdaGradTag | VectorAdaGradTag:
         tag = VectorAdaGradTag if self.per == "vector" else AdaGradTag
-        return tag(rate, float(self.decay), n_steps, float(self.power), largest)
+        return tag(rate, float(self.decay), n_steps, float(self.power), largest, rounding)
 
 
 def _falling_rate(solver, iteration, epoch):
@@ -201,7 +207,7 @@ def _adagrad_move(solver, rate, weights, state, j, gradient):
     # Without a branch, and in the weights' own precision: a loop of these works on many at once.
     s = state[j] + gradient * gradient
     state[j] = s
-    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(_ROUNDING))
+    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(solver.rounding))
 
 
 for _tag in (AdaGradTag, VectorAdaGradTag):
@@ -226,19 +232,19 @@ def _(solver, rate, weights, state, factor, gradient):
         squares += gradient[j] * gradient[j]
     s = state[0] + factor * factor * squares / number(weights.shape[0])
     state[0] = s
-    step = rate * factor / (math.sqrt(s) + number(_ROUNDING))
+    step = rate * factor / (math.sqrt(s) + number(solver.rounding))
     for j in range(weights.shape[0]):
         weights[j] += step * gradient[j]
 
 
 @implement(coordinate_rate, AdaGradTag)
 def _(solver, rate, state, j):
-    return rate / (math.sqrt(state[j]) + _ROUNDING)
+    return rate / (math.sqrt(state[j]) + solver.rounding)
 
 
 @implement(coordinate_rate, VectorAdaGradTag)
 def _(solver, rate, state, j):
-    return rate / (math.sqrt(state[0]) + _ROUNDING)
+    return rate / (math.sqrt(state[0]) + solver.rounding)
 
 
 @dataclass(frozen=True, repr=False)

@@ -119,7 +119,7 @@ def train(
         divergence.outcome = divergence.outcome and in_terms_of_the_user(divergence.outcome)
         raise
     solver, noise = recipe.parts.solver, recipe.parts.noise
-    warn_if_useless(outcome, data, len(classes), noise, solver.if_diverged)
+    warn_if_useless(outcome, data, len(classes), noise, solver.if_diverged, recipe.l2)
     return in_terms_of_the_user(outcome)
 
 
