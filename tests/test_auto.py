@@ -429,7 +429,7 @@ def test_a_second_fit_from_the_first_ones_weights():
     assert model.fit(X, y).log_proba_of(*new).mean() > before - 0.05
 
 
-@pytest.mark.parametrize("n_classes", [20, 5_000])
+@pytest.mark.parametrize("n_classes", [20, slow(5_000)])
 def test_rows_that_come_in_parts(n_classes):
     X, y = rows(12_000, n_classes, n_features=72)
     model = LinearClassifier(random_state=0)

@@ -549,6 +549,7 @@ def test_labels_of_any_kind(data, fitted, names):
     np.testing.assert_array_equal(model.log_proba_of(X, list(names[y])), fitted.log_proba_of(X, y))
 
 
+@pytest.mark.slow  # a training loop of its own
 def test_exact_classes(data):
     X, y = data
     names = np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"])

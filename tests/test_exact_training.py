@@ -69,11 +69,11 @@ def train(sparse, dtype, n_classes, batch_size=1, n_threads=1, n_epochs=3, **opt
 @pytest.mark.parametrize(
     ("n_classes", "batch_size", "problem"),
     [
-        (2, 1, {}),
-        (7, 1, {"l2": 2.0}),
+        slow(2, 1, {}),
+        slow(7, 1, {"l2": 2.0}),
         (7, 8, {"l2": 2.0, "fit_intercept": False}),
-        (7, 1, {"l2": 3000.0}),  # the scale of the weights is multiplied out many times
-        (4500, 1, {}),  # more than one block of classes
+        slow(7, 1, {"l2": 3000.0}),  # the scale of the weights is multiplied out many times
+        slow(4500, 1, {}),  # more than one block of classes
         (4500, 64, {"l2": 1.0}),
         (4097, N_ROWS, {}),  # a block of one class
     ],
@@ -142,6 +142,7 @@ def test_a_large_row_keeps_its_small_slopes():
     )
 
 
+@pytest.mark.slow  # a training loop of its own
 def test_nan_is_seen():
     X = np.full((4, 2), 1e30, np.float32)
     model = LinearClassifier(

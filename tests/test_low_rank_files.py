@@ -70,8 +70,8 @@ def test_the_header_tells_of_low_rank(tmp_path):
 
 def test_a_fitted_model_goes_on(tmp_path):
     rows, y = X.astype(np.float64), np.arange(50) % K
-    model = LinearClassifier(method="augment-reduce", rank=2, max_epochs=2, random_state=0)
-    model.fit(rows, y)
+    model = LinearClassifier(method="exact", solver="adagrad", rank=2, random_state=0)
+    model.set_params(max_epochs=2).fit(rows, y)
     loaded = load_model(save_model(model, tmp_path / "m"))
     np.testing.assert_array_equal(loaded.lower_bound(rows, y), model.lower_bound(rows, y))
     before = loaded.class_embedding_.copy()

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse
-from forms import many, slow
+from forms import many
 from scipy import stats
 
 import bigcat.samplers
@@ -424,13 +424,8 @@ def test_bounds_cope_with_no_class_at_all(bound):
 
 
 def by_name():
-    """Each sampler with each method and solver; but one alone does not take long, since all are
-    kernels of their own."""
-    quick = {
-        ("co-occurrence", "augment-reduce", "adagrad"),
-    }
-    for each in product(WITH_REPLACEMENT, ("complementary", "augment-reduce"), ("adagrad", "sgd")):
-        yield each if each in quick else slow(*each)
+    """Each sampler with each method and solver: training loops of their own."""
+    return product(WITH_REPLACEMENT, ("complementary", "augment-reduce"), ("adagrad", "sgd"))
 
 
 def rows_of_classes(n, seed):
@@ -442,6 +437,7 @@ def rows_of_classes(n, seed):
     return scipy.sparse.csr_array(X), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method", "solver"), list(by_name()))
 def test_learning_with_a_sampler_by_name(name, method, solver):
     X, y = rows_of_classes(600, seed=0)
