@@ -50,6 +50,9 @@ class Storage:
         made[...] = array
         return made
 
+    def settle(self, array: np.ndarray) -> None:
+        """Told of an array that was trained: from now on it is read, and much of it in order."""
+
     def check_room(self, n_bytes: int) -> None:
         """Raise where that much cannot be had; memory is `bigcat.training.memory`'s business."""
 
@@ -104,8 +107,17 @@ class MappedFiles(Storage):
                 f"could not make a file of {n_bytes:,} bytes for weights in {self.folder}: "
                 f"{cause}; choose another weights_folder, or make room in this one",
             ) from error
+        # Steps go to a few numbers of many pages; around each the system would read megabytes.
+        _advise(pages, "MADV_RANDOM")
         # Not numpy.memmap: joblib would look for a file of its name.
         return np.frombuffer(pages, dtype).reshape(shape)
+
+    def settle(self, array: np.ndarray) -> None:
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        if isinstance(base, memoryview):
+            _advise(base.obj, "MADV_NORMAL")
 
     def check_room(self, n_bytes: int) -> None:
         free = shutil.disk_usage(self.folder).free
@@ -116,6 +128,12 @@ class MappedFiles(Storage):
                 f"{free / _GIB:.2f} GiB are free; choose another weights_folder, or make room in "
                 "this one",
             )
+
+
+def _advise(pages: Any, advice: str) -> None:
+    """Tell a system that wants to know how pages will be visited; no number depends on it."""
+    if hasattr(mmap, advice):
+        pages.madvise(getattr(mmap, advice))
 
 
 def reserve(file: IO[bytes], n_bytes: int) -> None:

@@ -207,6 +207,7 @@ class Fit:
         if not one_pass and len(self.record.history) == recipe.max_epochs:
             self._warn_if_moving()
         fitted = state.fitted
+        kind.storage.settle(fitted.weights)
         weights = kind.as_weights(fitted.weights, problem, for_good=True)
         outcome = self._outcome(weights, fitted.intercepts, state.to_resume(problem, kind))
         if interrupted:
@@ -359,7 +360,8 @@ class _Watched:
     def epoch_done(self, value: float, seconds: float) -> bool:
         weights = self.fit.kind.as_weights(self.fitted.weights, self.fit.problem)
         if self.fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
-            self.fit.last_finite = weights.copy(), self.fitted.intercepts.copy()
+            copied = weights.copy(self.fit.kind.storage)
+            self.fit.last_finite = copied, self.fitted.intercepts.copy()
         return self.fit.epoch_done(value, seconds, weights, self.fitted.intercepts)
 
     def snapshot(self) -> Snapshot:
