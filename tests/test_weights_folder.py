@@ -126,7 +126,7 @@ def test_all_arrays_of_the_weights_size_are_in_files(options, n_arrays, tmp_path
 
 def test_defaults_of_a_rank_that_is_given(tmp_path):
     usual = LinearClassifier(rank=None, random_state=0).fit(SPARSE, OF_SPARSE)
-    assert usual.history_.choice["blend"]["gain"] > 0.0
+    assert (usual.history_.choice or {})["blend"]["gain"] > 0.0
     mapped = LinearClassifier(rank=None, random_state=0, weights_folder=tmp_path)
     assert_same(mapped.fit(SPARSE, OF_SPARSE), usual)
 
@@ -248,6 +248,12 @@ def test_folders_that_cannot_be_meant(tmp_path):
         classifier(3, **SGD).fit(X, Y)
     with pytest.raises(FileNotFoundError, match=r"none' is no folder; make it first, on a disk"):
         classifier(tmp_path / "none", **SGD).fit(X, Y)
+
+
+def test_fits_on_a_cluster_are_refused(tmp_path):
+    on_dask = pytest.importorskip("bigcat.dask").LinearClassifier(weights_folder=tmp_path)
+    with pytest.raises(ValueError, match=r"is for fits in one process, .*; leave it out, or set a"):
+        on_dask.fit(None)
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="a system without fallocate")
