@@ -209,7 +209,7 @@ def check_fit(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> None:
     remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
     if recipe.kind.rank is None:
         remedy += ", or a rank, with which a class has as many weights as that"
-    if not recipe.kind.storage.on_disk:
+    if recipe.parts.solver.stochastic and not recipe.kind.storage.on_disk:
         remedy += ", or a weights_folder on a disk that has room for them"
     need = needed(recipe, sizes, dtype)
     check(need.memory, sizes.n_classes, sizes.n_features, remedy)
