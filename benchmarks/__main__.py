@@ -30,6 +30,7 @@ from benchmarks import (
     streams,
     threads,
     unbiased_softmax,
+    weights_in_files,
     wide_posteriors,
 )
 from benchmarks.peers import commands as peers
@@ -208,6 +209,8 @@ def main() -> None:
         first_fit.first_fit(args.json, args.kernels)
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
+    elif args.command == "weights-in-files":
+        weights_in_files.weights_in_files(args.samplers, args.json)
     elif args.command == "conversions":
         streams.conversions(args.megabytes, args.json)
     elif args.command == "threads":
@@ -266,6 +269,10 @@ def _add_measures(commands) -> None:
         "streams", help="fits to rows of four times the memory beside fits in memory"
     )
     stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
+    mapped = commands.add_parser(
+        "weights-in-files", help="fits with mapped weights, with and without room for all of them"
+    )
+    mapped.add_argument("samplers", nargs="*", help=", ".join(weights_in_files.SAMPLERS))
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
     million = commands.add_parser(
@@ -306,6 +313,7 @@ def _add_measures(commands) -> None:
         first,
         thread,
         stream,
+        mapped,
         converted,
         million,
         steps,

@@ -187,11 +187,11 @@ def fit_here(
     found: dict[str, Any] = {"n_rows": len(source), "data_MB": source.n_bytes / 1e6}
     found["allowed_MB"] = allowed / 1e6 if limited else None
     threading.stack_size(STACK_BYTES)
-    with _Watched() as watched:  # its thread has a stack, which counts
+    with Watched() as watched:  # its thread has a stack, which counts
         before = _memory()
         if group is not None:
             _forget(source)  # pages that are there already would count for nobody
-            _trim()
+            trim()
             group.enter(allowed)
         elif limited:
             limit = before["VmData"] + for_arrays
@@ -205,9 +205,9 @@ def fit_here(
                 _forget(data[0])
                 if how == SQUEEZED:
                     watched.squeeze(_maps(data[0]), allowed - for_arrays)
-            began, (user, system) = time.perf_counter(), _cpu()
+            began, (user, system) = time.perf_counter(), cpu()
             model = classifier(name, fit).fit(*data)
-            seconds, now = time.perf_counter() - began, _cpu()
+            seconds, now = time.perf_counter() - began, cpu()
             user, system = now[0] - user, now[1] - system
         except MemoryError as error:
             return found | {"error": f"MemoryError: {error}"}
@@ -246,7 +246,7 @@ def _few_rows(X: sp.csr_matrix, y: np.ndarray, how: str) -> Iterator[tuple[Any, 
         yield (open_shards(Path(name) / "rows", window_bytes=rows.n_bytes // 3),)
 
 
-def _cpu() -> tuple[float, float]:
+def cpu() -> tuple[float, float]:
     """Seconds of this thread: the one that looks on is not part of the fit."""
     found = resource.getrusage(resource.RUSAGE_THREAD)
     return found.ru_utime, found.ru_stime
@@ -269,7 +269,7 @@ def _forget(source: Any) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _trim() -> None:
+def trim() -> None:
     """Give back what was allocated and is free, so that nothing of it is taken uncounted."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -326,7 +326,7 @@ class MemoryGroup:
         (self.folder.parent / "cgroup.procs").write_text(str(os.getpid()))
 
 
-class _Watched:
+class Watched:
     """Counts pages, and takes mapped ones away whenever there are more than are allowed."""
 
     def __init__(self) -> None:
@@ -340,7 +340,13 @@ class _Watched:
         self.maps, self.allowed = maps, allowed
         self.at_first = _memory()["RssFile"]
 
-    def __enter__(self) -> _Watched:
+    def begin(self) -> dict[str, int]:
+        """Count anew from what there is now, which is told."""
+        now = _memory()
+        self.at_first, self.most_taken, self.most_mapped = now["RssFile"], now["RssAnon"], 0
+        return now
+
+    def __enter__(self) -> Watched:
         self.thread.start()
         return self
 

@@ -587,7 +587,7 @@ def test_bytes_of_a_posterior_around_a_linear_fit():
         held = 1_000 * 400
         entries = n_rows * (16 * 100 if quick else 32)
         expected = int(low_rank_bytes(work, 5) + 40 * held + entries)
-        fit = memory.needed(recipe_for(parameters, sizes), sizes, np.float64)
+        fit = memory.needed(recipe_for(parameters, sizes), sizes, np.float64).memory
         assert found == max(expected, fit)
 
 

@@ -456,6 +456,7 @@ BUILDERS = {
     "against/spell.py": {"categorical", "linear"},
     "first_fit.py": {"classifier"},
     "streams.py": {"classifier"},
+    "weights_in_files.py": {"classifier"},
     "field/measure.py": {"default"},
     "reproduce/one_vs_each.py": {"stochastic_distribution"},  # tests/test_reproduce.py
     "wide_posteriors.py": {"real_quality"},

@@ -86,7 +86,7 @@ def test_average_is_its_twin():
     iterates = rng.normal(size=(9, 3, 2))
     mean = Average(np.zeros((3, 2)), np.zeros(3))
     for iterate in iterates:
-        mean.add(iterate, iterate[:, 0])
+        mean.add(iterate / 4.0, 4.0, iterate[:, 0])
     np.testing.assert_allclose(mean.weights, twin.average(iterates), rtol=1e-12)
     np.testing.assert_allclose(mean.intercepts, twin.average(iterates[:, :, 0]), rtol=1e-12)
 

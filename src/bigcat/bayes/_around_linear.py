@@ -265,7 +265,7 @@ def memory_around_linear(
     after = low_rank_bytes(work, plan.n_directions) + 40 * held
     own_rows = work.curvature_seconds() > MOST_SECONDS_OF_CURVATURE
     after += work.n_rows * (32 if own_rows else 16 * min(work.n_classes, ENTRIES_PER_ROW))
-    return int(max(memory.needed(_recipe(parameters, sizes), sizes, dtype), after))
+    return int(max(memory.needed(_recipe(parameters, sizes), sizes, dtype).memory, after))
 
 
 def _between(tried: list[Tried]) -> tuple[float, float, float]:

@@ -358,7 +358,8 @@ class _Watched:
 
     def restore(self, kept: Snapshot) -> None:
         best = kept.part("best")
-        known: dict[str, Any] = {**best.arrays, **best.numbers}
+        arrays = {name: array.copy() for name, array in best.arrays.items()}
+        known: dict[str, Any] = {**arrays, **best.numbers}
         self.record.restore(kept, WeightPosterior(**known) if known else None)
 
 

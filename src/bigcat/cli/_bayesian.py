@@ -49,6 +49,7 @@ REFUSED = {
     "l2": "give --prior-scale, which is 1 / sqrt(l2)",
     "early_stopping": "give --validation-fraction alone, with --method augment-reduce",
     "plot": "leave it out",
+    "weights_folder": "leave it out",
 }
 
 

@@ -29,6 +29,7 @@ PARAMETERS = {
     "seed": "random_state",
     "checkpoint": "checkpoint",
     "checkpoint_every": "checkpoint_every",
+    "weights_folder": "weights_folder",
 }
 
 FULL_RANK = _bayesian.FULL_RANK
@@ -98,6 +99,12 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         metavar="N",
         help="of a folder of converted rows: bytes that are visited in random order at a time, at "
         "most as many as there is memory for (default 256 MiB)",
+    )
+    training.add_argument(
+        "--weights-folder",
+        metavar="DIR",
+        help="keep weights that exceed the memory in files of this folder, which are gone after "
+        "the fit",
     )
     training.add_argument(
         "--checkpoint",

@@ -124,6 +124,11 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
                 "groups are of rows in one process; on a cluster give X_val and y_val of other "
                 "groups than X has"
             )
+        if self.weights_folder is not None:
+            raise ValueError(
+                f"weights_folder={self.weights_folder!r} is for fits in one process, and workers "
+                "have weights in memory; leave it out, or set a rank"
+            )
         parameters = self._parameters()
         for name in ("n_lanes", "rows_per_round"):
             if getattr(self, name) is not None:
@@ -144,7 +149,7 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
         parameters = parameters.keeping(start and start[0].kind)
         recipe = recipe_for_rounds(parameters, found.sizes)
         lane = found.sizes._replace(n_rows=min(recipe.batch_size, found.n_rows), n_values=0)
-        cluster.check_memory(memory.needed(recipe, lane, found.dtype), "the fit")
+        cluster.check_memory(memory.needed(recipe, lane, found.dtype).memory, "the fit")
         known = cluster.submit("known", know_classes, survey, self.class_weight)
         order = order_of(found)
         number_of = numbering(classes[order])

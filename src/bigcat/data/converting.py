@@ -30,6 +30,7 @@ from bigcat.data.shards import Shards, is_folder_of_rows
 from bigcat.data.spill import Spilled, read_json, write_json
 from bigcat.data.text import default_vectorizer
 from bigcat.machine import available_cores
+from bigcat.storage import reserve
 
 #: Bytes of rows in a shard, about.
 SHARD_BYTES = 1 << 25
@@ -268,22 +269,14 @@ class _Conversion:
         """The arrays, on the disk, and digests of their shards."""
         folder = self.task.folder
         for name, (dtype, shape) in manifest.shapes().items():
-            _reserve(folder / name, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+            with open(folder / name, "wb") as file:
+                reserve(file, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         layout = Layout(manifest.sparse, manifest.n_features, first_column, manifest.index_dtype)
         calls = ((self.task, blocks, layout, place) for place in _places(manifest.shards))
         shards = list(self.on_processes(gather, calls))
         for path in [*folder.glob("block-*"), folder / CLASSES]:
             path.unlink()
         return replace(manifest, shards=shards)
-
-
-def _reserve(path: Path, n_bytes: int) -> None:
-    """A file of that size, of which the disk has the space: a full one is told here."""
-    with open(path, "wb") as file:
-        if hasattr(os, "posix_fallocate") and n_bytes:
-            os.posix_fallocate(file.fileno(), 0, n_bytes)
-        else:
-            file.truncate(n_bytes)
 
 
 def _places(shards: list[Shard]) -> Iterator[Place]:

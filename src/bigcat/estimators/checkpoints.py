@@ -16,7 +16,14 @@ from bigcat.training.checks import is_number
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 
 #: Parameters that change nothing of what a fit gives.
-_OF_NO_MATTER = ("checkpoint", "checkpoint_every", "progress", "callbacks", "client")
+_OF_NO_MATTER = (
+    "checkpoint",
+    "checkpoint_every",
+    "progress",
+    "callbacks",
+    "client",
+    "weights_folder",
+)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 

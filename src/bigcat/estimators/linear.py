@@ -28,10 +28,12 @@ from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
+from bigcat.storage import MappedFiles, Storage
 from bigcat.training import memory
 from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome, Start
 from bigcat.training.history import History
 from bigcat.training.now import ModelOfNow
+from bigcat.training.recipe import Recipe
 from bigcat.training.run import train, train_on_more
 from bigcat.training.sample import Sample
 
@@ -50,6 +52,10 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
             "solver='adagrad', 'adaptive' or 'sgd'"
         )
     return True
+
+
+def _stored(recipe: Recipe, storage: Storage | None) -> Recipe:
+    return recipe if storage is None else recipe.stored_in(storage)
 
 
 def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
@@ -151,6 +157,13 @@ class LinearClassifier(LinearPredictions):
         delete after the fit.
     checkpoint_every : float, default=60
         Seconds between two checkpoints: the most that is lost.
+    weights_folder : path or None, default=None
+        A folder, on a disk with room, for weights that exceed the memory.  `fit` and `partial_fit`
+        keep the weights, and what a solver remembers of each, in files there that are mapped to
+        memory and have no names; they are gone with the estimator, or with the process.  The bits
+        are those of a fit in memory; where memory is short it is slower, and by far with weights
+        that are visited at random.  For solvers that make passes, and one fit: where
+        ``method="auto"``, give `rank`.
 
     Attributes
     ----------
@@ -220,6 +233,7 @@ class LinearClassifier(LinearPredictions):
         shuffle: bool = True,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
+        weights_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.noise = noise
         self.method = method
@@ -246,6 +260,7 @@ class LinearClassifier(LinearPredictions):
         self.shuffle = shuffle
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.weights_folder = weights_folder
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -290,7 +305,7 @@ class LinearClassifier(LinearPredictions):
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
             parameters and the data must be those that it was begun with.
         """
-        parameters = self._parameters()
+        parameters, storage = self._parameters(), self._storage()
         checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
         given_X = X
         X, classes, labels = inputs.labelled_rows(X, y, self)
@@ -302,7 +317,7 @@ class LinearClassifier(LinearPredictions):
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(classes)), inputs.window_of(given_X)
-        recipe = recipe_for(parameters, sizes, window)
+        recipe = _stored(recipe_for(parameters, sizes, window), storage)
         memory.check_fit(recipe, sizes, X.dtype)
         bound = bound_of(recipe.parts.bound, parameters.method is None)
         given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
@@ -375,7 +390,7 @@ class LinearClassifier(LinearPredictions):
                 "the first call of partial_fit needs all classes: pass classes=numpy.unique(y) "
                 "of the whole data"
             )
-        parameters = self._parameters()
+        parameters, storage = self._parameters(), self._storage()
         if first:
             known = classes_of(np.asarray(classes))[0]
         else:
@@ -399,7 +414,7 @@ class LinearClassifier(LinearPredictions):
             start = self._weights(), self.intercept_
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
-        recipe = recipe_for_stream(parameters, sizes, window)
+        recipe = _stored(recipe_for_stream(parameters, sizes, window), storage)
         memory.check_fit(recipe, sizes, X.dtype)
         outcome = train_on_more(
             recipe,
@@ -429,7 +444,7 @@ class LinearClassifier(LinearPredictions):
         dtype: DTypeLike = np.float32,
         window: int | None = None,
     ) -> int:
-        """Bytes that `fit` will need beside the data.
+        """Bytes of memory that `fit` will need beside the data; none for weights in files.
 
         Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
         `window` is the ``window_rows`` of Shards, whose rows need no memory.
@@ -447,7 +462,8 @@ class LinearClassifier(LinearPredictions):
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)
         most = max_row_nonzeros if sparse else n_features
         sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse, most)
-        return memory.needed(recipe_for(self._parameters(), sizes, window), sizes, dtype)
+        recipe = _stored(recipe_for(self._parameters(), sizes, window), self._storage())
+        return memory.needed(recipe, sizes, dtype).memory
 
     # Inside
 
@@ -457,6 +473,10 @@ class LinearClassifier(LinearPredictions):
         if parameters.method is not None:
             named_recipe(parameters)
         return parameters
+
+    def _storage(self) -> Storage | None:
+        """Where weights lie, if not in memory; looked at before any work."""
+        return None if self.weights_folder is None else MappedFiles.of(self.weights_folder)
 
     def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
         return {

@@ -356,7 +356,8 @@ def _storable_parameters(
     kind = type(model).__name__
     stored, left_out = {}, {}
     for name, value in model.get_params(deep=False).items():
-        if name in ("noise", "checkpoint"):  # apart; and a folder of one machine, for one fit
+        # Apart; and folders of one machine, for one fit.
+        if name in ("noise", "checkpoint", "weights_folder"):
             continue
         try:
             stored[name] = pack_parameter(kind, name, value, tensors)

@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
+from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous, draw_normals
 from bigcat.rows import (
     Problem,
     Sizes,
     class_major,
+    gather_majors,
     gather_minors,
     is_sparse,
     weights_shape,
@@ -93,7 +94,8 @@ class FullRankWeights(Weights):
 
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         if self.coef.flags.c_contiguous:
-            return self.take(places)
+            gather_majors(self.coef, places)
+            return self
         weights = self.coef.T
         edges = np.linspace(0, len(weights), n_threads + 1).astype(int)
         with ThreadPoolExecutor(n_threads) as pool:
@@ -125,11 +127,11 @@ class FullRank(WeightsKind):
         self, problem: Problem, random: bool, random_state: np.random.RandomState
     ) -> FullRankWeights:
         dtype = problem.rows.values.dtype
+        zeros = self.storage.zeros(self.trained_shape(problem.sizes), dtype)
+        weights = class_major(zeros, problem.rows)
         if random:  # A&R section 4: a standard deviation of 0.1
-            shape = (problem.n_classes, problem.n_features)
-            return FullRankWeights((0.1 * random_state.standard_normal(shape)).astype(dtype))
-        zeros = np.zeros(self.trained_shape(problem.sizes), dtype)
-        return FullRankWeights(class_major(zeros, problem.rows))
+            draw_normals(weights, 0.1, random_state)
+        return FullRankWeights(weights)
 
     def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
         return weights_shape(sizes.sparse, sizes.n_features, sizes.n_classes)
@@ -137,7 +139,7 @@ class FullRank(WeightsKind):
     def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         assert isinstance(weights, FullRankWeights)
         oriented = weights.coef.T if is_sparse(problem.rows) else weights.coef
-        return np.ascontiguousarray(oriented, dtype=dtype)
+        return self.storage.contiguous(oriented, dtype)
 
     def as_weights(
         self, trained: np.ndarray, problem: Problem, for_good: bool = False

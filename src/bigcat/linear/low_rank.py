@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous
+from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous, draw_normals
 from bigcat.rows import Problem, Sizes, embedded, gather_majors
 
 #: Weights above which a fit runs in float32 whatever X is: products of matrices take twice as long
@@ -152,13 +152,12 @@ class LowRank(WeightsKind):
         self, problem: Problem, random: bool, random_state: np.random.RandomState
     ) -> LowRankWeights:
         dtype = problem.rows.values.dtype
-        shape = (problem.n_classes, self.width)
+        classes = self.storage.zeros((problem.n_classes, self.width), dtype)
         if random:  # A&R section 4: a standard deviation of 0.1
-            classes = (0.1 * random_state.standard_normal(shape)).astype(dtype)
-        else:
-            classes = np.zeros(shape, dtype)
+            draw_normals(classes, 0.1, random_state)
         # Vectors that keep the rows' angles, about, and make them `EMBEDDED_SIZE` long.
-        features = random_state.standard_normal((problem.n_features, self.width)).astype(dtype)
+        features = self.storage.zeros((problem.n_features, self.width), dtype)
+        draw_normals(features, 1.0, random_state)
         features *= dtype.type(EMBEDDED_SIZE * problem.unit / math.sqrt(self.width))
         return LowRankWeights(classes, features)
 
@@ -167,7 +166,7 @@ class LowRank(WeightsKind):
 
     def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
         assert isinstance(weights, LowRankWeights)
-        vectors = np.empty(self.trained_shape(problem.sizes), dtype)
+        vectors = self.storage.zeros(self.trained_shape(problem.sizes), dtype)
         vectors[: problem.n_classes] = weights.classes
         unit = weights.features.dtype.type(problem.unit)
         np.divide(weights.features, unit, out=vectors[problem.n_classes :], casting="same_kind")
@@ -177,9 +176,9 @@ class LowRank(WeightsKind):
         self, trained: np.ndarray, problem: Problem, for_good: bool = False
     ) -> LowRankWeights:
         classes, features = trained[: problem.n_classes], trained[problem.n_classes :]
-        out = features if for_good else None
-        features = np.multiply(features, features.dtype.type(problem.unit), out=out)
-        return LowRankWeights(classes, features)
+        unit = features.dtype.type(problem.unit)
+        out = features if for_good else self.storage.zeros(features.shape, features.dtype)
+        return LowRankWeights(classes, np.multiply(features, unit, out=out))
 
     def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
         return state

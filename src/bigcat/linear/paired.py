@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike
 from bigcat.linear.low_rank import LowRank, LowRankWeights
 from bigcat.linear.weights import Operands, Weights
 from bigcat.rows import DenseRows, PairedRows, as_rows, is_sparse, read_only
+from bigcat.storage import MEMORY, Storage
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +93,9 @@ class PairedWeights(Weights):
         if not within.all():
             raise ValueError("pair_class does not ascend for each feature")
 
-    def astype(self, dtype: DTypeLike) -> Self:
+    def astype(self, dtype: DTypeLike, storage: Storage = MEMORY) -> Self:
         pair_weights = self.pair_weights.astype(dtype, copy=False)
-        return replace(self, low=self.low.astype(dtype), pair_weights=pair_weights)
+        return replace(self, low=self.low.astype(dtype, storage), pair_weights=pair_weights)
 
     def matrices(self) -> tuple[np.ndarray, ...]:
         return (self.dense().T,)

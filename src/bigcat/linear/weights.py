@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +18,10 @@ from numpy.typing import DTypeLike
 
 from bigcat.rows import Problem, Sizes, read_only
 from bigcat.solvers import Solver
+from bigcat.storage import MEMORY, Storage
+
+#: Numbers that are drawn, or worked out, at a time, so that they need not be in memory twice.
+BLOCK_NUMBERS = 1 << 20
 
 
 class Operands(NamedTuple):
@@ -118,14 +122,17 @@ class Weights(ABC):
 
     @abstractmethod
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
-        """As `take`, but in place where a copy may not fit."""
+        """As `take`, but in place, since a copy may not fit."""
 
-    def copy(self) -> Self:
-        return self.from_arrays({k: a.copy(order="K") for k, a in self.arrays().items()})
+    def copy(self, storage: Storage = MEMORY) -> Self:
+        return self.from_arrays({k: storage.copy(a) for k, a in self.arrays().items()})
 
-    def astype(self, dtype: DTypeLike) -> Self:
+    def astype(self, dtype: DTypeLike, storage: Storage = MEMORY) -> Self:
         """In another precision; no copy where it is right already."""
-        return self.from_arrays({k: a.astype(dtype, copy=False) for k, a in self.arrays().items()})
+        arrays = self.arrays().items()
+        return self.from_arrays(
+            {k: a if a.dtype == dtype else storage.copy(a, dtype) for k, a in arrays}
+        )
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -146,6 +153,8 @@ class Weights(ABC):
 class WeightsKind(ABC):
     """How weights are kept: everything about them that is known before there are any."""
 
+    #: Where the arrays of a fit are made that are as large as the weights.
+    storage: Storage = field(default=MEMORY, kw_only=True, compare=False, repr=False)
     #: Are rows scaled to a mean length of 1 before they are scored?
     scales_rows: ClassVar[bool]
     #: Are scores linear in the trained array?
@@ -154,6 +163,9 @@ class WeightsKind(ABC):
     sees_problem_rows: ClassVar[bool]
     #: Do classes and features have vectors, which may be moved as a whole?
     has_vectors: ClassVar[bool]
+
+    def stored_in(self, storage: Storage) -> Self:
+        return replace(self, storage=storage)
 
     @property
     @abstractmethod
@@ -251,6 +263,14 @@ class WeightsKind(ABC):
                 f"rank={self.rank} does not go with solver={solver.name!r}, whose steps are solved "
                 f"for {what}; take solver='adagrad' or rank=None"
             )
+
+
+def draw_normals(array: np.ndarray, scale: float, random_state: np.random.RandomState) -> None:
+    """Fill an array with normal numbers: those of one call, but a few rows of it at a time."""
+    rows = max(1, BLOCK_NUMBERS // max(array.shape[1], 1))
+    for start in range(0, len(array), rows):
+        block = array[start : start + rows]
+        block[...] = scale * random_state.standard_normal(block.shape)
 
 
 def contiguous(array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:

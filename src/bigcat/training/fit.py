@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
+from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
@@ -90,11 +91,18 @@ class Outcome:
 
     @classmethod
     def checked(
-        cls, weights: Weights, intercept: np.ndarray, history: History, advice: str, **more: Any
+        cls,
+        weights: Weights,
+        intercept: np.ndarray,
+        history: History,
+        advice: str,
+        *,
+        storage: Storage = MEMORY,
+        **more: Any,
     ) -> Outcome:
         """In float32; DivergedError where that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
-            weights = weights.astype(np.float32)
+            weights = weights.astype(np.float32, storage)
             intercept = intercept.astype(np.float32, copy=False)
             finite = weights.is_finite and np.isfinite(intercept.sum(dtype=np.float64))
         if not finite:
@@ -199,6 +207,7 @@ class Fit:
         if not one_pass and len(self.record.history) == recipe.max_epochs:
             self._warn_if_moving()
         fitted = state.fitted
+        kind.storage.settle(fitted.weights)
         weights = kind.as_weights(fitted.weights, problem, for_good=True)
         outcome = self._outcome(weights, fitted.intercepts, state.to_resume(problem, kind))
         if interrupted:
@@ -268,6 +277,7 @@ class Fit:
             intercepts,
             self.record.history,
             self.parts.solver.if_diverged,
+            storage=self.kind.storage,
             head=self.problem.head,
             resume=resume,
             best_epoch=best.epoch,
@@ -287,12 +297,12 @@ class Fit:
             "log_likelihood": _log_likelihood(model, self.training_sample),
             "validation_log_likelihood": score,
         }
-        keeps = self.recipe.early_stopping
+        keeps, storage = self.recipe.early_stopping, self.kind.storage
         stop = self.record.add(
             seconds,
             columns,
             watched=score if keeps else value,
-            keep=(lambda: (weights.copy(), intercepts.copy())) if keeps else None,
+            keep=(lambda: (weights.copy(storage), intercepts.copy())) if keeps else None,
         )
         if not self.parts.solver.stochastic and not keeps:
             stop = False  # it stops by itself
@@ -350,7 +360,8 @@ class _Watched:
     def epoch_done(self, value: float, seconds: float) -> bool:
         weights = self.fit.kind.as_weights(self.fitted.weights, self.fit.problem)
         if self.fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
-            self.fit.last_finite = weights.copy(), self.fitted.intercepts.copy()
+            copied = weights.copy(self.fit.kind.storage)
+            self.fit.last_finite = copied, self.fitted.intercepts.copy()
         return self.fit.epoch_done(value, seconds, weights, self.fitted.intercepts)
 
     def snapshot(self) -> Snapshot:
@@ -362,8 +373,11 @@ class _Watched:
 
     def restore(self, kept: Snapshot) -> None:
         best = kept.part("best").arrays
-        of_best = best and (weights_from(best.get), best["intercepts"])
-        self.fit.record.restore(kept, of_best or None)
+        of_best = None
+        if best:
+            weights = weights_from(best.get).copy(self.fit.kind.storage)
+            of_best = weights, best["intercepts"].copy()
+        self.fit.record.restore(kept, of_best)
 
 
 def _log_likelihood(model: LinearModel, sample: Sample | None) -> float:

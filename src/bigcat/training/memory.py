@@ -1,8 +1,12 @@
-"""What a fit needs in memory, said before it begins: at the moment when it needs most."""
+"""What a fit needs in memory, said before it begins: at the moment when it needs most.
+
+Weights that are mapped to files (`bigcat.storage`) need a disk instead.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -33,15 +37,41 @@ LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
 BASIS_ARRAYS = 5
 
 
-def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
-    """Bytes that a fit needs beside the data, which are of that type."""
+class Need(NamedTuple):
+    """Bytes at the most."""
+
+    memory: int
+    disk: int = 0
+
+    def beside(self, *others: Need) -> Need:
+        """Together with what is there at the same time."""
+        together = (self, *others)
+        return Need(sum(need.memory for need in together), sum(need.disk for need in together))
+
+    def or_if_more(self, *others: Need) -> Need:
+        """Where others are needed at other times."""
+        turns = (self, *others)
+        return Need(max(need.memory for need in turns), max(need.disk for need in turns))
+
+
+NOTHING = Need(0)
+
+
+def needed(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> Need:
+    """What a fit needs beside the data, which are of that type."""
     if not recipe.parts.solver.stochastic:
-        return _of_lbfgs(recipe, sizes, dtype)
+        return Need(_of_lbfgs(recipe, sizes, dtype))
     held_out = recipe.blends or recipe.early_stopping or recipe.searches_rate
-    rows = _of_rows(recipe, sizes, dtype, held_out)
-    found = max(rows + _of_fits(recipe, sizes, dtype), _of_scales(recipe, sizes))
+    rows = Need(_of_rows(recipe, sizes, dtype, held_out))
+    found = rows.beside(_of_fits(recipe, sizes, dtype))
     # Exact fits are made when passes are done.
-    return max([found, *(needed(exact, sizes, dtype) for exact in recipe.exact_fits)])
+    exact = [needed(exact, sizes, dtype) for exact in recipe.exact_fits]
+    return found.or_if_more(Need(_of_scales(recipe, sizes)), *exact)
+
+
+def _of_weights(recipe: Recipe, n_bytes: int) -> Need:
+    """Arrays of the size of the weights, where the recipe has them."""
+    return Need(0, n_bytes) if recipe.kind.storage.on_disk else Need(n_bytes)
 
 
 def _of_rows(recipe: Recipe, sizes: Sizes, dtype: DTypeLike, held_out: bool) -> int:
@@ -71,7 +101,7 @@ def _of_scales(recipe: Recipe, sizes: Sizes) -> int:
     return 8 * (ARRAYS_OF_COLUMNS * looked_at + NUMBERS_PER_ROW * sizes.n_rows)
 
 
-def _of_trials(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+def _of_trials(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> Need:
     """Short fits that find the rate, with the classes and features of some rows."""
     n = rate_search.n_trial_rows(sizes.n_rows)
     n_values = sizes.n_values * n // sizes.n_rows
@@ -80,32 +110,34 @@ def _of_trials(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
         n_rows=n, n_values=n_values, n_features=n_features, n_classes=min(sizes.n_classes, n)
     )
     trial = replace(recipe, early_stopping=False)
-    return _training(trial, few, dtype) + _of_rows(trial, few, dtype, held_out=True)
+    of_rows = Need(_of_rows(trial, few, dtype, held_out=True))
+    return _training(trial, few, dtype).beside(of_rows)
 
 
-def _of_fits(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+def _of_fits(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> Need:
     """All fits whose scores are added, one after the other, and their sum."""
-    of_fit, of_sum = _training(recipe, sizes, dtype), 0
+    of_fit, of_sum = _training(recipe, sizes, dtype), NOTHING
     fitted = SINGLE * recipe.kind.n_weights(sizes.n_features, sizes.n_classes)
-    kept = fitted * recipe.n_apart  # when all are fitted
+    kept = _of_weights(recipe, fitted * recipe.n_apart)  # when all are fitted
     # A fit that is slower is made beside the best one so far.
     others = max(recipe.n_apart - 1, int(recipe.slows_down and recipe.kind.rank is None))
-    found = fitted * others + of_fit
+    found = of_fit.beside(_of_weights(recipe, fitted * others))
     if recipe.searches_rate:
-        found = max(found, _of_trials(recipe, sizes, dtype))
+        found = found.or_if_more(_of_trials(recipe, sizes, dtype))
     if recipe.n_apart > 1:  # put side by side in the end
-        of_sum = fitted * recipe.n_apart
+        of_sum = Need(fitted * recipe.n_apart)
     for member in recipe.beside:
-        found = max(found, kept + _of_fits(member, sizes, dtype))
-        kept += SINGLE * member.kind.n_weights(sizes.n_features, sizes.n_classes) * member.n_apart
+        found = found.or_if_more(kept.beside(_of_fits(member, sizes, dtype)))
+        of_member = SINGLE * member.kind.n_weights(sizes.n_features, sizes.n_classes)
+        kept = kept.beside(_of_weights(member, of_member * member.n_apart))
         # The sum is of full rank: it, and two terms of it.
-        of_sum = 3 * SINGLE * sizes.n_features * sizes.n_classes
+        of_sum = Need(3 * SINGLE * sizes.n_features * sizes.n_classes)
     if recipe.with_pairs:  # one at most for each value
-        of_pairs = PAIR_BYTES * sizes.n_values
-        found, kept = max(found, kept + of_pairs), kept + of_pairs
+        kept = kept.beside(Need(PAIR_BYTES * sizes.n_values))
+        found = found.or_if_more(kept)
     if recipe.blends:
-        of_sum += _of_blend(recipe, sizes)
-    return max(found, kept + of_sum)
+        of_sum = of_sum.beside(Need(_of_blend(recipe, sizes)))
+    return found.or_if_more(kept.beside(of_sum))
 
 
 def _of_blend(recipe: Recipe, sizes: Sizes) -> int:
@@ -117,7 +149,7 @@ def _of_blend(recipe: Recipe, sizes: Sizes) -> int:
     return SINGLE * scores * (1 + n_models)
 
 
-def _training(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
+def _training(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> Need:
     """One fit: weights as they are put in order, as they move, and as they are handed over."""
     parts, solver, kind = recipe.parts, recipe.parts.solver, recipe.kind
     item = _working_bytes(recipe, sizes, dtype)
@@ -126,13 +158,18 @@ def _training(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
     journey = Journey(parts, kind, sizes, batch_size, parts.sampler.n_exact)
     scratch = item * route_for(journey).scratch_numbers(journey) * recipe.n_threads
     remembers = solver.has_state and not solver.needs_vectors
-    copies = 1 + remembers + recipe.early_stopping + 3 * solver.averages
+    copies = 1 + remembers + recipe.early_stopping + solver.averages
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
     looked_at = kind.n_beside(sizes.n_features, sizes.n_classes, trained=True)
-    moving = item * (n_weights * copies + looked_at) + scratch + tables
-    made = item * (n_weights + kind.n_beside(sizes.n_features, sizes.n_classes, trained=False))
+    moving = _of_weights(recipe, item * (n_weights * copies + looked_at))
+    beside = kind.n_beside(sizes.n_features, sizes.n_classes, trained=False)
+    made = item * (n_weights + beside)
     handed_over = item * n_weights + (SINGLE * n_weights if item != SINGLE else 0)
-    return max(made, moving, handed_over)
+    if recipe.scales_columns and not sizes.sparse:  # turned back in float64
+        handed_over = max(handed_over, (SINGLE + 8) * n_weights)
+    return moving.beside(Need(scratch + tables)).or_if_more(
+        _of_weights(recipe, made), _of_weights(recipe, handed_over)
+    )
 
 
 def _of_lbfgs(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> int:
@@ -168,8 +205,12 @@ def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
 
 
 def check_fit(recipe: Recipe, sizes: Sizes, dtype: DTypeLike) -> None:
-    """`check` for a linear fit."""
+    """`check` for a linear fit, and a look at the disk where weights are mapped to files."""
     remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
     if recipe.kind.rank is None:
         remedy += ", or a rank, with which a class has as many weights as that"
-    check(needed(recipe, sizes, dtype), sizes.n_classes, sizes.n_features, remedy)
+    if recipe.parts.solver.stochastic and not recipe.kind.storage.on_disk:
+        remedy += ", or a weights_folder on a disk that has room for them"
+    need = needed(recipe, sizes, dtype)
+    check(need.memory, sizes.n_classes, sizes.n_features, remedy)
+    recipe.kind.storage.check_room(need.disk)

@@ -148,8 +148,7 @@ class Passes:
             )
         average = self.state.average
         if average is not None and last > 0 and last in (self.average_at, self.n_rows):
-            scaled = self.state.weights * self.state.weights.dtype.type(self.scale)
-            average.add(scaled, self.state.intercepts)
+            average.add(self.state.weights, self.scale, self.state.intercepts)
             self.average_at += self.between
         return value
 

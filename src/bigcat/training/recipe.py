@@ -9,6 +9,7 @@ from typing import Any
 from bigcat.combinations import Parts
 from bigcat.linear import FullRank, WeightsKind
 from bigcat.solvers import Solver
+from bigcat.storage import Storage
 from bigcat.training.stopping import Never, StoppingRule
 
 #: Passes at most where no row can be held out to say when to stop.
@@ -109,6 +110,27 @@ class Recipe:
     def exact_fits(self) -> list[Recipe]:
         """What may be fitted after the passes."""
         return [recipe for recipe in (self.otherwise, self.exactly) if recipe is not None]
+
+    def stored_in(self, storage: Storage) -> Recipe:
+        """With the weights in files, which one fit by passes can have, and nothing else."""
+        remedy = "leave out weights_folder"
+        if not self.parts.solver.stochastic:
+            raise ValueError(
+                "weights_folder is for solvers that make passes over the rows, and "
+                f"solver={self.parts.solver.name!r} works out all weights in memory; take "
+                f"solver='adagrad' or 'sgd', or {remedy}"
+            )
+        if self.searches_ridge:
+            raise ValueError(
+                "weights_folder is for a ridge that is given, and l2='path' tries several in "
+                f"memory; set l2 to a number, or {remedy}"
+            )
+        if self.beside or self.exact_fits or self.with_pairs or self.n_apart > 1:
+            raise ValueError(
+                "weights_folder is for one fit, and method='auto' would add up several in memory; "
+                f"set rank (None for full rank), or name a method, or {remedy}"
+            )
+        return replace(self, kind=self.kind.stored_in(storage))
 
     def with_solver(self, solver: Solver) -> Recipe:
         return replace(self, parts=replace(self.parts, solver=solver))

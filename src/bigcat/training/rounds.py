@@ -187,7 +187,7 @@ class Trained:
 
     @classmethod
     def restored(cls, kept: Snapshot) -> Self:
-        return cls(**kept.arrays)
+        return cls(**{name: array.copy() for name, array in kept.arrays.items()})
 
 
 @dataclass(frozen=True)

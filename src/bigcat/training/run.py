@@ -68,7 +68,7 @@ def train(
         Who looks on (`bigcat.training.fit.Audience`).
     """
     order = _by_frequency(data, len(classes))
-    start = start and (start[0].copy(), start[1].copy())
+    start = start and (start[0].copy(recipe.kind.storage), start[1].copy())
     if order is not None:
         number = np.argsort(order)
         data = data.renumbered(number)
@@ -102,7 +102,7 @@ def train(
         if kinds is not None and outcome.history.choice is not None:
             outcome.history.choice = {**outcome.history.choice, **kinds.told}
         if columns is not None:
-            turn_back(outcome, columns)
+            turn_back(outcome, columns, recipe.kind.storage)
         if order is not None:
             if outcome.resume is not None:  # what the solver remembers is in the other order
                 outcome.resume.weights_state = outcome.resume.intercepts_state = np.empty(0)

@@ -9,6 +9,7 @@ import scipy.sparse
 
 from bigcat.rows import Columns
 from bigcat.solvers import Solver
+from bigcat.storage import Storage
 from bigcat.training.fit import Outcome
 from bigcat.training.sample import Sample
 from bigcat.training.sparse_columns import SparseColumns
@@ -78,12 +79,13 @@ def _out_of_scale(some: Sample) -> tuple[float, float]:
     return float(sizes.max() / np.median(sizes)), float(off)
 
 
-def turn_back(outcome: Outcome, columns: Columns | SparseColumns) -> None:
+def turn_back(outcome: Outcome, columns: Columns | SparseColumns, storage: Storage) -> None:
     """From weights for scaled columns to weights for those of the user."""
     outcome.weights = outcome.weights.of_features(columns.factors)
     outcome.resume = None  # a solver's memory is of scaled columns
     if isinstance(columns, SparseColumns):
         return
     centres = columns.centres[None].astype(np.float64)
-    taken_off = outcome.weights.astype(np.float64).products(False, np.float64)(centres)[0]
+    precise = outcome.weights.astype(np.float64, storage)
+    taken_off = precise.products(False, np.float64)(centres)[0]
     outcome.intercept = (outcome.intercept - taken_off).astype(np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bigcat.combinations import Parts
 from bigcat.linear import Weights, WeightsKind
+from bigcat.linear.weights import BLOCK_NUMBERS
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
 from bigcat.training.snapshot import Snapshot, fill
@@ -30,12 +31,18 @@ class Average:
     intercepts: np.ndarray
     n_seen: int = 0
 
-    def add(self, weights: np.ndarray, intercepts: np.ndarray) -> None:
+    def add(self, weights: np.ndarray, scale: float, intercepts: np.ndarray) -> None:
+        """Take in `scale` times the weights, some rows of them at a time, and the intercepts."""
         self.n_seen += 1
-        share = self.weights.dtype.type(4.0 / (self.n_seen + 3.0))
-        for mean, now in ((self.intercepts, intercepts), (self.weights, weights)):
+        number = self.weights.dtype.type
+        share = number(4.0 / (self.n_seen + 3.0))
+        self.intercepts *= 1 - share
+        self.intercepts += share * intercepts
+        rows = max(1, BLOCK_NUMBERS // weights.shape[1])
+        for start in range(0, len(weights), rows):
+            mean, now = (array[start : start + rows] for array in (self.weights, weights))
             mean *= 1 - share
-            mean += share * now
+            mean += share * (now * number(scale))
 
 
 @dataclass
@@ -78,18 +85,18 @@ class State:
         trained = kind.as_trained(weights, problem, dtype)
         if keeps_start:
             if any(np.may_share_memory(trained, array) for array in weights.arrays().values()):
-                trained = trained.copy()
+                trained = kind.storage.copy(trained)
             intercepts = intercepts.copy()
         state = cls(
             weights=trained,
             intercepts=np.ascontiguousarray(intercepts, dtype=dtype),
-            weights_state=np.zeros((n_majors, solver.state_width(n_minors)), dtype),
+            weights_state=kind.storage.zeros((n_majors, solver.state_width(n_minors)), dtype),
             intercepts_state=np.zeros(problem.n_classes if solver.has_state else 0, dtype),
             local=parts.bound.initial_local(parts.noise, intercepts)[problem.labels],
             rng=new_state(random_state),
         )
         if solver.averages:
-            state.average = Average(state.weights.copy(), state.intercepts.copy())
+            state.average = Average(kind.storage.copy(state.weights), state.intercepts.copy())
         return state
 
     def resume(self, before: State, problem: Problem, kind: WeightsKind) -> None:

@@ -1,0 +1,151 @@
+"""Where arrays of the size of the weights lie: in memory, or in files that are mapped to it.
+
+Whatever makes such an array for a fit asks a storage for it, so that a fit whose weights exceed the
+memory is the same fit with another storage.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+_GIB = 1 << 30
+#: Zeros that are written at a time, where the system cannot reserve space.
+_BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Storage:
+    """In memory."""
+
+    #: Do the arrays take space on a disk, and memory only as far as there is some?
+    on_disk = False
+
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+        return np.zeros(shape, dtype)
+
+    def copy(self, array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
+        """With its axes in the same order in memory, as far as one is the last."""
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            return self.copy(array.T, dtype).T
+        copied = self.zeros(array.shape, array.dtype if dtype is None else dtype)
+        copied[...] = array
+        return copied
+
+    def contiguous(self, array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
+        """In C order and of that type; no copy where it is already."""
+        if array.flags.c_contiguous and array.dtype == dtype:
+            return array
+        made = self.zeros(array.shape, dtype)
+        made[...] = array
+        return made
+
+    def settle(self, array: np.ndarray) -> None:
+        """Told of an array that was trained: from now on it is read, and much of it in order."""
+
+    def check_room(self, n_bytes: int) -> None:
+        """Raise where that much cannot be had; memory is `bigcat.training.memory`'s business."""
+
+
+MEMORY = Storage()
+
+
+@dataclass(frozen=True)
+class MappedFiles(Storage):
+    """In files without names, one per array, that are gone with the last array that looks at them.
+
+    A process that is killed leaves none, either: they have no name from the start on Linux, and
+    elsewhere from when they are made.  Their space is reserved when an array is made: to run out of
+    it later, when the system writes pages, would end the process without a word.
+
+    Parameters
+    ----------
+    folder : Path
+        On a disk, since a file in memory would gain nothing.
+    """
+
+    folder: Path
+    on_disk = True
+
+    @classmethod
+    def of(cls, folder: Any) -> MappedFiles:
+        """Storage in a folder that was looked at: it is there, and files can be made in it."""
+        if not isinstance(folder, str | os.PathLike):
+            raise ValueError(f"weights_folder={folder!r} must be the name of a folder, or None")
+        storage = cls(Path(folder))
+        if not storage.folder.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT,
+                f"weights_folder={os.fspath(folder)!r} is no folder; make it first, on a disk that "
+                "has room for the weights",
+            )
+        storage.zeros((1,), np.uint8)
+        return storage
+
+    def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+        n_bytes = prod(shape) * np.dtype(dtype).itemsize
+        if not n_bytes:
+            return np.zeros(shape, dtype)
+        try:
+            with tempfile.TemporaryFile(dir=self.folder) as file:
+                reserve(file, n_bytes)
+                pages = mmap.mmap(file.fileno(), n_bytes)
+        except OSError as error:
+            cause = os.strerror(error.errno or 0)
+            raise OSError(
+                error.errno,
+                f"could not make a file of {n_bytes:,} bytes for weights in {self.folder}: "
+                f"{cause}; choose another weights_folder, or make room in this one",
+            ) from error
+        # Steps go to a few numbers of many pages; around each the system would read megabytes.
+        _advise(pages, "MADV_RANDOM")
+        # Not numpy.memmap: joblib would look for a file of its name.
+        return np.frombuffer(pages, dtype).reshape(shape)
+
+    def settle(self, array: np.ndarray) -> None:
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        if isinstance(base, memoryview):
+            _advise(base.obj, "MADV_NORMAL")
+
+    def check_room(self, n_bytes: int) -> None:
+        free = shutil.disk_usage(self.folder).free
+        if n_bytes > free:
+            raise OSError(
+                errno.ENOSPC,
+                f"the fit needs {n_bytes / _GIB:.2f} GiB for its weights in {self.folder}, where "
+                f"{free / _GIB:.2f} GiB are free; choose another weights_folder, or make room in "
+                "this one",
+            )
+
+
+def _advise(pages: Any, advice: str) -> None:
+    """Tell a system that wants to know how pages will be visited; no number depends on it."""
+    if hasattr(mmap, advice):
+        pages.madvise(getattr(mmap, advice))
+
+
+def reserve(file: IO[bytes], n_bytes: int) -> None:
+    """Make an empty file that long, of zeros for which the disk has the space.
+
+    A full disk is told here.
+    """
+    if hasattr(os, "posix_fallocate"):
+        if n_bytes:
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        return
+    zeros = bytes(min(n_bytes, _BLOCK_BYTES))
+    for start in range(0, n_bytes, _BLOCK_BYTES):
+        file.write(zeros[: n_bytes - start])
+    file.flush()
