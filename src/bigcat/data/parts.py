@@ -19,6 +19,7 @@ import numpy as np
 from bigcat.data.csv_tables import TableColumns, table_columns, table_rows
 from bigcat.data.dataset import DataError, LineError, check_columns, error_at
 from bigcat.data.numbered import Numbered
+from bigcat.data.spans import Texts
 from bigcat.data.sparse_text import (
     INDEX_LIMIT,
     LABEL_LIMIT,
@@ -27,7 +28,7 @@ from bigcat.data.sparse_text import (
     scan_lines,
     xc_header,
 )
-from bigcat.data.text import Texts, check_line_ends, labelled_texts
+from bigcat.data.text import check_line_ends, labelled_texts
 from bigcat.data.unpack import GZIP_MAGIC, gzip_errors, too_large, unpacked_limit
 
 #: Bytes of text in a part, and the longest line that one may end in.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from bigcat.data.dataset import (
     make_dataset,
 )
 from bigcat.data.numbered import Numbered
+from bigcat.data.spans import Texts
 
 _NEWLINE, _TAB = b"\n\t"
 #: Bytes that are compared at once: they stay in the processor's cache.
@@ -83,29 +82,6 @@ def check_utf8(path: Path, raw: bytes) -> None:
     """Raise for bytes that are no text."""
     if not raw.isascii():
         decode(path, raw, "utf-8")
-
-
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Texts in UTF-8 that lie in one run of bytes, by where each begins and ends."""
-
-    raw: bytes
-    spans: np.ndarray
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Texts:
-        encoded = [text.encode() for text in texts]
-        edges = np.cumsum([0, *map(len, encoded)])
-        return cls(b"".join(encoded), np.stack([edges[:-1], edges[1:]], axis=1))
-
-    def __len__(self) -> int:
-        return len(self.spans)
-
-    def take(self, kept: np.ndarray) -> Texts:
-        return Texts(self.raw, self.spans[kept])
-
-    def decoded(self) -> list[str]:
-        return [self.raw[begin:end].decode() for begin, end in self.spans.tolist()]
 
 
 def labelled_texts(path: Path, raw: bytes, max_rows: int | None = None) -> tuple[Numbered, Texts]:
