@@ -24,6 +24,8 @@ from bigcat.data.spans import Texts
 _NEWLINE, _TAB = b"\n\t"
 #: Bytes that are compared at once: they stay in the processor's cache.
 _PIECE = 1 << 18
+#: Bytes at the end that are looked at before all of them are.
+_TAIL = 1 << 10
 
 
 def read_tsv(
@@ -72,6 +74,13 @@ def count_of(byte: bytes, raw: bytes, start: int) -> int:
     return sum(int(np.count_nonzero(piece == byte[0])) for piece in pieces)
 
 
+def without_line_ends(raw: bytes) -> int:
+    """How long a text is without the line ends that it ends in, which are few as a rule."""
+    tail = raw[-_TAIL:]
+    kept = tail.rstrip(b"\r\n")
+    return len(raw) - len(tail) + len(kept) if kept else len(raw.rstrip(b"\r\n"))
+
+
 def check_label(path: Path, line: int, label: str) -> None:
     """Raise for a NUL, which NumPy drops from the end of a string: two labels would be one."""
     if "\0" in label:
@@ -89,11 +98,16 @@ def labelled_texts(path: Path, raw: bytes, max_rows: int | None = None) -> tuple
     check_line_ends(path, raw)
     check_utf8(path, raw)
     text = np.frombuffer(raw, np.uint8)
-    ends = np.flatnonzero(text == _NEWLINE)  # no other character ends a row
-    length = len(raw.rstrip(b"\r\n"))
+    pieces = range(0, len(raw), _PIECE)
+    marks = np.concatenate(
+        [np.zeros(0, int), *(np.flatnonzero(text[i : i + _PIECE] <= _NEWLINE) + i for i in pieces)]
+    )
+    kind = text[marks]
+    ends = marks[kind == _NEWLINE]  # no other character ends a row
+    length = without_line_ends(raw)
     ends = np.append(ends[ends < length], length)[:max_rows]
     begins = np.concatenate([[0], ends[:-1] + 1])
-    tabs = np.append(np.flatnonzero(text == _TAB), len(raw))
+    tabs = np.append(marks[kind == _TAB], len(raw))
     tabs = tabs[np.searchsorted(tabs, begins)]  # the first one of each row, if that has one
     without = np.flatnonzero(tabs >= ends)
     whole = slice(0, without[0] if len(without) else None)
