@@ -9,6 +9,7 @@ from benchmarks import (
     all_classes,
     augment_reduce,
     categorical_from_binary,
+    conversions,
     cost_against_classes,
     fasttext_speed,
     field,
@@ -209,7 +210,7 @@ def main() -> None:
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
     elif args.command == "conversions":
-        streams.conversions(args.megabytes, args.json)
+        conversions.conversions(args.megabytes, args.forms, args.json)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
     elif args.command == "million-classes":
@@ -267,6 +268,7 @@ def _add_measures(commands) -> None:
     )
     stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
+    converted.add_argument("forms", nargs="*", help="; ".join(conversions.FORMS))
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
