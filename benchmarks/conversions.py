@@ -17,6 +17,10 @@ import numpy as np
 from benchmarks._report import save, show
 from benchmarks.streams import make_rows, write_svmlight
 
+#: Of a file that both processes get parts of: a process that has done nothing yet imports
+#: scikit-learn and compiled kernels first, which takes it seconds.
+WARM_UP_MEGABYTES = 70
+
 
 def conversions(megabytes: int, forms: list[str], as_json: bool) -> None:
     """Megabytes of text per second: of one core, and of whatever others leave of two.
@@ -34,7 +38,7 @@ def conversions(megabytes: int, forms: list[str], as_json: bool) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             few, path = folder / "few", folder / "many"
-            FORMS[form](few, 1)
+            FORMS[form](few, WARM_UP_MEGABYTES)
             options = FORMS[form](path, megabytes)
             # Processes of its own for each form: joblib ends those that have grown by 300 MB.
             get_reusable_executor().shutdown(wait=True)

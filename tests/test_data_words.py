@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 from sklearn.utils import murmurhash3_32
 
-from bigcat.data import words
+from bigcat.data import vectorizers, words
 from bigcat.data.spans import Texts, WordTable
 from bigcat.kernels.number_words import murmur_hashes
 
@@ -76,6 +76,17 @@ def test_counted(texts, options):
     found = sp.csr_matrix(found[:, np.argsort(names)])
     found.sort_indices()
     assert_same_bits(found, expected[:, [counter.vocabulary_[name] for name in sorted(names)]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("more", [{}, {"sublinear_tf": True, "norm": "l1"}, {"use_idf": False}])
+def test_weighed(texts, options, more, dtype):
+    """By words of other texts, as scikit-learn weighs them in the vectoriser's precision."""
+    vectorizer = TfidfVectorizer(**options, **more, dtype=dtype).fit(texts[::2])
+    found = words.words_of(vectorizer, Texts.of(texts))
+    X = vectorizers.weigh(vectorizer, vectorizers.table_of(vectorizer), found)
+    assert_same_bits(X, vectorizer.transform(texts))
 
 
 def test_of_no_words():
