@@ -9,6 +9,7 @@ from benchmarks import (
     all_classes,
     augment_reduce,
     categorical_from_binary,
+    conversions,
     cost_against_classes,
     fasttext_speed,
     field,
@@ -212,7 +213,7 @@ def main() -> None:
     elif args.command == "weights-in-files":
         weights_in_files.weights_in_files(args.samplers, args.json)
     elif args.command == "conversions":
-        streams.conversions(args.megabytes, args.json)
+        conversions.conversions(args.megabytes, args.forms, args.json)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
     elif args.command == "million-classes":
@@ -274,6 +275,7 @@ def _add_measures(commands) -> None:
     )
     mapped.add_argument("samplers", nargs="*", help=", ".join(weights_in_files.SAMPLERS))
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
+    converted.add_argument("forms", nargs="*", help="; ".join(conversions.FORMS))
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"

@@ -1,4 +1,4 @@
-"""Rows larger than memory: how fast they are converted, and fits to them beside fits in memory."""
+"""Fits to rows larger than memory beside fits in memory."""
 
 from __future__ import annotations
 
@@ -364,97 +364,6 @@ class Watched:
                 self.times += 1
                 for pages in self.maps:
                     pages.madvise(_PAGE_OUT)
-
-
-# Conversions
-
-
-def conversions(megabytes: int, as_json: bool) -> None:
-    """Megabytes of text per second: of one core, and of whatever others leave of two."""
-    from joblib.externals.loky import get_reusable_executor
-
-    from bigcat.data import convert
-
-    rows = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "few").mkdir()
-        few = {form: path for form, path, _ in _files(folder / "few", 1)}
-        for form, path, options in _files(folder, megabytes):
-            # Processes of its own for each form: joblib ends those that have grown by 300 MB.
-            get_reusable_executor().shutdown(wait=True)
-            for n_jobs in (1, 2):  # compiles, and starts processes
-                convert(few[form], folder / "small", n_jobs=n_jobs, **options)
-            size = path.stat().st_size / 1e6
-            os.sync()  # else the system writes the file while its rows are written
-            cpu = time.process_time()
-            convert(path, folder / "one", n_jobs=1, **options)
-            cpu = time.process_time() - cpu
-            row = {"form": form, "MB": size, "one process, MB per CPU second": size / cpu}
-            os.sync()
-            began, cpu = time.perf_counter(), _cpu_of_all()
-            convert(path, folder / "two", n_jobs=2, **options)
-            seconds, cpu = time.perf_counter() - began, _cpu_of_all() - cpu
-            row |= {"two processes, MB per CPU second": size / cpu, "MB per second": size / seconds}
-            rows.append(row | {"load": os.getloadavg()[0]})
-            print(rows[-1], file=sys.stderr, flush=True)
-            path.unlink()
-    save("conversions", rows)
-    show(rows, as_json)
-
-
-def _cpu_of_all() -> float:
-    """CPU seconds of this process and of those that it started, whether or not they live."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = time.process_time() + ended.ru_utime + ended.ru_stime
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[1]) == os.getpid():
-                total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
-
-
-def _files(folder: Path, megabytes: int) -> Iterator[tuple[str, Path, dict[str, Any]]]:
-    """A file of each form: a block that is repeated."""
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    rng = np.random.default_rng(0)
-    X, y = make_rows("30 classes", 4_000, seed=0)
-    X.data = rng.random(X.nnz).astype(np.float32).round(4)
-    write_svmlight(folder / "block", X, y)
-    block = (folder / "block").read_bytes()
-    times = max(1, round(megabytes * 1e6 / len(block)))
-    (folder / "a.xc").write_bytes(b"%d %d %d\n" % (4_000 * times, X.shape[1], 30) + block * times)
-    yield "xc", folder / "a.xc", {}
-    (folder / "a.svm").write_bytes(block * times)
-    yield "svmlight", folder / "a.svm", {}
-    numbers = rng.standard_normal((4_000, 50))
-    lines = [",".join([*(f"{x:.5f}" for x in row), f"k{i % 50}"]) for i, row in enumerate(numbers)]
-    block = "\n".join([*lines, ""]).encode()
-    times = max(1, round(megabytes * 1e6 / len(block)))
-    header = ",".join([*(f"c{i}" for i in range(50)), "label"]).encode() + b"\n"
-    (folder / "a.csv").write_bytes(header + block * times)
-    yield "csv", folder / "a.csv", {}
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        print("no pyarrow: Parquet is left out", file=sys.stderr)
-    else:
-        n = int(megabytes * 1e6 / (8 * 51))
-        columns = {f"c{i}": rng.standard_normal(n) for i in range(50)}
-        parquet.write_table(
-            pa.table({**columns, "label": rng.integers(50, size=n)}), folder / "a.parquet"
-        )
-        yield "parquet", folder / "a.parquet", {}
-    words = np.array([f"word{i}" for i in range(30_000)])
-    drawn = words[np.minimum(rng.zipf(1.2, (20_000, 12)), 30_000) - 1]
-    block = "".join(f"k{i % 50}\t{' '.join(row)}\n" for i, row in enumerate(drawn)).encode()
-    (folder / "a.tsv").write_bytes(block * max(1, round(megabytes / 4 * 1e6 / len(block))))
-    yield "tsv, counted", folder / "a.tsv", {}
-    (folder / "a.tsv").write_bytes(block * max(1, round(megabytes / 4 * 1e6 / len(block))))
-    yield "tsv, hashed", folder / "a.tsv", {"vectorizer": HashingVectorizer(dtype=np.float32)}
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert, open_shards, parts, read
 from bigcat.data.manifest import Shard
+from bigcat.data.spans import Texts
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
@@ -186,10 +187,12 @@ def test_words_are_counted_in_bounded_memory():
     rng = np.random.RandomState(0)
     for block in range(50):
         rare = [f"rare{block}-{i}" for i in range(40)]
-        counts.add(100, ["often", *rare], [60, *rng.randint(1, 3, 40)], [60] * 41)
-        assert len(counts.rows) <= 100
+        in_rows = np.array([60, *rng.randint(1, 3, 40)])
+        counts.add(100, Texts.of(["often", *rare]), in_rows, np.full(41, 60))
+        assert len(counts.table) == len(counts.rows) == len(counts.times) <= 100
     assert counts.forgotten > 0
-    assert 3000 - counts.forgotten <= counts.rows["often"] <= 3000
+    often = counts.table.words.decoded().index("often")
+    assert 3000 - counts.forgotten <= counts.rows[often] <= counts.times[often] == 3000
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""What numba lacks: bits of floats, a maximum that vectorises, prefetching, calls by address."""
+"""What numba lacks: bits of floats, eight bytes at once, a maximum that vectorises, prefetching,
+calls by address."""
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any
 
 import numpy as np
@@ -121,6 +123,30 @@ def _overload_bits_of_float(x):
     return lambda x: _bits_of_float(x)
 
 
+def eight_bytes(array: np.ndarray, index: int) -> np.uint64:
+    """Bytes `index` to ``index + 7`` of an array of bytes as one number, in the machine's order.
+
+    All of them have to be inside the array: nothing looks whether they are.
+    """
+    return np.uint64(int.from_bytes(array[index : index + 8].tobytes(), sys.byteorder))
+
+
+@emitted
+def _eight_bytes(typingctx, array, index):
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        number = ir.IntType(64)
+        address = builder.bitcast(builder.gep(data, [args[1]]), number.as_pointer())
+        return builder.load(address, align=1)
+
+    return types.uint64(array, types.intp), codegen
+
+
+@overload(eight_bytes, jit_options=INLINED)
+def _overload_eight_bytes(array, index):
+    return lambda array, index: _eight_bytes(array, index)
+
+
 def maximum(a: float, b: float) -> float:
     """The larger of two floats of one type, NaN if one of them is.
 
@@ -147,7 +173,7 @@ def _overload_maximum(a, b):
     return lambda a, b: _maximum(a, b)
 
 
-def prefetch(array: np.ndarray, index: int) -> None:
+def prefetch(array: np.ndarray, index: int | np.int64) -> None:
     """Ask the processor to bring ``array.flat[index]`` near; no effect on results."""
 
 

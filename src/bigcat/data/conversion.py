@@ -24,9 +24,9 @@ from bigcat.data.dataset import DataError
 from bigcat.data.manifest import Shard
 from bigcat.data.parts import Part, PartsReader
 from bigcat.data.shards import shard_digest
+from bigcat.data.spans import Texts, WordTable
 from bigcat.data.spill import Slice, Spilled, as_bytes, as_matrix, read_json, write_json
-from bigcat.data.text import Texts
-from bigcat.data.words import count, hashed
+from bigcat.data.words import Words, hashed, words_of
 
 _OF_ROWS, _OF_SHARDS, _IN_SHARDS = range(3)  # streams of random numbers
 CLASSES = "classes.json"
@@ -45,6 +45,10 @@ class Task(NamedTuple):
 
     def unpacked_vectorizer(self) -> Any:
         return _unpacked(json.dumps(self.vectorizer), self.folder)
+
+    def table(self) -> WordTable:
+        """The words of a fitted vectoriser."""
+        return _table(json.dumps(self.vectorizer), self.folder)
 
 
 class Layout(NamedTuple):
@@ -71,48 +75,47 @@ def write_blocks(task: Task, part: Part, number: int) -> list[Spilled]:
     written = []
     for i, block in enumerate(task.reader.blocks(part)):
         labels, names = block.labels
-        X, words = block.X, None
-        if task.vectorizer is not None:
-            X, words = _features(task.unpacked_vectorizer(), block.X)
         order = task.random(_OF_ROWS, number, i).permutation(len(labels))
+        words = None
+        if task.vectorizer is None:
+            X = block.X[order]
+        else:
+            X, words = _features(task, block.X.take(order))
         path = task.folder / f"block-{number:06d}-{i:04d}.rows"
         facts = {"columns": X.shape[1], **block.facts}
-        spilled = Spilled.write(path, X[order], labels[order], facts)
+        spilled = Spilled.write(path, X, labels[order], facts)
         write_json(spilled.names_path, names)
         if words is not None:
-            rows = np.bincount(X.indices, minlength=len(words)).tolist()
-            times = np.bincount(X.indices, X.data, len(words)).astype(np.int64).tolist()
-            write_json(spilled.words_path, [words, rows, times])
+            vectorizers.write_words(spilled.words_path, words)
         written.append(spilled)
     return written
 
 
-def _features(vectorizer: Any, texts: Texts) -> tuple[sp.csr_matrix, list[str] | None]:
-    """Features of texts; or counts of words, with these words, where it is too early for that."""
+def _features(task: Task, texts: Texts) -> tuple[sp.csr_matrix, Words | None]:
+    """Features of texts; or counts of words, and these words, where it is too early for that."""
+    vectorizer = task.unpacked_vectorizer()
     if not vectorizers.is_known(vectorizer):
-        return count(vectorizers.counter_of(vectorizer), texts)
+        words = words_of(vectorizers.counter_of(vectorizer), texts)
+        return words.counts, words
     if not hasattr(vectorizer, "vocabulary_"):
         return hashed(vectorizer, texts), None
-    if not len(texts):
-        return sp.csr_matrix((0, vectorizers.width(vectorizer)), dtype=np.float32), None
-    X = sp.csr_matrix(vectorizer.transform(texts.decoded()), dtype=np.float32)
-    X.sum_duplicates()
-    return X, None
+    return vectorizers.weigh(vectorizer, task.table(), words_of(vectorizer, texts)), None
 
 
 def settle(task: Task, block: Spilled, number: int, n_shards: int) -> tuple[Spilled, np.ndarray]:
     """The block with classes and features numbered as in the end, and its values by shard."""
     number_of = _numbers_of_classes(task.folder / CLASSES)
-    names = read_json(block.names_path)
-    block.renumber(np.array([number_of[name] for name in names], np.int32))
+    labels = read_json(block.names_path)
+    block.renumber(np.array([number_of[label] for label in labels], np.int32))
     if block.words_path.exists():
-        words = read_json(block.words_path)[0]
+        names, *_ = vectorizers.read_words(block.words_path)
         rows = block.rows()
-        X = vectorizers.weigh(task.unpacked_vectorizer(), as_matrix(rows, len(words)), words)
+        counts = as_matrix(rows._replace(values=rows.values.astype(np.int32)), len(names))
+        X = vectorizers.weigh(task.unpacked_vectorizer(), task.table(), Words(counts, names))
         block = Spilled.write(block.path, X, rows.labels, block.facts)
     shard = task.random(_OF_SHARDS, number).integers(n_shards, size=block.n_rows)
-    counts = np.bincount(shard, minlength=n_shards)
-    cuts = np.concatenate([[0], np.cumsum(counts)])  # the rows are in random order already
+    sizes = np.bincount(shard, minlength=n_shards)
+    cuts = np.concatenate([[0], np.cumsum(sizes)])  # the rows are in random order already
     cuts.astype(np.int64).tofile(block.cuts_path)
     return block, np.diff(block.ends(cuts))
 
@@ -125,6 +128,11 @@ def _numbers_of_classes(path: Path) -> dict[Any, int]:
 @functools.lru_cache(maxsize=1)
 def _unpacked(packed: str, folder: Path) -> Any:
     return vectorizers.unpack(json.loads(packed), folder)
+
+
+@functools.lru_cache(maxsize=1)
+def _table(packed: str, folder: Path) -> WordTable:
+    return vectorizers.table_of(_unpacked(packed, folder))
 
 
 def gather(task: Task, blocks: list[Spilled], layout: Layout, place: Place) -> Shard:

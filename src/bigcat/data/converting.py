@@ -237,7 +237,7 @@ class _Conversion:
             if not vectorizers.is_known(vectorizer):
                 counts = vectorizers.WordCounts()
                 for block in blocks:
-                    counts.add(block.n_rows, *read_json(block.words_path))
+                    counts.add(block.n_rows, *vectorizers.read_words(block.words_path))
                 self.report["words_forgotten"] = counts.forgotten
                 vectorizer = counts.fitted(vectorizer, path)
                 packed = vectorizers.pack(vectorizer, task.folder)

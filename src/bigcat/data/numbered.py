@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from bigcat.data.spans import Texts, WordTable
 
 
 class Numbered(NamedTuple):
@@ -29,13 +30,10 @@ class Numbered(NamedTuple):
 
         `spelled` makes a name of such a span; of spans of the same bytes it sees the first.
         """
-        from bigcat.kernels.number_words import number_spans
-
-        text, secret = np.frombuffer(raw, np.uint8), int.from_bytes(os.urandom(8), "little") | 1
-        numbers = np.empty(len(spans), np.int32)
-        first = np.empty(len(spans), np.int32)
-        n = number_spans(text, spans, np.uint64(secret), numbers, first)
-        found = cls.of(spelled(begin, end) for begin, end in spans[first[:n]].tolist())
+        numbers = WordTable().add(Texts(raw, spans))
+        first = np.empty(int(numbers.max(initial=-1)) + 1, np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of several, the last one stays
+        found = cls.of(spelled(begin, end) for begin, end in spans[first].tolist())
         return cls(found.numbers[numbers], found.names)
 
     def spelled(self) -> list[Any]:

@@ -14,8 +14,9 @@ from bigcat.data.csv_tables import label_among, label_position
 from bigcat.data.dataset import DataError, Dataset, check_columns
 from bigcat.data.numbered import Numbered
 from bigcat.data.parts import PART_BYTES, Block, Part, PartsReader, block_of_rows, block_of_texts
+from bigcat.data.spans import Texts
 from bigcat.data.tables import Request, check_names, table_dataset
-from bigcat.data.text import Texts, check_label
+from bigcat.data.text import check_label
 from bigcat.data.unpack import too_large, unpacked_limit
 
 _NUMBER_BYTES, _ROWS_TOGETHER = 8, 1024

@@ -19,6 +19,7 @@ import numpy as np
 from bigcat.data.csv_tables import TableColumns, table_columns, table_rows
 from bigcat.data.dataset import DataError, LineError, check_columns, error_at
 from bigcat.data.numbered import Numbered
+from bigcat.data.spans import Texts
 from bigcat.data.sparse_text import (
     INDEX_LIMIT,
     LABEL_LIMIT,
@@ -27,7 +28,7 @@ from bigcat.data.sparse_text import (
     scan_lines,
     xc_header,
 )
-from bigcat.data.text import Texts, check_line_ends, labelled_texts
+from bigcat.data.text import check_line_ends, labelled_texts, without_line_ends
 from bigcat.data.unpack import GZIP_MAGIC, gzip_errors, too_large, unpacked_limit
 
 #: Bytes of text in a part, and the longest line that one may end in.
@@ -290,7 +291,7 @@ class TsvParts(LinesReader):
     def block(self, part: Part, raw: bytes) -> Block:
         if part.is_first:
             raw = raw.removeprefix(codecs.BOM_UTF8)
-        length = len(raw.rstrip(b"\r\n"))
+        length = without_line_ends(raw)
         blank_at_end = raw.count(b"\n", length) > 1 or not length
         if not length:
             check_line_ends(part.path, raw)
@@ -312,7 +313,7 @@ class TsvParts(LinesReader):
 def block_of_texts(labels: Numbered, texts: Texts) -> Block:
     """Texts without those that have no label."""
     labelled, labels = labels.without_empty()
-    kept = texts.take(labelled)
+    kept = texts if labelled.all() else texts.take(labelled)
     facts = {"rows_without_label": len(texts) - len(kept), "lines": len(texts)}
     return Block(kept, labels, facts)
 

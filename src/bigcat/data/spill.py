@@ -142,6 +142,17 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def write_arrays(path: Path, *arrays: np.ndarray) -> None:
+    with open(path, "wb") as file:
+        for array in arrays:
+            np.save(file, array, allow_pickle=False)
+
+
+def read_arrays(path: Path, n: int) -> list[np.ndarray]:
+    with open(path, "rb") as file:
+        return [np.load(file, allow_pickle=False) for _ in range(n)]
+
+
 def _read(file: Any, offset: int, count: int, dtype: Any) -> np.ndarray:
     array = np.empty(count, dtype)
     _read_into(file, offset, array, 0, count)

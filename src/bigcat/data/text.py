@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +19,13 @@ from bigcat.data.dataset import (
     make_dataset,
 )
 from bigcat.data.numbered import Numbered
+from bigcat.data.spans import Texts
 
 _NEWLINE, _TAB = b"\n\t"
 #: Bytes that are compared at once: they stay in the processor's cache.
 _PIECE = 1 << 18
+#: Bytes at the end that are looked at before all of them are.
+_TAIL = 1 << 10
 
 
 def read_tsv(
@@ -73,6 +74,13 @@ def count_of(byte: bytes, raw: bytes, start: int) -> int:
     return sum(int(np.count_nonzero(piece == byte[0])) for piece in pieces)
 
 
+def without_line_ends(raw: bytes) -> int:
+    """How long a text is without the line ends that it ends in, which are few as a rule."""
+    tail = raw[-_TAIL:]
+    kept = tail.rstrip(b"\r\n")
+    return len(raw) - len(tail) + len(kept) if kept else len(raw.rstrip(b"\r\n"))
+
+
 def check_label(path: Path, line: int, label: str) -> None:
     """Raise for a NUL, which NumPy drops from the end of a string: two labels would be one."""
     if "\0" in label:
@@ -85,39 +93,21 @@ def check_utf8(path: Path, raw: bytes) -> None:
         decode(path, raw, "utf-8")
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Texts in UTF-8 that lie in one run of bytes, by where each begins and ends."""
-
-    raw: bytes
-    spans: np.ndarray
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Texts:
-        encoded = [text.encode() for text in texts]
-        edges = np.cumsum([0, *map(len, encoded)])
-        return cls(b"".join(encoded), np.stack([edges[:-1], edges[1:]], axis=1))
-
-    def __len__(self) -> int:
-        return len(self.spans)
-
-    def take(self, kept: np.ndarray) -> Texts:
-        return Texts(self.raw, self.spans[kept])
-
-    def decoded(self) -> list[str]:
-        return [self.raw[begin:end].decode() for begin, end in self.spans.tolist()]
-
-
 def labelled_texts(path: Path, raw: bytes, max_rows: int | None = None) -> tuple[Numbered, Texts]:
     """Labels and texts of the first `max_rows` lines of ``label<TAB>text``."""
     check_line_ends(path, raw)
     check_utf8(path, raw)
     text = np.frombuffer(raw, np.uint8)
-    ends = np.flatnonzero(text == _NEWLINE)  # no other character ends a row
-    length = len(raw.rstrip(b"\r\n"))
+    pieces = range(0, len(raw), _PIECE)
+    marks = np.concatenate(
+        [np.zeros(0, int), *(np.flatnonzero(text[i : i + _PIECE] <= _NEWLINE) + i for i in pieces)]
+    )
+    kind = text[marks]
+    ends = marks[kind == _NEWLINE]  # no other character ends a row
+    length = without_line_ends(raw)
     ends = np.append(ends[ends < length], length)[:max_rows]
     begins = np.concatenate([[0], ends[:-1] + 1])
-    tabs = np.append(np.flatnonzero(text == _TAB), len(raw))
+    tabs = np.append(marks[kind == _TAB], len(raw))
     tabs = tabs[np.searchsorted(tabs, begins)]  # the first one of each row, if that has one
     without = np.flatnonzero(tabs >= ends)
     whole = slice(0, without[0] if len(without) else None)

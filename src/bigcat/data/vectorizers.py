@@ -14,7 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, check_columns
-from bigcat.data.spill import read_json, write_json
+from bigcat.data.spans import Texts, WordTable
+from bigcat.data.spill import read_arrays, read_json, write_arrays, write_json
+from bigcat.data.words import Words, in_columns
 
 #: Words whose rows are counted at a time.
 MOST_WORDS = 1 << 21
@@ -59,6 +61,20 @@ def counter_of(vectorizer: Any) -> Any:
     return CountVectorizer(**{k: v for k, v in given.items() if k not in left_out})
 
 
+def write_words(path: Path, words: Words) -> None:
+    """The words of a block, in how many of its rows each is, and how often."""
+    from bigcat.kernels.number_words import count_in_columns
+
+    rows, times = np.zeros((2, len(words.names)), np.int64)
+    count_in_columns(words.counts.indices, words.counts.data, rows, times)
+    write_arrays(path, words.names.content, words.names.spans, rows, times)
+
+
+def read_words(path: Path) -> tuple[Texts, np.ndarray, np.ndarray]:
+    content, spans, rows, times = read_arrays(path, 4)
+    return Texts(content.tobytes(), spans), rows, times
+
+
 class WordCounts:
     """In how many rows words occur, and how often, for no more than so many words.
 
@@ -69,18 +85,28 @@ class WordCounts:
 
     def __init__(self, most: int = MOST_WORDS) -> None:
         self.most, self.forgotten, self.n_rows = most, 0, 0
-        self.rows: dict[str, int] = {}
-        self.times: dict[str, int] = {}
+        self.table = WordTable()
+        self.rows, self.times = np.zeros(0, np.int64), np.zeros(0, np.int64)  # by number
 
-    def add(self, n_rows: int, words: list[str], rows: list[int], times: list[int]) -> None:
+    def add(self, n_rows: int, words: Texts, rows: np.ndarray, times: np.ndarray) -> None:
+        """Of a block: the rows that it has, its different words, and how many have them."""
         self.n_rows += n_rows
-        for word, in_rows, often in zip(words, rows, times):
-            self.rows[word] = self.rows.get(word, 0) + in_rows
-            self.times[word] = self.times.get(word, 0) + often
-        while len(self.rows) > self.most:
+        numbers = self.table.add(words)
+        self.rows, self.times = (
+            np.pad(counts, (0, len(self.table) - len(counts))) for counts in (self.rows, self.times)
+        )
+        self.rows[numbers] += rows
+        self.times[numbers] += times
+        if len(self.table) > self.most:
+            self._forget()
+
+    def _forget(self) -> None:
+        while np.count_nonzero(self.rows > self.forgotten) > self.most:
             self.forgotten += 1
-            self.rows = {w: n for w, n in self.rows.items() if n > self.forgotten}
-            self.times = {w: self.times[w] for w in self.rows}
+        kept = self.rows > self.forgotten
+        words, self.table = self.table.words.take(kept), WordTable()
+        self.table.add(words)
+        self.rows, self.times = self.rows[kept], self.times[kept]
 
     def fitted(self, vectorizer: Any, path: Path) -> Any:
         """A copy of the vectoriser that knows the words which its options keep."""
@@ -89,9 +115,12 @@ class WordCounts:
 
         found = clone(vectorizer)
         low, high = (_in_rows(d, self.n_rows) for d in (found.min_df, found.max_df))
-        words = [word for word, n in self.rows.items() if low <= n <= high]
+        kept = np.flatnonzero((low <= self.rows) & (self.rows <= high))
+        rows = dict(zip(self.table.words.take(kept).decoded(), self.rows[kept].tolist()))
+        words = list(rows)
         if found.max_features is not None:
-            words = sorted(words, key=lambda w: (-self.times[w], w))[: found.max_features]
+            times = dict(zip(words, self.times[kept].tolist()))
+            words = sorted(words, key=lambda w: (-times[w], w))[: found.max_features]
         if not words:
             raise DataError(
                 f"{path}: no word of {self.n_rows} rows is in as many of them as min_df="
@@ -105,8 +134,8 @@ class WordCounts:
             found._tfidf.n_features_in_ = len(words)
             if found.use_idf:
                 smooth = int(found.smooth_idf)
-                rows = np.array([self.rows[word] for word in words], np.float64)
-                found._tfidf.idf_ = np.log((self.n_rows + smooth) / (rows + smooth)) + 1.0
+                with_word = np.array([rows[word] for word in words], np.float64)
+                found._tfidf.idf_ = np.log((self.n_rows + smooth) / (with_word + smooth)) + 1.0
         return found
 
 
@@ -114,20 +143,20 @@ def _in_rows(df: Any, n_rows: int) -> float:
     return float(df) if isinstance(df, int) else df * n_rows
 
 
-def weigh(vectorizer: Any, counts: sp.csr_matrix, words: list[str]) -> sp.csr_matrix:
-    """Counts of a block's own words as the features of a fitted vectoriser."""
-    vocabulary = vectorizer.vocabulary_
-    column = np.array([vocabulary.get(word, -1) for word in words], np.int64)
-    kept = np.flatnonzero(column >= 0)
-    place = sp.csr_matrix(
-        (np.ones(len(kept), np.float32), (kept, column[kept])), shape=(len(words), len(vocabulary))
-    )
-    X = sp.csr_matrix(counts @ place)
-    if hasattr(vectorizer, "_tfidf"):
+def table_of(vectorizer: Any) -> WordTable:
+    """The words of a fitted vectoriser, numbered as its columns are."""
+    table, vocabulary = WordTable(), vectorizer.vocabulary_
+    table.add(Texts.of(sorted(vocabulary, key=vocabulary.get)))
+    return table
+
+
+def weigh(vectorizer: Any, table: WordTable, words: Words) -> sp.csr_matrix:
+    """Counts of words as the features of a fitted vectoriser, whose `table_of` words is given."""
+    columns, ones = table.find(words.names), np.ones(len(words.names), np.int64)
+    X = in_columns(words, columns, ones, len(table), vectorizer.dtype)
+    if hasattr(vectorizer, "_tfidf") and X.shape[0]:  # of no rows it makes an error
         X = vectorizer._tfidf.transform(X, copy=False)
-    X = sp.csr_matrix(X, dtype=np.float32)
-    X.sum_duplicates()
-    return X
+    return sp.csr_matrix(X, dtype=np.float32)
 
 
 # In a manifest

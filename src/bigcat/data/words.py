@@ -1,12 +1,13 @@
-"""The words of many texts at once, numbered, and the features that are made of them.
+"""The words of many texts at once, counted, and the features that are made of them.
 
 The words are those of scikit-learn's analysers, and features those of its vectorisers, bit by bit.
-But each different word is looked up or hashed once.  With the usual patterns a compiled kernel cuts
-texts in ASCII; the others are cut together where no word can reach beyond a line.
+But with the usual patterns compiled kernels cut and count them, in lower case or as they are, and
+each different word is looked up or hashed once.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any, NamedTuple
 
@@ -14,138 +15,139 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.numbered import Numbered
-from bigcat.data.text import Texts
+from bigcat.data.spans import Texts, WordTable
 
-#: Patterns of words without newlines: those that scikit-learn and bigcat take by themselves; and
-#: how many letters the shortest word has.
-_WITHIN_LINES = {r"\w+": 1, r"(?u)\b\w\w+\b": 2}
-#: Texts that are cut together; their words are in memory at the same time.
-_TOGETHER = 5_000
+#: Patterns that take whole runs of letters: those that scikit-learn and bigcat take by themselves;
+#: and how many letters the shortest word has.
+_RUNS = {r"\w+": 1, r"(?u)\b\w\w+\b": 2}
+#: In lower case the first depends on its neighbours, and the second is two characters.
+_ODD_LETTERS = "\u03a3\u0130"
 
 
 class Words(NamedTuple):
-    """The words of some texts, one after the other."""
+    """The words of some texts."""
 
-    numbers: np.ndarray  # of the words, in the order in which they are first met
-    ends: np.ndarray  # of the texts; the first begins at 0
-    names: list[str]  # by number
-
-
-class _Numbers(dict[str, int]):
-    """Numbers words in the order in which they are first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        return number
+    counts: sp.csr_matrix  # a row for each text, its columns in no order
+    names: Texts  # by column
 
 
 def words_of(vectorizer: Any, texts: Texts) -> Words:
     """What the vectoriser's analyser finds in texts."""
-    if not _cuts_within_lines(vectorizer):
-        return _analysed(vectorizer, texts.decoded())
-    words, is_ascii = _cut_ascii(vectorizer, texts)
-    if is_ascii.all():
-        return words
-    others = texts.take(~is_ascii).decoded()
-    cut = _analysed if any("\n" in text for text in others) else _cut_together
-    return _merged(words, cut(vectorizer, others), is_ascii)
+    if _takes_runs(vectorizer):
+        found = _cut(vectorizer, texts)
+    else:
+        found = _analysed(vectorizer, texts)
+    if vectorizer.binary:
+        found.counts.data.fill(1)
+    return found
 
 
-def _cut_ascii(vectorizer: Any, texts: Texts) -> tuple[Words, np.ndarray]:
-    """Words of the texts in ASCII, the others being left empty; and which texts are in it."""
-    from bigcat.kernels.number_words import cut_words
-
-    raw = texts.raw.lower() if vectorizer.lowercase else texts.raw
-    least = _WITHIN_LINES[vectorizer.token_pattern]
-    sizes = texts.spans[:, 1] - texts.spans[:, 0]
-    spans = np.empty((int((sizes // (least + 1) + 1).sum()), 2), np.int32)  # a blank between words
-    ends = np.zeros(len(texts) + 1, np.int64)
-    is_ascii = np.empty(len(texts), bool)
-    n = cut_words(np.frombuffer(raw, np.uint8), texts.spans, least, spans, ends, is_ascii)
-    found = Numbered.of_spans(raw, spans[:n], lambda begin, end: raw[begin:end].decode())
-    return Words(found.numbers, ends, found.names), is_ascii
-
-
-def _merged(words: Words, others: Words, is_first: np.ndarray) -> Words:
-    """Words of all texts, from those of the first kind and of the others."""
-    number_of = {name: i for i, name in enumerate(words.names)}
-    numbers = [number_of.setdefault(name, len(number_of)) for name in others.names]
-    lengths = np.diff(words.ends)
-    lengths[~is_first] = np.diff(others.ends)
-    of_first = np.repeat(is_first, lengths)
-    found = np.empty(len(of_first), np.int32)
-    found[of_first] = words.numbers
-    found[~of_first] = np.array(numbers, np.int32)[others.numbers]
-    return Words(found, np.concatenate([[0], np.cumsum(lengths)]), list(number_of))
-
-
-def _analysed(vectorizer: Any, texts: list[str]) -> Words:
-    """Text by text, as scikit-learn does it."""
-    analyze, numbers = vectorizer.build_analyzer(), _Numbers()
-    found: list[int] = []
-    ends = [0]
-    for text in texts:
-        found.extend(map(numbers.__getitem__, analyze(text)))
-        ends.append(len(found))
-    return Words(np.array(found, np.int32), np.array(ends), list(numbers))
-
-
-def _cuts_within_lines(vectorizer: Any) -> bool:
-    """Whether a text is words of a pattern, in lower case or as they are, and nothing else."""
+def _takes_runs(vectorizer: Any) -> bool:
+    """Whether words are runs of letters, in lower case or as they are, and nothing else is done."""
     otherwise = ("strip_accents", "preprocessor", "tokenizer", "stop_words")
     return (
         vectorizer.analyzer == "word"
         and tuple(vectorizer.ngram_range) == (1, 1)
-        and vectorizer.token_pattern in _WITHIN_LINES
+        and vectorizer.token_pattern in _RUNS
         and all(getattr(vectorizer, name) is None for name in otherwise)
     )
 
 
-def _cut_together(vectorizer: Any, texts: list[str]) -> Words:
-    """A newline after each text is a word of its own, with the number 0."""
-    numbers = _Numbers({"\n": 0})
-    find_all = re.compile(rf"{vectorizer.token_pattern}|\n").findall
-    found = []
-    for i in range(0, len(texts), _TOGETHER):
-        text = "\n".join([*texts[i : i + _TOGETHER], ""])
-        if vectorizer.lowercase:
-            text = text.lower()
-        found.append(np.array([numbers[word] for word in find_all(text)], np.int32))
-    together = np.concatenate([np.zeros(0, np.int32), *found])
-    is_word = together > 0
-    ends = np.cumsum(is_word)[~is_word]
-    return Words(together[is_word] - 1, np.concatenate([[0], ends]), list(numbers)[1:])
+def _analysed(vectorizer: Any, texts: Texts) -> Words:
+    """Text by text, as scikit-learn does it."""
+    analyze = vectorizer.build_analyzer()
+    of_texts = [analyze(text) for text in texts.decoded()]
+    ends = np.cumsum([0, *map(len, of_texts)])
+    found = Numbered.of(word for words in of_texts for word in words)
+    ones = np.ones(len(found.numbers), np.int32)
+    counts = sp.csr_matrix((ones, found.numbers, ends), shape=(len(texts), len(found.names)))
+    counts.sum_duplicates()
+    return Words(counts, Texts.of(found.names))
 
 
-def count(counter: Any, texts: Texts) -> tuple[sp.csr_matrix, list[str]]:
-    """Counts of the words of some texts, and these words."""
-    numbers, ends, names = words_of(counter, texts)
-    ones = np.ones(len(numbers), np.float32)
-    X = sp.csr_matrix((ones, numbers, ends), shape=(len(texts), len(names)))
-    X.sum_duplicates()
-    if counter.binary:
-        X.data.fill(1.0)
-    return X, names
+def _cut(vectorizer: Any, texts: Texts) -> Words:
+    from bigcat.kernels.number_words import count_in_rows
+
+    if vectorizer.lowercase and not texts.raw.isascii():
+        texts = _without_odd_letters(vectorizer, texts)
+    letters = letters_of_words(vectorizer.lowercase, 128 if texts.raw.isascii() else 0x110000)
+    table = WordTable()
+    numbers, ends = table.add_words_of(texts, letters, _RUNS[vectorizer.token_pattern])
+    times = np.empty(len(numbers), np.int32)
+    count_in_rows(ends, numbers, np.full(len(table), -1), times)
+    counted = (times[: ends[-1]], numbers[: ends[-1]], ends)
+    return Words(sp.csr_matrix(counted, shape=(len(texts), len(table))), table.words)
+
+
+@functools.cache
+def letters_of_words(lowercase: bool, end: int) -> np.ndarray:
+    r"""What is written for each character of a word (``\w``) below `end`, 0 for all others."""
+    codes = np.arange(end, dtype="<i4")
+    characters = codes.tobytes().decode("utf-32-le", "surrogatepass")
+    letters = np.zeros(end, np.int32)
+    for run in re.finditer(r"\w+", characters):
+        letters[run.start() : run.end()] = codes[run.start() : run.end()]
+    if not lowercase:
+        return letters
+    for odd in _ODD_LETTERS:
+        characters = characters.replace(odd, "?")
+    lower = np.frombuffer(characters.lower().encode("utf-32-le", "surrogatepass"), "<i4")
+    return np.asarray(letters[lower])  # whether it is in a word is asked of what is written
+
+
+def _without_odd_letters(vectorizer: Any, texts: Texts) -> Texts:
+    """Texts with such letters are cut by scikit-learn; the words it finds take their place."""
+    content, odd = np.frombuffer(texts.raw, np.uint8), np.zeros(len(texts), bool)
+    for letter in map(str.encode, _ODD_LETTERS):
+        if letter in texts.raw:
+            at = np.flatnonzero((content[:-1] == letter[0]) & (content[1:] == letter[1]))
+            begins, ends = np.searchsorted(at, texts.spans).T
+            odd |= begins < ends
+    if not odd.any():
+        return texts
+    analyze = vectorizer.build_analyzer()
+    found = Texts.of(" ".join(analyze(text)) for text in texts.take(odd).decoded())
+    spans = texts.spans.copy()
+    spans[odd] = found.spans + len(texts.raw)
+    return Texts(texts.raw + found.raw, spans)
+
+
+def in_columns(
+    words: Words, columns: np.ndarray, signs: np.ndarray, n_columns: int, dtype: Any
+) -> sp.csr_matrix:
+    """Counts of words by columns, in order; takes the counts' own memory.
+
+    Word k is in column ``columns[k]``, or in none if that is -1, and counts ``signs[k]`` each time.
+    """
+    from bigcat.kernels.number_words import put_in_columns
+
+    counts = words.counts
+    ends = counts.indptr.astype(np.int64)
+    longest = int(np.diff(ends).max(initial=0))
+    keys, spare = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    put_in_columns(ends, counts.indices, counts.data, columns, signs, keys, spare)
+    placed = (counts.data[: ends[-1]].astype(dtype), counts.indices[: ends[-1]], ends)
+    X = sp.csr_matrix(placed, shape=(counts.shape[0], n_columns))
+    X.has_canonical_format = True
+    return X
 
 
 def hashed(vectorizer: Any, texts: Texts) -> sp.csr_matrix:
     """What a HashingVectorizer makes of texts."""
-    from sklearn.feature_extraction import FeatureHasher
     from sklearn.preprocessing import normalize
 
-    numbers, ends, names = words_of(vectorizer, texts)
-    shape = (len(texts), vectorizer.n_features)
-    if not names:  # of which FeatureHasher makes an error
-        return sp.csr_matrix(shape, dtype=np.float32)
-    options = {
-        name: getattr(vectorizer, name) for name in ("n_features", "dtype", "alternate_sign")
-    }
-    hasher = FeatureHasher(input_type="string", **options)
-    each = hasher.transform([name] for name in names)  # a row with one value for each word
-    X = sp.csr_matrix((each.data[numbers], each.indices[numbers], ends), shape=shape)
-    X.sum_duplicates()
+    from bigcat.kernels.number_words import murmur_hashes
+
+    words = words_of(vectorizer, texts)
+    hashes = np.empty(len(words.names), np.int64)
+    murmur_hashes(words.names.content, words.names.spans, hashes)
+    signs = np.ones(len(hashes), np.int64)
+    if vectorizer.alternate_sign:
+        signs[hashes < 0] = -1
+    columns = np.abs(hashes) % vectorizer.n_features
+    X = in_columns(words, columns, signs, vectorizer.n_features, vectorizer.dtype)
     if vectorizer.binary:
         X.data.fill(1)
-    if vectorizer.norm is not None:
+    if vectorizer.norm is not None and len(texts):  # of no rows it makes an error
         X = normalize(X, norm=vectorizer.norm, copy=False)
     return sp.csr_matrix(X, dtype=np.float32)
