@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_a_column_that_is_too_small_says_nothing(estimator):
 
 def test_a_fit_that_has_learned_nothing_says_so():
     X, y = problem()
-    options = {"method": "exact", "solver": "sgd", "random_state": 0}
+    options: dict[str, Any] = {"method": "exact", "solver": "sgd", "random_state": 0}
     said = "learned nothing from the features: .* whose largest value there is .*e-06, or raise"
     with pytest.warns(UserWarning, match=said):
         LinearClassifier(**options).fit(1e-6 * X, y)
@@ -217,7 +218,7 @@ def ruin_after(n_epochs, passes):
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
     X, y = problem()
-    options = {
+    options: dict[str, Any] = {
         "method": "augment-reduce" if rank is None else "exact",
         "solver": "adagrad",
         "rank": rank,

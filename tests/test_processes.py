@@ -24,7 +24,7 @@ N_THREADS, N_CALLS = 8, 40
 def rows(n=400, n_features=12, n_classes=30):
     rng = np.random.default_rng(0)
     y = np.arange(n) % n_classes
-    X = rng.standard_normal((n, n_features)).astype(np.float32)
+    X = rng.standard_normal((n, n_features))
     X[np.arange(n), y % n_features] += 3.0
     return X, y
 

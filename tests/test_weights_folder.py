@@ -90,7 +90,7 @@ FITS: dict[str, dict[str, Any]] = {
     "the best epoch": {"method": "augment-reduce", "early_stopping": True},
     "random weights": {**ADAGRAD, "init": "random"},
     "an average": {"method": "exact", "solver": bigcat.solvers.Damped(1.0, average=True)},
-    "low rank": {"method": "complementary", "solver": "adagrad", "rank": 8},
+    "low rank": {"method": "exact", "solver": "adagrad", "rank": 8},
 }
 
 
@@ -393,7 +393,7 @@ def test_a_killed_process_leaves_nothing(tmp_path):
 def test_the_command_line(tmp_path, capsys):
     np.savez(tmp_path / "train.npz", X=X, y=Y)
     (tmp_path / "weights").mkdir()
-    words = ["fit", str(tmp_path / "train.npz"), "--method", "augment-reduce", "--solver", "sgd"]
+    words = ["fit", str(tmp_path / "train.npz"), "--method", "augment-reduce"]
     words += ["--epochs", "2", "--negatives", "2", "--json", "--model"]
     assert main([*words, str(tmp_path / "usual.safetensors")]) == 0
     folder = ["--weights-folder", str(tmp_path / "weights")]
