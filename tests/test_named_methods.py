@@ -192,7 +192,9 @@ def warned(**options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         LinearClassifier(random_state=0, **options).fit(X, y)
-    return [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+    found = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+    assert all(w.filename == __file__ for w in found)  # where `fit` was called
+    return [str(w.message) for w in found]
 
 
 def test_a_fit_that_the_limit_of_epochs_ended_warns():

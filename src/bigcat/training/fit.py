@@ -227,7 +227,7 @@ class Fit:
                 f"max_epochs={self.recipe.max_epochs} ended the fit; raise max_epochs, or set "
                 "tol=None if that is as intended",
                 ConvergenceWarning,
-                stacklevel=6,
+                stacklevel=8,
             )
 
     def _run_lbfgs(self, start: Start | None) -> Outcome:
