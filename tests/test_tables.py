@@ -213,6 +213,11 @@ def test_blanks_around_quotes(tmp_path):
     assert read(path).y.tolist() == ["x", "x"]
     with pytest.raises(DataError, match=r"line 2: expected a quote at the beginning of its field"):
         read(path, categorical=["b"])
+    path.write_text('a,label,b\n1,x,"2"\n3,x,\t"2"\n')
+    options: list[dict[str, Any]] = [{"categorical": ["b"]}, {"text_columns": ["b"]}]
+    for given in options:
+        with pytest.raises(DataError, match=r"line 3: expected a quote at the beginning of its"):
+            read(path, **given)
     path.write_text('a, "label",b\n1,x,2\n')
     assert read(path).y.tolist() == ["x"]
 

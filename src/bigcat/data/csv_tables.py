@@ -113,9 +113,7 @@ class _Table:
                 field = "" if head.label_at == NOWHERE else row[head.label_at]
                 label = field.strip()
                 check_label(path, number, label)
-                if label.startswith('"') and not field.startswith('"'):
-                    expected = "a quote at the beginning of its field"
-                    raise error_at(path, number, expected, repr(field[:40]))
+                _check_quote(path, number, field)
                 if labelled and not label:
                     n_dropped += 1
                     continue
@@ -136,6 +134,8 @@ class _Table:
         return numbers_of(self.path, name, self.columns[name], self.lines)
 
     def words(self, name: str) -> list[str]:
+        for line, word in zip(self.lines, self.columns[name]):
+            _check_quote(self.path, line, word)
         return [word.strip() for word in self.columns[name]]
 
 
@@ -206,6 +206,12 @@ def _label(path: Path, raw: bytes, begin: int, end: int) -> str:
     if "\0" in label:
         check_label(path, raw.count(b"\n", 0, begin) + 1, label)
     return label
+
+
+def _check_quote(path: Path, line: int, field: str) -> None:
+    """Raise for a quote after a tab or another blank, which to Python's reader is a letter."""
+    if '"' in field and field.lstrip().startswith('"') and not field.startswith('"'):
+        raise error_at(path, line, "a quote at the beginning of its field", repr(field[:40]))
 
 
 def _reader(lines: Iterable[str]) -> Any:
