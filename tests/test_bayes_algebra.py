@@ -1,5 +1,6 @@
 """Products, frames, covariances and steps of the posteriors, against dense matrices."""
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -388,6 +389,16 @@ def test_pairs_of_columns():
 
 def likelihood_of(sparse=False):
     return Likelihood(design_of(sparse), Y, Gumbel(), 4)
+
+
+def test_a_likelihood_can_be_sent_to_another_process():
+    """Where a cluster's worker dies, others get what it had."""
+    for sparse in (False, True):
+        own = Likelihood(design_of(sparse), Y, Gumbel(), 4)
+        sent = pickle.loads(pickle.dumps(own))
+        stack = np.random.default_rng(0).normal(size=(2, *own.shape))
+        for ours, theirs in zip(own.gradients(stack), sent.gradients(stack), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("most_columns", [1_500, 3])

@@ -63,7 +63,6 @@ class Likelihood:
         self.dtype = precision_of(n_rows or design.n, n_classes, design.n_columns, noise)
         self.rows = design.rows.astype(self.dtype, copy=False)
         self._longest_row = _longest(self.rows)
-        self._gemm = get_blas_funcs("gemm", dtype=self.dtype)
         self.n_gradients = 0
 
     @property
@@ -138,7 +137,9 @@ class Likelihood:
         if self.design.sparse:
             total += (x.T @ slopes.T).T
         else:  # transposed matrices are in the order that BLAS has, so that it adds in place
-            self._gemm(1.0, x.T, slopes.T, beta=1.0, c=total.T, overwrite_c=True)
+            # Not kept with the object, which a cluster sends about, and pickle knows no such thing.
+            gemm = get_blas_funcs("gemm", dtype=self.dtype)
+            gemm(1.0, x.T, slopes.T, beta=1.0, c=total.T, overwrite_c=True)
 
     def _parts(self, width: int) -> list[slice]:
         """Rows for each thread: one part where there is little to do."""
