@@ -22,7 +22,7 @@ from bigcat.data.dataset import DataError, array_of_strings
 MANIFEST, FORMAT_VERSION = "manifest.json", 1
 #: Arrays of a folder, one file each; those of dense rows have no indptr and indices.
 ARRAYS = ("labels", "indptr", "indices", "values")
-_INT32_END = 1 << 31
+_INT32_END, _INT64_END = 1 << 31, 1 << 63
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class Manifest:
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"its {name} is of another kind")
         numbers = [self.n_features, *(n for s in self.shards for n in (s.rows, s.values))]
-        if not all(type(n) is int and n >= 0 for n in numbers):
-            raise ValueError("a size is no whole number")
+        if not all(type(n) is int and 0 <= n < _INT64_END for n in numbers):
+            raise ValueError("a size is no whole number of 64 bits")
         if not self.sparse and any(s.values != s.rows * self.n_features for s in self.shards):
             raise ValueError("a shard has other values than its rows have")
         if Path(self.arrays).name != self.arrays or self.arrays in ("", ".", ".."):
