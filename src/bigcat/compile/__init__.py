@@ -30,6 +30,7 @@ from bigcat.compile.intrinsics import (
     like,
     maximum,
     prefetch,
+    trailing_zeros,
 )
 from bigcat.compile.notices import watching
 
@@ -48,5 +49,6 @@ __all__ = [
     "like",
     "maximum",
     "prefetch",
+    "trailing_zeros",
     "watching",
 ]

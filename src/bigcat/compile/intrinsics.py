@@ -1,5 +1,5 @@
-"""What numba lacks: bits of floats, eight bytes at once, a maximum that vectorises, prefetching,
-calls by address."""
+"""What numba lacks: bits of floats and of bytes, a maximum that vectorises, prefetching, calls by
+address."""
 
 from __future__ import annotations
 
@@ -145,6 +145,25 @@ def _eight_bytes(typingctx, array, index):
 @overload(eight_bytes, jit_options=INLINED)
 def _overload_eight_bytes(array, index):
     return lambda array, index: _eight_bytes(array, index)
+
+
+def trailing_zeros(bits: np.uint64) -> int:
+    """Zeros below the lowest one of 64 bits; 64 if there is none."""
+    number = int(bits)
+    return (number & -number).bit_length() - 1 if number else 64
+
+
+@emitted
+def _trailing_zeros(typingctx, bits):
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.IntType(1)(0))
+
+    return types.int64(types.uint64), codegen
+
+
+@overload(trailing_zeros, jit_options=INLINED)
+def _overload_trailing_zeros(bits):
+    return lambda bits: _trailing_zeros(bits)
 
 
 def maximum(a: float, b: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class WordTable:
         self._secret = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
         self._n = 0
         self._names, self._ends = np.empty(0, np.uint8), np.zeros(1, np.int64)
-        self._hashes, self._slots = np.empty(0, np.uint64), np.zeros(_SLOTS, np.uint64)
+        self._hashes, self._slots = np.empty(0, np.uint64), np.zeros((_SLOTS, 2), np.uint64)
 
     def __len__(self) -> int:
         return self._n
@@ -71,11 +72,11 @@ class WordTable:
 
     def add(self, words: Texts) -> np.ndarray:
         """Numbers of words, of which the new ones get the next."""
-        return self._numbers(_eight_or_more(words.content), words.spans, True)
+        return self._hashed_and_numbered(words, True)
 
     def find(self, words: Texts) -> np.ndarray:
         """Numbers of words, -1 of those that are not in the table."""
-        return self._numbers(_eight_or_more(words.content), words.spans, False)
+        return self._hashed_and_numbered(words, False)
 
     def add_words_of(
         self, texts: Texts, letters: np.ndarray, least: int
@@ -87,21 +88,36 @@ class WordTable:
         """
         from bigcat.kernels.number_words import cut_words
 
-        # There is a character between two words, and a letter of two bytes may become three.
-        n_words, n_bytes = texts.lengths // (least + 1) + 1, texts.lengths + texts.lengths // 2
+        of_bytes = np.arange(256, dtype=np.uint8)
+        of_bytes[:128] = letters[:128]
+        lengths = texts.lengths
+        groups = list(_together(lengths))
+        largest = int(max((lengths[some].sum() for some in groups), default=0))
+        longest = max((some.stop - some.start for some in groups), default=0)
+        room = _Room.for_texts(largest, longest, least)
+        names = room.names.view()
+        names.setflags(write=False)  # as other texts are, which numba compiles for
         found, ends_of_texts, n = [np.zeros(0, np.int32)], np.zeros(len(texts) + 1, np.int64), 0
-        for some in _together(n_bytes):
-            spans = np.empty((int(n_words[some].sum()), 2), np.int64)
-            names = np.empty(int(n_bytes[some].sum()) + 8, np.uint8)
+        for some in groups:
             ends = np.zeros(some.stop - some.start + 1, np.int64)
-            cut_words(texts.content, texts.spans[some], letters, least, names, spans, ends)
-            names.setflags(write=False)  # as other texts are, which numba compiles for
-            found.append(self._numbers(names, spans[: ends[-1]], True))
+            read = (texts.content, texts.spans[some], of_bytes, letters, least, self._secret)
+            cut_words(*read, *room, ends)
+            here = int(ends[-1])
+            found.append(self._numbers(names, room.spans[:here], room.hashes[:here], True))
             ends_of_texts[some.start + 1 : some.stop + 1] = n + ends[1:]
-            n += int(ends[-1])
+            n += here
         return np.concatenate(found), ends_of_texts
 
-    def _numbers(self, text: np.ndarray, spans: np.ndarray, adds: bool) -> np.ndarray:
+    def _hashed_and_numbered(self, words: Texts, adds: bool) -> np.ndarray:
+        from bigcat.kernels.number_words import hash_words
+
+        text, hashes = _eight_or_more(words.content), np.empty(len(words), np.uint64)
+        hash_words(text, words.spans, self._secret, hashes)
+        return self._numbers(text, words.spans, hashes, adds)
+
+    def _numbers(
+        self, text: np.ndarray, spans: np.ndarray, hashes: np.ndarray, adds: bool
+    ) -> np.ndarray:
         from bigcat.kernels.number_words import fill_slots, number_words
 
         if adds:
@@ -109,16 +125,36 @@ class WordTable:
         numbers, k = np.empty(len(spans), np.int32), 0
         while True:
             table = (self._names, self._ends, self._hashes, self._slots, self._n)
-            k, self._n = number_words(text, spans, k, self._secret, adds, *table, numbers)
+            k, self._n = number_words(text, spans, hashes, k, adds, *table, numbers)
             if k == len(spans):
                 return numbers
-            self._slots = np.zeros(4 * len(self._slots), np.uint64)
-            fill_slots(self._hashes, self._n, self._slots)
+            self._slots = np.zeros((2 * len(self._slots), 2), np.uint64)
+            fill_slots(*table[:3], self._n, self._slots)
 
     def _make_room(self, n_words: int, n_bytes: int) -> None:
         n = self._n + n_words
         self._names = _with_room(self._names, int(self._ends[self._n]) + n_bytes + 8)
         self._ends, self._hashes = _with_room(self._ends, n + 1), _with_room(self._hashes, n)
+
+
+class _Room(NamedTuple):
+    """What words are written to when they are cut: one memory for all texts, a few at a time."""
+
+    names: np.ndarray
+    spare: int
+    edges: np.ndarray
+    spans: np.ndarray
+    hashes: np.ndarray
+
+    @classmethod
+    def for_texts(cls, n_bytes: int, n_texts: int, least: int) -> _Room:
+        """For so many texts that together have so many bytes."""
+        spare = -(-(n_bytes + n_texts) // 64) * 64
+        names = np.empty(spare + n_bytes + n_bytes // 2 + 8, np.uint8)  # of two bytes, three
+        # There is a character between two words, or the end of a text.
+        most = (n_bytes + n_texts) // (least + 1) + n_texts + 1
+        spans, hashes = np.empty((most, 2), np.int64), np.empty(most, np.uint64)
+        return cls(names, spare, np.empty(n_bytes + 2 * n_texts, np.int64), spans, hashes)
 
 
 def _together(n_bytes: np.ndarray) -> Iterator[slice]:

@@ -1,18 +1,28 @@
 """The compiled scanner of words, and the table of them: which words of many texts are the same?
 
 A table has, by number, the words' bytes one after the other, where each ends, and its hash.  Slots
-lead from a hash to the number: half of the hash, by which most others are told apart without a look
-at their bytes, and the number plus one.
+lead from a hash to the number.  A slot is the word itself, if that has no more than eight bytes, or
+else its hash; and, in the upper half of a second number, how long the word is, or `_LONG`, and in
+the lower half its number plus one.  So most words are found by a look at one place of memory.
+
+Bytes are looked at eight at a time, as one number whose lowest byte is the first.
 
 Loops over words call no function that takes arrays and returns from several places, and no name
 of an array becomes another one within them: numba would count references, which took half the time.
+Places that are unsigned need no look whether they are counted from the end.
 """
 
 import numpy as np
 
-from bigcat.compile import device, eight_bytes, kernel, prefetch
+from bigcat.compile import device, eight_bytes, kernel, prefetch, trailing_zeros
 
 _HALF, _LOW_HALF, _ALL = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
+#: The highest bit of each of eight bytes; and a factor that puts their lowest bits side by side, at
+#: the top of the product.
+_TOPS, _GATHER = np.uint64(0x8080808080808080), np.uint64(0x0102040810204080)
+_ONE = np.uint64(1)
+#: In a slot, the length of words of more than eight bytes.
+_LONG = np.uint64(9)
 #: How many texts or words ahead memory is asked for.
 _AHEAD = 8
 #: Numbers that are sorted by insertion before they are merged.
@@ -21,68 +31,100 @@ _RUN = 16
 
 @device
 def piece_at(text, i, end):
-    """The bytes from i to the end as a number; of more than eight the first eight.
+    """The bytes from i to the end as a number: of more than eight the first eight, 0 of none.
 
-    The text has eight bytes or more.
+    The text has eight bytes or more.  Shifts are done in halves, as one by 64 bits has no result.
     """
     within = min(i, len(text) - 8)
-    piece = eight_bytes(text, within) >> np.uint64(8 * (i - within))
-    n = min(end - i, 8)
-    return piece & (_ALL >> np.uint64(64 - 8 * n))
+    before = np.uint64(4 * min(i - within, 8))
+    after = np.uint64(4 * (8 - max(min(end - i, 8), 0)))
+    return eight_bytes(text, within) >> before >> before & (_ALL >> after >> after)
+
+
+@device
+def bits_of_letters(piece):
+    """A bit for each of eight bytes, the lowest for the first: whether the byte is not 0."""
+    tops = (((piece & ~_TOPS) + ~_TOPS) | piece) & _TOPS
+    return (tops >> np.uint64(7)) * _GATHER >> np.uint64(56)
+
+
+@device
+def mix(mixed, piece, secret):
+    """Four bytes at a time: what they change always reaches the upper half of the number, which the
+    next four cannot change back."""
+    mixed = (mixed ^ (piece & _LOW_HALF)) * secret
+    mixed ^= mixed >> _HALF
+    mixed = (mixed ^ (piece >> _HALF)) * secret
+    return mixed ^ mixed >> _HALF
 
 
 @device
 def hash_span(text, begin, end, secret):
-    """A number of all its bytes; who does not know the `secret`, which is odd, makes no clashes.
+    """A number of all its bytes, and all bits that any eight of them have.
 
-    Four bytes at a time: what they change always reaches the upper half of the number, which the
-    next four cannot change back.
+    Who does not know the `secret`, which is odd, makes no clashes.  Sixteen bytes are taken in any
+    case, so that most words take no branch of their own.
     """
-    mixed = np.uint64(end - begin)
-    for i in range(begin, end, 8):
+    first, second = piece_at(text, begin, end), piece_at(text, begin + 8, end)
+    mixed = mix(mix(np.uint64(end - begin), first, secret), second, secret)
+    bits = first | second
+    for i in range(begin + 16, end, 8):
         piece = piece_at(text, i, end)
-        mixed = (mixed ^ (piece & _LOW_HALF)) * secret
-        mixed ^= mixed >> _HALF
-        mixed = (mixed ^ (piece >> _HALF)) * secret
-        mixed ^= mixed >> _HALF
-    return mixed
+        mixed, bits = mix(mixed, piece, secret), bits | piece
+    return mixed, bits
 
 
 @kernel
-def fill_slots(hashes, n, slots):
-    """Put `n` different words into slots, all of which are empty."""
+def hash_words(text, spans, secret, hashes):
+    """Hashes of words, by where they begin and end in the text, which has eight bytes or more."""
+    for k in range(len(spans)):
+        hashes[k], _ = hash_span(text, spans[k, 0], spans[k, 1], secret)
+
+
+@device
+def slot_of(text, begin, end, mixed):
+    """What is in the slot of a word, but for its number."""
+    if end - begin > 8:
+        return mixed, _LONG << _HALF
+    return piece_at(text, begin, end), np.uint64(end - begin) << _HALF
+
+
+@kernel
+def fill_slots(names, ends, hashes, n, slots):
+    """Put the `n` words of a table into slots, all of which are empty."""
     last = len(slots) - 1
     for number in range(n):
         place = np.int64(hashes[number] & np.uint64(last))
-        while slots[place] != 0:
+        while slots[place, 1] != 0:
             place = (place + 1) & last
-        slots[place] = (hashes[number] >> _HALF << _HALF) | np.uint64(number + 1)
+        word, length = slot_of(names, ends[number], ends[number + 1], hashes[number])
+        slots[place, 0], slots[place, 1] = word, length | np.uint64(number + 1)
 
 
 @kernel
-def number_words(text, spans, k, secret, adds, names, ends, hashes, slots, n, numbers):
+def number_words(text, spans, mixed, k, adds, names, ends, hashes, slots, n, numbers):
     """Number words, from the k-th on, by the order in which they are first met.
 
-    ``spans`` are where words begin and end in the text, which has eight bytes or more.  ``names``,
-    ``ends``, ``hashes`` and ``slots`` are a table of `n` words.  It gets the others, and has room
-    for them but for its slots: as soon as half of these are full, nothing more is done.  Or, if it
-    adds none, their number is -1.  ``numbers`` gets the number of each word.  Returns how many
-    words were numbered, and how many the table has.
+    ``spans`` are where words begin and end in the text, which has eight bytes or more, and
+    ``mixed`` are their hashes.  ``names``, ``ends``, ``hashes`` and ``slots`` are a table of `n`
+    words.  It gets the others, and has room for them but for its slots: as soon as half of these
+    are full, nothing more is done.  Or, if it adds none, their number is -1.  ``numbers`` gets the
+    number of each word.  Returns how many words were numbered, and how many the table has.
     """
     last = len(slots) - 1
-    mixed = np.empty(len(spans), np.uint64)
-    for j in range(k, len(spans)):
-        mixed[j] = hash_span(text, spans[j, 0], spans[j, 1], secret)
     while k < len(spans) and (2 * n <= last or not adds):
         if k + _AHEAD < len(spans):
-            prefetch(slots, np.int64(mixed[k + _AHEAD] & np.uint64(last)))
+            prefetch(slots, 2 * np.int64(mixed[k + _AHEAD] & np.uint64(last)))
         begin, end = spans[k, 0], spans[k, 1]
+        word, length = slot_of(text, begin, end, mixed[k])
         place = np.int64(mixed[k] & np.uint64(last))
         number = np.int64(-1)
-        while number < 0 and slots[place] != 0:
-            if slots[place] >> _HALF == mixed[k] >> _HALF:
-                known = np.int64(slots[place] & _LOW_HALF) - 1
-                if ends[known + 1] - ends[known] == end - begin:
+        while number < 0 and slots[place, 1] != 0:
+            if slots[place, 0] == word and slots[place, 1] >> _HALF << _HALF == length:
+                known = np.int64(slots[place, 1] & _LOW_HALF) - 1
+                if end - begin <= 8:
+                    number = known
+                elif ends[known + 1] - ends[known] == end - begin:
                     i, on = begin, ends[known] - begin
                     while i < end and piece_at(text, i, end) == piece_at(names, i + on, end + on):
                         i += 8
@@ -95,7 +137,7 @@ def number_words(text, spans, k, secret, adds, names, ends, hashes, slots, n, nu
                 names[ends[n] + i - begin] = text[i]
             ends[n + 1] = ends[n] + end - begin
             hashes[n] = mixed[k]
-            slots[place] = (mixed[k] >> _HALF << _HALF) | np.uint64(n + 1)
+            slots[place, 0], slots[place, 1] = word, length | np.uint64(n + 1)
             n += 1
         numbers[k] = number
         k += 1
@@ -127,43 +169,80 @@ def write_letter(c, names, i):
     return i + n + 1
 
 
+@device
+def find_runs(letters, end, edges):
+    """Where runs of bytes that are not 0 begin and end, one after the other; how many edges.
+
+    After the end there are zeros, up to the next multiple of 64.  Bytes are taken as the bits of a
+    number, 64 at a time: no branch depends on how long a run is.
+    """
+    n, before = 0, np.uint64(0)  # the bit of the byte before these
+    for first in range(0, end, 64):
+        found = np.uint64(0)
+        for k in range(8):
+            bits = bits_of_letters(eight_bytes(letters, first + 8 * k))
+            found |= bits << np.uint64(8 * k)
+        changes = found ^ (found << _ONE | before)
+        before = found >> np.uint64(63)
+        while changes != 0:
+            edges[n] = first + trailing_zeros(changes)
+            changes &= changes - _ONE
+            n += 1
+    return n
+
+
 @kernel
-def cut_words(text, texts, letters, least, names, spans, ends):
+def cut_words(
+    text, texts, of_bytes, letters, least, secret, names, spare, edges, spans, hashes, ends
+):
     """Find the words of texts in UTF-8, from `least` letters on.
 
     ``texts`` are where texts begin and end.  ``letters`` has what is written for each character of
-    a word, and 0 for those that are in none.  ``names`` gets the words one after the other,
-    ``spans`` where each begins and ends there, ``ends`` where those of each text end among them.
+    a word, and 0 for those that are in none; ``of_bytes`` is the same of ASCII, and has other bytes
+    as they are.  ``names`` gets the words: those of ASCII as far apart as in the texts, before
+    `spare`, the others one after the other from there on.  ``spans`` gets where each begins and
+    ends there, ``hashes`` its hash, and ``ends`` where those of each text end among them.
+    ``edges`` is for runs of letters and of characters beyond ASCII.
     """
-    n = at = 0
+    at = 0
     for k in range(len(texts)):
         if k + _AHEAD < len(texts):
             prefetch(text, texts[k + _AHEAD, 0])
             prefetch(text, texts[k + _AHEAD, 0] + 64)
-        i, end = texts[k, 0], texts[k, 1]
-        while i < end:
-            begin, more = at, 0  # bytes than letters
-            while i < end:
-                if text[i] < 0x80:
-                    letter = letters[text[i]]
-                    i += 1
-                    if letter == 0:
-                        break
-                    names[at] = letter
-                    at += 1
-                else:
-                    c, i = letter_at(text, i)
-                    letter = letters[c]
-                    if letter == 0:
-                        break
-                    after = write_letter(letter, names, at)
-                    at, more = after, more + after - at - 1
-            if at - begin - more >= least:
-                spans[n, 0], spans[n, 1] = begin, at
+        first, length = np.uint64(texts[k, 0]), np.uint64(texts[k, 1] - texts[k, 0])
+        for j in range(length):
+            names[np.uint64(at) + j] = of_bytes[text[first + j]]
+        at += texts[k, 1] - texts[k, 0] + 1
+        names[at - 1] = 0
+        ends[k + 1] = at  # of the text, until its words are counted
+    names[at : min(at + 64, spare)] = 0
+    n = k = 0
+    for run in range(0, find_runs(names, at, edges), 2):
+        begin, end = edges[run], edges[run + 1]
+        while begin >= ends[k + 1]:
+            k += 1
+            ends[k] = n
+        hashed, any_top = hash_span(names, begin, end, secret)
+        if any_top & _TOPS == 0:
+            spans[n, 0], spans[n, 1], hashes[n] = begin, end, hashed
+            n += end - begin >= least
+            continue
+        while begin < end:
+            word, more = spare, 0  # bytes than letters
+            while begin < end:
+                c, begin = letter_at(names, begin)
+                letter = letters[c]
+                if letter == 0:
+                    break
+                after = write_letter(letter, names, spare)
+                spare, more = after, more + after - spare - 1
+            if spare - word - more >= least:
+                spans[n, 0], spans[n, 1] = word, spare
+                hashes[n], _ = hash_span(names, word, spare, secret)
                 n += 1
             else:
-                at = begin
-        ends[k + 1] = n
+                spare = word
+    ends[k + 1 :] = n
 
 
 @kernel
