@@ -83,7 +83,11 @@ def test_counted(texts, options):
 @pytest.mark.parametrize("more", [{}, {"sublinear_tf": True, "norm": "l1"}, {"use_idf": False}])
 def test_weighed(texts, options, more, dtype):
     """By words of other texts, as scikit-learn weighs them in the vectoriser's precision."""
-    vectorizer = TfidfVectorizer(**options, **more, dtype=dtype).fit(texts[::2])
+    assert_weighed(TfidfVectorizer(**options, **more, dtype=dtype), texts)
+
+
+def assert_weighed(vectorizer, texts):
+    vectorizer.fit(texts[::2])
     found = words.words_of(vectorizer, Texts.of(texts))
     columns = vectorizers.table_of(vectorizer).find(found.names)
     X = vectorizers.weigh(vectorizer, found.counts, columns)
@@ -185,7 +189,8 @@ def test_interpreted_kernels_agree():
     code = (
         "from tests.test_data_words import *; v = HashingVectorizer(n_features=16);"
         "assert_same_bits(words.hashed(v, Texts.of(TEXTS)), v.transform(TEXTS));"
-        "assert_counted(CountVectorizer(), TEXTS)"
+        "assert_counted(CountVectorizer(), TEXTS);"
+        "assert_weighed(TfidfVectorizer(dtype=np.float32), TEXTS)"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore:overflow", "-c", code],  # hashes wrap around

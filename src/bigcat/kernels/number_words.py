@@ -315,7 +315,7 @@ def put_in_columns(ends, numbers, times, columns, signs, keys, spare):
     for row in range(len(ends) - 1):
         m = 0
         for j in range(begin, ends[row + 1]):
-            column = columns[numbers[j]]
+            column = np.int64(columns[numbers[j]])
             if column >= 0:  # both in one number, of which the upper half decides the order
                 keys[m] = (column << 32) + signs[numbers[j]] * times[j]
                 m += 1
