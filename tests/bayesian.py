@@ -1,4 +1,4 @@
-"""Bayesian classifiers as tests write them, all options in one call."""
+"""Bayesian classifiers and posteriors as tests write them, all options in one call."""
 
 from typing import Any
 
@@ -7,6 +7,9 @@ import scipy.sparse
 
 from bigcat import BayesianClassifier
 from bigcat.bayes import AugmentReducePosterior, IndependentBinary, Laplace
+from bigcat.bayes.covariance import Drawn
+from bigcat.bayes.noise_posterior import NoisePosterior
+from bigcat.noise import Gumbel
 
 #: Of the estimator; all else belongs to the method.
 OF_ESTIMATOR = ("prior", "fit_intercept", "n_threads", "random_state", "progress")
@@ -42,6 +45,20 @@ def four_classes(n_rows: int, new: bool = False) -> tuple[np.ndarray, np.ndarray
     scores = X @ weights + [0.0, 0.5, 1.0, 0.2]
     y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
     return X, np.array(["ant", "bee", "cat", "dog"])[y]
+
+
+def drawn_posterior(n_draws: int = 12, intercept: bool = True) -> NoisePosterior:
+    """Draws of weights of two classes and three columns."""
+    rng = np.random.default_rng(3)
+    deviations = rng.normal(size=(n_draws, 2, 3)).astype(np.float32)
+    return NoisePosterior(
+        rng.normal(size=(2, 3)),
+        Drawn(deviations - deviations.mean(axis=0)),
+        intercept=intercept,
+        classes=np.array(["a", "b"]),
+        noise=Gumbel(),
+        n_draws=n_draws,
+    )
 
 
 def csr(X: np.ndarray) -> Any:

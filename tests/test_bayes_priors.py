@@ -1,4 +1,4 @@
-"""States of priors with learnt scales: their updates, and their part of the ELBO, by definition."""
+"""Priors: defaults; learnt scales, their updates and their part of the ELBO, by definition."""
 
 import numpy as np
 import pytest
@@ -185,3 +185,15 @@ def test_kinds_of_sharing():
     assert [kind.in_units_of_columns for kind in kinds] == [False, False, False, True]
     assert [kind().one_scale() for kind in kinds[:3]] == [(1.0, 1.0), None, None]
     assert [kind().known(K, M, True) is None for kind in kinds] == [False, True, True, True]
+
+
+def test_defaults_of_priors():
+    assert GaussianPrior() == GaussianPrior(0.0, 1.0, None, None)
+    assert HierarchicalPrior() == HierarchicalPrior("feature", 0.5, 0.5, 10.0)
+    learnt = [kind.learnt for kind in (GaussianPrior, HierarchicalPrior, HorseshoePrior)]
+    assert learnt == [False, True, True]
+    bound = GaussianPrior().bind(3, 4, True)
+    assert bound.mean.tolist() == [0.0] * 4
+    assert bound.precision(slice(0, 3)).ravel().tolist() == [1.0] * 4
+    assert not bound.learnt
+    assert bound.intercept_precision is None

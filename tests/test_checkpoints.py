@@ -1,5 +1,6 @@
 """A fit that was killed goes on with the same bits; nothing else is taken for it."""
 
+import hashlib
 import json
 import os
 import signal
@@ -190,6 +191,20 @@ def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
     ):
         begun.fit(X, Y, resume=True)
     assert_same(begun, never.fit(X, Y))
+
+
+def test_a_checkpoint_whose_head_lies_is_not_mapped(begun):
+    """Its checksum is right, and it says that an array takes half of its bytes."""
+    newest = sorted(Path(begun.checkpoint).glob("run-*"))[-1]
+    written = newest.read_bytes()
+    content = written.replace(b'"F64"', b'"F32"', 1)
+    assert content != written
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    newest.unlink()
+    newest.with_stem(f"{newest.stem.rpartition('-')[0]}-{digest}").write_bytes(content)
+    with pytest.warns(UserWarning, match="is damaged and is not used"):
+        begun.fit(X, Y, resume=True)
+    assert begun.n_iter_ == 3
 
 
 def test_a_damaged_list_of_parameters_is_an_error(begun):

@@ -17,14 +17,8 @@ from bigcat.files.formats import (
     current,
     is_known,
 )
-from bigcat.files.tensors import (
-    BrokenFileError,
-    DigestError,
-    TensorFile,
-    open_tensors,
-    strict_json,
-    text_digest,
-)
+from bigcat.files.tensors import DigestError, TensorFile, open_tensors, text_digest
+from bigcat.tensor_heads import BrokenFileError, strict_json
 
 #: Texts of a file: the header, and a digest of it.
 HEADER, HEADER_DIGEST = "bigcat", "bigcat_digest"

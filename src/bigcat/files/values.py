@@ -9,7 +9,8 @@ import numpy as np
 
 from bigcat.data.dataset import array_of_strings
 from bigcat.files.checks import check_ends
-from bigcat.files.tensors import TYPE_NAMES, Tensors
+from bigcat.files.tensors import Tensors
+from bigcat.tensor_heads import TYPE_NAMES
 
 
 def to_json(value: Any) -> Any:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bigcat.tensor_heads import BrokenFileError, read_head
 from bigcat.training.loop import Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
 
@@ -36,16 +37,6 @@ FIT_FILE = "fit.json"
 #: Files of a run that are kept.
 KEPT = 2
 _BLOCK_BYTES = 1 << 24
-#: What the format calls the types of our arrays.
-_TYPES = {
-    "F64": np.float64,
-    "F32": np.float32,
-    "I64": np.int64,
-    "I32": np.int32,
-    "U64": np.uint64,
-    "U32": np.uint32,
-    "BOOL": np.bool_,
-}
 
 
 class CheckpointError(ValueError):
@@ -329,27 +320,22 @@ def _write(folder: Path, name: str, kept: Snapshot) -> None:
 
 
 def _read(path: Path) -> Snapshot | None:
-    """What was written; None where the checksum says that it is something else.
+    """What was written; None where the checksum or the head says that it is something else.
 
     Arrays are read-only views of the file, since the weights need not fit into memory: who wants to
     keep one copies it.
     """
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, BrokenFileError):
         if _checksum(path) == path.stem.rpartition("-")[2]:
             with open(path, "rb") as file:
-                n_bytes = int.from_bytes(file.read(8), "little")
-                head = json.loads(file.read(n_bytes))
+                texts, places = read_head(file)
                 pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            content = np.frombuffer(pages, np.uint8, offset=8 + n_bytes)
-            numbers = json.loads(head.pop("__metadata__")["numbers"])
-            return Snapshot(numbers, {name: _view(content, found) for name, found in head.items()})
+            arrays = {
+                name: np.ndarray(place.shape, place.dtype, pages, place.start)
+                for name, place in places.items()
+            }
+            return Snapshot(json.loads(texts["numbers"]), arrays)
     return None
-
-
-def _view(content: np.ndarray, found: dict[str, Any]) -> np.ndarray:
-    """An array among the bytes of a safetensors file, by what its head says of it."""
-    begin, end = found["data_offsets"]
-    return content[begin:end].view(_TYPES[found["dtype"]]).reshape(found["shape"])
 
 
 def _checksum(path: Path) -> str:
