@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 import bigcat
 
@@ -63,6 +64,14 @@ def test_the_optimum_is_that_of_one_process(
     mine, theirs = (model.history_["objective"][-1] for model in (ours, local))
     assert mine == pytest.approx(theirs, abs=1e-6)
     assert len(ours.history_) < 2 * len(local.history_)
+
+
+def test_a_warning_names_the_line_that_called_fit(client: Any, rows: Any) -> None:
+    ours = LinearClassifier(client=client, n_lanes=2, **SETTINGS | {"max_epochs": 2})
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations") as caught:
+        ours.fit(*collections(rows, sparse=True))
+    told = [warning for warning in caught if warning.category is ConvergenceWarning]
+    assert [warning.filename for warning in told] == [__file__]
 
 
 def test_directions_are_those_of_the_matrix() -> None:

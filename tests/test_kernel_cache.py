@@ -106,6 +106,7 @@ def test_a_full_disk_is_a_warning(tmp_path):
     assert "-0.3689464152886" in done.stdout
     assert done.stderr.count("compiled code could not be kept on the disk (File too large)") == 1
     assert "make room, or name another folder in NUMBA_CACHE_DIR" in done.stderr
+    assert f"{script}:" in done.stderr  # which called bigcat, numba being between
     assert [p for p in (tmp_path / "cache").rglob("*") if p.is_file()] == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,6 +24,7 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.stochastic import Stream
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.caller import warn_caller
 from bigcat.rows import Sizes
 from bigcat.training import progress
 from bigcat.training.checks import check_choice, check_whole, is_number
@@ -120,11 +120,10 @@ class IndependentBinary(PosteriorMethod):
             found = machine.run(report)
         del machine, design
         if self.tol > 0.0 and not found.converged:
-            warnings.warn(
+            warn_caller(
                 f"the ELBO still grows after max_iter={self.max_iter} iterations; raise max_iter "
                 + ("or tol" if self.solver == "newton" else "or tol, or take solver='newton'"),
                 ConvergenceWarning,
-                stacklevel=3,
             )
         n_rows = row_weights.sum()
         posterior = self._weighed(found.mean, found.covariance, task, n_rows)

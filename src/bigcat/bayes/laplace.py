@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -40,6 +39,7 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.prior_chains import PriorChain
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.caller import warn_caller
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.training import progress
@@ -132,7 +132,7 @@ class Laplace(PosteriorMethod):
         plan = self.plan(work, task.prior)
         warning = None if plan.around == "linear" else work.warning()
         if warning is not None:
-            warnings.warn(warning, UserWarning, stacklevel=3)
+            warn_caller(warning)
         seen = Seen(float(task.sample.row_weights.sum()), 1)
         begun = None
         if plan.around != "mode":
@@ -379,7 +379,7 @@ class _Fit:
         self.history.choice.update(mixing.told())
         warning = mixing.warning()
         if warning is not None and self.plan.form == "draws":
-            warnings.warn(warning, ConvergenceWarning, stacklevel=6)
+            warn_caller(warning, ConvergenceWarning)
 
     @contextmanager
     def _told(self, chains: Chains) -> Iterator[Callable[[], None]]:

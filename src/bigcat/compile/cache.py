@@ -2,7 +2,8 @@
 
 Stock numba keys on the file of the entry point alone, and runs old code after a callee in another
 file was edited.  What is compiled lies in the packages of `COMPILED`, which import nothing else of
-bigcat: so an edit of an estimator, a reader or the command line compiles nothing anew.
+bigcat but `caller.py`: so an edit of an estimator, a reader or the command line compiles nothing
+anew.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import hashlib
 import os
 import pickle
 import uuid
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from numba import types
 from numba.core import caching
+
+from bigcat.caller import warn_caller
 
 #: Where compiled code lies.  A test holds every kernel, and all that kernels call, to it.
 COMPILED = (
@@ -190,10 +192,9 @@ def cache_folder() -> str | None:
 
 @functools.cache
 def _warn_once(cause: str) -> None:
-    warnings.warn(
+    warn_caller(
         f"compiled code could not be kept on the disk ({cause}), so that the next process compiles "
-        "it again; make room, or name another folder in NUMBA_CACHE_DIR",
-        stacklevel=2,
+        "it again; make room, or name another folder in NUMBA_CACHE_DIR"
     )
 
 

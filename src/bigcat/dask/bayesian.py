@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from bigcat.bayes._laplace_plan import Plan, Work
 from bigcat.bayes._posed import Posed, centres
 from bigcat.bayes.method import PosteriorMethod, Seen, Task
 from bigcat.bayes.priors import Prior
+from bigcat.caller import warn_caller
 from bigcat.dask.blocks import Known
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.estimator import OnCluster, check_labels, with_parameters_of
@@ -143,7 +143,7 @@ class BayesianClassifier(OnCluster, estimators.BayesianClassifier):  # type: ign
         plan = _checked(method.plan(work, prior))
         self._check_memory_of(cluster, method, prior, sizes)
         if (warning := work.warning()) is not None:
-            warnings.warn(warning, UserWarning, stacklevel=2)
+            warn_caller(warning)
         task = Task(
             Sample(no_rows(found), np.empty(0, np.int64), np.empty(0)),
             known,

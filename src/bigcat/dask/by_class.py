@@ -11,7 +11,6 @@ is made of (Chen, Wang and Zhou, 2014).
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +21,7 @@ from distributed import Future
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.bounds import Exact
+from bigcat.caller import warn_caller
 from bigcat.dask.blocks import Known, Numbered, Run
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.fit import order_of
@@ -317,11 +317,10 @@ class ByClass:
             except DivergedError as error:
                 raise DivergedFit(str(error), None) from None
         if not converged:
-            warnings.warn(
+            warn_caller(
                 f"L-BFGS stopped after {len(self.record.history)} iterations without reaching "
                 f"tol={recipe.tol}; raise max_epochs, or scale the columns of X",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return outcome
 

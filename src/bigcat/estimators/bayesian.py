@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
+from bigcat.caller import warn_caller
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.options import WithParts, only_if
@@ -304,7 +304,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         """What the method makes of log p(y | X), in nats, of all rows together."""
         check_is_fitted(self)
         if np.isnan(self._evidence):
-            warnings.warn(NO_EVIDENCE, UserWarning, stacklevel=2)
+            warn_caller(NO_EVIDENCE)
         return self._evidence
 
     # What model files hold

@@ -19,7 +19,6 @@ import json
 import mmap
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bigcat.caller import warn_caller
 from bigcat.tensor_heads import BrokenFileError, read_head
 from bigcat.training.loop import Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
@@ -131,11 +131,9 @@ class Checkpoint:
         for path in reversed(self._files(self.n_runs)):
             kept = _read(path)
             if kept is None:
-                warnings.warn(
+                warn_caller(
                     f"the checkpoint {path} is damaged and is not used; the fit goes on from the "
-                    "one before",
-                    UserWarning,
-                    stacklevel=2,
+                    "one before"
                 )
                 continue
             place = Place(*kept.numbers["place"])
@@ -243,11 +241,9 @@ class Checkpoint:
         try:
             _write(self.folder, f"run-{self.n_runs:04d}-{number:06d}", kept)
         except OSError as error:
-            warnings.warn(
+            warn_caller(
                 f"could not write a checkpoint to {self.folder}: {error}; the fit goes on, and "
-                f"tries again after {self.every:g} s",
-                UserWarning,
-                stacklevel=2,
+                f"tries again after {self.every:g} s"
             )
             return
         for path in before[: max(0, len(before) + 1 - KEPT)]:

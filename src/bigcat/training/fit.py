@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
@@ -222,12 +222,11 @@ class Fit:
     def _warn_if_moving(self) -> None:
         if self.stop.moving:
             watched = "held-out log-likelihood" if self.recipe.early_stopping else "objective"
-            warnings.warn(
+            warn_caller(
                 f"the {watched} was still growing by more than tol={self.recipe.tol} an epoch when "
                 f"max_epochs={self.recipe.max_epochs} ended the fit; raise max_epochs, or set "
                 "tol=None if that is as intended",
                 ConvergenceWarning,
-                stacklevel=8,
             )
 
     def _run_lbfgs(self, start: Start | None) -> Outcome:
@@ -260,11 +259,10 @@ class Fit:
                     f"{recipe.max_epochs} were allowed, but rounding hides any further gain, so "
                     "that more would not help: scale the columns of X, or raise tol"
                 )
-            warnings.warn(
+            warn_caller(
                 f"L-BFGS stopped after {made} iterations without reaching tol={recipe.tol}; "
                 f"{remedy}",
                 ConvergenceWarning,
-                stacklevel=7,
             )
         return self._outcome(kind.of_matrix(matrix, problem), intercepts, None)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from bigcat.caller import warn_caller
 from bigcat.linear import FullRankWeights, LinearModel, weighted_sum
 from bigcat.noise import Noise
 from bigcat.training.blend import Blend, find_factors
@@ -242,19 +242,17 @@ def followed(outcome: Outcome, factor: float, base: np.ndarray, n_rows: int) -> 
     if factor == 1.0:
         return outcome
     if factor == 0.0:
-        return as_frequencies(outcome, base, n_rows, stacklevel=7)
+        return as_frequencies(outcome, base, n_rows)
     intercept = (base + factor * (outcome.intercept - base)).astype(np.float32)
     weights = outcome.weights.multiplied(factor)
     return replace(outcome, weights=weights, intercept=intercept, resume=None)
 
 
-def as_frequencies(outcome: Outcome, base: np.ndarray, n_rows: int, stacklevel: int = 6) -> Outcome:
+def as_frequencies(outcome: Outcome, base: np.ndarray, n_rows: int) -> Outcome:
     """A model that predicts class frequencies, and says so."""
-    warnings.warn(
+    warn_caller(
         f"on {n_rows:,} held-out rows nothing was gained over class frequencies, so the model "
-        "predicts those whatever the row; look at the features, or give the fit more rows",
-        UserWarning,
-        stacklevel=stacklevel,
+        "predicts those whatever the row; look at the features, or give the fit more rows"
     )
     intercept = base.astype(np.float32)
     return replace(outcome, weights=outcome.weights.multiplied(0.0), intercept=intercept)

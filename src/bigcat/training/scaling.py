@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.sparse
 
+from bigcat.caller import warn_caller
 from bigcat.rows import Columns
 from bigcat.solvers import Solver
 from bigcat.storage import Storage
@@ -31,12 +30,10 @@ def columns_of(data: Sample, centred: bool) -> Columns | SparseColumns | None:
 def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
     n, first = columns.far_out(X)
     if n:
-        warnings.warn(
+        warn_caller(
             f"{n:,} of {len(X):,} rows have values that are very far from all others of their "
             f"column, the first of them row {first}; in training they count as the farthest usual "
-            "ones",
-            UserWarning,
-            stacklevel=5,
+            "ones"
         )
 
 
@@ -57,11 +54,9 @@ def warn_of_unscaled(data: Sample, solver: Solver, streams: bool = False) -> Non
             else "scale the columns, for example by scikit-learn's StandardScaler, or leave "
             "method, solver and l2 to 'auto'"
         )
-        warnings.warn(
+        warn_caller(
             f"{what} {max(largest, off):,.0f} times as large as the columns' usual deviations, and "
-            f"what differs in the others is hardly learned; {remedy}",
-            UserWarning,
-            stacklevel=4,
+            f"what differs in the others is hardly learned; {remedy}"
         )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
+from bigcat.caller import warn_caller
 from bigcat.training.near_copies import kinds_of
 from bigcat.training.neighbours import with_neighbours
 from bigcat.training.sample import Kinds, Sample
@@ -31,5 +30,5 @@ def rows_that_stay_together(sample: Sample) -> Kinds:
             "rows are of the same users as these, shuffle the rows"
         )
     if told is not None:
-        warnings.warn(told, UserWarning, stacklevel=4)
+        warn_caller(told)
     return kinds

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import scipy.sparse
 
+from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.training.fit import COST_OF_NODES, LEAST_ROWS, MOST_SCORES, Outcome
@@ -45,19 +44,15 @@ def warn_if_useless(
         moved = float(np.abs(each - without).max())
     of_some = float(some.row_weights @ np.log(by_frequency[some.labels]) / some.row_weights.sum())
     if found < of_some - WORSE or np.isnan(found):
-        _warn(
+        warn_caller(
             f"the fit is worse than no fit: the mean log-probability of training rows is "
             f"{found:,.4g}, and class frequencies alone give {of_some:,.4g}; {advice}"
         )
     elif l2 == 0.0 and moved < MOVED:
         values = some.X.data if scipy.sparse.issparse(some.X) else some.X
         if np.any(values):
-            _warn(
+            warn_caller(
                 f"the fit has learned nothing from the features: they move no log-probability of "
                 f"{some.n_rows:,} training rows by more than {moved:.2g}; scale the columns of X, "
                 f"whose largest value there is {np.abs(values).max():.2g}, or raise learning_rate"
             )
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=5)
