@@ -37,7 +37,7 @@ test: $(READY)
 	$(ONE_THREAD) $(BIN)/python -m pytest $(IN_PARALLEL) -m "not slow"
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(ONE_THREAD) $(BIN)/python -m pytest $(IN_PARALLEL) -m slow
 
 torture: $(READY)
 	$(BIN)/python -m tests.torture
