@@ -89,8 +89,7 @@ def test_weighed(texts, options, more, dtype):
 def assert_weighed(vectorizer, texts):
     vectorizer.fit(texts[::2])
     found = words.words_of(vectorizer, Texts.of(texts))
-    columns = vectorizers.table_of(vectorizer).find(found.names)
-    X = vectorizers.weigh(vectorizer, found.counts, columns)
+    X = vectorizers.weigh(vectorizer, vectorizers.table_of(vectorizer), found)
     assert_same_bits(X, vectorizer.transform(texts))
 
 
@@ -178,7 +177,7 @@ def test_words_are_put_in_columns(row):
             expected[columns[word]] = expected.get(columns[word], 0) + signs[word] * times
     numbers, times = np.array([*row, (0, 0)], np.int32)[:-1].T.copy()
     counts = sp.csr_matrix((times, numbers, np.array([0, 0, len(row), len(row)])), shape=(3, 10))
-    X = words.in_columns(counts, columns, signs, 2**31 - 1, np.float64)
+    X = words.in_columns(words.Words(counts, Texts.of([])), columns, signs, 2**31 - 1, np.float64)
     assert X.indices.tolist() == sorted(expected)
     assert X.data.tolist() == [expected[column] for column in sorted(expected)]
     assert X.indptr.tolist() == [0, 0, len(expected), len(expected)]

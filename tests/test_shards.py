@@ -22,7 +22,8 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, 
 from bigcat import BayesianClassifier, LinearClassifier, metrics
 from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
-from bigcat.data import DataError, Shards, convert, open_shards, parts, read
+from bigcat.data import DataError, Shards, convert, converting, open_shards, parts, read
+from bigcat.data.conversion import Task
 from bigcat.data.manifest import Shard
 from bigcat.data.spans import Texts
 from bigcat.data.vectorizers import WordCounts
@@ -712,3 +713,14 @@ def test_the_command_line(rows, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["features"] == 32
     assert main([*words, "--min-df", "2"]) == 2
     assert "give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("own", "words", "keeps"), [(1, 1, False), (0, 0, False), (0, 1, True)])
+def test_only_other_processes_keep_freed_memory(own, words, keeps, tmp_path, monkeypatch):
+    """With words: other forms gain nothing by it.  And the user's process is the user's."""
+    kept = []
+    monkeypatch.setattr(converting, "keep_freed_memory", lambda: kept.append(True))
+    task = Task(tmp_path, cast(Any, None), {} if words else None, 0)
+    starter = os.getpid() if own else -1
+    assert converting._run(starter, lambda task, a, b: (a, b), task, 1, 2) == (1, 2)
+    assert kept == [True] * keeps

@@ -3,8 +3,7 @@
 1. `write_blocks`: a part of a file is parsed and written down, its rows in random order.
 2. `settle`: when all parts have been seen it is known which classes and features there are.  A
    block gets their numbers, and each of its rows a shard at random.
-3. `gather`: a shard takes its rows from all blocks, words as features, and puts them in random
-   order.
+3. `gather`: a shard takes its rows from all blocks and puts them in random order.
 
 So each order of all rows is as likely as any other, whatever the order of the file, and a fit may
 visit shard after shard.  A process holds one part or one shard at a time.
@@ -100,30 +99,25 @@ def _features(task: Task, texts: Texts) -> tuple[sp.csr_matrix, Words | None]:
         return words.counts, words
     if not hasattr(vectorizer, "vocabulary_"):
         return hashed(vectorizer, texts), None
-    words = words_of(vectorizer, texts)
-    return vectorizers.weigh(vectorizer, words.counts, task.table().find(words.names)), None
+    return vectorizers.weigh(vectorizer, task.table(), words_of(vectorizer, texts)), None
 
 
-def settle(task: Task, block: Spilled, number: int, n_shards: int) -> tuple[np.ndarray, np.ndarray]:
-    """Number classes and features of a block as in the end; how many rows and values of it go to
-    each shard."""
+def settle(task: Task, block: Spilled, number: int, n_shards: int) -> tuple[Spilled, np.ndarray]:
+    """The block with classes and features numbered as in the end, and its values by shard."""
     number_of = _numbers_of_classes(task.folder / CLASSES)
     labels = read_json(block.names_path)
     block.renumber(np.array([number_of[label] for label in labels], np.int32))
+    if block.words_path.exists():
+        names, *_ = vectorizers.read_words(block.words_path)
+        rows = block.rows()
+        counts = as_matrix(rows._replace(values=rows.values.astype(np.int32)), len(names))
+        X = vectorizers.weigh(task.unpacked_vectorizer(), task.table(), Words(counts, names))
+        block = Spilled.write(block.path, X, rows.labels, block.facts)
     shard = task.random(_OF_SHARDS, number).integers(n_shards, size=block.n_rows)
     sizes = np.bincount(shard, minlength=n_shards)
     cuts = np.concatenate([[0], np.cumsum(sizes)])  # the rows are in random order already
     cuts.astype(np.int64).tofile(block.cuts_path)
-    ends = block.ends(cuts)
-    if not block.has_words:
-        return sizes, np.diff(ends)
-    names, *_ = vectorizers.read_words(block.words_path)
-    columns = task.table().find(names)
-    columns.tofile(block.columns_path)
-    kept = columns >= 0
-    spans = zip(ends[:-1].tolist(), ends[1:].tolist())
-    values = [np.count_nonzero(kept[block.indices(begin, end)]) for begin, end in spans]
-    return sizes, np.array(values, np.int64)
+    return block, np.diff(block.ends(cuts))
 
 
 @functools.lru_cache(maxsize=1)
@@ -146,7 +140,7 @@ def gather(task: Task, blocks: list[Spilled], layout: Layout, place: Place) -> S
     rows = Slice.empty(place.n_rows, place.n_values, layout.sparse)
     row = value = 0
     for block in blocks:
-        row, value = _take_rows(task, block, place.number, rows, row, value)
+        row, value = block.read_into(rows, row, value, *block.cuts(place.number))
     if (row, value) != (place.n_rows, place.n_values):
         raise DataError(f"{task.folder}: a block changed while it was read; convert again")
     order = task.random(_IN_SHARDS, place.number).permutation(place.n_rows)
@@ -168,17 +162,3 @@ def gather(task: Task, blocks: list[Spilled], layout: Layout, place: Place) -> S
             file.seek(offsets[name] * array.itemsize)
             file.write(as_bytes(array))
     return Shard(place.n_rows, place.n_values, shard_digest(written))
-
-
-def _take_rows(
-    task: Task, block: Spilled, shard: int, rows: Slice, row: int, value: int
-) -> tuple[int, int]:
-    """Put the rows of a block that go to a shard from `row` and `value` on; where the next go."""
-    first, last = block.cuts(shard)
-    if not block.has_words:
-        return block.read_into(rows, row, value, first, last)
-    columns = np.fromfile(block.columns_path, np.int32)
-    found = block.rows(first, last)
-    counts = as_matrix(found._replace(values=found.values.astype(np.int32)), len(columns))
-    X = vectorizers.weigh(task.unpacked_vectorizer(), counts, columns)
-    return rows.put(row, value, found.labels, X)

@@ -160,7 +160,7 @@ class _Conversion:
         value_bytes = 8 if blocks[0].width is None else 4
         n_bytes = sum(value_bytes * block.n_values + 8 * block.n_rows for block in blocks)
         n_shards = max(1, round(n_bytes / shard_bytes))
-        shards = self.settled(blocks, n_shards)
+        blocks, shards = self.settled(blocks, n_shards)
         self.report |= {"rows": sum(shard.rows for shard in shards), "features": n_features}
         manifest = Manifest(
             arrays=self.task.folder.name,
@@ -252,13 +252,18 @@ class _Conversion:
             self.report["zero_based"] = first == 0
         return first, n_features
 
-    def settled(self, blocks: list[Spilled], n_shards: int) -> list[Shard]:
-        """Blocks get their numbers; how large shards will be."""
-        sizes = np.zeros((2, n_shards), np.int64)
+    def settled(self, blocks: list[Spilled], n_shards: int) -> tuple[list[Spilled], list[Shard]]:
+        """Blocks with their numbers, and how large shards will be."""
+        rows, values = np.zeros(n_shards, np.int64), np.zeros(n_shards, np.int64)
+        settled: list[Spilled] = []
         calls = ((self.task, block, i, n_shards) for i, block in enumerate(blocks))
-        for of_block in self.on_processes(settle, calls):
-            sizes += of_block
-        return [Shard(n, m, "") for n, m in sizes.T.tolist()]
+        of_block: Any
+        for block, of_block in self.on_processes(settle, calls):
+            settled.append(block)
+            values += of_block
+            rows += np.diff(np.fromfile(block.cuts_path, np.int64)).astype(np.int64)
+        sizes = zip(rows.tolist(), values.tolist())
+        return settled, [Shard(n, m, "") for n, m in sizes]
 
     def gathered(self, blocks: list[Spilled], manifest: Manifest, first_column: int) -> Manifest:
         """The arrays, on the disk, and digests of their shards."""
@@ -274,11 +279,11 @@ class _Conversion:
         return replace(manifest, shards=shards)
 
 
-def _run(starter: int, function: Callable[..., Any], *call: Any) -> Any:
+def _run(starter: int, function: Callable[..., Any], task: Task, *call: Any) -> Any:
     """A step, in the process that started it or in another one, which is ours."""
-    if os.getpid() != starter:
+    if os.getpid() != starter and task.vectorizer is not None:
         keep_freed_memory()  # to have pages cleared anew took a fifth of the time of words
-    return function(*call)
+    return function(task, *call)
 
 
 def _places(shards: list[Shard]) -> Iterator[Place]:

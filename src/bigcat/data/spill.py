@@ -33,15 +33,6 @@ class Slice(NamedTuple):
             np.empty(n_values, np.float32),
         )
 
-    def put(self, row: int, value: int, labels: np.ndarray, X: sp.csr_matrix) -> tuple[int, int]:
-        """Put sparse rows from `row` and `value` on; where the next ones go."""
-        end, values_end = row + X.shape[0], value + X.nnz
-        if end > len(self.labels) or values_end > len(self.values):
-            raise OSError("a block has more rows than it had; convert again")
-        self.labels[row:end], self.lengths[row:end] = labels, np.diff(X.indptr)
-        self.indices[value:values_end], self.values[value:values_end] = X.indices, X.data
-        return end, values_end
-
 
 class Spilled(NamedTuple):
     """A block that was written down, and what is known of it."""
@@ -74,30 +65,13 @@ class Spilled(NamedTuple):
         return self.path.with_suffix(".words")
 
     @property
-    def has_words(self) -> bool:
-        """Are its columns words of its own, of which it is known later which columns they are?"""
-        return self.words_path.exists()
-
-    @property
-    def columns_path(self) -> Path:
-        """By word: the column that it is in the end, -1 for none."""
-        return self.path.with_suffix(".columns")
-
-    @property
     def cuts_path(self) -> Path:
         return self.path.with_suffix(".cuts")
 
-    def rows(self, first: int, last: int) -> Slice:
-        """Some rows, which are sparse."""
-        begin, end = self.ends(np.array([first, last])).tolist()
-        rows = Slice.empty(last - first, end - begin, True)
-        self.read_into(rows, 0, 0, first, last)
+    def rows(self) -> Slice:
+        rows = Slice.empty(self.n_rows, self.n_values, self.width is None)
+        self.read_into(rows, 0, 0, 0, self.n_rows)
         return rows
-
-    def indices(self, begin: int, end: int) -> np.ndarray:
-        """Columns of some values of sparse rows."""
-        with open(self.path, "rb", buffering=0) as file:
-            return _read(file, 12 * self.n_rows + 4 * begin, end - begin, np.int32)
 
     def read_into(
         self, rows: Slice, row: int, value: int, first: int, last: int

@@ -150,13 +150,10 @@ def table_of(vectorizer: Any) -> WordTable:
     return table
 
 
-def weigh(vectorizer: Any, counts: sp.csr_matrix, columns: np.ndarray) -> sp.csr_matrix:
-    """Counts of words as the features of a fitted vectoriser; takes the counts' own memory.
-
-    Word k is in column ``columns[k]`` of the vectoriser, or in none if that is -1.
-    """
-    ones = np.ones(len(columns), np.int64)
-    X = in_columns(counts, columns, ones, width(vectorizer), vectorizer.dtype)
+def weigh(vectorizer: Any, table: WordTable, words: Words) -> sp.csr_matrix:
+    """Counts of words as the features of a fitted vectoriser, whose `table_of` words is given."""
+    columns, ones = table.find(words.names), np.ones(len(words.names), np.int64)
+    X = in_columns(words, columns, ones, len(table), vectorizer.dtype)
     if hasattr(vectorizer, "_tfidf") and X.shape[0]:  # of no rows it makes an error
         X = vectorizer._tfidf.transform(X, copy=False)
     return sp.csr_matrix(X, dtype=np.float32)

@@ -113,7 +113,7 @@ def _without_odd_letters(vectorizer: Any, texts: Texts) -> Texts:
 
 
 def in_columns(
-    counts: sp.csr_matrix, columns: np.ndarray, signs: np.ndarray, n_columns: int, dtype: Any
+    words: Words, columns: np.ndarray, signs: np.ndarray, n_columns: int, dtype: Any
 ) -> sp.csr_matrix:
     """Counts of words by columns, in order; takes the counts' own memory.
 
@@ -121,6 +121,7 @@ def in_columns(
     """
     from bigcat.kernels.number_words import put_in_columns
 
+    counts = words.counts
     ends = counts.indptr.astype(np.int64)
     longest = int(np.diff(ends).max(initial=0))
     keys, spare = np.empty(longest, np.int64), np.empty(longest, np.int64)
@@ -144,7 +145,7 @@ def hashed(vectorizer: Any, texts: Texts) -> sp.csr_matrix:
     if vectorizer.alternate_sign:
         signs[hashes < 0] = -1
     columns = np.abs(hashes) % vectorizer.n_features
-    X = in_columns(words.counts, columns, signs, vectorizer.n_features, vectorizer.dtype)
+    X = in_columns(words, columns, signs, vectorizer.n_features, vectorizer.dtype)
     if vectorizer.binary:
         X.data.fill(1)
     if vectorizer.norm is not None and len(texts):  # of no rows it makes an error
