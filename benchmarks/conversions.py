@@ -130,6 +130,15 @@ def _tsv(path: Path, megabytes: int, stem: str = "word", every: int = 1) -> dict
     return {"form": "tsv"}
 
 
+def _rare_words(path: Path, megabytes: int) -> dict[str, Any]:
+    """Texts of twelve words out of 300,000, each as likely as the others; none is repeated."""
+    rows = np.random.default_rng(0).integers(300_000, size=(7_600 * megabytes, 12)).tolist()
+    texts = (f"k{i % 50}\t{' '.join(f'word{j}' for j in row)}\n" for i, row in enumerate(rows))
+    with open(path, "w") as file:
+        file.writelines(texts)
+    return {"form": "tsv"}
+
+
 def _hashed(path: Path, megabytes: int) -> dict[str, Any]:
     from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -144,5 +153,6 @@ FORMS: dict[str, Callable[[Path, int], dict[str, Any]]] = {
     "tsv, counted": _tsv,
     "tsv, hashed": _hashed,
     "tsv, one text in twenty not ASCII": lambda path, n: _tsv(path, n, "wörd", 20),
+    "tsv, rare words": _rare_words,
     "tsv, no text in ASCII": lambda path, n: _tsv(path, n, "слово"),
 }
