@@ -14,7 +14,7 @@ from bigcat.bayes._laplace_plan import Plan, Work
 from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.method import Task
 from bigcat.noise import Gumbel
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 RNG = np.random.default_rng(5)
 
@@ -22,7 +22,7 @@ RNG = np.random.default_rng(5)
 def around(fit_intercept: bool = True, n: int = 60, n_classes: int = 3) -> AroundLinear:
     rng = np.random.default_rng(0)
     labels = np.arange(n) % n_classes
-    sample = Sample(rng.normal(size=(n, 4)), labels, rng.integers(1, 3, n).astype(float))
+    sample = TrainingData(rng.normal(size=(n, 4)), labels, rng.integers(1, 3, n).astype(float))
     task = Task(
         sample, np.arange(n_classes), LearnedScale(), fit_intercept, np.random.RandomState(0)
     )
@@ -85,7 +85,7 @@ def test_the_covariance_has_the_scale_that_was_chosen(monkeypatch):
         monkeypatch.setattr(_around_linear, "FEW_HELD_OUT", few)
         fits.clear()
         curved.asked.clear()
-        held = Sample(found.task.sample.X[:2], np.zeros(2, int), np.ones(2))
+        held = TrainingData(found.task.sample.X[:2], np.zeros(2, int), np.ones(2))
         other = found.run(Trial(model, found.task.sample, held, np.zeros((2, 3))))
         assert curved.asked == [(2, 4.0)]
         assert len(fits) == n_fits
@@ -203,14 +203,14 @@ def test_rows_that_are_held_out():
 def test_draws_of_held_out_scores():
     """As many as give eight million scores, from 4 to 32."""
     for n, k, expected in ((10, 5, 32), (20_000, 40, 10), (30_000, 100, 4)):
-        held = Sample(None, np.zeros(n, int), np.ones(n))
+        held = TrainingData(None, np.zeros(n, int), np.ones(n))
         scores = np.zeros((n, k), np.float32)
         judge = _Judge(scores, np.zeros(k), held, np.random.RandomState(0))
         assert judge.normals.shape == (expected, k)
 
 
 def test_held_out_scores_are_judged_by_their_departure_from_a_base():
-    held = Sample(None, np.array([0, 2, 1]), np.array([1.0, 2.0, 1.0]))
+    held = TrainingData(None, np.array([0, 2, 1]), np.array([1.0, 2.0, 1.0]))
     scores, base = RNG.normal(size=(3, 3)), np.array([0.5, -1.0, 0.2])
     judge = _Judge(scores, base, held, np.random.RandomState(0))
     assert judge.fitted_variance() == pytest.approx(scores.var(axis=0).mean(), rel=1e-5)
@@ -224,7 +224,7 @@ def test_held_out_scores_are_judged_by_their_departure_from_a_base():
 @pytest.mark.parametrize("power", [3, -3, 0])
 def test_the_best_factor_is_the_most_probable_one(monkeypatch, power):
     """Rows whose log-likelihood is linear in its logarithm, and a Gaussian belief about it."""
-    held = Sample(None, np.zeros(5, int), np.full(5, 2.0))
+    held = TrainingData(None, np.zeros(5, int), np.full(5, 2.0))
     judge = _Judge(np.zeros((5, 2)), np.zeros(2), held, np.random.RandomState(0))
     slope = power * np.log(1.08) / (0.3**2 * 10.0)
     monkeypatch.setattr(_Judge, "__call__", lambda self, one, variances: slope * np.log(one))

@@ -28,7 +28,7 @@ from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import Task
 from bigcat.rows import Sizes
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 from tests.bayesian import drawn_posterior
 
 
@@ -76,7 +76,7 @@ def test_iterations_that_do_not_end():
 
 
 def binary_task(fit_intercept: bool = True) -> Task:
-    sample = Sample(np.ones((4, 2)), np.array([0, 1, 1, 0]), np.array([1.0, 2.0, 1.0, 0.5]))
+    sample = TrainingData(np.ones((4, 2)), np.array([0, 1, 1, 0]), np.array([1.0, 2.0, 1.0, 0.5]))
     classes = np.array(["no", "yes"])
     return Task(sample, classes, GaussianPrior(), fit_intercept, np.random.RandomState(0))
 

@@ -22,7 +22,7 @@ from bigcat.bayes._mode import find_mode
 from bigcat.bayes._uncentred import uncentred_covariance
 from bigcat.bayes.covariance import LowRank, few_pairs
 from bigcat.bayes.method import Task
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 from tests.bayesian import check_intervals, check_predictions, laplace
 
 EVERYONE = slice(0, 4)
@@ -253,7 +253,7 @@ def test_a_posterior_around_the_linear_fit(around, tmp_path):
 
 def test_its_mean_is_the_linear_fit_and_its_spread_the_curvature():
     X, y = grouped()
-    sample = Sample(X, y, np.ones(len(y)))
+    sample = TrainingData(X, y, np.ones(len(y)))
     noise = noises.resolve("gumbel")
     task = Task(sample, np.arange(8), LearnedScale(), True, np.random.RandomState(0))
     found = AroundLinear(task, noise, 3, 64).run(None)
@@ -275,7 +275,7 @@ def test_its_mean_is_the_linear_fit_and_its_spread_the_curvature():
 def test_held_out_rows_are_judged_without_bias():
     rng = np.random.default_rng(0)
     scores, variances = rng.standard_normal((40, 6)), rng.uniform(0.5, 2.0, (40, 6))
-    held = Sample(None, rng.integers(0, 6, 40), rng.integers(1, 3, 40).astype(float))
+    held = TrainingData(None, rng.integers(0, 6, 40), rng.integers(1, 3, 40).astype(float))
     base = np.full(6, -1.0)
     draws = 1.3 * (scores - base) + base
     draws = draws + np.sqrt(variances) * rng.standard_normal((20_000, 40, 6))
@@ -306,7 +306,7 @@ def test_a_factor_goes_up_and_down_as_far_as_rows_say():
     scores = rng.standard_normal((400, 5))
     for true in (0.5, 1.0, 2.0):
         labels = np.argmax(true * scores + rng.gumbel(size=scores.shape), axis=1)
-        held = Sample(None, labels, np.ones(400))
+        held = TrainingData(None, labels, np.ones(400))
         judge = _Judge(scores, np.zeros(5), held, np.random.RandomState(0))
         factor, value = judge.best(1.0, np.full(scores.shape, 1e-6))
         assert factor == pytest.approx(true, rel=0.25)
@@ -367,7 +367,7 @@ def test_what_is_ahead_on_held_out_rows_is_taken(monkeypatch):
 def test_a_trial_is_ahead_by_more_than_a_standard_error():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 400)
-    held = Sample(None, labels, np.ones(400))
+    held = TrainingData(None, labels, np.ones(400))
     good = 2.0 * np.eye(3)[labels] + rng.standard_normal((400, 3))
     trial = Trial(None, held, held, good)  # type: ignore[arg-type]
     assert trial.is_ahead_of(rng.standard_normal((400, 3)))
@@ -408,7 +408,7 @@ def test_own_rows_and_a_mean_stand_for_all_classes_of_all_rows(monkeypatch, spar
     scores = X @ rng.standard_normal((n_features, n_classes)) * 1.5 / np.sqrt(n_features)
     y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)[:-40]
     rows = scipy.sparse.csr_array(X) if sparse else X
-    sample = Sample(rows[:-40], y, np.ones(len(y)))
+    sample = TrainingData(rows[:-40], y, np.ones(len(y)))
     task = Task(sample, np.arange(n_classes), LearnedScale(), True, np.random.RandomState(0))
     around = AroundLinear(task, noises.resolve("gumbel"), 8, 4)
     model = around.fit(sample)

@@ -29,7 +29,7 @@ from bigcat.bayes.covariance import ClassDiagonal, ClassFull, SharedDiagonal, Sh
 from bigcat.bayes.method import Task
 from bigcat.bayes.stochastic import Stream
 from bigcat.rows import Sizes
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 N_CLASSES, POWER = 3, 0.7
 RNG = np.random.default_rng(0)
@@ -204,7 +204,7 @@ def test_what_a_stream_begins_with():
 
 
 def task_of(X, y, fit_intercept=True, prior=None) -> Task:
-    sample = Sample(X, y, np.ones(len(y)))
+    sample = TrainingData(X, y, np.ones(len(y)))
     prior = prior or GaussianPrior()
     return Task(sample, np.arange(N_CLASSES), prior, fit_intercept, np.random.RandomState(0))
 

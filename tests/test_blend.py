@@ -13,10 +13,10 @@ from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, weighted
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.training import member_fits, members, task
 from bigcat.training.blend import find_factors
-from bigcat.training.fit import Fit, Outcome
+from bigcat.training.fit import Fit, FitResult
 from bigcat.training.history import History
 from bigcat.training.members import averaged
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 N_CLASSES, N_FEATURES = 6, 4
 FOURTHS = [1.0, 0.25, 0.0625]
@@ -34,7 +34,7 @@ def some_models(n_rows=400, seed=0):
         LinearModel(FullRankWeights(3.0 * truth * mask), base + shift, Gumbel())
         for mask, shift in ((np.arange(4) < 2, 0.3), (np.arange(4) >= 2, -0.2))
     ]
-    return models, base, Sample(X, labels, rng.random(n_rows))
+    return models, base, TrainingData(X, labels, rng.random(n_rows))
 
 
 def test_factors_are_those_of_an_independent_solver():
@@ -217,7 +217,7 @@ def test_fits_that_are_averaged_have_the_mean_of_their_scores():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 6))
     fits = [
-        Outcome(
+        FitResult(
             LowRankWeights(
                 rng.standard_normal((4, 2)).astype(np.float32),
                 rng.standard_normal((6, 2)).astype(np.float32),
@@ -240,7 +240,7 @@ def test_only_many_rows_can_say_that_a_fit_should_be_much_surer(n_rows, least, m
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, n_rows)
     model = LinearModel(FullRankWeights(np.array([[0.0], [1.0]])), np.zeros(2), Gumbel())
-    held_out = Sample(2.0 * labels[:, None] - 1.0, labels, np.ones(n_rows))
+    held_out = TrainingData(2.0 * labels[:, None] - 1.0, labels, np.ones(n_rows))
     found = find_factors([model], np.zeros(2), held_out)
     assert least < found.factors[0] <= most
 

@@ -9,7 +9,7 @@ from bigcat import LinearClassifier
 from bigcat.rows import Columns
 from bigcat.training import column_sizes
 from bigcat.training.column_sizes import factors_of_sizes
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 
 def choice_of(model):
@@ -30,7 +30,7 @@ def components(n, n_features=100, n_classes=5, first=5, seed=0):
 def factors_for(X, y, weights=None):
     weights = np.ones(len(y)) if weights is None else weights
     columns = Columns.of(X, weights, centred=True)
-    return factors_of_sizes(columns, Sample(columns.turned(X), y, weights))
+    return factors_of_sizes(columns, TrainingData(columns.turned(X), y, weights))
 
 
 @pytest.mark.parametrize(("n", "n_features"), [(400, 100), (1_500, 150)])
@@ -69,8 +69,8 @@ def test_a_row_twice_is_a_row_of_weight_two():
     rows = np.r_[np.arange(300), np.flatnonzero(twice)]
     columns = Columns.of(X, np.ones(300), centred=True)
     scaled = columns.turned(X)
-    by_weight = factors_of_sizes(columns, Sample(scaled, y, 1.0 + twice))
-    by_copies = factors_of_sizes(columns, Sample(scaled[rows], y[rows], np.ones(450)))
+    by_weight = factors_of_sizes(columns, TrainingData(scaled, y, 1.0 + twice))
+    by_copies = factors_of_sizes(columns, TrainingData(scaled[rows], y[rows], np.ones(450)))
     assert by_weight is not None
     assert by_copies is not None
     np.testing.assert_allclose(by_weight, by_copies)

@@ -13,7 +13,7 @@ from bigcat.rows import columns
 from bigcat.training import member_fits, members, ridge_path
 from bigcat.training.blend import find_factors, part_to_trust
 from bigcat.training.members import Member
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 from bigcat.training.start import log_frequencies, smoothed
 
 
@@ -53,7 +53,7 @@ def test_noise_is_not_followed():
     n, k = 200, 4
     base, paying = np.zeros(k), 0
     for _ in range(400):
-        sample = Sample(rng.standard_normal((n, 3)), rng.integers(k, size=n), np.ones(n))
+        sample = TrainingData(rng.standard_normal((n, 3)), rng.integers(k, size=n), np.ones(n))
         model = LinearModel(FullRankWeights(0.1 * rng.standard_normal((k, 3))), base, Gumbel())
         paying += find_factors([model], base, sample).pays
     assert paying < 0.045 * 400
@@ -104,7 +104,7 @@ def test_held_out_rows_are_learned_from_in_the_end(monkeypatch):
 def test_ridges_are_tried_on_some_of_many_rows():
     """By rows enough for the weights: the ridge is as good for all of them."""
     (X, y), test = split(dense.clouds(10, 5, 0.3), 6_000)
-    sample = Sample(X, y, np.ones(len(y)))
+    sample = TrainingData(X, y, np.ones(len(y)))
     folds = ridge_path.folds_of(sample, 5, np.random.RandomState(0), "", quickly=True)
     assert [fold.kept.n_rows for fold in folds] == [ridge_path.LEAST_FITTED]
     fits = {
@@ -119,7 +119,7 @@ def test_as_many_folds_as_say_enough():
     rng = np.random.default_rng(0)
     for n, n_folds in ((100, 5), (600, 3), (1_100, 2), (1_300, 1)):
         X = scipy.sparse.csr_array(rng.random((n, 5)))
-        sample = Sample(X, rng.integers(3, size=n), np.ones(n))
+        sample = TrainingData(X, rng.integers(3, size=n), np.ones(n))
         assert len(ridge_path.folds_of(sample, 3, np.random.RandomState(0), "")) == n_folds
 
 

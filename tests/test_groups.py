@@ -16,7 +16,7 @@ from benchmarks.field import repeated
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.training.near_copies import kinds_of
 from bigcat.training.neighbours import with_neighbours
-from bigcat.training.sample import Sample, hold_out, standard_error
+from bigcat.training.data import TrainingData, hold_out, standard_error
 
 
 def people(seed=3, n=600, n_test=4_000):
@@ -40,7 +40,7 @@ def shuffled(rng, *arrays):
 
 
 def kinds_with_neighbours(X, y):
-    sample = Sample(X, y, np.ones(len(y)))
+    sample = TrainingData(X, y, np.ones(len(y)))
     return with_neighbours(sample, kinds_of(sample))
 
 
@@ -114,7 +114,7 @@ def test_rows_that_move_with_time_are_held_out_in_stretches():
 def test_rows_of_a_group_are_on_one_side():
     rng = np.random.default_rng(0)
     groups = rng.integers(40, size=400)
-    sample = Sample(rng.standard_normal((400, 3)), np.arange(400) % 2, np.ones(400), groups)
+    sample = TrainingData(rng.standard_normal((400, 3)), np.arange(400) % 2, np.ones(400), groups)
     kept, held = hold_out(sample, 2, 0.2, np.random.RandomState(0), "")
     assert kept.groups is not None
     assert held.groups is not None

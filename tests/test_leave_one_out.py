@@ -12,7 +12,7 @@ from bigcat.auto import Parameters, recipe_for
 from bigcat.rows import Sizes
 from bigcat.training import leave_one_out, ridge_path
 from bigcat.training.leave_one_out import LeaveOneOut
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 
 def clouds(n, n_features=4, n_classes=3, distance=0.7, seed=0):
@@ -25,7 +25,7 @@ def clouds(n, n_features=4, n_classes=3, distance=0.7, seed=0):
 def judge_of(X, y, weights=None, **parameters):
     weights = np.ones(len(y)) if weights is None else weights
     how = {"fit_intercept": True} | parameters
-    return LeaveOneOut(Sample(X, y, weights).distinct(), int(y.max()) + 1, **how)
+    return LeaveOneOut(TrainingData(X, y, weights).distinct(), int(y.max()) + 1, **how)
 
 
 def by_refitting(X, y, l2, weights=None, fit_intercept=True):
@@ -191,9 +191,9 @@ def test_where_no_ridge_gains_class_frequencies_are_left():
 )
 def test_the_unit_of_ridges(values, unit):
     X = scipy.sparse.csr_array(np.full((20, 10), values))
-    sample = Sample(X, np.arange(20) % 3, np.ones(20))
+    sample = TrainingData(X, np.arange(20) % 3, np.ones(20))
     assert ridge_path.unit_of(sample) == pytest.approx(unit)
-    dense = Sample(X.toarray(), np.arange(20) % 3, np.ones(20))
+    dense = TrainingData(X.toarray(), np.arange(20) % 3, np.ones(20))
     assert ridge_path.unit_of(dense) == 1.0
 
 

@@ -9,7 +9,7 @@ from benchmarks.field import dense, sparse
 from bigcat import LinearClassifier
 from bigcat.training import near_copies
 from bigcat.training.near_copies import kinds_of
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.data import TrainingData, hold_out
 
 
 def choice_of(model):
@@ -37,7 +37,7 @@ def with_code_for_missing(draw):
 
 
 def sample_of(X, y):
-    return Sample(X, np.unique(y, return_inverse=True)[1], np.ones(len(y)))
+    return TrainingData(X, np.unique(y, return_inverse=True)[1], np.ones(len(y)))
 
 
 def same_partition(a, b):

@@ -15,7 +15,7 @@ from bigcat.rows import as_rows
 from bigcat.training import memory
 from bigcat.training import pairs as _pairs
 from bigcat.training.pairs import Pairs, fit_pairs
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 from reference import pairs as twin
 
 N_CLASSES, N_FEATURES = 30, 40
@@ -122,7 +122,7 @@ def test_a_row_of_weight_three_is_like_three_rows():
     weights = np.where(np.arange(200) < 50, 3.0, 1.0)
     again = np.concatenate([np.repeat(np.arange(50), 3), np.arange(50, 200)])
     models = [
-        fit_pairs(Sample(*data), N_CLASSES, 0.1, 1, np.random.RandomState(0))
+        fit_pairs(TrainingData(*data), N_CLASSES, 0.1, 1, np.random.RandomState(0))
         for data in ((X, y, weights), (X[again], y[again], np.ones(300)))
     ]
     assert models[0].pair_weights.shape == models[1].pair_weights.shape

@@ -10,40 +10,40 @@ import scipy.sparse as sp
 from bigcat.auto import Parameters, recipe_for_rounds
 from bigcat.estimators import LinearClassifier
 from bigcat.rows import Sizes, as_rows, squared_norms
-from bigcat.training.recipe import Recipe
+from bigcat.training.config import FitConfig
 from bigcat.training.rounds import Change, Trained, Turn, Whole, begin, combine, train_lane
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 from bigcat.training.spare import Spare
 
 N_CLASSES = 30
 
 
 @pytest.fixture(scope="module")
-def sample() -> Sample:
+def sample() -> TrainingData:
     rng = np.random.RandomState(0)
     X = sp.random(2_000, 80, 0.1, format="csr", random_state=rng, dtype=np.float32)
     scores = X @ rng.standard_normal((80, N_CLASSES)) * 4.0
-    return Sample(X, scores.argmax(axis=1).astype(np.int64), np.ones(2_000))
+    return TrainingData(X, scores.argmax(axis=1).astype(np.int64), np.ones(2_000))
 
 
-def recipe_of(sample: Sample, **parameters: object) -> Recipe:
+def recipe_of(sample: TrainingData, **parameters: object) -> FitConfig:
     estimator = LinearClassifier(rank=8, max_epochs=3, random_state=0, **parameters)  # type: ignore[arg-type]
     return recipe_for_rounds(Parameters.of(estimator.get_params()), Sizes.of(sample.X, N_CLASSES))
 
 
-def whole_of(sample: Sample, n_lanes: int) -> Whole:
+def whole_of(sample: TrainingData, n_lanes: int) -> Whole:
     size = float(squared_norms(as_rows(sample.X, np.float32)).mean())
     counts = np.bincount(sample.labels, minlength=N_CLASSES).astype(float)
     n, head = sample.n_rows, np.empty(0, np.int64)
     return Whole(n, float(n), sample.X.shape[1], True, counts, size, size, size, n_lanes, head)
 
 
-def start_of(recipe: Recipe, sample: Sample, n_lanes: int) -> tuple[Whole, Trained]:
+def start_of(recipe: FitConfig, sample: TrainingData, n_lanes: int) -> tuple[Whole, Trained]:
     whole = whole_of(sample, n_lanes)
     return whole, begin(recipe, whole, sample.take(np.arange(0)), 0)
 
 
-def changed(recipe: Recipe, whole: Whole, sample: Sample, before: Trained, seed: int) -> Change:
+def changed(recipe: FitConfig, whole: Whole, sample: TrainingData, before: Trained, seed: int) -> Change:
     """By a lane in a first round, of weights in one slice."""
     (change,) = train_lane(recipe, whole, sample, [before], Turn(seed, 0, 0)).slices
     return change
@@ -68,7 +68,7 @@ def test_changes_are_of_the_rows_that_moved(share: float) -> None:
     np.testing.assert_allclose(after.weights_state, expected.weights_state, rtol=1e-6)
 
 
-def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(sample: Sample) -> None:
+def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(sample: TrainingData) -> None:
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 2)
     kept = before.copy()
@@ -80,7 +80,7 @@ def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(sample: 
     assert not np.array_equal(first.weights, other.weights)
 
 
-def test_one_lane_moves_as_far_as_it_moved(sample: Sample) -> None:
+def test_one_lane_moves_as_far_as_it_moved(sample: TrainingData) -> None:
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 1)
     change = changed(recipe, whole, sample, before, 5)
@@ -104,7 +104,7 @@ def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> 
     np.testing.assert_allclose(after.weights_state[:, 0], [17.0, 16.0])
 
 
-def test_runs_of_rows_do_not_matter(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_rows_do_not_matter(sample: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to what moved nor to what is combined, of few rows and of all."""
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 2)
@@ -135,7 +135,7 @@ def test_memory_is_used_again_when_nobody_holds_it() -> None:
     assert spare.empty_like(like, 0).shape == (0, 2)
 
 
-def test_rounds_leave_no_memory_behind(sample: Sample) -> None:
+def test_rounds_leave_no_memory_behind(sample: TrainingData) -> None:
     """It is used again in the next round, and does not go along when a worker sends what it has."""
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 2)
@@ -146,7 +146,7 @@ def test_rounds_leave_no_memory_behind(sample: Sample) -> None:
 
 
 @pytest.mark.parametrize("n_lanes", [1, 4])
-def test_lanes_learn_as_much_as_one(sample: Sample, n_lanes: int) -> None:
+def test_lanes_learn_as_much_as_one(sample: TrainingData, n_lanes: int) -> None:
     recipe = recipe_of(sample)
     whole, now = start_of(recipe, sample, n_lanes)
     values = []
@@ -164,7 +164,7 @@ def test_lanes_learn_as_much_as_one(sample: Sample, n_lanes: int) -> None:
     assert values[-1] > values[0] + 0.05
 
 
-def test_rows_far_away_count_for_ridge_and_rates(sample: Sample) -> None:
+def test_rows_far_away_count_for_ridge_and_rates(sample: TrainingData) -> None:
     """What a lane does must not depend on how many of the rows it has."""
     recipe = replace(recipe_of(sample), l2=50.0)
     few = sample.take(np.arange(256))
@@ -191,7 +191,7 @@ def test_rows_far_away_count_for_ridge_and_rates(sample: Sample) -> None:
     ],
 )
 def test_parts_whose_changes_cannot_be_combined_are_refused(
-    sample: Sample, parameters: dict[str, object], message: str
+    sample: TrainingData, parameters: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         recipe_for_rounds(

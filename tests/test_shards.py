@@ -29,7 +29,7 @@ from bigcat.data.spans import Texts
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.data import TrainingData, hold_out
 from bigcat.training.streams import hold_out_last, in_windows
 from tests.memory import peak_of
 from tests.torture.subjects import parquet_table
@@ -514,7 +514,7 @@ def test_rows_are_asked_for_before_they_are_visited(folder, monkeypatch):
 def test_held_out_rows_are_the_last(rows):
     X, y = rows
     order = np.random.RandomState(0).permutation(N)
-    sample = Sample(X[order], y[order].astype(np.int64), np.ones(N))
+    sample = TrainingData(X[order], y[order].astype(np.int64), np.ones(N))
     kept, held = hold_out_last(sample, K, 60, "remedy")
     assert kept.X is sample.X
     out = np.flatnonzero(kept.row_weights == 0.0)
@@ -525,14 +525,14 @@ def test_held_out_rows_are_the_last(rows):
     labels = sample.labels.copy()
     labels[N - 1] = K
     copied = np.r_[np.arange(N - 2), 0, N - 1]
-    other = Sample(sample.X[copied], labels[copied], np.ones(N))
+    other = TrainingData(sample.X[copied], labels[copied], np.ones(N))
     kept, _ = hold_out_last(other, K + 1, 60, "remedy")
     assert (kept.row_weights[[N - 2, N - 1]] == 1.0).all()
     # The same rows are copies for the split in memory.
     left, _ = hold_out(other, K + 1, 0.1, np.random.RandomState(0), "remedy")
     assert left.n_rows > 0
     with pytest.raises(ValueError, match="no validation row has a class"):
-        hold_out_last(Sample(X[:2], np.arange(2), np.ones(2)), 2, 1, "remedy")
+        hold_out_last(TrainingData(X[:2], np.arange(2), np.ones(2)), 2, 1, "remedy")
 
 
 ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad"}

@@ -18,7 +18,7 @@ from bigcat.dask.rounds import cut_rows
 from bigcat.dask.survey import no_rows, survey_rows
 from bigcat.linear import LinearModel
 from bigcat.training.rounds import Change, Trained, Turn, begin, combine, model_of, train_lane
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 Combine = Callable[[Trained, Sequence[Change]], Trained]
 
@@ -102,7 +102,7 @@ def fit(
     recipe = recipe_for_rounds(Parameters.of(estimator.get_params()), survey.sizes)
     recipe = recipe.at_part_of_rate(rate)
     whole = know_whole(survey, known, [], n_lanes, np.empty(0, np.int64))
-    form = Sample(no_rows(survey), np.empty(0, np.int64), np.empty(0))
+    form = TrainingData(no_rows(survey), np.empty(0, np.int64), np.empty(0))
     places = np.searchsorted(survey.classes, rows.y)
     sample = known.sample(rows.X, places, np.ones(len(places)))
     now = begin(recipe, whole, form, 0)

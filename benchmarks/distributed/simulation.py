@@ -23,7 +23,7 @@ from bigcat.auto import Parameters, recipe_for_rounds
 from bigcat.dask.fit import MOST_SLICES, ROUNDS
 from bigcat.rows import Sizes
 from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 N_ROWS, N_PASSES = 10**9, 3
 NETWORK = 0.8 * 10e9 / 8  # bytes per second
@@ -64,7 +64,7 @@ def measure(arguments: argparse.Namespace) -> Constants:
     counts = np.bincount(labels, minlength=n_classes) + 1.0
     none = np.empty(0, np.int64)
     whole = Whole(N_ROWS, float(N_ROWS), n_features, True, counts, 1.0, 1.0, 1.0, 8, none)
-    sample = Sample(X, labels, np.ones(n))
+    sample = TrainingData(X, labels, np.ones(n))
     before = begin(recipe, whole, sample.take(np.arange(0)), 0)
     few = sample.take(np.arange(256))
     turn = Turn(1, 1, 0)

@@ -1,7 +1,7 @@
 """Kernels compiled ahead of time: small fits that go the ways of large ones.
 
 A kernel is compiled when it is first called, and kept on the disk.  Which kernels a default fit
-calls depends on the sizes of the data; so each case here asks for the recipe of a large problem and
+calls depends on the sizes of the data; so each case here asks for the plan of a large problem and
 runs it, for an epoch, on a few made-up rows.  Predictions are asked of made-up models, since what
 they call depends on the kind of the weights and on how many there are.
 """
@@ -20,14 +20,14 @@ import numpy as np
 import scipy.sparse
 
 from bigcat import data
-from bigcat.auto import Parameters, recipe_for
+from bigcat.auto import Parameters, plan_for
 from bigcat.compile import watching
 from bigcat.estimators import BayesianClassifier, History, LinearClassifier
 from bigcat.linear import weights_from
 from bigcat.linear.model import DOUBLE_BELOW
 from bigcat.rows import Sizes
-from bigcat.training.run import train
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
+from bigcat.training.ensemble import train
 
 __all__ = ["warm"]
 
@@ -137,15 +137,16 @@ def _rows(sparse: bool, dtype: str, n_rows: int, n_classes: int) -> tuple[Any, n
 
 
 def _fit(case: Case, noise: str, dtype: str) -> None:
-    """A fit by the recipe of the case."""
+    """A fit by the plan of the case."""
     model = LinearClassifier(noise, random_state=0, progress=False)
-    recipe = recipe_for(Parameters.of(model.get_params(deep=False)), case.sizes())
-    few = not recipe.parts.solver.stochastic
+    plan = plan_for(Parameters.of(model.get_params(deep=False)), case.sizes())
+    few = not plan.first.parts.solver.stochastic
     X, y = _rows(case.sparse, dtype, *((60, 3) if few else (N_ROWS, N_CLASSES)))
     classes = np.arange(y.max() + 1)
     random_state = np.random.RandomState(0)
-    sample = Sample(X, y, np.ones(len(y)))
-    train(replace(recipe, max_epochs=1), sample, classes, random_state)
+    sample = TrainingData(X, y, np.ones(len(y)))
+    plan = plan.mapped(lambda config: replace(config, max_epochs=1))
+    train(plan, sample, classes, random_state)
 
 
 def _ask(n_classes: int, n_features: int, noise: str, dtype: str) -> None:

@@ -1,4 +1,4 @@
-"""Recipes of named methods: the parameters as they are."""
+"""Settings of named methods: the parameters as they are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from bigcat.auto.parameters import Parameters
 from bigcat.combinations import Method, Parts, resolve
 from bigcat.solvers import Solver
-from bigcat.training.recipe import Recipe
+from bigcat.training.config import FitConfig
 from bigcat.training.stopping import Never, NoGain, Plateau, StoppingRule
 
-#: What "auto" stands for where a method is named.
+#: Values of "auto" where a method is named.
 NAMED_DEFAULTS: dict[str, Any] = {
     "n_negatives": 32,
     "max_epochs": 50,
@@ -21,20 +21,14 @@ NAMED_DEFAULTS: dict[str, Any] = {
 
 
 def setting(parameters: Parameters, name: str, auto: Any = None) -> Any:
-    """A parameter, or what "auto" stands for."""
+    """Return a parameter, or the value that "auto" stands for."""
     if parameters.given(name):
         return getattr(parameters, name)
     return NAMED_DEFAULTS[name] if auto is None else auto
 
 
-def ridge(parameters: Parameters, auto: float | None = None) -> float:
-    """The ridge, where it is not to be found along a path; there for the time being 1."""
-    value = setting(parameters, "l2", auto)
-    return 1.0 if value == "path" else float(value)
-
-
 def parts_of(parameters: Parameters, method: str | Method, **instead: Any) -> Parts:
-    """The parts of a method, with what the user has set and some others instead."""
+    """Return the parts of a method, with the user's own and with some others `instead`."""
     options = {
         "solver": parameters.solver,
         "sampler": parameters.sampler,
@@ -45,26 +39,13 @@ def parts_of(parameters: Parameters, method: str | Method, **instead: Any) -> Pa
     return resolve(method, parameters.noise, **options)
 
 
-def common(parameters: Parameters) -> dict[str, Any]:
-    """What every recipe takes from the parameters as it is."""
-    return {
-        "tol": 0.0 if parameters.tol is None else float(parameters.tol),
-        "fit_intercept": parameters.fit_intercept,
-        "init": parameters.init,
-        "shuffle": parameters.shuffle,
-        "n_threads": parameters.n_threads,
-        "searches_ridge": parameters.l2 == "path",
-    }
-
-
 def stopping_rule(
     parameters: Parameters, solver: Solver, early_stopping: bool
 ) -> Callable[[], StoppingRule]:
-    """When a fit stops before its last epoch.
+    """Return when a fit stops before its last epoch.
 
-    By held-out rows, which say the same for the same weights, as soon as they have not gained for
-    a while; by the objective, which is noisy, when its mean no longer grows; and not at all where
-    the rate is planned to fall to zero.
+    By validation rows, once they have not gained for a while; by the objective, which is noisy,
+    once its mean no longer grows; not at all where the rate is planned to fall to zero.
     """
     if early_stopping:
         return lambda: NoGain(parameters.tol, parameters.n_iter_no_change)
@@ -73,23 +54,28 @@ def stopping_rule(
     return lambda: Plateau(parameters.tol or 0.0, parameters.n_iter_no_change)
 
 
-def named_recipe(
+def named_config(
     parameters: Parameters, method: str | Method | None = None, **instead: Any
-) -> Recipe:
-    """The recipe of a named method; `instead` are parts to take instead of the user's."""
+) -> FitConfig:
+    """Return the settings of a named method; `instead` are parts to take for the user's."""
     method = method or parameters.method
     assert method is not None
     parts = parts_of(parameters, method, **instead)
     parameters.kind.check_solver(parts.solver)
     early_stopping = bool(setting(parameters, "early_stopping"))
-    return Recipe(
+    l2 = setting(parameters, "l2")
+    return FitConfig(
         parts,
         kind=parameters.kind,
         batch_size=parts.solver.batch_size(parameters.batch_size),
         max_epochs=int(setting(parameters, "max_epochs")),
-        l2=ridge(parameters),
+        l2=1.0 if l2 == "path" else float(l2),  # until the path is known
+        tol=0.0 if parameters.tol is None else float(parameters.tol),
+        fit_intercept=parameters.fit_intercept,
+        init=parameters.init,
+        shuffle=parameters.shuffle,
+        n_threads=parameters.n_threads,
         early_stopping=early_stopping,
         validation_fraction=parameters.validation_fraction,
         stop=stopping_rule(parameters, parts.solver, early_stopping),
-        **common(parameters),
     )

@@ -21,6 +21,7 @@ from bigcat.training.checks import check_choice, check_whole, is_count, is_numbe
 Auto = Literal["auto"]
 
 INITS = ("frequencies", "zero", "random")
+EFFORT_NAMES = ("quick", "balanced", "best")
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Parameters:
     n_threads: int
     solver: str | Solver
     sampler: str | Sampler
+    effort: str = "balanced"
     #: Of the weights that a fit starts from, if there are any.
     kept_kind: WeightsKind | None = None
 
@@ -61,6 +63,7 @@ class Parameters:
         check_rank(values["rank"])
         check_whole("batch_size", values["batch_size"], or_auto=True)
         check_choice("init", values["init"], INITS)
+        check_choice("effort", values["effort"], EFFORT_NAMES)
         l2 = values["l2"]
         named = isinstance(l2, str) and l2 in ("auto", "path")
         if not named and not (is_number(l2) and 0.0 <= l2 < math.inf):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy.special import logsumexp
 
-from bigcat.auto import Parameters, recipe_for
+from bigcat.auto import Parameters, plan_for
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._design import Design
@@ -33,9 +33,9 @@ from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.training import memory
-from bigcat.training.recipe import Recipe
-from bigcat.training.run import train
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.config import FitPlan
+from bigcat.training.data import TrainingData, split
+from bigcat.training.ensemble import train
 from bigcat.training.start import scores_of_frequencies
 
 #: Held-out rows: a part of all, at the most, at the least, and so that these are all scores.
@@ -51,8 +51,6 @@ STEP = 1.08
 DEVIATION_OF_FACTOR = 0.3
 #: How much of the held-out log-likelihood a wider prior may cost.
 MAY_COST = 0.007
-#: From so many weights on a fit of low rank is not one of several that are added up.
-MANY_WEIGHTS = 1 << 24
 #: The scale where no row can be held out.
 USUAL_SCALE = 1.0
 #: Seconds that the curvature may take with all classes of all rows.
@@ -97,8 +95,8 @@ class Trial(NamedTuple):
     """A fit to a part of the rows, and what it makes of the others."""
 
     model: LinearModel
-    kept: Sample
-    held_out: Sample
+    kept: TrainingData
+    held_out: TrainingData
     scores: Floats  # of the held-out rows
 
     def value(self) -> float:
@@ -168,10 +166,10 @@ class AroundLinear:
         sample, n_classes = self.task.sample, self.task.n_classes
         n = sample.n_rows
         wanted = min(max(1, n // HELD_OUT_PART), most_held_out(n_classes))
-        try:
-            kept, held = hold_out(sample, n_classes, wanted / n, self.task.random_state, "")
-        except ValueError:
+        folds = split(sample, self.task.random_state, wanted / n)
+        if not folds:
             return None
+        kept, held = sample.take(folds[0].kept), sample.take(folds[0].held_out)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # the fit to all rows says it again
             model = self.fit(kept)
@@ -199,13 +197,13 @@ class AroundLinear:
 
     # Parts
 
-    def fit(self, sample: Sample) -> LinearModel:
+    def fit(self, sample: TrainingData) -> LinearModel:
         """The fit of `LinearClassifier` to some rows."""
         task = self.task
         parameters = Parameters.chosen(self.noise, self.rank, task.fit_intercept, task.n_threads)
-        recipe = _recipe(parameters, Sizes.of(sample.X, task.n_classes))
-        outcome = train(recipe, sample, task.classes, task.random_state)
-        return LinearModel(outcome.weights, outcome.intercept, self.noise, task.n_threads)
+        plan = _plan(parameters, Sizes.of(sample.X, task.n_classes))
+        result = train(plan, sample, task.classes, task.random_state)
+        return LinearModel(result.weights, result.intercept, self.noise, task.n_threads)
 
     def weights(self, model: LinearModel) -> Floats:
         """Of all columns, the intercept last, (K, M)."""
@@ -216,7 +214,7 @@ class AroundLinear:
             out[:, -1] = model.intercept
         return out
 
-    def curvature(self, model: LinearModel, sample: Sample) -> Curvature:
+    def curvature(self, model: LinearModel, sample: TrainingData) -> Curvature:
         """At the fit, with a prior under which the scores of a class have deviation 1."""
         task = self.task
         design = Design(sample.X, task.fit_intercept, sample.row_weights)
@@ -244,12 +242,11 @@ class AroundLinear:
         return scores_of_frequencies(counts, self.noise)
 
 
-def _recipe(parameters: Parameters, sizes: Sizes) -> Recipe:
-    """Of a low rank alone where there are many weights: what is added to it takes long."""
-    recipe = recipe_for(parameters, sizes)
-    if recipe.kind.rank is None or sizes.n_classes * sizes.n_features <= MANY_WEIGHTS:
-        return recipe
-    return replace(recipe, with_pairs=False, beside=())
+def _plan(parameters: Parameters, sizes: Sizes) -> FitPlan:
+    """Return the plan of low rank alone where there are many weights: pairs would add more."""
+    plan = plan_for(parameters, sizes)
+    low = tuple(c for c in plan.candidates if not c.in_pairs)
+    return replace(plan, candidates=low or plan.candidates)
 
 
 def most_held_out(n_classes: int) -> int:
@@ -265,7 +262,7 @@ def memory_around_linear(
     after = low_rank_bytes(work, plan.n_directions) + 40 * held
     own_rows = work.curvature_seconds() > MOST_SECONDS_OF_CURVATURE
     after += work.n_rows * (32 if own_rows else 16 * min(work.n_classes, ENTRIES_PER_ROW))
-    return int(max(memory.needed(_recipe(parameters, sizes), sizes, dtype).memory, after))
+    return int(max(memory.needed(_plan(parameters, sizes), sizes, dtype).memory, after))
 
 
 def _between(tried: list[Tried]) -> tuple[float, float, float]:
@@ -291,7 +288,11 @@ class _Judge:
     """Averaged log-likelihood of held-out rows, with the same draws at every look."""
 
     def __init__(
-        self, scores: Floats, base: Floats, held_out: Sample, random_state: np.random.RandomState
+        self,
+        scores: Floats,
+        base: Floats,
+        held_out: TrainingData,
+        random_state: np.random.RandomState,
     ) -> None:
         self.base = base.astype(np.float32)
         self.departures = scores.astype(np.float32) - self.base

@@ -23,7 +23,7 @@ from bigcat.linear import FullRank, FullRankWeights, LinearModel
 from bigcat.noise import Noise
 from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.training.checks import check_whole, is_number
-from bigcat.training.sample import Sample, hold_out
+from bigcat.training.data import TrainingData, split
 from bigcat.training.scaling import warn_of_unscaled
 from bigcat.training.stopping import Plateau
 
@@ -136,13 +136,14 @@ class AugmentReducePosterior(PosteriorMethod):
         parts, n_classes = self.parts(), task.n_classes
         warn_of_unscaled(sample, parts.solver)
         if self.validation_fraction is not None:
-            sample, held_out = hold_out(
-                sample,
-                n_classes,
-                self.validation_fraction,
-                task.random_state,
-                "set validation_fraction=None",
-            )
+            folds = split(sample, task.random_state, self.validation_fraction)
+            if not folds:
+                raise ValueError(
+                    "no validation row has a class that is left in the training rows; set "
+                    "validation_fraction=None"
+                )
+            held_out = sample.take(folds[0].held_out)
+            sample = sample.take(folds[0].kept)
             judge = _judge(parts.noise, held_out)
         X, labels, row_weights, _ = sample
         problem = Problem(
@@ -224,7 +225,7 @@ def _learns_one_scale(prior: Prior) -> bool:
     return isinstance(prior, LearnedScale) and prior.per == "all"
 
 
-def _judge(noise: Noise, held_out: Sample) -> Judge:
+def _judge(noise: Noise, held_out: TrainingData) -> Judge:
     """The mean log-likelihood of held-out rows."""
 
     def judge(mean: np.ndarray, intercept: np.ndarray) -> float:

@@ -18,9 +18,9 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import GaussianPrior, Prior
 from bigcat.part import Part
 from bigcat.rows import Sizes
+from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
-from bigcat.training.sample import Sample
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Task:
 
     Parameters
     ----------
-    sample : Sample
+    sample : TrainingData
     classes : array
         Labels of all classes, in the order of their numbers.
     prior : Prior
@@ -41,7 +41,7 @@ class Task:
         Writes down how far a fit has come, of methods that are `keepable`.
     """
 
-    sample: Sample
+    sample: TrainingData
     classes: np.ndarray
     prior: Prior
     fit_intercept: bool

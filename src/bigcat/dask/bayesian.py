@@ -36,7 +36,7 @@ from bigcat.linear.labels import classes_of, encode
 from bigcat.rows import Sizes
 from bigcat.training import memory
 from bigcat.training.checks import check_whole
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 _OWN = ("client", "n_lanes")
 
@@ -145,7 +145,7 @@ class BayesianClassifier(OnCluster, estimators.BayesianClassifier):  # type: ign
         if (warning := work.warning()) is not None:
             warn_caller(warning)
         task = Task(
-            Sample(no_rows(found), np.empty(0, np.int64), np.empty(0)),
+            TrainingData(no_rows(found), np.empty(0, np.int64), np.empty(0)),
             known,
             prior,
             bool(self.fit_intercept),
@@ -235,7 +235,7 @@ class BayesianClassifier(OnCluster, estimators.BayesianClassifier):  # type: ign
         return low, high
 
 
-def _n_rows(sample: Sample) -> int:
+def _n_rows(sample: TrainingData) -> int:
     return sample.n_rows
 
 

@@ -1,7 +1,7 @@
 """Where rows come from: chunks of Dask collections, or folders that each worker reads by itself.
 
-A *block* is a run of rows that a task can have at once, as a `Sample` or as a `Run` of a folder.
-The same functions take either, so that nothing above knows which it is.
+A *block* is a run of rows that a task can have at once, as `TrainingData` or as a `Run` of a
+folder.  The same functions take either, so that nothing above knows which it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bigcat.dask.survey import Survey, survey_rows
 from bigcat.data.dataset import DataError
 from bigcat.estimators import inputs
 from bigcat.linear.labels import encode
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Known:
     factors: np.ndarray | None = None
     may_be_held: np.ndarray | None = None
 
-    def sample(self, X: Any, labels: np.ndarray, weights: np.ndarray) -> Sample:
+    def sample(self, X: Any, labels: np.ndarray, weights: np.ndarray) -> TrainingData:
         """Rows with the numbers of their labels, which are places in `classes`."""
         numbers = self.number[labels]
         if self.factors is not None:
             weights = weights * self.factors[numbers]
-        return Sample(X, numbers, weights)
+        return TrainingData(X, numbers, weights)
 
 
 class Rows(NamedTuple):
@@ -74,7 +74,7 @@ class Numbered(NamedTuple):
         """Some rows in an order that depends on the seed."""
         return np.random.RandomState(seed).permutation(len(self.labels))[first:last]
 
-    def sample(self, known: Known, places: np.ndarray) -> Sample:
+    def sample(self, known: Known, places: np.ndarray) -> TrainingData:
         return known.sample(self.X[places], self.labels[places], self.weights[places])
 
 
@@ -109,7 +109,7 @@ class Run:
         """Rows that lie together: those of a folder are in random order."""
         return np.arange(first, last)
 
-    def sample(self, known: Known, places: np.ndarray) -> Sample:
+    def sample(self, known: Known, places: np.ndarray) -> TrainingData:
         X, labels, classes = self._read(int(places[0]), int(places[-1]) + 1)
         if not np.array_equal(classes, known.classes):  # some folders have others, or none of one
             there = np.flatnonzero(np.bincount(labels, minlength=len(classes)))
@@ -180,8 +180,8 @@ def stacked(parts: Sequence[Any]) -> Any:
     return scipy.sparse.vstack(parts) if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
-def one_below_the_other(samples: Sequence[Sample]) -> Sample:
-    return Sample(
+def one_below_the_other(samples: Sequence[TrainingData]) -> TrainingData:
+    return TrainingData(
         stacked([sample.X for sample in samples]),
         np.concatenate([sample.labels for sample in samples]),
         np.concatenate([sample.row_weights for sample in samples]),
@@ -196,7 +196,7 @@ def labels_at_end(rows: Numbered | Run, known: Known, end: int, n: int) -> np.nd
 
 def kept_rows(
     rows: Numbered | Run, known: Known, first: int, last: int, end: int, seed: int
-) -> Sample:
+) -> TrainingData:
     """Some rows, without those from `end` on that are held out."""
     places = rows.places(first, last, seed)
     sample = rows.sample(known, places)
@@ -206,7 +206,7 @@ def kept_rows(
     return sample.that_counts()
 
 
-def held_rows(rows: Numbered | Run, known: Known, end: int, n: int) -> Sample:
+def held_rows(rows: Numbered | Run, known: Known, end: int, n: int) -> TrainingData:
     """Rows from `end` on, those of them that are held out."""
     sample = rows.sample(known, np.arange(end, n))
     if known.may_be_held is not None:

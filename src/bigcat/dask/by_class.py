@@ -30,12 +30,12 @@ from bigcat.dask.survey import Survey
 from bigcat.linear import FullRankWeights, LinearModel
 from bigcat.solvers import LBFGS, DivergedError
 from bigcat.training import progress
-from bigcat.training.fit import DivergedFit, Outcome, Tell
-from bigcat.training.lbfgs import BLOCK, FALLEN
-from bigcat.training.now import ModelOfNow
-from bigcat.training.recipe import Recipe
+from bigcat.training.config import FitConfig
+from bigcat.training.data import TrainingData
+from bigcat.training.fit import DivergedFit, FitResult, OnEpochEnd
+from bigcat.training.lbfgs import BLOCK
+from bigcat.training.model_view import ModelView
 from bigcat.training.record import Record
-from bigcat.training.sample import Sample
 from bigcat.training.start import scores_of_frequencies
 
 #: A step is taken if it gains this part of what its slope promises; else a shorter one is tried.
@@ -102,7 +102,7 @@ class AllRows(NamedTuple):
 
 def chunks(
     blocks: Sequence[Numbered | Run], sizes: Sequence[int], known: Known, width: int
-) -> Iterator[tuple[slice, Sample]]:
+) -> Iterator[tuple[slice, TrainingData]]:
     """All rows, so many at a time that their scores are few, with their places among all."""
     done, step = 0, max(1, BLOCK // width)
     for block, n in zip(blocks, sizes):
@@ -215,14 +215,14 @@ def fitted(owned: Owned, units: Units) -> tuple[np.ndarray, np.ndarray]:
     return weights, owned.place[:, -1].astype(np.float32)
 
 
-def _scores(sample: Sample, place: np.ndarray, units: Units) -> np.ndarray:
+def _scores(sample: TrainingData, place: np.ndarray, units: Units) -> np.ndarray:
     weights = np.ascontiguousarray(place[:, :-1].T) / units.length
     scores = np.asarray(sample.X @ weights, np.float64)
     scores += place[:, -1]
     return scores
 
 
-def _own(sample: Sample, first: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _own(sample: TrainingData, first: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose class is in a block, and which of the block it is."""
     columns = sample.labels - first
     own = np.flatnonzero((columns >= 0) & (columns < n))
@@ -254,23 +254,20 @@ def wanted(solver: Any) -> bool:
     return isinstance(solver, LBFGS) or solver == LBFGS.name
 
 
-def check_recipe(recipe: Recipe) -> None:
+def check_config(config: FitConfig) -> None:
     """Raise for what has no exact fit by class."""
-    if recipe.kind.rank is not None or not isinstance(recipe.parts.bound, Exact):
+    if config.kind.rank is not None or not isinstance(config.parts.bound, Exact):
         raise ValueError(
             "solver='lbfgs' on a cluster goes with method='exact' and rank=None, whose classes "
             "workers can share; take solver='adagrad' or 'auto' for others"
         )
-    if not recipe.parts.noise.softmax:
+    if not config.parts.noise.softmax:
         raise ValueError(
-            f"noise={recipe.parts.noise.name!r} has no normaliser that falls apart by class; take "
+            f"noise={config.parts.noise.name!r} has no normaliser that falls apart by class; take "
             "noise='gumbel', or solver='adagrad'"
         )
-    if recipe.splits_rows:
-        raise ValueError(
-            "solver='lbfgs' on a cluster holds no rows out; set early_stopping=False and l2 to a "
-            "number"
-        )
+    if config.early_stopping:
+        raise ValueError("solver='lbfgs' on a cluster holds no rows out; set early_stopping=False")
 
 
 class ByClass:
@@ -279,7 +276,7 @@ class ByClass:
     Parameters
     ----------
     cluster : Cluster
-    recipe : Recipe
+    config : FitConfig
     lanes : Lanes
         Rows; every task looks at all of them.
     known : Future of Known
@@ -287,9 +284,9 @@ class ByClass:
     """
 
     def __init__(
-        self, cluster: Cluster, recipe: Recipe, lanes: Lanes, known: Future[Known], found: Survey
+        self, cluster: Cluster, config: FitConfig, lanes: Lanes, known: Future[Known], found: Survey
     ) -> None:
-        self.cluster, self.recipe, self.found = cluster, recipe, found
+        self.cluster, self.config, self.found = cluster, config, found
         blocks = [block for lane in lanes for block in lane]
         self.rows = AllRows([rows for rows, _ in blocks], [n for _, n in blocks], known)
         self.order = order_of(found)
@@ -297,38 +294,40 @@ class ByClass:
         n_blocks = min(cluster.n_lanes, n_classes)
         edges = [n_classes * i // n_blocks for i in range(n_blocks + 1)]
         self.classes = [slice(a, b) for a, b in pairwise(edges)]
-        assert isinstance(recipe.parts.solver, LBFGS)
-        self.memory = recipe.parts.solver.memory
+        assert isinstance(config.parts.solver, LBFGS)
+        self.memory = config.parts.solver.memory
         arrays = 2 * self.memory + 6
         of_block = 8 * arrays * -(-n_classes // n_blocks) * (self.n_features + 1)
         cluster.check_memory(of_block, "a block of classes with what L-BFGS remembers")
 
-    def run(self, class_weights: np.ndarray, tell: Tell, shows: bool | str) -> Outcome:
+    def run(self, class_weights: np.ndarray, tell: OnEpochEnd, shows: bool | str) -> FitResult:
         """From the class frequencies on; `class_weights` are sums of the rows' weights."""
-        recipe, bound = self.recipe, self.recipe.parts.bound
+        config, bound = self.config, self.config.parts.bound
         length = float(np.sqrt(self.found.typical_size))
-        self.units = Units(length, float(class_weights.sum()), recipe.l2, recipe.fit_intercept)
-        with progress.reporter(shows, recipe.max_epochs, bound.name, bound.word) as report:
-            self.record = Record(recipe.stop(), report, recipe.max_epochs)
+        self.units = Units(length, float(class_weights.sum()), config.l2, config.fit_intercept)
+        with progress.reporter(shows, config.max_epochs, bound.name, bound.word) as report:
+            self.record = Record(config.stop(), report, config.max_epochs)
             self.record.compiled(0.0)
             try:
                 owned, converged = self._search(class_weights, tell)
-                outcome = self._outcome(owned)
+                result = self._result(owned)
             except DivergedError as error:
                 raise DivergedFit(str(error), None) from None
         if not converged:
             warn_caller(
                 f"L-BFGS stopped after {len(self.record.history)} iterations without reaching "
-                f"tol={recipe.tol}; raise max_epochs, or scale the columns of X",
+                f"tol={config.tol}; raise max_epochs, or scale the columns of X",
                 ConvergenceWarning,
             )
-        return outcome
+        return result
 
-    def _search(self, class_weights: np.ndarray, tell: Tell) -> tuple[list[Future[Owned]], bool]:
-        recipe, submit = self.recipe, self.cluster.submit
+    def _search(
+        self, class_weights: np.ndarray, tell: OnEpochEnd
+    ) -> tuple[list[Future[Owned]], bool]:
+        config, submit = self.config, self.cluster.submit
         intercepts = np.zeros(len(class_weights))
-        if recipe.init == "frequencies" and recipe.fit_intercept:
-            intercepts = scores_of_frequencies(class_weights, recipe.parts.noise)
+        if config.init == "frequencies" and config.fit_intercept:
+            intercepts = scores_of_frequencies(class_weights, config.parts.noise)
             intercepts -= intercepts.mean()  # which no step changes
         self.row_weights = submit("weights", row_weights_of, *self.rows)
         owned = [
@@ -338,9 +337,8 @@ class ByClass:
         began = time.perf_counter()
         places, norms, value, _ = self._try(owned, np.zeros(1), 0.0)
         owned, products, steepest = self._move(owned, places, norms, 0)
-        first = steepest
-        for _ in range(recipe.max_epochs):
-            if steepest <= recipe.tol:
+        for _ in range(config.max_epochs):
+            if steepest <= config.tol:
                 return owned, True
             coefficients = direction(products)
             promised = float(coefficients @ products[-1])
@@ -353,12 +351,12 @@ class ByClass:
             else:
                 return owned, False  # no step along this line is better, in these numbers
             owned, products, steepest = self._move(owned, places, norms, self.memory)
-            gained, value = value - new, new
+            value = new
             stop = self._told(owned, likelihood, time.perf_counter() - began, tell)
             began = time.perf_counter()
-            if stop or (gained < recipe.enough and steepest < FALLEN * first):
+            if stop:
                 return owned, True
-        return owned, steepest <= recipe.tol
+        return owned, steepest <= config.tol
 
     def _try(
         self, owned: list[Future[Owned]], coefficients: np.ndarray, step: float
@@ -397,12 +395,14 @@ class ByClass:
         products = np.sum([some for some, _ in found], axis=0)
         return after, products, max(steepest for _, steepest in found)
 
-    def _told(self, owned: list[Future[Owned]], value: float, seconds: float, tell: Tell) -> bool:
+    def _told(
+        self, owned: list[Future[Owned]], value: float, seconds: float, tell: OnEpochEnd
+    ) -> bool:
         columns = dict.fromkeys(("objective", "bound"), value)
         columns |= dict.fromkeys(("log_likelihood", "validation_log_likelihood"), float("nan"))
         self.record.report(len(self.record.history) + 1, value)
         self.record.add(seconds, columns, watched=value)
-        model = ModelOfNow(lambda: self._model(owned), lambda X: X, self.found.classes[self.order])
+        model = ModelView(lambda: self._model(owned), lambda X: X, self.found.classes[self.order])
         return tell(self.record.history[-1], model)
 
     def _model(self, owned: list[Future[Owned]]) -> LinearModel:
@@ -412,15 +412,14 @@ class ByClass:
             for block in owned
         ]
         weights, intercepts = (np.concatenate(some) for some in zip(*parts))
-        return LinearModel(FullRankWeights(weights), intercepts, self.recipe.parts.noise)
+        return LinearModel(FullRankWeights(weights), intercepts, self.config.parts.noise)
 
-    def _outcome(self, owned: list[Future[Owned]]) -> Outcome:
+    def _result(self, owned: list[Future[Owned]]) -> FitResult:
         model, number = self._model(owned), np.argsort(self.order)
-        advice = self.recipe.parts.solver.if_diverged
+        advice = self.config.parts.solver.if_diverged
         history = self.record.history
         none = np.empty(0, np.int64)
-        outcome = Outcome.checked(
+        result = FitResult.checked(
             model.weights.take(number), model.intercept[number], history, advice, head=none
         )
-        outcome.history.choice = self.recipe.choice
-        return outcome
+        return result

@@ -24,7 +24,7 @@ from bigcat.bayes._posed import centred
 from bigcat.dask.blocks import Known, Numbered, Run, one_below_the_other
 from bigcat.dask.cluster import Cluster
 from bigcat.noise import Noise
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 #: Bytes of the matrices of a block of classes, about.
 BYTES_OF_BLOCK = 1 << 26
@@ -35,20 +35,27 @@ SMALL = 1 << 15
 # What tasks do
 
 
-def rows_of_lane(blocks: Sequence[Numbered | Run], sizes: Sequence[int], known: Known) -> Sample:
+def rows_of_lane(
+    blocks: Sequence[Numbered | Run], sizes: Sequence[int], known: Known
+) -> TrainingData:
     """All rows of a lane that count, in memory."""
     samples = [block.sample(known, np.arange(n)) for block, n in zip(blocks, sizes)]
     return one_below_the_other(samples).that_counts()
 
 
-def sums_of_columns(sample: Sample) -> tuple[Floats, float]:
+def sums_of_columns(sample: TrainingData) -> tuple[Floats, float]:
     """Of dense rows: from which their means follow."""
     weights = sample.row_weights
     return weights @ np.asarray(sample.X, np.float64), float(weights.sum())
 
 
 def likelihood_of(
-    sample: Sample, means: Floats | None, intercept: bool, noise: Noise, n_classes: int, n_rows: int
+    sample: TrainingData,
+    means: Floats | None,
+    intercept: bool,
+    noise: Noise,
+    n_classes: int,
+    n_rows: int,
 ) -> Likelihood:
     design = Design(centred(sample.X, means), intercept, sample.row_weights)
     return Likelihood(design, sample.labels, noise, n_classes, n_rows=n_rows)
@@ -113,7 +120,7 @@ def added(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Parts:
-    """Some of the rows on each lane, as a `Likelihood` or a `Sample`."""
+    """Some of the rows on each lane, as a `Likelihood` or a `TrainingData`."""
 
     cluster: Cluster
     on_lanes: list[Future[Any]]

@@ -9,12 +9,13 @@ from distributed import Client, Future
 from sklearn.utils import check_random_state
 
 from bigcat import estimators
-from bigcat.auto import recipe_for, recipe_for_rounds
+from bigcat.auto import plan_for, plan_for_rounds
 from bigcat.dask import by_class
 from bigcat.dask.blocks import Known, held_rows
 from bigcat.dask.cluster import Cluster
+from bigcat.dask.ensemble import ClusterFit
 from bigcat.dask.estimator import OnCluster, check_labels, with_parameters_of
-from bigcat.dask.fit import ClusterFit, know_classes, order_of
+from bigcat.dask.fit import know_classes, order_of
 from bigcat.dask.predictions import ask, lazily
 from bigcat.dask.source import Source, source_of
 from bigcat.dask.survey import Survey
@@ -22,9 +23,8 @@ from bigcat.estimators import checkpoints
 from bigcat.estimators.linear import bound_of
 from bigcat.training import memory
 from bigcat.training.checks import check_whole
-from bigcat.training.fit import InterruptedFit, Outcome
-from bigcat.training.run import numbering
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
+from bigcat.training.fit import Callbacks, FitResult, InterruptedFit
 
 _OWN = ("client", "n_lanes", "rows_per_round")
 
@@ -147,39 +147,34 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
         if self.warm_start:
             start = self._previous_weights(classes, found.sizes.n_features)
         parameters = parameters.keeping(start and start[0].kind)
-        recipe = recipe_for_rounds(parameters, found.sizes)
-        lane = found.sizes._replace(n_rows=min(recipe.batch_size, found.n_rows), n_values=0)
-        cluster.check_memory(memory.needed(recipe, lane, found.dtype).memory, "the fit")
+        plan = plan_for_rounds(parameters, found.sizes)
+        lane = found.sizes._replace(n_rows=min(plan.first.batch_size, found.n_rows), n_values=0)
+        cluster.check_memory(memory.needed(plan, lane, found.dtype).memory, "the fit")
         known = cluster.submit("known", know_classes, survey, self.class_weight)
         order = order_of(found)
-        number_of = numbering(classes[order])
-        head = recipe.parts.sampler.head_of(found.weights[order], number_of)
         validation = self._validation_on(cluster, X_val, y_val, known)
         random_state = check_random_state(self.random_state)
         identity = {"rows": found.digest, "validation": None, "lanes": cluster.n_lanes}
         keeper = checkpoints.keeper_for(self, random_state, resume, identity)
         fit = ClusterFit(
             cluster,
-            recipe,
+            plan,
             source.lanes(known),
             survey,
             known,
             found,
             int(random_state.randint(1 << 31)),
             self.rows_per_round,
-            head,
             validation,
-            self._tell,
-            self.progress,
-            keeper,
+            Callbacks(self._on_epoch_end, self.progress, keeper=keeper),
         )
         if start is not None:
             start = start[0].take(order), start[1][order]
-        bound = bound_of(recipe.parts.bound, parameters.method is None)
+        bound = bound_of(plan.first.parts.bound, parameters.method is None)
         try:
             outcome = fit.run(start)
         except InterruptedFit as interruption:
-            self._take_over(interruption.outcome, found, bound, X)
+            self._take_over(interruption.result, found, bound, X)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
         self._take_over(outcome, found, bound, X)
         keeper.complete()
@@ -201,19 +196,26 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
                 f"solver='lbfgs' on a cluster takes no {(refused or ['warm_start'])[0]}; leave it "
                 "out, or take solver='adagrad'"
             )
-        recipe = recipe_for(self._parameters(), found.sizes)
-        by_class.check_recipe(recipe)
+        plan = plan_for(self._parameters(), found.sizes)
+        candidate = plan.candidates[0]
+        if candidate.searches_ridge:
+            raise ValueError(
+                "solver='lbfgs' on a cluster holds no rows out to choose the ridge by; set l2 to a "
+                "number"
+            )
+        config = candidate.config
+        by_class.check_config(config)
         known = cluster.submit("known", know_classes, survey, self.class_weight)
         factors = know_classes(found, self.class_weight).factors
         weights = found.weights[order_of(found)] * (1.0 if factors is None else factors)
-        fit = by_class.ByClass(cluster, recipe, source.lanes(known), known, found)
-        outcome = fit.run(weights, self._tell, self.progress)
-        self._take_over(outcome, found, recipe.parts.bound, X)
+        fit = by_class.ByClass(cluster, config, source.lanes(known), known, found)
+        outcome = fit.run(weights, self._on_epoch_end, self.progress)
+        self._take_over(outcome, found, config.parts.bound, X)
         return self
 
     def _validation_on(
         self, cluster: Cluster, X_val: Any, y_val: Any, known: Future[Known]
-    ) -> list[Future[Sample]] | None:
+    ) -> list[Future[TrainingData]] | None:
         if X_val is None:
             if y_val is not None:
                 raise ValueError("X_val and y_val go together; one of them is missing")
@@ -226,8 +228,8 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
             for rows, n in blocks
         ]
 
-    def _take_over(self, outcome: Outcome, found: Survey, bound: Any, X: Any) -> None:
-        nothing = Sample(None, np.empty(0, np.int64), np.empty(0))
+    def _take_over(self, outcome: FitResult, found: Survey, bound: Any, X: Any) -> None:
+        nothing = TrainingData(None, np.empty(0, np.int64), np.empty(0))
         self._adopt(outcome, found.classes, bound, nothing)
         self.class_count_ = found.counts
         self._take_over_rows(found, X)

@@ -18,7 +18,7 @@ from distributed import Future
 
 from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
-from bigcat.training.recipe import Recipe
+from bigcat.training.config import FitConfig
 from bigcat.training.rounds import (
     LaneChanges,
     Slices,
@@ -69,7 +69,7 @@ class Round(NamedTuple):
 
 
 def train_piece(
-    recipe: Recipe,
+    config: FitConfig,
     whole: Whole,
     known: Known,
     rows: Numbered | Run,
@@ -81,7 +81,7 @@ def train_piece(
     sample = kept_rows(rows, known, piece.first, piece.last, end, piece.seed)
     if not sample.n_rows:
         return None
-    return train_lane(recipe, whole, sample, [part.trained for part in before], turn)
+    return train_lane(config, whole, sample, [part.trained for part in before], turn)
 
 
 def joined(state: list[Combined]) -> Trained:
@@ -143,7 +143,7 @@ class Rounds:
     def __init__(
         self,
         cluster: Cluster,
-        recipe: Recipe,
+        config: FitConfig,
         lanes: list[list[Block]],
         whole: Future[Whole],
         known: Future[Known],
@@ -153,13 +153,13 @@ class Rounds:
         slices: Slices,
         seed: int,
     ) -> None:
-        self.cluster, self.recipe, self.lanes = cluster, recipe, lanes
+        self.cluster, self.config, self.lanes = cluster, config, lanes
         self.whole, self.known, self.seed = whole, known, seed
         self.rows_per_round = rows_per_round
         self.n_rows = sum(block.n_rows for lane in lanes for block in lane)
         self.total_weight, self.epochs_made, self.remembers = weight, 0, False
         rows_of_lane = -(-self.n_rows // len(lanes))
-        self.steps_per_epoch = -(-rows_of_lane // recipe.batch_size)
+        self.steps_per_epoch = -(-rows_of_lane // config.batch_size)
         self.slices = slices
         self.now: State = cut(cluster, start, slices)
         #: From which `now` is soon made again if it is lost.
@@ -232,13 +232,13 @@ class Rounds:
         made = self.epoch * self.steps_per_epoch + self.steps_per_epoch * number // self.n_rounds
         turn = Turn(_seed(self.seed, self.epoch, lane, 0, number), self.epoch, made)
         arguments = (self.whole, self.known, block.rows, before, piece, block.end, turn)
-        return self.cluster.submit("train", train_piece, self.recipe, *arguments, lane=lane)
+        return self.cluster.submit("train", train_piece, self.config, *arguments, lane=lane)
 
     def end_epoch(self) -> None:
         self.ahead = None  # of an epoch that was interrupted
 
     def diverged(self, value: float) -> str:
-        bound, solver = self.recipe.parts.bound, self.recipe.parts.solver
+        bound, solver = self.config.parts.bound, self.config.parts.solver
         return (
             f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
             f"{solver.if_diverged}"
@@ -272,7 +272,7 @@ class Rounds:
         for i in order.permutation(len(self.lanes[lane])):
             n = self.lanes[lane][i].n_rows
             seed = _seed(self.seed, self.epoch, lane, int(i))
-            cuts = cut_rows(n, self.rows_per_round, self.recipe.batch_size)
+            cuts = cut_rows(n, self.rows_per_round, self.config.batch_size)
             for j in order.permutation(len(cuts)):
                 first, last = cuts[j]
                 found.append(Piece(int(i), first, last, seed))

@@ -28,8 +28,8 @@ from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training import memory
 from bigcat.training.checks import check_whole
+from bigcat.training.data import TrainingData
 from bigcat.training.history import History
-from bigcat.training.sample import Sample
 
 
 def _takes_batches(estimator: BayesianClassifier) -> bool:
@@ -209,7 +209,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         weights = inputs.check_weights(sample_weight, X, self)
         known, labels = _encode(y, classes)
         numbers = inputs.check_groups(groups, X, given_X)
-        sample = Sample(X, labels, weights, numbers).that_counts()
+        sample = TrainingData(X, labels, weights, numbers).that_counts()
         self._check_memory(method, prior, sample.X, len(known))
         task = self._task(prior, sample, known)
         given = {"X": X, "y": y, "sample_weight": weights, "classes": known, "groups": numbers}
@@ -263,7 +263,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             validate_data(self, given_X, skip_check_array=True, reset=False)
             labels = encode(y, known)
         weights = inputs.check_weights(sample_weight, X, self)
-        sample = Sample(X, labels, weights).that_counts()
+        sample = TrainingData(X, labels, weights).that_counts()
         task = self._task(prior, sample, known)
         self._adopt(method.fit_more(task, None if first else self.fitted))
         rows = np.bincount(sample.labels, minlength=len(known))
@@ -349,7 +349,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             check_whole("n_threads", self.n_threads)
         return method, prior
 
-    def _task(self, prior: Prior, sample: Sample, classes: np.ndarray) -> Task:
+    def _task(self, prior: Prior, sample: TrainingData, classes: np.ndarray) -> Task:
         return Task(
             sample,
             classes,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bigcat.auto.named import named_recipe
+from bigcat.auto.named import named_config
 from bigcat.bounds import Bound
 from bigcat.estimators import inputs
 from bigcat.estimators.linear import LinearClassifier
@@ -91,7 +91,7 @@ class CategoricalDistribution(BaseEstimator):
         classes, labels = classes_of(y)
         counts = np.bincount(labels, weights)
         model = LinearClassifier(**self.get_params())
-        parts = named_recipe(model._parameters()).parts
+        parts = named_config(model._parameters()).parts
         if parts.solver.stochastic:
             rows, row_weights = labels, weights
         else:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 from bigcat.data.shards import Shards
 from bigcat.linear.labels import classes_of, encode
 from bigcat.rows import SMALLEST
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
 
 _X_OPTIONS: dict[str, Any] = {
     "accept_sparse": "csr",
@@ -306,13 +306,13 @@ def sample_that_counts(
     class_weight: Any,
     classes: np.ndarray,
     groups: np.ndarray | None = None,
-) -> Sample:
+) -> TrainingData:
     """Rows with weights times those of their classes; rows of weight 0 are left out.
 
     Before anything else, so that they are as if they were not there.  Their classes stay: they are
     known, if only by name.
     """
-    sample = Sample(X, labels, weights, groups).that_counts()
+    sample = TrainingData(X, labels, weights, groups).that_counts()
     if class_weight is None:
         return sample
     if isinstance(class_weight, str):

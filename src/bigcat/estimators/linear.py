@@ -13,8 +13,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
 from bigcat import noise as noises
-from bigcat.auto import Parameters, recipe_for, recipe_for_stream
-from bigcat.auto.named import NAMED_DEFAULTS, named_recipe
+from bigcat.auto import Parameters, config_for_stream, plan_for
+from bigcat.auto.named import NAMED_DEFAULTS, named_config
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
@@ -30,22 +30,23 @@ from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.storage import MappedFiles, Storage
 from bigcat.training import memory
-from bigcat.training.fit import DivergedFit, InterruptedFit, Outcome, Start
+from bigcat.training.config import Candidate, FitPlan
+from bigcat.training.data import TrainingData
+from bigcat.training.ensemble import train, train_on_more
+from bigcat.training.fit import Callbacks, DivergedFit, FitResult, InterruptedFit, Start
 from bigcat.training.history import History
-from bigcat.training.now import ModelOfNow
-from bigcat.training.recipe import Recipe
-from bigcat.training.run import train, train_on_more
-from bigcat.training.sample import Sample
+from bigcat.training.model_view import ModelView
+from bigcat.training.selection import Selection
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
     """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
     try:
         parameters = Parameters.of(estimator.get_params(deep=False))
-        recipe = recipe_for_stream(parameters, Sizes(1, 1, 2, 1, False))
+        config = config_for_stream(parameters, Sizes(1, 1, 2, 1, False))
     except ValueError:
         return True  # the call itself says what is wrong
-    solver = recipe.parts.solver
+    solver = config.parts.solver
     if not solver.stochastic:
         raise AttributeError(
             f"partial_fit makes stochastic passes and solver={solver.name!r} does not; take "
@@ -54,8 +55,8 @@ def _makes_passes(estimator: LinearClassifier) -> bool:
     return True
 
 
-def _stored(recipe: Recipe, storage: Storage | None) -> Recipe:
-    return recipe if storage is None else recipe.stored_in(storage)
+def _stored(plan: FitPlan, storage: Storage | None) -> FitPlan:
+    return plan if storage is None else plan.stored_in(storage)
 
 
 def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
@@ -210,6 +211,7 @@ class LinearClassifier(LinearPredictions):
         noise: str | Noise = "gumbel",
         method: str | Bound | Method = "auto",
         *,
+        effort: str = "balanced",
         rank: int | str | None = "auto",
         n_negatives: int | str = "auto",
         batch_size: int | str = "auto",
@@ -237,6 +239,7 @@ class LinearClassifier(LinearPredictions):
     ) -> None:
         self.noise = noise
         self.method = method
+        self.effort = effort
         self.rank = rank
         self.n_negatives = n_negatives
         self.batch_size = batch_size
@@ -317,46 +320,44 @@ class LinearClassifier(LinearPredictions):
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(classes)), inputs.window_of(given_X)
-        recipe = _stored(recipe_for(parameters, sizes, window), storage)
-        memory.check_fit(recipe, sizes, X.dtype)
-        bound = bound_of(recipe.parts.bound, parameters.method is None)
+        plan = _stored(plan_for(parameters, sizes, window), storage)
+        memory.check_fit(plan, sizes, X.dtype)
+        bound = bound_of(plan.first.parts.bound, parameters.method is None)
         given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
         given |= {"X_val": X_val, "y_val": y_val, "groups": numbers}
         given["the weights to start from"] = start and start[1]
         keeper = checkpoints.keeper_for(self, random_state, resume, given)
         try:
-            outcome = train(
-                recipe,
+            result = train(
+                plan,
                 sample,
                 classes,
                 random_state,
                 validation=validation,
                 start=start,
-                tell=self._tell,
-                progress=self.progress,
-                keeper=keeper,
+                callbacks=Callbacks(self._on_epoch_end, self.progress, keeper=keeper),
             )
         except InterruptedFit as interruption:
-            self._adopt(interruption.outcome, classes, bound, sample)
+            self._adopt(interruption.result, classes, bound, sample)
             validate_data(self, given_X, skip_check_array=True)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
         except DivergedFit as divergence:
-            if divergence.outcome is not None:
+            if divergence.result is not None:
                 divergence.last_model = self._like_this(
-                    divergence.outcome, classes, bound, sample, given_X
+                    divergence.result, classes, bound, sample, given_X
                 )
             raise
-        self._adopt(outcome, classes, bound, sample)
+        self._adopt(result, classes, bound, sample)
         validate_data(self, given_X, skip_check_array=True)
         keeper.complete()
         return self
 
     def _like_this(
-        self, outcome: Outcome, classes: np.ndarray, bound: Bound, sample: Sample, X: Any
+        self, result: FitResult, classes: np.ndarray, bound: Bound, sample: TrainingData, X: Any
     ) -> LinearClassifier:
         """Another estimator with these parameters, fitted: an error's, not ours."""
         other: LinearClassifier = clone(self)
-        other._adopt(outcome, classes, bound, sample)
+        other._adopt(result, classes, bound, sample)
         validate_data(other, X, skip_check_array=True)
         return other
 
@@ -414,20 +415,22 @@ class LinearClassifier(LinearPredictions):
             start = self._weights(), self.intercept_
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
-        recipe = _stored(recipe_for_stream(parameters, sizes, window), storage)
-        memory.check_fit(recipe, sizes, X.dtype)
-        outcome = train_on_more(
-            recipe,
+        config = config_for_stream(parameters, sizes, window)
+        candidate = Candidate("one pass", config)
+        plan = _stored(FitPlan((candidate,), reason="rows come in parts"), storage)
+        memory.check_fit(plan, sizes, X.dtype)
+        result = train_on_more(
+            plan.first,
             sample,
             known,
             check_random_state(self.random_state),
             start=start,
             resume=getattr(self, "_resume", None),
-            tell=self._tell,
-            progress=self.progress,
+            callbacks=Callbacks(self._on_epoch_end, self.progress),
         )
-        bound = bound_of(recipe.parts.bound, parameters.method is None)
-        self._adopt(outcome, known, bound, sample, append=not first)
+        result.selection = Selection((), reason=plan.reason)
+        bound = bound_of(config.parts.bound, parameters.method is None)
+        self._adopt(result, known, bound, sample, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
         return self
@@ -462,8 +465,8 @@ class LinearClassifier(LinearPredictions):
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)
         most = max_row_nonzeros if sparse else n_features
         sizes = Sizes(n_rows, n_features, n_classes, nnz, sparse, most)
-        recipe = _stored(recipe_for(self._parameters(), sizes, window), self._storage())
-        return memory.needed(recipe, sizes, dtype).memory
+        plan = _stored(plan_for(self._parameters(), sizes, window), self._storage())
+        return memory.needed(plan, sizes, dtype).memory
 
     # Inside
 
@@ -471,7 +474,7 @@ class LinearClassifier(LinearPredictions):
         """The parameters, checked as far as they can be without data."""
         parameters = Parameters.of(self.get_params(deep=False))
         if parameters.method is not None:
-            named_recipe(parameters)
+            named_config(parameters)
         return parameters
 
     def _storage(self) -> Storage | None:
@@ -493,14 +496,14 @@ class LinearClassifier(LinearPredictions):
         found: type[Sampler] = named_part("sampler", name, SAMPLERS)
         return found.with_draws(n_negatives)
 
-    def _tell(self, row: dict[str, Any], now: ModelOfNow) -> bool:
-        likelihood = {"log_likelihood_of": now.log_likelihood_of}
-        told = {**row, "estimator": self, "model": now, **likelihood}
-        return any([bool(callback(told)) for callback in self.callbacks or ()])
+    def _on_epoch_end(self, row: dict[str, Any], view: ModelView) -> bool:
+        likelihood = {"log_likelihood_of": view.log_likelihood_of}
+        info = {**row, "estimator": self, "model": view, **likelihood}
+        return any([bool(callback(info)) for callback in self.callbacks or ()])
 
     def _validation(
         self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int
-    ) -> Sample | None:
+    ) -> TrainingData | None:
         if (X_val is None) != (y_val is None) and not inputs.is_source(X_val):
             raise ValueError("X_val and y_val go together; one of them is missing")
         if X_val is None:
@@ -508,7 +511,7 @@ class LinearClassifier(LinearPredictions):
         X_val, labels = inputs.numbered_rows(X_val, y_val, classes, self)
         if X_val.shape[1] != n_features:
             raise ValueError(f"X_val has {X_val.shape[1]} features and X {n_features}")
-        return Sample(X_val, labels, np.ones(len(labels)))
+        return TrainingData(X_val, labels, np.ones(len(labels)))
 
     def _previous_weights(self, classes: np.ndarray, n_features: int) -> Start | None:
         if not hasattr(self, "classes_"):
@@ -527,28 +530,28 @@ class LinearClassifier(LinearPredictions):
 
     def _adopt(
         self,
-        outcome: Outcome,
+        result: FitResult,
         classes: np.ndarray,
         bound: Bound,
-        sample: Sample,
+        sample: TrainingData,
         append: bool = False,
     ) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
         if append:
-            for row in outcome.history:
+            for row in result.history:
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
         before_rows = getattr(self, "class_count_", 0) if append else 0
         self.class_count_ = before_rows + np.bincount(sample.labels, minlength=len(classes))
         self.classes_ = classes
-        self._set_weights(outcome.weights)
-        self.intercept_ = outcome.intercept
+        self._set_weights(result.weights)
+        self.intercept_ = result.intercept
         before = self.history_ if append else []
-        choice = outcome.history.choice
-        rows, forecast = [*before, *outcome.history], outcome.history.forecast_seconds
-        self.history_ = History(rows, choice, forecast)
+        rows, forecast = [*before, *result.history], result.history.forecast_seconds
+        self.history_ = History(rows, forecast_seconds=forecast)
+        self.selection_: Selection | None = result.selection
         self.n_iter_: int = len(self.history_)
-        self._resume = outcome.resume
+        self._resume = result.resume
         self.bound_ = bound
-        self.exact_classes_ = classes[outcome.head]
+        self.exact_classes_ = classes[result.head]
         self._keep_model()

@@ -10,7 +10,7 @@ import numpy as np
 from bigcat.linear.full_rank import FullRank, FullRankWeights
 from bigcat.linear.low_rank import LowRank, LowRankWeights
 from bigcat.linear.model import LinearModel
-from bigcat.linear.paired import PairedWeights
+from bigcat.linear.paired import PairedWeights, Pairs
 from bigcat.linear.sums import weighted_sum
 from bigcat.linear.weights import Weights, WeightsKind
 
@@ -22,6 +22,7 @@ __all__ = [
     "LowRank",
     "LowRankWeights",
     "PairedWeights",
+    "Pairs",
     "Weights",
     "WeightsKind",
     "kind_of_rank",

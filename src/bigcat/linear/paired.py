@@ -7,16 +7,26 @@ which there are at most as many as the data have non-zeros, what they have for t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
 from bigcat.linear.low_rank import LowRank, LowRankWeights
-from bigcat.linear.weights import Operands, Weights
-from bigcat.rows import DenseRows, PairedRows, as_rows, is_sparse, read_only
+from bigcat.linear.weights import Operands, Weights, WeightsKind, draw_normals
+from bigcat.rows import (
+    DenseRows,
+    PairedRows,
+    Problem,
+    Sizes,
+    TrainedPairs,
+    as_rows,
+    is_sparse,
+    read_only,
+)
+from bigcat.solvers import Solver
 from bigcat.storage import MEMORY, Storage
 
 
@@ -179,3 +189,92 @@ class PairedWeights(Weights):
 
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         return self.take(places)
+
+
+@dataclass(frozen=True)
+class Pairs(WeightsKind):
+    """A weight for each class and feature that occur together in a training row.
+
+    Full rank in the memory of the data: all other weights are zero and stay so.
+
+    Parameters
+    ----------
+    offsets : array of shape (n_features + 1,)
+        Start of each feature's pairs.
+    classes : array of int32
+        Classes of the pairs, ascending for each feature.
+    """
+
+    offsets: np.ndarray = field(compare=False, repr=False)
+    classes: np.ndarray = field(compare=False, repr=False)
+    scales_rows: ClassVar[bool] = False
+    linear_scores: ClassVar[bool] = True
+    sees_problem_rows: ClassVar[bool] = False
+    has_vectors: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, X: Any, labels: np.ndarray, n_classes: int) -> Self:
+        """Find the pairs of CSR rows and their labels."""
+        occurs = scipy.sparse.csr_array((np.ones(X.nnz, bool), X.indices, X.indptr), shape=X.shape)
+        n = X.shape[0]
+        places = (np.ones(n, bool), labels, np.arange(n + 1))
+        of_label = scipy.sparse.csr_array(places, shape=(n, n_classes))
+        together = (occurs.T.tocsr() @ of_label).tocsr()
+        together.sort_indices()
+        return cls(together.indptr.astype(np.int64), together.indices.astype(np.int32))
+
+    @property
+    def rank(self) -> None:
+        return None
+
+    def n_weights(self, n_features: int, n_classes: int) -> int:
+        return len(self.classes)
+
+    def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
+        return np.float32
+
+    def start(
+        self, problem: Problem, random: bool, random_state: np.random.RandomState
+    ) -> PairedWeights:
+        weights = np.zeros((1, len(self.classes)), np.float32)
+        if random:  # A&R section 4: a standard deviation of 0.1
+            draw_normals(weights, 0.1, random_state)
+        return self.as_weights(weights, problem)
+
+    def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
+        return 1, len(self.classes)
+
+    def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
+        assert isinstance(weights, PairedWeights)
+        return np.ascontiguousarray(weights.pair_weights[None], dtype)
+
+    def as_weights(
+        self, trained: np.ndarray, problem: Problem, for_good: bool = False
+    ) -> PairedWeights:
+        none = LowRankWeights(
+            np.zeros((problem.n_classes, 0), np.float32),
+            np.zeros((problem.n_features, 0), np.float32),
+        )
+        return PairedWeights(none, self.offsets, self.classes, trained[0])
+
+    def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
+        return state
+
+    def rows_of_thread(self, problem: Problem) -> Any:
+        rows = problem.rows
+        assert is_sparse(rows)
+        return TrainedPairs(rows, read_only(self.offsets), read_only(self.classes))
+
+    def sees_dense_rows(self, sizes: Sizes) -> bool:
+        return False
+
+    def majors_of_row(self, sizes: Sizes, n_classes: int) -> int:
+        return 1
+
+    def check_solver(self, solver: Solver) -> None:
+        """Raise for a solver that sums the gradient of a batch, or all rows."""
+        if not (solver.linear and solver.stochastic):
+            raise ValueError(
+                f"weights of pairs are moved row by row, and solver={solver.name!r} does not; "
+                "take solver='damped' or 'sgd'"
+            )

@@ -227,17 +227,16 @@ class WeightsKind(ABC):
 
     # L-BFGS: weights as one float64 matrix
 
-    @abstractmethod
-    def as_matrix(self, weights: Weights, problem: Problem) -> np.ndarray: ...
+    def as_matrix(self, weights: Weights, problem: Problem) -> np.ndarray:
+        raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
-    @abstractmethod
-    def of_matrix(self, matrix: np.ndarray, problem: Problem) -> Weights: ...
+    def of_matrix(self, matrix: np.ndarray, problem: Problem) -> Weights:
+        raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
-    @abstractmethod
     def scores(self, matrix: np.ndarray, x: Any, problem: Problem) -> np.ndarray:
         """Of some rows for all classes, without intercepts."""
+        raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
-    @abstractmethod
     def add_gradient(
         self,
         gradient: np.ndarray,
@@ -247,6 +246,7 @@ class WeightsKind(ABC):
         problem: Problem,
     ) -> None:
         """Add to `gradient` that of ``sum(slopes * scores)`` in the matrix."""
+        raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
     def check_solver(self, solver: Solver) -> None:
         """Raise for a solver whose steps are made for another kind."""

@@ -9,7 +9,7 @@ from bigcat.rows.columns import SMALLEST, Columns
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
-from bigcat.rows.paired import PairedRows
+from bigcat.rows.paired import PairedRows, TrainedPairs
 from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
@@ -23,6 +23,7 @@ __all__ = [
     "Rows",
     "Sizes",
     "SparseRows",
+    "TrainedPairs",
     "add_features",
     "as_rows",
     "batch_grams",

@@ -12,7 +12,18 @@ import numpy as np
 
 from bigcat.compile import device, implement
 from bigcat.rows.forms import DenseRows, SparseRows
-from bigcat.verbs import block_shape, row_count, score_block, scores
+from bigcat.verbs import (
+    accumulate,
+    batch_coordinates,
+    block_shape,
+    move,
+    prefetch_row,
+    row_count,
+    score_block,
+    scores,
+    update,
+    update_touched,
+)
 
 
 class PairedRows(NamedTuple):
@@ -28,13 +39,14 @@ class PairedRows(NamedTuple):
 @device
 def first_pair(classes, begin, end, least):
     """The first pair of begin..end whose class is at least `least`; `end` where there is none."""
-    while begin < end:
-        middle = (begin + end) // 2
-        if classes[middle] < least:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
+    n = end - begin
+    if n <= 0:
+        return end
+    while n > 1:  # without a branch that the processor would have to guess
+        half = n >> 1
+        begin += half if classes[begin + half - 1] < least else 0
+        n -= half
+    return begin + (1 if classes[begin] < least else 0)
 
 
 @implement(row_count, PairedRows)
@@ -73,3 +85,60 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
             j = first_pair(rows.classes, begin, end, classes[c])
             if j < end and rows.classes[j] == classes[c]:
                 out[c] += x * rows.pair_weights[j]
+
+
+class TrainedPairs(NamedTuple):
+    """Sparse rows whose weights are those of pairs alone: one array, (1, n_pairs)."""
+
+    rows: SparseRows
+    offsets: np.ndarray
+    classes: np.ndarray
+
+
+@implement(scores, TrainedPairs)
+def _(rows, i, weights, scale, intercepts, classes, n, out):
+    sparse, w = rows.rows, weights[0]
+    for c in range(n):
+        out[c] = intercepts[classes[c]]
+    for p in range(sparse.indptr[i], sparse.indptr[i + 1]):
+        feature, x = sparse.indices[p], weights.dtype.type(scale) * sparse.values[p]
+        begin, end = rows.offsets[feature], rows.offsets[feature + 1]
+        for c in range(n):
+            j = first_pair(rows.classes, begin, end, classes[c])
+            if j < end and rows.classes[j] == classes[c]:
+                out[c] += x * w[j]
+
+
+@implement(update, TrainedPairs)
+def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+    sparse, w, s = rows.rows, weights[0], state[0]
+    for p in range(sparse.indptr[i], sparse.indptr[i + 1]):
+        feature, x = sparse.indices[p], sparse.values[p]
+        begin, end = rows.offsets[feature], rows.offsets[feature + 1]
+        for c in range(n):
+            j = first_pair(rows.classes, begin, end, classes[c])
+            if j < end and rows.classes[j] == classes[c]:
+                move(solver, rate, w, s, j, slopes[c] * x)
+
+
+@implement(prefetch_row, TrainedPairs)
+def _(rows, i, weights, classes, n):
+    pass  # a search is next, whose end nobody knows
+
+
+# Solvers of pairs move row by row (`Pairs.check_solver`), so no batch's gradient is ever summed.
+
+
+@implement(accumulate, TrainedPairs)
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+    pass
+
+
+@implement(batch_coordinates, TrainedPairs)
+def _(rows, order, start, stop, n_per_row):
+    return 0
+
+
+@implement(update_touched, TrainedPairs)
+def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
+    pass

@@ -1,4 +1,4 @@
-"""One run of a solver: from a recipe and a problem to fitted weights."""
+"""One run of a solver: from settings and a problem to fitted weights."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from bigcat.rows import Columns, Problem, is_sparse
 from bigcat.solvers import DivergedError
 from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
+from bigcat.training.config import FitConfig
+from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
 from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
-from bigcat.training.now import ModelOfNow
+from bigcat.training.model_view import ModelView
 from bigcat.training.passes import Passes
-from bigcat.training.recipe import Recipe
-from bigcat.training.record import Before, Record
-from bigcat.training.row_space import RowSpace
-from bigcat.training.sample import Sample
+from bigcat.training.record import Before, Record, Stage
+from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import initial_weights
@@ -43,44 +43,46 @@ MOST_BYTES_KEPT = 1 << 24
 Start = tuple[Weights, np.ndarray]
 
 
-class Tell(Protocol):
-    """Is told an epoch's row of the history, and the model of now; a true answer stops the fit."""
+class OnEpochEnd(Protocol):
+    """Receives an epoch's row of the history and a view of the model; a true answer stops."""
 
-    def __call__(self, row: dict[str, Any], now: ModelOfNow) -> bool: ...
+    def __call__(self, row: dict[str, Any], view: ModelView) -> bool: ...
 
 
-def nobody(row: dict[str, Any], now: ModelOfNow) -> bool:
-    """A `Tell` that lets every fit go on."""
+def noop(row: dict[str, Any], view: ModelView) -> bool:
+    """Let every fit go on."""
     return False
 
 
 @dataclass(frozen=True)
-class Audience:
-    """Who looks on: nothing here changes a fit, but that it may be stopped."""
+class Callbacks:
+    """Observers of a fit.  They may stop it but never alter it."""
 
-    tell: Tell = nobody
+    on_epoch_end: OnEpochEnd = noop
     progress: bool | str = False
-    #: Turns labels as people have them into the problem's numbers.
+    #: Turns labels of the user into the problem's numbers.
     number_of: Callable[[Any], np.ndarray] = np.asarray
     #: Labels by number.
     classes: np.ndarray | None = None
-    #: What was done to the columns of rows before the fit.
+    #: The scaling of the columns of the fit.
     columns: Columns | SparseColumns | None = None
-    #: In coordinates of which the fit is made, after that.
-    space: RowSpace | None = None
-    #: Who writes down how far it has come.
+    #: Writes checkpoints.
     keeper: Keeper = KEEPS_NOTHING
 
+    def silent(self) -> Callbacks:
+        """Return callbacks for trials: nobody is told of them, nothing is written."""
+        return replace(self, on_epoch_end=noop, progress=False, keeper=KEEPS_NOTHING)
+
     def rows_of(self, X: Any) -> Any:
-        """Rows as people have them, in the columns of the fit."""
-        if self.columns is not None:
-            X = self.columns.turned(X if scipy.sparse.issparse(X) else np.asarray(X))
-        return X if self.space is None else self.space.turned(X)
+        """Return rows of the user in the columns of the fit."""
+        if self.columns is None:
+            return X
+        return self.columns.turned(X if scipy.sparse.issparse(X) else np.asarray(X))
 
 
 @dataclass
-class Outcome:
-    """What a finished fit hands over."""
+class FitResult:
+    """Result of a fit."""
 
     weights: Weights
     intercept: np.ndarray
@@ -88,6 +90,8 @@ class Outcome:
     head: np.ndarray
     resume: State | None = None
     best_epoch: int = 0
+    seconds: float = 0.0
+    selection: Selection | None = None
 
     @classmethod
     def checked(
@@ -99,7 +103,7 @@ class Outcome:
         *,
         storage: Storage = MEMORY,
         **more: Any,
-    ) -> Outcome:
+    ) -> FitResult:
         """In float32; DivergedError where that is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             weights = weights.astype(np.float32, storage)
@@ -112,22 +116,22 @@ class Outcome:
 
 
 class InterruptedFit(KeyboardInterrupt):
-    """Ctrl-C after an epoch or more: what there is by then."""
+    """Ctrl-C after an epoch or more, with the result so far."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, result: FitResult) -> None:
         super().__init__("the fit was interrupted")
-        self.outcome = outcome
+        self.result = result
 
 
 class DivergedFit(DivergedError):
-    """Numbers that are not finite, and what there was before; None where that is not known.
+    """Numbers that are not finite, with the last finite result; None where there is none.
 
-    `last_model` is that as a fitted estimator.
+    `last_model` is that result as a fitted estimator.
     """
 
-    def __init__(self, message: str, outcome: Outcome | None) -> None:
+    def __init__(self, message: str, result: FitResult | None) -> None:
         super().__init__(message)
-        self.outcome = outcome
+        self.result = result
         self.last_model: Any = None
 
 
@@ -136,49 +140,56 @@ class Fit:
 
     Parameters
     ----------
-    validation : Sample or None
-        Rows to judge epochs by.
-    before : Before
-        What went on before, to be counted in the history.
+    validation : TrainingData or None
+        Rows whose log-likelihood is recorded after each epoch.
+    before : Before, optional
+        Seconds of earlier fits, to be counted in the history.
+    stage : Stage, optional
+        Where in a larger fit this one stands.
     """
 
     def __init__(
         self,
-        recipe: Recipe,
+        config: FitConfig,
         problem: Problem,
-        validation: Sample | None,
+        validation: TrainingData | None,
         random_state: np.random.RandomState,
-        audience: Audience,
+        callbacks: Callbacks,
         before: Before | None = None,
+        stage: Stage | None = None,
     ) -> None:
-        self.recipe, self.problem = recipe, problem
-        self.parts, self.kind = recipe.parts, recipe.kind
-        self.random_state, self.audience, self.before = random_state, audience, before
+        self.config, self.problem = config, problem
+        self.parts, self.kind = config.parts, config.kind
+        self.random_state, self.callbacks = random_state, callbacks
+        self.before, self.stage = before or Before(), stage or Stage()
         self.validation = validation and self._few_enough(validation)
         self.training_sample = self._sample_for_log_likelihood()
 
     def run(
         self, start: Start | None, resume: State | None = None, one_pass: bool = False
-    ) -> Outcome:
-        """Fit from given weights or from the recipe's own; `one_pass` over rows never seen."""
-        recipe, bound = self.recipe, self.parts.bound
+    ) -> FitResult:
+        """Fit from given weights or from the usual start; `one_pass` over rows never seen."""
+        config, bound = self.config, self.parts.bound
         if one_pass:
-            recipe = self.recipe = replace(recipe, max_epochs=1)
-        how = (self.audience.progress, recipe.max_epochs, bound.name, bound.word)
+            config = self.config = replace(config, max_epochs=1)
+        label = self.stage.label(bound.name)
+        how = (self.callbacks.progress, config.max_epochs, label, bound.word)
         with progress.reporter(*how) as report:
-            self.stop = recipe.stop()
-            self.record = Record(self.stop, report, recipe.max_epochs, self.before)
+            self.stop = config.stop()
+            self.record = Record(self.stop, report, config.max_epochs, self.before, self.stage)
             self.last_finite: Start | None = None
             try:
                 if self.parts.solver.stochastic:
                     return self._run_stochastic(start, resume, one_pass)
                 return self._run_lbfgs(start)
             except DivergedError as error:
-                last = self.last_finite and self._outcome(*self.last_finite, None)
+                last = self.last_finite and self._result(*self.last_finite, None)
                 raise DivergedFit(str(error), last) from None
 
-    def _run_stochastic(self, start: Start | None, resume: State | None, one_pass: bool) -> Outcome:
-        recipe, problem, kind = self.recipe, self.problem, self.kind
+    def _run_stochastic(
+        self, start: Start | None, resume: State | None, one_pass: bool
+    ) -> FitResult:
+        config, problem, kind = self.config, self.problem, self.kind
         keeps = one_pass and start is not None
         given = (problem, self.parts, kind)
         state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
@@ -189,48 +200,48 @@ class Fit:
             self.parts,
             kind,
             state,
-            batch_size=recipe.batch_size,
-            max_epochs=recipe.max_epochs,
+            batch_size=config.batch_size,
+            max_epochs=config.max_epochs,
             random_state=self.random_state,
-            shuffle=recipe.shuffle,
+            shuffle=config.shuffle,
             fresh_rows=one_pass,
-            n_threads=recipe.n_threads,
-            window=recipe.window,
+            n_threads=config.n_threads,
+            window=config.window,
         )
         interrupted = False
         try:
-            run_epochs(passes, recipe.max_epochs, _Watched(self, state), self.audience.keeper)
+            run_epochs(passes, config.max_epochs, _Watched(self, state), self.callbacks.keeper)
         except KeyboardInterrupt:
             if not self.record.history:
                 raise
             interrupted = True
-        if not one_pass and len(self.record.history) == recipe.max_epochs:
+        if not one_pass and len(self.record.history) == config.max_epochs:
             self._warn_if_moving()
         fitted = state.fitted
         kind.storage.settle(fitted.weights)
         weights = kind.as_weights(fitted.weights, problem, for_good=True)
-        outcome = self._outcome(weights, fitted.intercepts, state.to_resume(problem, kind))
+        result = self._result(weights, fitted.intercepts, state.to_resume(problem, kind))
         if interrupted:
-            raise InterruptedFit(outcome)
-        return outcome
+            raise InterruptedFit(result)
+        return result
 
     def _begin(self) -> Start:
         """The recipe's own weights; who calls should not keep them beside those in training."""
         parts, kind, problem = self.parts, self.kind, self.problem
-        return initial_weights(self.recipe.init, problem, parts, kind, self.random_state)
+        return initial_weights(self.config.init, problem, parts, kind, self.random_state)
 
     def _warn_if_moving(self) -> None:
         if self.stop.moving:
-            watched = "held-out log-likelihood" if self.recipe.early_stopping else "objective"
+            watched = "held-out log-likelihood" if self.config.early_stopping else "objective"
             warn_caller(
-                f"the {watched} was still growing by more than tol={self.recipe.tol} an epoch when "
-                f"max_epochs={self.recipe.max_epochs} ended the fit; raise max_epochs, or set "
+                f"the {watched} was still growing by more than tol={self.config.tol} an epoch when "
+                f"max_epochs={self.config.max_epochs} ended the fit; raise max_epochs, or set "
                 "tol=None if that is as intended",
                 ConvergenceWarning,
             )
 
-    def _run_lbfgs(self, start: Start | None) -> Outcome:
-        recipe, problem, kind = self.recipe, self.problem, self.kind
+    def _run_lbfgs(self, start: Start | None) -> FitResult:
+        config, problem, kind = self.config, self.problem, self.kind
         start = start or self._begin()
 
         def on_iteration(
@@ -245,32 +256,31 @@ class Fit:
             kind,
             kind.as_matrix(start[0], problem),
             start[1].astype(np.float64),
-            max_iterations=recipe.max_epochs,
-            tol=recipe.tol,
-            enough=recipe.enough,
+            max_iterations=config.max_epochs,
+            tol=config.tol,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
         )
         if not converged:
             made = len(self.record.history)
             remedy = "raise max_epochs, or scale the columns of X"
-            if made < recipe.max_epochs:  # no step along its line is better, in these numbers
+            if made < config.max_epochs:  # no step along its line is better, in these numbers
                 remedy = (
-                    f"{recipe.max_epochs} were allowed, but rounding hides any further gain, so "
+                    f"{config.max_epochs} were allowed, but rounding hides any further gain, so "
                     "that more would not help: scale the columns of X, or raise tol"
                 )
             warn_caller(
-                f"L-BFGS stopped after {made} iterations without reaching tol={recipe.tol}; "
+                f"L-BFGS stopped after {made} iterations without reaching tol={config.tol}; "
                 f"{remedy}",
                 ConvergenceWarning,
             )
-        return self._outcome(kind.of_matrix(matrix, problem), intercepts, None)
+        return self._result(kind.of_matrix(matrix, problem), intercepts, None)
 
-    def _outcome(self, weights: Weights, intercepts: np.ndarray, resume: State | None) -> Outcome:
+    def _result(self, weights: Weights, intercepts: np.ndarray, resume: State | None) -> FitResult:
         best = self.record.best
         if best.kept is not None:
             weights, intercepts = best.kept
-        return Outcome.checked(
+        return FitResult.checked(
             weights,
             intercepts,
             self.record.history,
@@ -279,6 +289,7 @@ class Fit:
             head=self.problem.head,
             resume=resume,
             best_epoch=best.epoch,
+            seconds=self.record.seconds,
         )
 
     # After each epoch
@@ -295,7 +306,7 @@ class Fit:
             "log_likelihood": _log_likelihood(model, self.training_sample),
             "validation_log_likelihood": score,
         }
-        keeps, storage = self.recipe.early_stopping, self.kind.storage
+        keeps, storage = self.config.early_stopping, self.kind.storage
         stop = self.record.add(
             seconds,
             columns,
@@ -304,14 +315,14 @@ class Fit:
         )
         if not self.parts.solver.stochastic and not keeps:
             stop = False  # it stops by itself
-        classes = self.audience.classes
+        classes = self.callbacks.classes
         labels = np.arange(model.n_classes) if classes is None else classes
-        now = ModelOfNow(lambda: model, self.audience.rows_of, labels)
-        return self.audience.tell(self.record.history[-1], now) or stop
+        view = ModelView(lambda: model, self.callbacks.rows_of, labels)
+        return self.callbacks.on_epoch_end(self.record.history[-1], view) or stop
 
     # What is looked at
 
-    def _few_enough(self, held_out: Sample) -> Sample:
+    def _few_enough(self, held_out: TrainingData) -> TrainingData:
         """Held-out rows to look at after each epoch: all, or as many as the classes allow.
 
         What these say is exact for them, so the same rows of two epochs can be compared; estimates
@@ -322,13 +333,13 @@ class Fit:
         if not self.parts.noise.softmax:
             most //= COST_OF_NODES
         most = max(most, LEAST_ROWS)
-        if self.recipe.window is not None:
-            most = min(most, self.recipe.window)
+        if self.config.window is not None:
+            most = min(most, self.config.window)
         if held_out.n_rows <= most:
             return held_out
         return held_out.take(_some(held_out.n_rows, most))
 
-    def _sample_for_log_likelihood(self) -> Sample | None:
+    def _sample_for_log_likelihood(self) -> TrainingData | None:
         """Training rows for the true log-likelihood, where the objective says nothing about it.
 
         An estimator's value is not on the scale of log-probabilities; so some rows are evaluated
@@ -338,13 +349,13 @@ class Fit:
         if self.parts.bound.is_bound:
             return None
         n = min(p.n_rows, max(MOST_SCORES // p.n_classes, LEAST_ROWS))
-        if self.recipe.window is not None:
-            n = min(n, self.recipe.window)
+        if self.config.window is not None:
+            n = min(n, self.config.window)
         X: Any = p.rows.values
         if is_sparse(p.rows):
             shape = (p.n_rows, p.n_features)
             X = scipy.sparse.csr_array((X, p.rows.indices, p.rows.indptr), shape=shape)
-        sample = Sample(X, p.labels, p.row_weights)
+        sample = TrainingData(X, p.labels, p.row_weights)
         return sample if n == p.n_rows else sample.take(_some(p.n_rows, n))  # all: no copy
 
 
@@ -378,7 +389,7 @@ class _Watched:
         self.fit.record.restore(kept, of_best)
 
 
-def _log_likelihood(model: LinearModel, sample: Sample | None) -> float:
+def _log_likelihood(model: LinearModel, sample: TrainingData | None) -> float:
     return float("nan") if sample is None else model.mean_log_likelihood(*sample[:3])
 
 

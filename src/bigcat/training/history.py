@@ -40,15 +40,15 @@ def _cell(value: Any) -> str:
 class History(list[dict[str, Any]]):
     """A list of one dict per epoch; a column's name as index gives that column as an array.
 
-    Columns: ``epoch`` (from 1), ``seconds`` (of training, cumulative), ``compile_seconds``
-    (apart, not in ``seconds``), ``objective`` (what is maximised, mean per row as estimated during
-    the epoch), ``bound`` (the same where it is a bound, NaN for an estimator), ``log_likelihood``
-    (for an estimator, whose objective is on another scale: the true one of up to 4 million / K
-    training rows after the epoch; NaN for a bound), ``validation_log_likelihood`` (mean per row;
-    NaN where there is no validation set).  ``choice`` is what ``method="auto"`` chose, with its
-    ``reason`` and the trials of the learning rate; None where a method was named.
-    ``forecast_seconds`` is what the first four seconds of training, or a first epoch that was
-    shorter, said of all epochs: the most that the fit could take; None for solvers that do not go
+    Columns: ``stage`` ("fit", or "validation" for the fit of a candidate without the validation
+    rows and "refit" for its fit to all rows), ``candidate``, ``epoch`` (from 1 in each of these),
+    ``seconds`` (of training, cumulative), ``compile_seconds`` (apart, not in ``seconds``),
+    ``objective`` (what is maximised, mean per row as estimated during the epoch), ``bound`` (the
+    same where it is a bound, NaN for an estimator), ``log_likelihood`` (for an estimator, whose
+    objective is on another scale: the true one of up to 4 million / K training rows after the
+    epoch; NaN for a bound), ``validation_log_likelihood`` (mean per row; NaN where no validation
+    set was given).  ``forecast_seconds`` is what the first four seconds of the first of these fits,
+    or its first epoch if that was shorter, said of all its epochs; None for solvers that do not go
     by rows.
 
     Examples

@@ -25,8 +25,6 @@ from bigcat.solvers import LBFGS, DivergedError
 BLOCK = 1 << 22
 #: Multiplications in one pass below which the products run on one thread.
 SMALL_PRODUCT = 1 << 27
-#: Where an iteration gains little, a fit ends whose gradient has fallen to this part of the first.
-FALLEN = 0.1
 
 
 class Objective:
@@ -36,6 +34,7 @@ class Objective:
         self.problem, self.kind = problem, kind
         self.tag = parts.bound.lower(parts.noise)
         self.n_local = max(parts.bound.n_local, 1)
+        self.is_softmax = parts.bound.is_likelihood and parts.noise.softmax
         self.rng = new_state(np.random.RandomState(0))
         rest = np.setdiff1d(np.arange(problem.n_classes), problem.head)
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
@@ -79,6 +78,8 @@ class Objective:
 
     def _values(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Of each row, (n,); scores become slopes."""
+        if self.is_softmax:
+            return _softmax_values(scores, labels)
         values, local = np.empty(len(labels)), np.empty((len(labels), self.n_local))
         n_head = len(self.problem.head)
         full_rows(
@@ -87,7 +88,22 @@ class Objective:
         return values
 
     def compile(self) -> None:
-        self._values(np.empty((0, self.problem.n_classes)), self.problem.labels[:0])
+        if not self.is_softmax:
+            self._values(np.empty((0, self.problem.n_classes)), self.problem.labels[:0])
+
+
+def _softmax_values(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Log-likelihood of each row; scores become its gradient.  NumPy needs no compiler."""
+    rows = np.arange(len(labels))
+    top = scores.max(axis=1)
+    own = scores[rows, labels]
+    scores -= top[:, None]
+    np.exp(scores, out=scores)
+    sums = scores.sum(axis=1)
+    scores /= -sums[:, None]
+    scores[rows, labels] += 1.0
+    values: np.ndarray = own - top - np.log(sums)
+    return values
 
 
 class _SparseRows(scipy.sparse.csr_array):  # type: ignore[misc]  # scipy has no types
@@ -107,16 +123,13 @@ def run_lbfgs(
     *,
     max_iterations: int,
     tol: float,
-    enough: float,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; returns the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
-    units of their typical length: the same for rows of any size.  An iteration that gains no more
-    than `enough` nats per row is the last, too, if the gradient is a part (`FALLEN`) of the first:
-    small steps are the way of a fit that began near its end.
+    units of their typical length: the same for rows of any size.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
@@ -135,22 +148,18 @@ def run_lbfgs(
     def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient, of_intercepts = objective(*split(theta))
         slopes = np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
-        steepest.append(float(np.abs(slopes).max()))
         return -value / total, slopes
 
-    clock, steepest = [time.perf_counter()], list[float]()
-    last, stopped = math.inf, False
+    clock, stopped = [time.perf_counter()], False
 
     def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        nonlocal last, stopped
+        nonlocal stopped
         seconds = time.perf_counter() - clock[0]
         w, b = split(intermediate_result.x)
         ridge = 0.5 * problem.l2 * np.vdot(w, w) / total
         stopped = on_iteration(ridge - intermediate_result.fun, seconds, w, b)  # the bound alone
         clock[0] = time.perf_counter()
-        gained, last = last - intermediate_result.fun, intermediate_result.fun
-        if stopped or (gained < enough and steepest[-1] < FALLEN * steepest[0]):
-            stopped = True
+        if stopped:
             raise StopIteration
 
     start = np.concatenate([matrix.ravel() * length, intercepts]).astype(np.float64)

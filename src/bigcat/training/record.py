@@ -18,23 +18,36 @@ FORECAST_AFTER, WARMING_UP = 4.0, 2.0
 
 
 class Before(NamedTuple):
-    """What went on before a run, to be counted in its history."""
+    """Seconds of earlier fits, to be counted in a history."""
 
-    epochs: int = 0
     seconds: float = 0.0
     compile_seconds: float = 0.0
 
     @classmethod
     def after(cls, history: History) -> Self:
-        last = history[-1]
-        return cls(last["epoch"], last["seconds"], last["compile_seconds"])
+        if not history:
+            return cls()
+        return cls(history[-1]["seconds"], history[-1]["compile_seconds"])
 
-    def and_then(self, more: Before) -> Before:
-        return Before(
-            self.epochs + more.epochs,
-            self.seconds + more.seconds,
-            self.compile_seconds + more.compile_seconds,
-        )
+
+class Stage(NamedTuple):
+    """Where a fit stands in a larger one.
+
+    Parameters
+    ----------
+    name : str
+        "fit", "validation" (without validation rows) or "refit" (to all rows).
+    candidate : str
+        Empty where there is only one.
+    """
+
+    name: str = "fit"
+    candidate: str = ""
+
+    def label(self, bound: str) -> str:
+        """Return what a progress bar shows."""
+        words = (self.name if self.name == "refit" else "", self.candidate or bound)
+        return " ".join(word for word in words if word)
 
 
 @dataclass
@@ -65,15 +78,21 @@ class Record:
         report: Callable[[float, float], None],
         n_epochs: int,
         before: Before | None = None,
+        stage: Stage | None = None,
     ) -> None:
         self.stop, self.report, self.n_epochs = stop, report, n_epochs
-        self.before = before or Before()
+        self.before, self.stage = before or Before(), stage or Stage()
         self.history = History()
         self.watched: list[float] = []
         self.best = Best()
         self.compile_seconds = 0.0
         self._since = 0.0
         self._warm_at = (0.0, 0.0)  # seconds and part of the first epoch
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of this run, without compilation."""
+        return self.history[-1]["seconds"] - self.before.seconds if self.history else 0.0
 
     def compiled(self, seconds: float) -> None:
         self.compile_seconds = self.before.compile_seconds + seconds
@@ -96,7 +115,9 @@ class Record:
         """
         so_far = self.history[-1]["seconds"] if self.history else self.before.seconds
         row = {
-            "epoch": self.before.epochs + len(self.history) + 1,
+            "stage": self.stage.name,
+            "candidate": self.stage.candidate,
+            "epoch": len(self.history) + 1,
             "seconds": so_far + seconds,
             "compile_seconds": self.compile_seconds,
             **columns,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,10 +25,10 @@ from bigcat.linear import Weights
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
 from bigcat.solvers import AdaGrad
+from bigcat.training.config import FitConfig
+from bigcat.training.data import TrainingData
 from bigcat.training.passes import Passes
 from bigcat.training.plan import Extent
-from bigcat.training.recipe import Recipe
-from bigcat.training.sample import Sample
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.spare import Spare
 from bigcat.training.start import initial_weights
@@ -266,13 +266,9 @@ class LaneChanges(NamedTuple):
         return self._replace(slices=[self.slices[number]])
 
 
-def check_recipe(recipe: Recipe) -> None:
+def check_config(config: FitConfig) -> None:
     """Raise for parts whose changes cannot be combined."""
-    solver, bound = recipe.parts.solver, recipe.parts.bound
-    if recipe.searches_ridge and not solver.stochastic:
-        raise ValueError(
-            "l2='path' fits all rows again and again, in one place; give a number, or l2='auto'"
-        )
+    solver, bound = config.parts.solver, config.parts.bound
     if not isinstance(solver, AdaGrad):
         raise ValueError(
             f"solver={solver.name!r} does not say how to combine the steps of several machines; "
@@ -285,55 +281,55 @@ def check_recipe(recipe: Recipe) -> None:
         )
 
 
-def problem_of(recipe: Recipe, sample: Sample, whole: Whole) -> PartOfProblem:
+def problem_of(config: FitConfig, sample: TrainingData, whole: Whole) -> PartOfProblem:
     """Some rows, in the form that kernels take."""
     n_features, n_classes = whole.n_features, len(whole.class_weights)
-    dtype = recipe.kind.working_dtype(sample.X.dtype, n_features, n_classes)
+    dtype = config.kind.working_dtype(sample.X.dtype, n_features, n_classes)
     return PartOfProblem(
         as_rows(sample.X, dtype),
         sample.labels,
         sample.row_weights,
         n_features,
         n_classes,
-        l2=recipe.l2,
-        fit_intercept=recipe.fit_intercept,
-        unit_rows=recipe.kind.scales_rows,
+        l2=config.l2,
+        fit_intercept=config.fit_intercept,
+        unit_rows=config.kind.scales_rows,
         head=whole.head,
         whole=whole,
     )
 
 
 def begin(
-    recipe: Recipe,
+    config: FitConfig,
     whole: Whole,
-    no_rows: Sample,
+    no_rows: TrainingData,
     seed: int,
     start: tuple[Weights, np.ndarray] | None = None,
 ) -> Trained:
-    """Where a fit starts: given weights, or the recipe's own; `no_rows` are of the right form."""
+    """Where a fit starts: given weights, or the config's own; `no_rows` are of the right form."""
     random_state = np.random.RandomState(seed)
-    problem = problem_of(recipe, no_rows, whole)
+    problem = problem_of(config, no_rows, whole)
     if start is None:
-        start = initial_weights(recipe.init, problem, recipe.parts, recipe.kind, random_state)
-    return Trained.of(State.new(problem, recipe.parts, recipe.kind, start, random_state))
+        start = initial_weights(config.init, problem, config.parts, config.kind, random_state)
+    return Trained.of(State.new(problem, config.parts, config.kind, start, random_state))
 
 
 def model_of(
-    recipe: Recipe, whole: Whole, no_rows: Sample, trained: Trained
+    config: FitConfig, whole: Whole, no_rows: TrainingData, trained: Trained
 ) -> tuple[Weights, np.ndarray]:
     """Weights and intercepts as models have them."""
-    problem = problem_of(recipe, no_rows, whole)
-    return recipe.kind.as_weights(trained.weights, problem), trained.intercepts
+    problem = problem_of(config, no_rows, whole)
+    return config.kind.as_weights(trained.weights, problem), trained.intercepts
 
 
 def train_lane(
-    recipe: Recipe, whole: Whole, sample: Sample, before: Sequence[Trained], turn: Turn
+    config: FitConfig, whole: Whole, sample: TrainingData, before: Sequence[Trained], turn: Turn
 ) -> LaneChanges:
     """One pass over some rows, in random order, from weights in slices."""
-    problem = problem_of(recipe, sample, whole)
+    problem = problem_of(config, sample, whole)
     random_state = np.random.RandomState(turn.seed)
     now = Trained.joined(before, whole.spare)
-    initial_local = recipe.parts.bound.initial_local(recipe.parts.noise, now.intercepts)
+    initial_local = config.parts.bound.initial_local(config.parts.noise, now.intercepts)
     state = State(
         **vars(now),
         local=initial_local[problem.labels],
@@ -343,16 +339,16 @@ def train_lane(
     )
     passes = Passes(
         problem,
-        recipe.parts,
-        recipe.kind,
+        config.parts,
+        config.kind,
         state,
-        batch_size=recipe.batch_size,
-        max_epochs=recipe.max_epochs,
+        batch_size=config.batch_size,
+        max_epochs=config.max_epochs,
         random_state=random_state,
-        shuffle=recipe.shuffle,
+        shuffle=config.shuffle,
         extent=whole.extent,
     )
-    passes.begin_epoch(turn.epoch, recipe.max_epochs)
+    passes.begin_epoch(turn.epoch, config.max_epochs)
     value = passes.train(0, problem.n_rows)
     passes.end_epoch()
     slices = Slices(len(now.weights), len(now.intercepts), len(before))
@@ -383,16 +379,3 @@ def _share(known: np.ndarray, of_all: np.ndarray) -> np.ndarray:
     tiny = known.dtype.type(_TINY)
     share: np.ndarray = np.sqrt((known + tiny) / (of_all + tiny))
     return share
-
-
-def for_rounds(recipe: Recipe) -> Recipe:
-    """The recipe without what one machine does around the passes."""
-    return replace(
-        recipe,
-        n_threads=1,
-        n_apart=1,
-        slows_down=False,
-        searches_rate=False,
-        refits=False,
-        window=None,
-    )

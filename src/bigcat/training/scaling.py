@@ -9,8 +9,8 @@ from bigcat.caller import warn_caller
 from bigcat.rows import Columns
 from bigcat.solvers import Solver
 from bigcat.storage import Storage
-from bigcat.training.fit import Outcome
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
+from bigcat.training.fit import FitResult
 from bigcat.training.sparse_columns import SparseColumns
 
 #: Rows that say how large columns are, and from which factor on one is told of it: where passes are
@@ -18,7 +18,7 @@ from bigcat.training.sparse_columns import SparseColumns
 LOOKED_AT_FOR_SCALES, UNSCALED, UNSCALED_FOR_LBFGS = 1_000, 30.0, 1_000.0
 
 
-def columns_of(data: Sample, centred: bool) -> Columns | SparseColumns | None:
+def columns_of(data: TrainingData, centred: bool) -> Columns | SparseColumns | None:
     """How columns are scaled, if they are."""
     if scipy.sparse.issparse(data.X):
         return SparseColumns.of(data.X, data.row_weights)
@@ -37,7 +37,7 @@ def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
         )
 
 
-def warn_of_unscaled(data: Sample, solver: Solver, streams: bool = False) -> None:
+def warn_of_unscaled(data: TrainingData, solver: Solver, streams: bool = False) -> None:
     """Where a few columns decide how long rows are, the others learn nothing.
 
     A solver that makes passes has one rate for all columns; L-BFGS stops at a gradient that is
@@ -60,7 +60,7 @@ def warn_of_unscaled(data: Sample, solver: Solver, streams: bool = False) -> Non
         )
 
 
-def _out_of_scale(some: Sample) -> tuple[float, float]:
+def _out_of_scale(some: TrainingData) -> tuple[float, float]:
     """How many times the usual size one column has, and the means of all columns."""
     if scipy.sparse.issparse(some.X):
         found = SparseColumns.of(some.X, some.row_weights)
@@ -74,13 +74,13 @@ def _out_of_scale(some: Sample) -> tuple[float, float]:
     return float(sizes.max() / np.median(sizes)), float(off)
 
 
-def turn_back(outcome: Outcome, columns: Columns | SparseColumns, storage: Storage) -> None:
+def turn_back(result: FitResult, columns: Columns | SparseColumns, storage: Storage) -> None:
     """From weights for scaled columns to weights for those of the user."""
-    outcome.weights = outcome.weights.of_features(columns.factors)
-    outcome.resume = None  # a solver's memory is of scaled columns
+    result.weights = result.weights.of_features(columns.factors)
+    result.resume = None  # a solver's memory is of scaled columns
     if isinstance(columns, SparseColumns):
         return
     centres = columns.centres[None].astype(np.float64)
-    precise = outcome.weights.astype(np.float64, storage)
+    precise = result.weights.astype(np.float64, storage)
     taken_off = precise.products(False, np.float64)(centres)[0]
-    outcome.intercept = (outcome.intercept - taken_off).astype(np.float32)
+    result.intercept = (result.intercept - taken_off).astype(np.float32)

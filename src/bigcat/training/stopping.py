@@ -105,38 +105,3 @@ class NoGain:
     @property
     def moving(self) -> bool:
         return self.tol is not None and self.stale == 0
-
-
-class GrowingPatience:
-    """Stops a fit that has run half as long again as it took to the last gain that counts.
-
-    Parameters
-    ----------
-    least : int
-        Epochs that are always made.
-    gain : float
-        What counts as a gain, relative to the last value that did.
-    least_gain : float
-        What counts at least: near 0, where rows are nearly certain, relative gains never end.
-
-    Examples
-    --------
-    >>> from bigcat.training.stopping import GrowingPatience
-    >>> stop = GrowingPatience(least=2, gain=0.01)
-    >>> [stop(value) for value in (-3.0, -2.0, -1.999, -1.998)]
-    [False, False, True, True]
-    """
-
-    #: The most epochs that go with it are a choice of ours, not a limit to warn of.
-    moving = False
-
-    def __init__(self, least: int, gain: float = 0.003, least_gain: float = 1e-3) -> None:
-        self.least, self.gain, self.least_gain = least, gain, least_gain
-        self.epoch, self.gained_at, self.best = 0, 0, -math.inf
-
-    def __call__(self, value: float) -> bool:
-        self.epoch += 1
-        enough = max(self.gain * abs(self.best), self.least_gain)
-        if math.isinf(self.best) or value > self.best + enough:
-            self.best, self.gained_at = value, self.epoch
-        return self.epoch >= max(self.least, 1.5 * self.gained_at)

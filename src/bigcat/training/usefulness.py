@@ -8,8 +8,8 @@ import scipy.sparse
 from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
-from bigcat.training.fit import COST_OF_NODES, LEAST_ROWS, MOST_SCORES, Outcome
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
+from bigcat.training.fit import COST_OF_NODES, LEAST_ROWS, MOST_SCORES, FitResult
 
 #: Nats per row that a fit may be below class frequencies: one that has just begun may well be.
 WORSE = 1.0
@@ -19,7 +19,7 @@ MOVED, GAINED = 1e-3, 1e-2
 
 
 def warn_if_useless(
-    outcome: Outcome, data: Sample, n_classes: int, noise: Noise, advice: str, l2: float
+    result: FitResult, data: TrainingData, n_classes: int, noise: Noise, advice: str, l2: float
 ) -> None:
     """Of training rows, in their columns as the outcome sees them.
 
@@ -29,7 +29,7 @@ def warn_if_useless(
     by_frequency = np.bincount(data.labels, data.row_weights, n_classes) / data.row_weights.sum()
     known = by_frequency[by_frequency > 0.0]
     usual = float(known @ np.log(known))
-    last = outcome.history[-1]
+    last = result.history[-1]
     # An estimator's objective is on a scale of its own, and has the true value beside it.
     estimate = last["objective"] if np.isnan(last["log_likelihood"]) else last["log_likelihood"]
     if estimate >= usual + GAINED or (l2 > 0.0 and estimate >= usual - WORSE):
@@ -37,7 +37,7 @@ def warn_if_useless(
     n = max(MOST_SCORES // n_classes // (1 if noise.softmax else COST_OF_NODES), LEAST_ROWS)
     some = data.take(np.arange(0, data.n_rows, -(-data.n_rows // n)))
     with np.errstate(over="ignore", invalid="ignore"):
-        model = LinearModel(outcome.weights, outcome.intercept, noise)
+        model = LinearModel(result.weights, result.intercept, noise)
         each = model.log_proba_of(some.X, some.labels, quick=True)
         without = model.log_proba_of(0.0 * some.X, some.labels, quick=True)
         found = float(some.row_weights @ each / some.row_weights.sum())

@@ -1,4 +1,4 @@
-"""The model of this moment: what callbacks are given while a fit goes on."""
+"""View of the model inside a callback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bigcat.linear import LinearModel
 from bigcat.linear.labels import encode
 
 
-class ModelOfNow:
+class ModelView:
     """Predicts by the weights of now, for rows and labels as people have them.
 
     It has what `bigcat.metrics` asks for.  The weights move on with the fit: ask it within the

@@ -1,0 +1,147 @@
+"""Settings of a fit, with nothing left to "auto"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bigcat.combinations import Parts
+from bigcat.linear import FullRank, WeightsKind
+from bigcat.solvers import Solver
+from bigcat.storage import Storage
+from bigcat.training.stopping import Never, StoppingRule
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """All settings of one fit, resolved.
+
+    Parameters
+    ----------
+    parts : Parts
+    kind : WeightsKind
+    batch_size, max_epochs : int
+    l2 : float
+        Ridge on the sum of the log-likelihoods.
+    tol : float
+        Largest gradient of the mean value per row at which L-BFGS has converged.
+    init : {"frequencies", "zero", "random"}
+    early_stopping : bool
+        Stop by validation rows, and keep the best epoch's weights.
+    validation_fraction : float
+        Part of the rows to hold out for `early_stopping`.
+    window : int or None
+        Rows visited in random order at a time, where they are mapped to files; None for all.
+    stop : callable
+        Makes a rule that receives each epoch's value and says when to stop.
+    """
+
+    parts: Parts
+    batch_size: int
+    max_epochs: int
+    kind: WeightsKind = field(default_factory=FullRank)
+    l2: float = 0.0
+    tol: float = 0.0
+    fit_intercept: bool = True
+    init: str = "frequencies"
+    shuffle: bool = True
+    n_threads: int = 1
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    window: int | None = None
+    stop: Callable[[], StoppingRule] = Never
+
+    def with_solver(self, solver: Solver) -> FitConfig:
+        return replace(self, parts=replace(self.parts, solver=solver))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings for people, as plain values."""
+        parts = self.parts
+        found: dict[str, Any] = {
+            "bound": parts.bound.name,
+            "sampler": parts.sampler.name,
+            "n_negatives": parts.sampler.n_drawn,
+            "solver": parts.solver.name,
+            "learning_rate": parts.solver.rate,
+            "rank": self.kind.rank,
+            "batch_size": self.batch_size,
+            "max_epochs": self.max_epochs,
+            "l2": self.l2,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One model of the ensemble.
+
+    Parameters
+    ----------
+    name : str
+        As people read it in the progress display and in the selection.
+    config : FitConfig
+    searches_ridge : bool
+        Find the ridge along a path first.
+    in_pairs : bool
+        Keep weights for pairs of class and feature that occur together only.
+    """
+
+    name: str
+    config: FitConfig
+    searches_ridge: bool = False
+    in_pairs: bool = False
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What a fit does, before it has seen a value of the data.
+
+    Parameters
+    ----------
+    candidates : tuple of Candidate
+    stacks : bool
+        Weigh the candidates' scores by validation rows; else the one candidate is the model.
+    refits : bool
+        Fit what has a stacking weight to all rows, too.
+    scales_columns : bool
+        Centre and scale the columns inside; weights come back in the units of X.
+    reason : str
+        One sentence for people.
+    """
+
+    candidates: tuple[Candidate, ...]
+    stacks: bool = False
+    refits: bool = False
+    scales_columns: bool = False
+    reason: str = ""
+
+    @property
+    def first(self) -> FitConfig:
+        """The configuration that stands for all: of the first candidate."""
+        return self.candidates[0].config
+
+    def mapped(self, change: Callable[[FitConfig], FitConfig]) -> FitPlan:
+        """Return the plan with changed configurations."""
+        return replace(
+            self,
+            candidates=tuple(replace(c, config=change(c.config)) for c in self.candidates),
+        )
+
+    def stored_in(self, storage: Storage) -> FitPlan:
+        """Keep the weights in files, which one fit by passes can have."""
+        solver = self.first.parts.solver
+        remedy = "leave out weights_folder"
+        if not solver.stochastic:
+            raise ValueError(
+                "weights_folder is for solvers that make passes over the rows, and "
+                f"solver={solver.name!r} works out all weights in memory; take "
+                f"solver='adagrad' or 'sgd', or {remedy}"
+            )
+        if len(self.candidates) > 1:
+            raise ValueError(
+                "weights_folder is for one fit, and method='auto' would add up "
+                f"{len(self.candidates)} in memory; set effort='quick' or a rank, or name a "
+                f"method, or {remedy}"
+            )
+        return self.mapped(lambda config: replace(config, kind=config.kind.stored_in(storage)))

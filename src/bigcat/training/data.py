@@ -1,0 +1,147 @@
+"""Training data, and how rows are held out of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.rows import Columns
+
+if TYPE_CHECKING:
+    from bigcat.training.sparse_columns import SparseColumns
+
+#: Validation rows: a part of all rows, within these limits.
+VALIDATION_PART, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS = 0.05, 1_000, 5_000
+#: Up to so many rows, each is predicted once, by a fit without its fold.
+MAX_ROWS_OF_FOLDS, N_FOLDS = 10_000, 5
+#: Identical rows count as duplicates up to so many of them; more are a category.
+MAX_DUPLICATES = 8
+
+
+class TrainingData(NamedTuple):
+    """Checked rows, the numbers of their classes, their weights, and their groups if known.
+
+    Rows of one group stay on the same side of every split.
+    """
+
+    X: Any
+    labels: np.ndarray
+    row_weights: np.ndarray
+    groups: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.labels)
+
+    def take(self, rows: np.ndarray) -> TrainingData:
+        groups = None if self.groups is None else self.groups[rows]
+        return TrainingData(self.X[rows], self.labels[rows], self.row_weights[rows], groups)
+
+    def mean(self, values: np.ndarray) -> float:
+        """Weighted mean of values, one per row."""
+        return float(np.average(values, weights=self.row_weights))
+
+    def standard_error(self, values: np.ndarray) -> float:
+        """Standard error of the weighted mean of values; a group is one observation."""
+        shares = self.row_weights / self.row_weights.sum()
+        parts = shares * (values - shares @ values)
+        if self.groups is not None:
+            parts = np.bincount(np.unique(self.groups, return_inverse=True)[1], parts)
+        return float(np.sqrt(parts @ parts))
+
+    def that_counts(self) -> TrainingData:
+        """Drop rows of weight 0; no copy if there are none."""
+        return self if self.row_weights.all() else self.take(self.row_weights > 0.0)
+
+    def renumbered(self, number: np.ndarray) -> TrainingData:
+        """Call class k ``number[k]``."""
+        return self._replace(labels=number[self.labels])
+
+    def turned(self, by: Columns | SparseColumns) -> TrainingData:
+        """Scale the columns."""
+        return self._replace(X=by.turned(self.X))
+
+
+class Fold(NamedTuple):
+    """Rows to fit, and validation rows."""
+
+    kept: np.ndarray
+    held_out: np.ndarray
+
+
+def split(
+    data: TrainingData, random_state: np.random.RandomState, fraction: float | None = None
+) -> list[Fold]:
+    """Hold out random rows, or whole groups, once or in folds.
+
+    Validation rows whose class has no other row are dropped: no fit could know the class.  A list
+    without any validation row is empty.
+
+    Parameters
+    ----------
+    fraction : float, optional
+        Part of the rows to hold out, once.
+    """
+    n = data.n_rows
+    unit = duplicates(data) if data.groups is None else data.groups
+    unit = np.unique(unit, return_inverse=True)[1]
+    order = random_state.permutation(unit.max() + 1)[unit]  # rank of each row's group
+    if fraction is None and n <= MAX_ROWS_OF_FOLDS:
+        fold_of = order * N_FOLDS // (order.max() + 1)
+        held = [fold_of == fold for fold in range(N_FOLDS)]
+    else:
+        wanted = n_validation_rows(n) if fraction is None else fraction * n
+        rows_so_far = np.cumsum(np.bincount(order))
+        n_units = max(int(np.searchsorted(rows_so_far, wanted, side="right")), 1)
+        held = [order < min(n_units, len(rows_so_far) - 1)]
+    folds = []
+    for is_held in held:
+        kept = np.flatnonzero(~is_held)
+        known = np.zeros(data.labels.max() + 1, bool)
+        known[data.labels[kept]] = True
+        held_out = np.flatnonzero(is_held & known[data.labels])
+        if len(held_out) and known.sum() > 1:
+            folds.append(Fold(kept, held_out))
+    return folds
+
+
+def split_off_end(data: TrainingData, n_held: int) -> list[Fold]:
+    """Hold out the last rows, of data that lie in random order in files."""
+    first = max(data.n_rows - n_held, 0)
+    known = np.isin(data.labels[first:], data.labels[:first])
+    held_out = first + np.flatnonzero(known)
+    return [Fold(np.arange(first), held_out)] if len(held_out) else []
+
+
+def n_validation_rows(n: int) -> int:
+    """Return how many of n rows are held out at once."""
+    return int(np.clip(VALIDATION_PART * n, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS))
+
+
+def duplicates(data: TrainingData) -> np.ndarray:
+    """Number the rows so that duplicates share a number: a row twice is a row of weight 2.
+
+    Rows that are equal because there is little to tell, such as the one category of each, are no
+    duplicates: they are many, or their labels differ.
+    """
+    n = data.n_rows
+    if n > MAX_ROWS_OF_FOLDS:
+        return np.arange(n)
+    # A random projection is the same for equal rows, and for hardly any others.
+    factors = np.random.RandomState(0).standard_normal(data.X.shape[1])
+    if scipy.sparse.issparse(data.X):
+        products = np.append(data.X.data * factors[data.X.indices], 0.0)
+        sums = np.add.reduceat(products, data.X.indptr[:-1])
+        sums[np.diff(data.X.indptr) == 0] = 0.0
+    else:
+        sums = (data.X * factors).sum(axis=1)
+    _, value, count = np.unique(sums, return_inverse=True, return_counts=True)
+    lowest, highest = np.full(len(count), n), np.full(len(count), -1)
+    np.minimum.at(lowest, value, data.labels)
+    np.maximum.at(highest, value, data.labels)
+    are_duplicates = (count <= MAX_DUPLICATES) & (lowest == highest)
+    first = np.full(len(count), n)
+    np.minimum.at(first, value, np.arange(n))
+    return np.where(are_duplicates[value], first[value], np.arange(n))

@@ -1,0 +1,87 @@
+"""What is done to data before a fit, as one object with one inverse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bigcat.linear import Weights
+from bigcat.machine import available_cores
+from bigcat.rows import Columns
+from bigcat.storage import Storage
+from bigcat.training.data import TrainingData
+from bigcat.training.fit import FitResult, Start
+from bigcat.training.scaling import columns_of, turn_back
+from bigcat.training.sparse_columns import SparseColumns
+
+#: From here on classes are numbered by frequency inside, so that the frequent ones, which most
+#: steps visit, share cache lines and can be visited as one run.
+MANY_CLASSES = 2_048
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The order of the classes and the scale of the columns.
+
+    Parameters
+    ----------
+    order : array or None
+        Classes in the order of training; None for their own.
+    columns : Columns, SparseColumns or None
+    """
+
+    order: np.ndarray | None
+    columns: Columns | SparseColumns | None
+
+    @classmethod
+    def of(
+        cls, data: TrainingData, n_classes: int, scales_columns: bool, centred: bool
+    ) -> Preprocessing:
+        """Find out what suits the data."""
+        order = None
+        if n_classes >= MANY_CLASSES:
+            order = by_frequency(np.bincount(data.labels, data.row_weights, n_classes))
+        return cls(order, columns_of(data, centred) if scales_columns else None)
+
+    def data(self, data: TrainingData) -> TrainingData:
+        """Return the data as fits see them."""
+        if self.order is not None:
+            data = data.renumbered(np.argsort(self.order))
+        return data if self.columns is None else data.turned(self.columns)
+
+    def start(self, start: Start) -> Start:
+        """Return a copy of given weights, for `data`."""
+        weights, intercept = start[0].copy(), start[1].copy()
+        if self.order is None:
+            return weights, intercept
+        return weights.reordered(self.order, available_cores()), intercept[self.order]
+
+    def classes(self, classes: np.ndarray) -> np.ndarray:
+        """Return labels in the order of training."""
+        return classes if self.order is None else classes[self.order]
+
+    def result(self, result: FitResult, storage: Storage) -> FitResult:
+        """Turn a result back to the units and the order of the user, in place."""
+        if self.columns is not None:
+            turn_back(result, self.columns, storage)
+        if self.order is None:
+            return result
+        number = np.argsort(self.order)
+        if result.resume is not None:  # what the solver remembers is in the other order
+            result.resume.weights_state = result.resume.intercepts_state = np.empty(0)
+        result.weights = result.weights.reordered(number, available_cores())
+        result.intercept = result.intercept[number]
+        result.head = np.sort(self.order[result.head])
+        return result
+
+
+def by_frequency(class_weights: np.ndarray) -> np.ndarray:
+    """Return the classes from the most frequent one down."""
+    return np.argsort(-class_weights, kind="stable")
+
+
+def copied(start: Start, storage: Storage) -> tuple[Weights, Any]:
+    """Return weights that training may change."""
+    return start[0].copy(storage), start[1].copy()
