@@ -1,20 +1,9 @@
-"""The reporting half: families that no choice of defaults may look at.
-
-Drawn up anew each time that the half has been looked at and something was changed because of it:
-measured sets in other cuts and features, and kinds of rows that nobody had measured.  What it
-had before is in the development half (`benchmarks.field.once_reported` and its like), or no longer
-run.
-
-The run is settled with it: all problems, each with a grid of at most eight estimated seconds, which
-leaves dear recipes out of large problems:
-
-    python -m benchmarks field --half reporting --most-seconds 8
-"""
+"""Families of a former reporting half, with its cuts of measured sets."""
 
 from __future__ import annotations
 
 from benchmarks.field import entries, forms, itself, real, signals
-from benchmarks.field.dense import Size, cases, clouds, drawn, noise
+from benchmarks.field.dense import Size, cases, clouds, drawn, without_signal
 from benchmarks.field.problem import Problem
 from benchmarks.field.repeated import of_people
 from benchmarks.field.signals import series
@@ -298,6 +287,4 @@ def _nothing_to_learn() -> list[Problem]:
         "titles": (entries.titles(5_000, 300, 200), 8_000),
         "hours": (entries.hours(100, 6, 0.7), 4_000),
     }
-    return [
-        drawn("only chance", f"{rows} n={n}", noise(draw), n) for rows, (draw, n) in told.items()
-    ]
+    return without_signal("only chance", told)
