@@ -10,6 +10,7 @@ from benchmarks.field.development import (
     former_reporting_1,
     former_reporting_2,
     former_reporting_3,
+    former_reporting_4,
     original,
 )
 from benchmarks.field.problem import Problem
@@ -19,6 +20,7 @@ PARTS = (
     former_reporting_1,
     former_reporting_2,
     former_reporting_3,
+    former_reporting_4,
 )
 
 
