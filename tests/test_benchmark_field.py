@@ -34,7 +34,15 @@ from benchmarks.field import (
 )
 from benchmarks.field.grid import Frequencies, Logistic, Shape
 from benchmarks.field.measure import Mean, regret
-from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
+from benchmarks.field.problem import (
+    BLOCK,
+    Data,
+    Problem,
+    from_groups,
+    from_one_pool,
+    from_ordered,
+    from_two_pools,
+)
 from bigcat.data import DataError
 
 # Families and halves
@@ -46,7 +54,7 @@ def test_halves_have_no_family_in_common():
     first, second = ({problem.family for problem in problems} for problems in halves.values())
     assert not first & second
     for problems in halves.values():
-        assert 80 <= len(problems) <= 500
+        assert 60 <= len(problems) <= 600
         names = [problem.name for problem in problems]
         assert len(set(names)) == len(names)
         in_order = [problem.family for problem in problems]
@@ -280,6 +288,36 @@ def data_parts(data: Data) -> list[np.ndarray]:
     return [data.X[~data.is_validation], data.X[data.is_validation], data.X_test]
 
 
+def test_pools_are_split_by_group_and_in_order():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(20, size=200)
+    X, y = groups[:, None].astype(float), np.arange(200) % 2
+    train, validation, test = (
+        set(part[:, 0]) for part in data_parts(from_groups(X, y, groups, 50, rng))
+    )
+    assert not train & validation
+    assert not (train | validation) & test
+    data = from_ordered(np.arange(200.0)[:, None], y, 50, rng)
+    assert (np.diff(data.X[:, 0]) > 0).all()
+    assert len(data.X_test) == 50
+
+
+@pytest.mark.slow  # parses the standard library, and reads measured sets where they are
+def test_reporting_problems_make_data():
+    for problem in families.problems_of("reporting"):
+        try:
+            data = problem.data()
+        except DataError:
+            continue
+        for X, y in ((data.X, data.y), (data.X_test, data.y_test)):
+            assert X.shape == (len(y), data.X.shape[1]), problem.name
+            assert np.isfinite(X.data if scipy.sparse.issparse(X) else X).all(), problem.name
+        assert len(np.unique(data.y)) >= 2, problem.name
+        assert np.isin(data.y_test, data.y).all(), problem.name
+        assert min(len(data.validation[1]), len(data.y_test)) >= 20, problem.name
+        assert np.array_equal(problem.data().y, data.y), problem.name
+
+
 def test_test_rows_are_later():
     told = {}
 
@@ -347,7 +385,7 @@ def test_the_last_rows_of_a_series_are_for_the_test():
 
     data = signals.series("series", "", draw, 400, 100).data()
     assert data.X.max() < data.X_test.min()
-    blocks = [set((X[:, 0] // signals.BLOCK).tolist()) for X in data_parts(data)[:2]]
+    blocks = [set((X[:, 0] // BLOCK).tolist()) for X in data_parts(data)[:2]]
     assert blocks[1]
     assert not blocks[0] & blocks[1]
 
@@ -671,7 +709,7 @@ def test_choices_of_an_earlier_run_are_taken_over(two_families, tmp_path):
 
 
 def test_cases_are_listed(capsys):
-    run(arguments("--list", "--half", "reporting", "--only", "wine"))
+    run(arguments("--list", "--half", "development", "--only", "wine"))
     names = ["wine/split 30", "wine/part 0.4"]
     assert capsys.readouterr().out.split("\n") == [*names, ""]
 

@@ -196,6 +196,11 @@ def noise(draw: Draw) -> Draw:
     return shuffled
 
 
+def without_signal(family: str, draws: dict[str, tuple[Draw, int]]) -> list[Problem]:
+    """Return a problem per kind of rows, of so many training rows, with labels shuffled."""
+    return [drawn(family, f"{kind} n={n}", noise(draw), n) for kind, (draw, n) in draws.items()]
+
+
 # What is done to columns, of all rows
 
 

@@ -1,8 +1,8 @@
-"""Which families are in which half.
+"""Families of the two halves.
 
-The halves are two tables, one a module, written before any default was measured on them.  Each has
-sets that were measured and made-up ones, dense and sparse rows, few classes and many.  Defaults are
-chosen on one half and reported on the other, which has kinds of rows that the first one lacks.
+Both were written down before any default was measured on them.  Each has measured and made-up sets,
+dense and sparse rows, few classes and many.  Defaults are chosen on the development half and
+reported on the other, which has kinds of rows that the first one lacks.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ MOST_VALIDATION_ROWS = 2_000
 #: Test rows; and probabilities looked at, where there are many classes, but not fewer rows.
 MOST_TEST_ROWS = 4_000
 MOST_SCORES, LEAST_ROWS_SCORED = 20_000_000, 500
+#: Neighbouring rows of a series that are all validation rows or all not.
+BLOCK = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,3 +107,29 @@ def from_two_pools(
     n_dropped = len(y_test) - len(seen)
     kept = np.sort(rng.permutation(seen)[: min(MOST_TEST_ROWS, scored)])
     return Data(X, y, is_validation, X_test[kept], y_test[kept], n_dropped)
+
+
+def from_series(X: Any, y: np.ndarray, n_test: int, rng: np.random.Generator) -> Data:
+    """Take the last `n_test` rows for the test, and blocks of the others for validation."""
+    n = len(y) - n_test
+    return from_two_pools(X[:n], y[:n], X[n:], y[n:], rng, np.arange(n) // BLOCK)
+
+
+def from_groups(
+    X: Any, y: np.ndarray, groups: np.ndarray, n_test: int, rng: np.random.Generator
+) -> Data:
+    """Split whole groups at random, with at least `n_test` rows in the test set."""
+    names, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(names))
+    n_groups = int(np.searchsorted(np.cumsum(counts[order]), n_test)) + 1
+    test = np.isin(codes, order[:n_groups])
+    train = ~test
+    data = from_two_pools(X[train], y[train], X[test], y[test], rng, codes[train])
+    return replace(data, groups=codes[train])
+
+
+def from_ordered(X: Any, y: np.ndarray, n_test: int, rng: np.random.Generator) -> Data:
+    """Draw test rows at random; the others keep their order."""
+    test = np.zeros(len(y), bool)
+    test[rng.permutation(len(y))[:n_test]] = True
+    return from_two_pools(X[~test], y[~test], X[test], y[test], rng)

@@ -6,11 +6,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
 from benchmarks.field.dense import N_TEST, Draw, Rows, labels, zipf
-from benchmarks.field.problem import Data, Problem, from_two_pools
+from benchmarks.field.problem import Data, Problem, from_series
 from benchmarks.field.repeated import DrawOfPeople
-
-#: Rows of a series that stay together where some rows are chosen by.
-BLOCK = 50
 
 
 def photos(side: int, n_classes: int, contrast: float) -> Draw:
@@ -70,7 +67,7 @@ def series(family: str, variant: str, draw: Draw, n: int, n_test: int = N_TEST) 
 
     def make(rng: np.random.Generator) -> Data:
         X, y = draw(rng, n + n_test)
-        return from_two_pools(X[:n], y[:n], X[n:], y[n:], rng, np.arange(n) // BLOCK)
+        return from_series(X, y, n_test, rng)
 
     return Problem(family, variant, make)
 

@@ -1,4 +1,4 @@
-"""The development half: families that a choice of defaults may look at."""
+"""First families of the development half."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
-from benchmarks.field import (
-    dense,
-    once_reported,
-    once_reported_last,
-    once_reported_later,
-    real,
-    sparse,
-)
+from benchmarks.field import dense, real, sparse
 from benchmarks.field.dense import SHAPES, Size, clouds, drawn
 from benchmarks.field.problem import Problem
 
 
 def problems() -> list[Problem]:
     """All of them, a family's problems one after another."""
-    once = (once_reported, once_reported_later, once_reported_last)
-    return [*_real(), *_dense(), *_sparse(), *(p for half in once for p in half.problems())]
+    return [*_real(), *_dense(), *_sparse()]
 
 
 def _real() -> list[Problem]:

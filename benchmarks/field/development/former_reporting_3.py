@@ -1,8 +1,4 @@
-"""Families of the last reporting half before this one, for development now: see `once_reported`.
-
-Under their old names and so with the same rows.  Its measured sets stay in the reporting half, in
-other cuts.
-"""
+"""Made-up families of a former reporting half: people, later times, vectors, letters, items."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ import numpy as np
 import sklearn.datasets
 
 from benchmarks.field import dense, ledgers, letters, repeated
-from benchmarks.field.dense import Draw, Rows, Size, cases, clouds, drawn, noise
+from benchmarks.field.dense import Draw, Rows, Size, cases, clouds, drawn, without_signal
 from benchmarks.field.problem import Problem
 
 
@@ -319,7 +315,4 @@ def _nothing_to_learn() -> list[Problem]:
         "matches": (letters.matches(30, 1.0), 400),
         "taxonomy": (letters.taxonomy(3_000, (5, 6, 10), 0.5), 6_000),
     }
-    return [
-        drawn("nothing to learn", f"{rows} n={n}", noise(draw), n)
-        for rows, (draw, n) in told.items()
-    ]
+    return without_signal("nothing to learn", told)

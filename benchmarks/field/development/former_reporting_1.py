@@ -1,7 +1,6 @@
-"""Families of earlier reporting halves, which have been looked at: for development now.
+"""Families of earlier reporting halves that no other development family covers.
 
-Only those that no other family of the development half covers, under their old names and so with
-the same rows.  Measured sets are not among them: a set stays in its half, in other cuts.
+The measured sets of those halves are not among them.
 """
 
 from __future__ import annotations

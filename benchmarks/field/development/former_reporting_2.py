@@ -1,15 +1,11 @@
-"""Families of the reporting half before this one, for development now: see `once_reported`.
-
-Under their old names and so with the same rows.  Its measured sets stay in the reporting half, in
-other cuts.
-"""
+"""Made-up families of a former reporting half."""
 
 from __future__ import annotations
 
 import math
 
 from benchmarks.field import sparse, tables, texts
-from benchmarks.field.dense import Size, cases, clouds, drawn, noise
+from benchmarks.field.dense import Size, cases, clouds, drawn, without_signal
 from benchmarks.field.problem import Problem
 
 
@@ -251,4 +247,4 @@ def _no_signal() -> list[Problem]:
         "one category": (sparse.categories((1_000,), 8, 1.0), 3_000),
         "events": (texts.events(200, 5, 0.5), 1_000),
     }
-    return [drawn("no signal", f"{rows} n={n}", noise(draw), n) for rows, (draw, n) in told.items()]
+    return without_signal("no signal", told)
