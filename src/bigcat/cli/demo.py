@@ -102,8 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
         ],
         max_rows=REPORT_ROWS,
     )
-    choice = estimator.history_.choice
-    results |= {"seed": arguments.seed, "choice": choice, "curve": str(curve)}
+    selection = estimator.selection_
+    results |= {"seed": arguments.seed, "selection": selection.to_dict(), "curve": str(curve)}
     results["report"] = str(page)
     if arguments.save_model:
         results |= _save(folder, estimator, test)
@@ -192,8 +192,9 @@ def _corpus_rows(corpus: Split, estimator: LinearClassifier) -> list[tuple[str, 
 
 
 def _print_epoch(console: Console, info: dict[str, Any]) -> None:
+    stage = f"{info['stage']}, {info['candidate']}"
     console.print(
-        f"epoch {info['epoch']:3d}  {info['seconds']:7.1f} s  "
+        f"{stage:28s}  epoch {info['epoch']:2d}  {info['seconds']:7.1f} s  "
         f"log-likelihood of training rows {info['log_likelihood']:9.4f}"
     )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PARAMETERS = {
     "noise": "noise",
     "method": "method",
+    "effort": "effort",
     "rank": "rank",
     "solver": "solver",
     "sampler": "sampler",
@@ -70,6 +71,11 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     model.add_argument("--negatives", type=int, metavar="N", help="classes drawn a row")
     model.add_argument(
         "--exact-classes", type=int, metavar="N", help="frequent classes that are always in"
+    )
+    model.add_argument(
+        "--effort",
+        choices=("quick", "balanced", "best"),
+        help="how many models are fitted and stacked, and how long (default balanced)",
     )
     model.add_argument("--l2", type=_ridge, metavar="X", help="ridge: a number, auto or path")
 
@@ -229,7 +235,7 @@ def _set_options(estimator: Any, arguments: argparse.Namespace) -> None:
 
 def _report(estimator: Any) -> dict[str, Any]:
     """What is told of a fitted LinearClassifier."""
-    last = estimator.history_[-1]
+    last, selection = estimator.history_[-1], estimator.selection_
     return {
         "epochs": len(estimator.history_),
         "seconds": last["seconds"],
@@ -238,7 +244,7 @@ def _report(estimator: Any) -> dict[str, Any]:
         "bound": last["bound"],
         "log_likelihood": last["log_likelihood"],
         "validation_log_likelihood": last["validation_log_likelihood"],
-        "choice": estimator.history_.choice,
+        "selection": selection and selection.to_dict(),
     }
 
 
@@ -285,11 +291,15 @@ def _data_rows(train: Dataset | Shards, memory: int) -> list[tuple[str, str, str
 def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     compiled = report["compile_seconds"]
     remark = f"and {compiled:.1f} to compile" if compiled >= 0.05 else ""
-    rows = []
-    if report["choice"]:
-        choice = report["choice"]
-        rows.append(("method", f"{choice['bound']}", choice["reason"]))
-        rows.append(("solver", choice["solver"], _solver_remark(choice)))
+    rows: list[tuple[str, str, str]] = []
+    selection = report["selection"]
+    if selection is not None:
+        validation_rows = selection["n_validation_rows"]
+        for candidate in selection["candidates"]:
+            rows.append(("candidate", candidate["name"], _remark(candidate, validation_rows)))
+        if validation_rows:
+            stacked, of = f"{selection['log_likelihood']:.4f}", f"{validation_rows:,} rows"
+            rows.append(("validation", stacked, f"log-likelihood of the stacked model, {of}"))
     rows += [
         ("epochs", f"{report['epochs']:,}", ""),
         ("seconds", f"{report['seconds']:.2f}", remark),
@@ -308,18 +318,18 @@ def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _solver_remark(choice: dict[str, Any]) -> str:
-    l2 = f"l2 {choice['l2']:g}"
-    if "ridge_path" in choice:
-        l2 += f", the best of {len(choice['ridge_path']['tried'])}"
-    remarks = [f"sampler {choice['sampler']}", l2]
-    if "learning_rate" in choice:
-        rate = f"learning rate {choice['learning_rate']:.3g}"
-        search = choice.get("rate_search")
-        if search:
-            rate += f" from {len(search['trials'])} trials, {search['seconds']:.1f} seconds"
-        remarks.append(rate)
-    return "; ".join(remarks)
+def _remark(candidate: dict[str, Any], validation_rows: int) -> str:
+    """Return what a candidate is made of, and what validation rows say of it."""
+    settings, words = candidate["settings"], []
+    if validation_rows:
+        words.append(f"log-likelihood {candidate['log_likelihood']:.4f}")
+        words.append(f"weight {candidate['weight']:.2f}")
+    words += [f"{name} {settings[name]}" for name in ("bound", "sampler", "solver")]
+    words.append(f"l2 {settings['l2']:g}")
+    rate = settings.get("learning_rate")
+    if rate is not None:
+        words.append(f"learning rate {rate:.3g}" if isinstance(rate, float) else "")
+    return ", ".join(word for word in words if word)
 
 
 def _rank(text: str) -> int | str:

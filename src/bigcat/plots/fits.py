@@ -57,9 +57,12 @@ def history(
     held_out = _column(rows, "validation_log_likelihood")
     marker = "o" if len(seconds) <= FEW_POINTS else ""
     style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.8}
-    if np.isfinite(held_out).any():
-        ax.plot(seconds, held_out, color=BLUE, label="held-out log-likelihood", **style)
-    ax.plot(seconds, bound, color=ORANGE, label=name, **style)
+    for number, fit in enumerate(_fits(rows)):  # one curve each; the first has the label
+        shown = (lambda text: text) if number == 0 else (lambda text: None)
+        if np.isfinite(held_out).any():
+            what = shown("held-out log-likelihood")
+            ax.plot(seconds[fit], held_out[fit], color=BLUE, label=what, **style)
+        ax.plot(seconds[fit], bound[fit], color=ORANGE, label=shown(name), **style)
     if baseline is not None:
         ax.axhline(baseline, color=GREY, linestyle=DASHED, linewidth=1.3, label="class frequencies")
     ax.set_xlim(left=0)
@@ -69,6 +72,13 @@ def history(
     title(ax, label)
     legend(ax, 3)
     return ax
+
+
+def _fits(rows: Any) -> list[slice]:
+    """Return the rows of each fit: candidates are trained one after another."""
+    names = [(row.get("stage"), row.get("candidate")) for row in rows]
+    edges = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
+    return [slice(a, b) for a, b in zip([0, *edges], [*edges, len(names)])]
 
 
 def _column(rows: Any, name: str) -> np.ndarray:

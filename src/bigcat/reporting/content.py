@@ -130,6 +130,14 @@ def _model(source: Source) -> Section:
         rows.append(("weights", "full rank" if rank is None else f"rank {rank}"))
     else:
         rows.append(("posterior", repr(model.posterior_).split("\n")[0]))
+    selection = getattr(model, "selection_", None)
+    if selection is not None and selection.candidates:
+        for candidate in selection.candidates:
+            if candidate.weight > 0.0:
+                settings = ", ".join(f"{k} {v}" for k, v in candidate.settings.items())
+                weight = f"stacking weight {candidate.weight:.2f}"
+                rows.append((candidate.name, f"{weight}; {settings}"))
+        rows.append(("selection", selection.reason))
     choice = getattr(model.history_, "choice", None) or {}
     rows += [
         (name, str(choice[name]))
