@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from bigcat import BayesianClassifier, LinearClassifier, inspection, metrics
+from bigcat.inspection import similarity
+from bigcat.inspection.features import weights_of
 from bigcat.linear.low_rank import LowRankWeights
 from bigcat.linear.paired import PairedWeights
 from tests.test_metrics import make
@@ -49,7 +51,7 @@ def test_strongest_features_of_every_kind_of_weights(kind):
     if kind != "full":
         paired = paired_weights()
         model = with_weights(model, paired if kind == "paired" else paired.low)
-    dense = inspection.weights_of(model).dense()
+    dense = weights_of(model).dense()
     centred = dense - dense.mean(axis=0)
     found = inspection.strongest_features(model, 2, top=3)
     columns = [row["column"] for row in found]
@@ -88,7 +90,7 @@ def test_the_map_is_the_plane_of_the_principal_components(monkeypatch):
     sizes = np.linalg.svd(vectors, compute_uv=False)
     np.testing.assert_allclose(np.linalg.norm(places, axis=0), sizes[:2], rtol=1e-4)
     np.testing.assert_allclose(share, sizes[:2] ** 2 / (sizes**2).sum(), rtol=1e-4)
-    monkeypatch.setattr(inspection, "MAP_NUMBERS", 3 * model.coef_.shape[1])
+    monkeypatch.setattr(similarity, "MAX_MAP_VALUES", 3 * model.coef_.shape[1])
     assert inspection.class_map(model)[0].tolist() == [1, 3, 0], "no more than fit"
 
 

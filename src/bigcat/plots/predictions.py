@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bigcat import inspection, metrics
+from bigcat.inspection.predictions import bin_name
 from bigcat.plots.style import BLUE, DASHED, GREY, ORANGE, legend, prepared, title
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def draw_frequencies(bins: Sequence[dict[str, float]], *, ax: Axes | None = None
         place + 0.2, [b[hits] for b in bins], 0.4, color=ORANGE,
         label=hits.replace("hit_at_", "hit@"),
     )  # fmt: skip
-    ax.set_xticks(place, [inspection.bin_name(b) for b in bins], rotation=30, ha="right")
+    ax.set_xticks(place, [bin_name(b) for b in bins], rotation=30, ha="right")
     ax.set_xlim(-0.9, max(len(bins), 3) - 0.1)  # few bars are not wider than many
     ax.grid(False, axis="x")
     ax.set_ylim(0, 1)

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 
 from bigcat import inspection, metrics
 from bigcat._version import __version__
+from bigcat.inspection.features import mean_weights, names_of_features, strongest, weights_of
+from bigcat.inspection.similarity import similarities
 from bigcat.metrics import RowMeasures
 
 #: Rows that are measured; more are drawn from.
@@ -90,7 +92,7 @@ class Source:
 
     @cached_property
     def names(self) -> Sequence[str]:
-        return inspection.names_of_features(self.model, self.feature_names)
+        return names_of_features(self.model, self.feature_names)
 
 
 def collect(source: Source) -> dict[str, Section]:
@@ -124,7 +126,7 @@ def _model(source: Source) -> Section:
     ]
     if source.counts is not None:
         rows.append(("training rows", f"{int(source.counts.sum()):,}"))
-    weights = inspection.weights_of(model)
+    weights = weights_of(model)
     if hasattr(model, "linear_model"):
         rank = weights.kind.rank
         rows.append(("weights", "full rank" if rank is None else f"rank {rank}"))
@@ -295,9 +297,9 @@ def _words(source: Source, row: Any) -> str:
 def _learned(source: Source) -> Section:
     """Of the most frequent classes: strong features, and classes that are alike."""
     model = source.model
-    weights = inspection.weights_of(model)
+    weights = weights_of(model)
     shown = _by_frequency(source)[:DETAILED]
-    mean = inspection.mean_weights(weights)
+    mean = mean_weights(weights)
     vectors = weights.class_vectors
     middle = vectors.mean(axis=0)
     size = max(1, BLOCK // max(weights.shape))
@@ -305,7 +307,7 @@ def _learned(source: Source) -> Section:
     for start in range(0, len(shown), size):
         part = shown[start : start + size]
         rows = weights.take(part).dense() - mean
-        cosines = inspection.similarities(vectors, middle, part)
+        cosines = similarities(vectors, middle, part)
         for number, row, cosine in zip(part, rows, cosines):
             cosine[number] = -np.inf
             near = np.argsort(-cosine, kind="stable")[: min(NEIGHBOURS, len(vectors) - 1)]
@@ -314,7 +316,7 @@ def _learned(source: Source) -> Section:
                     "class": int(number),
                     "features": [
                         (found["feature"], round(found["weight"], 3))
-                        for found in inspection.strongest(row, source.names, FEATURES)
+                        for found in strongest(row, source.names, FEATURES)
                     ],
                     "near": [(int(k), round(float(cosine[k]), 2)) for k in near],
                 }

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bigcat import inspection
+from bigcat.inspection.predictions import bin_name
 from bigcat.plots.fits import history
 from bigcat.plots.predictions import (
     draw_confusions,
@@ -158,7 +158,7 @@ def _frequencies(section: Section) -> str:
         "Rare classes are harder, and averages hide them.",
         ["training rows", "classes", "rows here", "log-likelihood", "accuracy", "hit@5"],
         [
-            [inspection.bin_name(b), b["classes"], b["rows"], b["log_likelihood"], b["accuracy"],
+            [bin_name(b), b["classes"], b["rows"], b["log_likelihood"], b["accuracy"],
              b["hit_at_5"]]
             for b in bins
         ],
