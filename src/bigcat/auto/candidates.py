@@ -41,7 +41,7 @@ PRODUCTS_OF_NODES = 64
 MAX_ITERATIONS, TOL_PART = 200, 0.1
 
 # Low rank.
-RANK, BATCH_SIZE = 256, 128
+RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 #: Fewer classes or features than this are no matter for vectors.
 MIN_SIDE = 32
 #: All classes of a batch are multiplied up to so many, and up to so many where rows are short.
@@ -221,6 +221,10 @@ def _passes(
         for number in range(n_low):
             name = f"low rank {number + 1} of {n_low}" if n_low > 1 else "low rank"
             candidates.append(Candidate(name, config))
+        if n_low > 1:
+            small = replace(parameters, rank=SMALL_RANK)
+            config = _low_rank(small, sizes, effort)
+            candidates.append(Candidate(f"rank {SMALL_RANK}", config))
     if full:
         full_rank = replace(parameters, rank=None)
         in_pairs = low and not _has_matrix(sizes)

@@ -149,7 +149,7 @@ class FullRank(WeightsKind):
     def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
         return class_major(state, problem.rows)
 
-    def rows_of_thread(self, problem: Problem) -> Any:
+    def rows_of_thread(self, problem: Problem, n_looked_at: int) -> Any:
         return problem.rows
 
     def sees_dense_rows(self, sizes: Sizes) -> bool:

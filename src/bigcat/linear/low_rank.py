@@ -183,7 +183,7 @@ class LowRank(WeightsKind):
     def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
         return state
 
-    def rows_of_thread(self, problem: Problem) -> Any:
+    def rows_of_thread(self, problem: Problem, n_looked_at: int) -> Any:
         return embedded(problem, self.width)
 
     def sees_dense_rows(self, sizes: Sizes) -> bool:

@@ -21,10 +21,10 @@ from bigcat.rows import (
     PairedRows,
     Problem,
     Sizes,
-    TrainedPairs,
     as_rows,
     is_sparse,
     read_only,
+    trained_pairs,
 )
 from bigcat.solvers import Solver
 from bigcat.storage import MEMORY, Storage
@@ -260,10 +260,11 @@ class Pairs(WeightsKind):
     def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
         return state
 
-    def rows_of_thread(self, problem: Problem) -> Any:
+    def rows_of_thread(self, problem: Problem, n_looked_at: int) -> Any:
         rows = problem.rows
         assert is_sparse(rows)
-        return TrainedPairs(rows, read_only(self.offsets), read_only(self.classes))
+        n_found = problem.sizes.row_values * n_looked_at
+        return trained_pairs(rows, self.offsets, self.classes, problem.n_classes, n_found)
 
     def sees_dense_rows(self, sizes: Sizes) -> bool:
         return False

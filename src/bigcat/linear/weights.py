@@ -214,8 +214,11 @@ class WeightsKind(ABC):
     # Inside training
 
     @abstractmethod
-    def rows_of_thread(self, problem: Problem) -> Any:
-        """Rows as kernels walk over them, with scratch memory of a thread's own."""
+    def rows_of_thread(self, problem: Problem, n_looked_at: int) -> Any:
+        """Rows as kernels walk over them, with scratch memory of a thread's own.
+
+        A row looks at `n_looked_at` classes at most.
+        """
 
     @abstractmethod
     def sees_dense_rows(self, sizes: Sizes) -> bool:

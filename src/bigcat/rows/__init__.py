@@ -9,7 +9,7 @@ from bigcat.rows.columns import SMALLEST, Columns
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
-from bigcat.rows.paired import PairedRows, TrainedPairs
+from bigcat.rows.paired import PairedRows, TrainedPairs, trained_pairs
 from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
@@ -35,5 +35,6 @@ __all__ = [
     "read_only",
     "squared_columns",
     "squared_norms",
+    "trained_pairs",
     "weights_shape",
 ]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat.compile import device, implement
-from bigcat.rows.forms import DenseRows, SparseRows
+from bigcat.rows.forms import DenseRows, SparseRows, read_only
 from bigcat.verbs import (
     accumulate,
     batch_coordinates,
@@ -88,37 +88,78 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
 
 
 class TrainedPairs(NamedTuple):
-    """Sparse rows whose weights are those of pairs alone: one array, (1, n_pairs)."""
+    """Sparse rows whose weights are those of pairs alone: one array, (1, n_pairs).
+
+    What `scores` has found of a row is kept for its `update`.
+    """
 
     rows: SparseRows
     offsets: np.ndarray
     classes: np.ndarray
+    slot_of: np.ndarray  # of a class among those of the row, -1 between rows
+    ends: np.ndarray  # of each value of the row, where its pairs end among those found
+    pairs: np.ndarray  # found: the pair
+    slots: np.ndarray  # and its class's slot
+
+
+#: Pairs of a feature up to which, per class, all are looked at: more are searched.
+SCANNED = 8
+
+
+def trained_pairs(
+    rows: SparseRows, offsets: np.ndarray, classes: np.ndarray, n_classes: int, n_found: int
+) -> TrainedPairs:
+    """Wrap rows for training; `n_found` pairs of a row are found at most."""
+    most = int(np.diff(rows.indptr).max(initial=1))
+    return TrainedPairs(
+        rows,
+        read_only(offsets),
+        read_only(classes),
+        np.full(n_classes, -1, np.int32),
+        np.empty(most, np.int64),
+        np.empty(n_found, np.int64),
+        np.empty(n_found, np.int32),
+    )
 
 
 @implement(scores, TrainedPairs)
 def _(rows, i, weights, scale, intercepts, classes, n, out):
-    sparse, w = rows.rows, weights[0]
+    sparse, w, slot_of = rows.rows, weights[0], rows.slot_of
     for c in range(n):
         out[c] = intercepts[classes[c]]
-    for p in range(sparse.indptr[i], sparse.indptr[i + 1]):
+        slot_of[classes[c]] = c
+    found, first = 0, sparse.indptr[i]
+    for p in range(first, sparse.indptr[i + 1]):
         feature, x = sparse.indices[p], weights.dtype.type(scale) * sparse.values[p]
         begin, end = rows.offsets[feature], rows.offsets[feature + 1]
-        for c in range(n):
-            j = first_pair(rows.classes, begin, end, classes[c])
-            if j < end and rows.classes[j] == classes[c]:
-                out[c] += x * w[j]
+        if end - begin <= SCANNED * n:
+            for j in range(begin, end):
+                c = slot_of[rows.classes[j]]
+                if c >= 0:
+                    out[c] += x * w[j]
+                    rows.pairs[found], rows.slots[found] = j, c
+                    found += 1
+        else:
+            for c in range(n):
+                j = first_pair(rows.classes, begin, end, classes[c])
+                if j < end and rows.classes[j] == classes[c]:
+                    out[c] += x * w[j]
+                    rows.pairs[found], rows.slots[found] = j, c
+                    found += 1
+        rows.ends[p - first] = found
+    for c in range(n):
+        slot_of[classes[c]] = -1
 
 
 @implement(update, TrainedPairs)
 def _(rows, i, weights, state, classes, slopes, n, solver, rate):
     sparse, w, s = rows.rows, weights[0], state[0]
-    for p in range(sparse.indptr[i], sparse.indptr[i + 1]):
-        feature, x = sparse.indices[p], sparse.values[p]
-        begin, end = rows.offsets[feature], rows.offsets[feature + 1]
-        for c in range(n):
-            j = first_pair(rows.classes, begin, end, classes[c])
-            if j < end and rows.classes[j] == classes[c]:
-                move(solver, rate, w, s, j, slopes[c] * x)
+    found, first = 0, sparse.indptr[i]
+    for p in range(first, sparse.indptr[i + 1]):
+        x = sparse.values[p]
+        for at in range(found, rows.ends[p - first]):
+            move(solver, rate, w, s, rows.pairs[at], slopes[rows.slots[at]] * x)
+        found = rows.ends[p - first]
 
 
 @implement(prefetch_row, TrainedPairs)

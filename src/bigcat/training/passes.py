@@ -90,7 +90,8 @@ class Passes:
         self.rngs = [state.rng, *(new_state(random_state) for _ in range(n - 1))]
         n_steps = max_epochs * -(-extent.rows_per_epoch // batch_size)
         self.solver = parts.solver.lower_for(problem, n_steps)
-        self.rows = [kind.rows_of_thread(problem) for _ in range(n)]
+        n_looked_at = self.journey.n_looked_at
+        self.rows = [kind.rows_of_thread(problem, n_looked_at) for _ in range(n)]
         check_draws(parts.sampler, tag, self.rows[0], problem)
         self.scale, self.squared_norm = 1.0, self._norm()
         # Two that hold each other would keep the state of a fit in memory after its end.
