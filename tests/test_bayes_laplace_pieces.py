@@ -48,8 +48,8 @@ from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.rows import Sizes
 from bigcat.training import memory, progress
-from bigcat.training.history import History
 from bigcat.training.data import TrainingData
+from bigcat.training.history import History
 
 RNG = np.random.default_rng(5)
 
@@ -207,7 +207,9 @@ def test_blocks_of_curvature_are_those_of_some_classes():
 def one_fit(form: str = "class", prior: Any = None, **options: Any) -> Any:
     """Before anything is done."""
     likelihood = few_rows()
-    sample = TrainingData(likelihood.design.rows[:, :3], likelihood.labels, likelihood.design.row_weights)
+    sample = TrainingData(
+        likelihood.design.rows[:, :3], likelihood.labels, likelihood.design.row_weights
+    )
     rng = np.random.RandomState(0)
     task = Task(sample, np.arange(4), prior or LearnedScale(), True, rng)
     plan = Plan(form, "class", options.pop("n_chains", 4), 5, "", **options)

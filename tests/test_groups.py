@@ -1,4 +1,4 @@
-"""Rows that depend on each other: `groups=`, and neighbours that are found to."""
+"""Rows that depend on each other: `groups=`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import sklearn
 from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -14,9 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.field import repeated
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.training.near_copies import kinds_of
-from bigcat.training.neighbours import with_neighbours
-from bigcat.training.data import TrainingData, hold_out, standard_error
+from bigcat.training.data import TrainingData, split
 
 
 def people(seed=3, n=600, n_test=4_000):
@@ -39,11 +36,6 @@ def shuffled(rng, *arrays):
     return [array[order] for array in arrays]
 
 
-def kinds_with_neighbours(X, y):
-    sample = TrainingData(X, y, np.ones(len(y)))
-    return with_neighbours(sample, kinds_of(sample))
-
-
 def quiet():
     return LinearClassifier(random_state=0, progress=False, n_threads=1)
 
@@ -57,78 +49,29 @@ def test_groups_make_a_fit_to_people_hold_for_others():
         model = quiet().fit(X, y, groups=person)
         assert gain(model, X_test, y_test, y) > 0.0
         more.append(gain(model, X_test, y_test, y) - gain(alone, X_test, y_test, y))
-        assert model.history_.choice["groups"] == len(np.unique(person))
-        assert "neighbours" not in alone.history_.choice  # nobody can find shuffled people
     assert np.mean(more) > 0.05
 
 
-def test_neighbours_are_found_where_people_stand_together():
-    X, y, _, X_test, y_test = people()
-    with pytest.warns(UserWarning, match="neighbouring rows are more alike.*groups="):
-        model = quiet().fit(X, y)
-    assert gain(model, X_test, y_test, y) > 0.05
-    found = model.history_.choice["neighbours"]
-    assert found["more_alike"] > 0.2
-    assert 8 <= found["rows_held_out_together"] <= 32
-
-
-@pytest.mark.parametrize("order", ["as drawn", "by class", "by class, then people"])
-def test_a_file_by_class_is_no_file_of_people(order):
+@pytest.mark.parametrize("n", [400, 20_000])
+def test_rows_of_a_group_are_on_one_side(n):
     rng = np.random.default_rng(0)
-    if order == "by class, then people":
-        X, y, _, _, _ = people()
-        by_class = np.argsort(y, kind="stable")
-        assert kinds_with_neighbours(X[by_class], y[by_class]).depend
-        return
-    y = rng.integers(5, size=1_000)
-    X = rng.standard_normal((5, 10))[y] + rng.standard_normal((1_000, 10))
-    by_class = np.argsort(y, kind="stable") if order == "by class" else np.arange(1_000)
-    assert not kinds_with_neighbours(X[by_class], y[by_class]).depend
-
-
-def test_sparse_rows_of_visitors_are_found_and_shuffled_ones_are_not():
-    draw = repeated.visits(600, 5, 5.0, 0.15)
-    X, y, _ = draw(np.random.default_rng(1), 800)
-    assert sp.issparse(X)
-    assert kinds_with_neighbours(X, y).depend
-    order = np.random.default_rng(0).permutation(len(y))
-    assert not kinds_with_neighbours(X[order], y[order]).depend
-
-
-def test_a_few_far_rows_beside_each_other_are_no_neighbours():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((500, 8)), rng.integers(3, size=500)
-    X[100:104] += 1e4
-    assert not kinds_with_neighbours(X, y).depend
-
-
-def test_rows_that_move_with_time_are_held_out_in_stretches():
-    rng = np.random.default_rng(0)
-    times = np.sort(rng.random(2_000))
-    X, y = repeated.moving(10, 4, 0.6, 6.0)(rng, times)
-    kinds = kinds_with_neighbours(X, y)
-    assert kinds.told["neighbours"]["rows_held_out_together"] == 100  # 20 stretches at least
-    assert (np.diff(kinds.of_row) >= 0).all()
-
-
-def test_rows_of_a_group_are_on_one_side():
-    rng = np.random.default_rng(0)
-    groups = rng.integers(40, size=400)
-    sample = TrainingData(rng.standard_normal((400, 3)), np.arange(400) % 2, np.ones(400), groups)
-    kept, held = hold_out(sample, 2, 0.2, np.random.RandomState(0), "")
-    assert kept.groups is not None
-    assert held.groups is not None
-    assert not set(kept.groups) & set(held.groups)
-    assert len(np.unique(held.groups)) == 8
+    groups = rng.integers(40, size=n)
+    data = TrainingData(rng.standard_normal((n, 3)), np.arange(n) % 2, np.ones(n), groups)
+    folds = split(data, np.random.RandomState(0))
+    for kept, held in folds:
+        assert not set(groups[kept]) & set(groups[held])
+    if n == 400:  # each row is predicted once
+        assert np.array_equal(np.sort(np.concatenate([held for _, held in folds])), np.arange(n))
 
 
 def test_standard_errors_take_a_group_as_one_observation():
     values = np.random.default_rng(0).standard_normal(50)
-    ones = np.ones(50)
-    five_times = np.repeat(values, 5)
-    by_groups = standard_error(five_times, np.ones(250), np.repeat(np.arange(50), 5))
-    assert by_groups == pytest.approx(standard_error(values, ones))
-    assert by_groups == pytest.approx(np.sqrt(5) * standard_error(five_times, np.ones(250)))
+    data = TrainingData(None, np.zeros(50), np.ones(50))
+    five = TrainingData(None, np.zeros(250), np.ones(250), np.repeat(np.arange(50), 5))
+    by_groups = five.standard_error(np.repeat(values, 5))
+    assert by_groups == pytest.approx(data.standard_error(values))
+    alone = five._replace(groups=None).standard_error(np.repeat(values, 5))
+    assert by_groups == pytest.approx(np.sqrt(5) * alone)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +118,10 @@ def test_groups_are_routed():
             return_estimator=True,
         )
     for fitted, rows in zip(found["estimator"], GroupKFold(3).split(X, y, person)):
-        assert fitted[-1].history_.choice["groups"] == len(np.unique(person[rows[0]]))
+        kept = rows[0]
+        scaled = StandardScaler().fit_transform(X[kept])
+        same = quiet().fit(scaled, y[kept], groups=person[kept])
+        assert np.array_equal(fitted[-1].coef_, same.coef_)
 
 
 def test_a_posterior_holds_out_groups():

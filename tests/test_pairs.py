@@ -1,6 +1,7 @@
 """Weights of single pairs beside low rank: trained, predicted with, saved, served."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,15 +9,14 @@ import scipy.sparse
 
 import bigcat
 from bigcat import LinearClassifier
-from bigcat.kernels.train_pairs import train_pairs
-from bigcat.linear import LinearModel, LowRankWeights, PairedWeights
+from bigcat.combinations import resolve
+from bigcat.linear import FullRank, LinearModel, LowRankWeights, PairedWeights, Pairs
 from bigcat.noise import Gumbel
-from bigcat.rows import as_rows
+from bigcat.solvers import SGD, AdaGrad, Damped
 from bigcat.training import memory
-from bigcat.training import pairs as _pairs
-from bigcat.training.pairs import Pairs, fit_pairs
+from bigcat.training.config import Candidate, FitConfig, FitPlan
 from bigcat.training.data import TrainingData
-from reference import pairs as twin
+from bigcat.training.ensemble import train
 
 N_CLASSES, N_FEATURES = 30, 40
 
@@ -27,61 +27,98 @@ def some_rows(n, seed=0, n_classes=N_CLASSES):
     return scipy.sparse.csr_array(X), rng.integers(0, n_classes, n)
 
 
-def base_of(labels):
-    counts = np.bincount(labels, minlength=N_CLASSES) + 0.5
-    return np.log(counts / counts.sum()).astype(np.float32)
+@pytest.fixture(scope="module")
+def trained():
+    """Pairs, and a matrix of all weights trained with the same draws."""
+    X, y = some_rows(400)
+    data = TrainingData(X, y, np.ones(400))
+    parts = resolve("exact", Gumbel(), solver=Damped(1.0), sampler="everything")
+    config = FitConfig(parts, batch_size=1, max_epochs=3)
+    kind = Pairs.of(X, y, N_CLASSES)
+    return (
+        X,
+        y,
+        kind,
+        *(
+            train(
+                FitPlan((Candidate("fit", replace(config, kind=k)),)),
+                data,
+                np.arange(N_CLASSES),
+                np.random.RandomState(0),
+            ).weights
+            for k in (kind, FullRank())
+        ),
+    )
 
 
-@pytest.mark.parametrize("size", [1.0, 1e3])
-def test_steps_are_those_of_the_twin(size):
+def test_pairs_are_those_that_occur_together():
+    X, y = some_rows(200)
+    kind = Pairs.of(X, y, N_CLASSES)
+    together = np.zeros((N_FEATURES, N_CLASSES), bool)
+    rows, features = X.nonzero()
+    together[features, y[rows]] = True
+    found = np.repeat(np.arange(N_FEATURES), np.diff(kind.offsets)), kind.classes
+    assert together.sum() == len(kind.classes)
+    assert together[found].all()
+
+
+def test_trained_pairs_are_close_to_those_of_a_matrix(trained):
+    """Weights of other pairs are small, so leaving them out changes the rest little."""
+    _, _, kind, pairs, matrix = trained
+    features = np.repeat(np.arange(N_FEATURES), np.diff(kind.offsets))
+    full = matrix.dense()[kind.classes, features]
+    assert np.corrcoef(pairs.pair_weights, full)[0, 1] > 0.95
+    others = pairs.dense().T.copy()
+    others[features, kind.classes] = 0.0
+    assert not others.any()
+
+
+def test_steps_of_pairs_are_those_of_a_matrix_of_which_the_rest_is_held_at_zero():
+    """Plain gradient ascent on the exact softmax, row by row, in NumPy."""
+    X, y = some_rows(60, seed=2)
+    kind = Pairs.of(X, y, N_CLASSES)
+    parts = resolve("exact", Gumbel(), solver=SGD(0.05), sampler="everything")
+    config = FitConfig(parts, batch_size=1, max_epochs=1, kind=kind, shuffle=False, init="zero")
+    plan = FitPlan((Candidate("fit", config),))
+    data, rng = TrainingData(X, y, np.ones(60)), np.random.RandomState(0)
+    found = train(plan, data, np.arange(N_CLASSES), rng)
+    W, b = np.zeros((N_FEATURES, N_CLASSES)), np.zeros(N_CLASSES)
+    known = np.zeros(W.shape, bool)
+    features = np.repeat(np.arange(N_FEATURES), np.diff(kind.offsets))
+    known[features, kind.classes] = True
+    for x, label in zip(X.toarray().astype(float), y):
+        p = np.exp(x @ W + b)
+        slopes = -p / p.sum()
+        slopes[label] += 1.0
+        W += 0.05 * np.outer(x, slopes) * known
+        b += 0.05 * slopes
+    np.testing.assert_allclose(found.weights.dense(), W.T, atol=1e-5)
+    np.testing.assert_allclose(found.intercept, b, atol=1e-5)
+
+
+def test_features_of_very_many_pairs_are_searched():
+    """With many classes per feature the kernel looks up classes another way."""
+    n = 1_500
+    X = scipy.sparse.csr_array(np.ones((n, 1), np.float32))
+    y = np.arange(n) % 500
+    parts = resolve("complementary", Gumbel(), solver=SGD(0.1), sampler="uniform", n_negatives=4)
+    config = FitConfig(parts, batch_size=1, max_epochs=1, kind=Pairs.of(X, y, 500))
+    data = TrainingData(X, y, np.ones(n))
+    plan = FitPlan((Candidate("fit", config),))
+    weights = train(plan, data, np.arange(500), np.random.RandomState(0)).weights
+    full = replace(config, kind=FullRank())
+    plan = FitPlan((Candidate("fit", full),))
+    same = train(plan, data, np.arange(500), np.random.RandomState(0)).weights
+    np.testing.assert_allclose(weights.dense(), same.dense(), atol=1e-5)
+
+
+def test_pairs_are_moved_row_by_row_only():
     X, y = some_rows(60)
-    X *= np.float32(size)
-    rng = np.random.default_rng(1)
-    row_weights, order, base = rng.random(60), rng.permutation(60), base_of(y)
-    pairs = Pairs.of(X, y, N_CLASSES)
-    weights = np.zeros(len(pairs.classes), np.float32)
-    rate = 0.7 / size**2
-    total = train_pairs(as_rows(X, np.float32), y, row_weights, order, *pairs, weights, base, rate)
-    dense = X.toarray().astype(np.float64)
-    known = twin.together(dense, y, N_CLASSES)
-    expected, value = twin.train(dense, y, row_weights, order, known, base, rate)
-    rows = np.repeat(np.arange(N_FEATURES), np.diff(pairs.offsets))
-    assert known.sum() == len(weights)
-    np.testing.assert_allclose(weights, expected[rows, pairs.classes], atol=2e-5 / size)
-    assert total == pytest.approx(value, rel=1e-5)
+    with pytest.raises(ValueError, match="pairs are moved row by row.*solver='adagrad'"):
+        Pairs.of(X, y, N_CLASSES).check_solver(AdaGrad())
 
 
-def test_the_gradient_is_the_likelihoods():
-    """A step of one row against a derivative by differences."""
-    X, y = some_rows(1, seed=3)
-    base = base_of(y)
-    pairs = Pairs.of(X, y, N_CLASSES)
-    step = np.zeros(len(pairs.classes), np.float32)
-    rows = as_rows(X, np.float32)
-    one, first = np.ones(1), np.zeros(1, np.int64)
-    train_pairs(rows, y, one, first, *pairs, step, base, 1e-3)
-    for j in (0, len(step) - 1):
-        values = []
-        for sign in (-1.0, 1.0):
-            moved = np.zeros_like(step)
-            moved[j] = sign * 1e-2
-            values.append(train_pairs(rows, y, one, first, *pairs, moved, base, 0.0))
-        assert step[j] / 1e-3 == pytest.approx((values[1] - values[0]) / 2e-2, rel=2e-3)
-
-
-def test_weights_of_any_size_stay_finite():
-    X, y = some_rows(60)
-    pairs = Pairs.of(X, y, N_CLASSES)
-    for size in (1e9, -1e9):
-        weights = np.full(len(pairs.classes), size, np.float32)
-        value = train_pairs(
-            as_rows(X, np.float32), y, np.ones(60), np.arange(60), *pairs, weights, base_of(y), 1.0
-        )
-        assert np.isfinite(value)
-        assert np.isfinite(weights).all()
-
-
-def test_memory_that_pairs_take_is_forecast(monkeypatch):
+def test_memory_that_pairs_take_is_forecast():
     """Every value may be a pair of its own: one row per class."""
     n, per_row = 20_000, 20
     rng = np.random.default_rng(0)
@@ -93,41 +130,7 @@ def test_memory_that_pairs_take_is_forecast(monkeypatch):
     Pairs.of(X, np.arange(n) // 2, n // 2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    pair_bytes = memory.PAIR_BYTES
-    assert 0.5 * pair_bytes * X.nnz < peak < pair_bytes * X.nnz
-    sizes = {"n_rows": n, "n_features": 50_000, "n_classes": n // 2, "nnz": X.nnz}
-    both = LinearClassifier(n_threads=1).memory_forecast(**sizes)
-    monkeypatch.setattr(memory, "PAIR_BYTES", 0)
-    low = LinearClassifier(n_threads=1).memory_forecast(**sizes)
-    assert both - low == pair_bytes * X.nnz
-
-
-def test_features_that_go_with_too_many_classes_are_left_out(monkeypatch):
-    X, y = some_rows(500)
-    X = scipy.sparse.csr_array(scipy.sparse.hstack([X, np.ones((500, 1), np.float32)]))
-    everything = Pairs.of(X, y, N_CLASSES)
-    assert np.diff(everything.offsets)[-1] == N_CLASSES
-    mean_visits = 4 * len(everything.classes) / N_FEATURES
-    monkeypatch.setattr(_pairs, "MOST_VISITS", mean_visits)
-    some = Pairs.of(X, y, N_CLASSES)
-    assert np.diff(some.offsets)[-1] == 0
-    assert len(some.classes) > 0
-    visits = np.diff(some.offsets)[X.indices].sum() / 500
-    assert visits <= mean_visits
-
-
-def test_a_row_of_weight_three_is_like_three_rows():
-    """Not to the bit: the order differs."""
-    X, y = some_rows(200)
-    weights = np.where(np.arange(200) < 50, 3.0, 1.0)
-    again = np.concatenate([np.repeat(np.arange(50), 3), np.arange(50, 200)])
-    models = [
-        fit_pairs(TrainingData(*data), N_CLASSES, 0.1, 1, np.random.RandomState(0))
-        for data in ((X, y, weights), (X[again], y[again], np.ones(300)))
-    ]
-    assert models[0].pair_weights.shape == models[1].pair_weights.shape
-    difference = models[0].pair_weights - models[1].pair_weights
-    assert np.abs(difference).mean() < 0.15 * np.abs(models[1].pair_weights).mean()
+    assert 0.5 * memory.PAIR_BYTES * X.nnz < peak < memory.PAIR_BYTES * X.nnz
 
 
 # Prediction
@@ -142,7 +145,7 @@ def paired(seed=0, rank=3):
         rng.standard_normal((N_FEATURES, rank)).astype(np.float32),
     )
     weights = rng.standard_normal(len(pairs.classes)).astype(np.float32)
-    return PairedWeights(low, *pairs, weights)
+    return PairedWeights(low, pairs.offsets, pairs.classes, weights)
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -206,8 +209,8 @@ def test_pairs_know_what_low_rank_does_not(fitted):
     X_test, y_test = words(4_000, seed=1)
     X_test, y_test = X_test[2_100:], y_test[2_100:]
     assert isinstance(fitted.linear_model().weights, PairedWeights)
-    members = fitted.history_.choice["blend"]["members"]
-    assert any(m["factor"] > 0.0 for m in members if m["what"] == "pairs")
+    (pairs,) = [c for c in fitted.selection_.candidates if c.settings.get("in_pairs")]
+    assert pairs.weight > 0.0
     X, y = words(9_000)
     low = LinearClassifier(rank=256, random_state=0, max_epochs=3).fit(X, y)
     gain = fitted.log_proba_of(X_test, y_test) - low.log_proba_of(X_test, y_test)

@@ -11,8 +11,8 @@ from bigcat.auto import Parameters, recipe_for_rounds
 from bigcat.estimators import LinearClassifier
 from bigcat.rows import Sizes, as_rows, squared_norms
 from bigcat.training.config import FitConfig
-from bigcat.training.rounds import Change, Trained, Turn, Whole, begin, combine, train_lane
 from bigcat.training.data import TrainingData
+from bigcat.training.rounds import Change, Trained, Turn, Whole, begin, combine, train_lane
 from bigcat.training.spare import Spare
 
 N_CLASSES = 30
@@ -43,7 +43,9 @@ def start_of(recipe: FitConfig, sample: TrainingData, n_lanes: int) -> tuple[Who
     return whole, begin(recipe, whole, sample.take(np.arange(0)), 0)
 
 
-def changed(recipe: FitConfig, whole: Whole, sample: TrainingData, before: Trained, seed: int) -> Change:
+def changed(
+    recipe: FitConfig, whole: Whole, sample: TrainingData, before: Trained, seed: int
+) -> Change:
     """By a lane in a first round, of weights in one slice."""
     (change,) = train_lane(recipe, whole, sample, [before], Turn(seed, 0, 0)).slices
     return change
@@ -68,7 +70,9 @@ def test_changes_are_of_the_rows_that_moved(share: float) -> None:
     np.testing.assert_allclose(after.weights_state, expected.weights_state, rtol=1e-6)
 
 
-def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(sample: TrainingData) -> None:
+def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(
+    sample: TrainingData,
+) -> None:
     recipe = recipe_of(sample)
     whole, before = start_of(recipe, sample, 2)
     kept = before.copy()

@@ -3,9 +3,9 @@
 =================  ====================================================  ========================
 candidate          settings                                              where
 =================  ====================================================  ========================
-ridge path         L-BFGS on all rows and classes, ridge by folds        small problems, alone
-low rank (two)     vectors of length 256, AdaGrad on batches             32 classes and features
-full rank (three)  damped steps at rates 1, 4 and 16                     beside low rank, or alone
+low rank (three)   vectors of length 256, twice, and 64; AdaGrad         32 classes and features
+ridge path         full rank by L-BFGS, ridge by cross-validation        where that takes a second
+full rank (three)  damped steps at rates 1, 4 and 16                     elsewhere, to 250,000 rows
 =================  ====================================================  ========================
 
 A parameter that the user sets removes candidates and changes nothing else.  A named method, a
@@ -46,9 +46,8 @@ RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 MIN_SIDE = 32
 #: All classes of a batch are multiplied up to so many, and up to so many where rows are short.
 MAX_ALL_CLASSES, MAX_ALL_CLASSES_OF_SHORT_ROWS, SHORT_ROW = 2_048, 1_024, 32
-#: Classes drawn for a batch, and in the first third of the epochs: a quarter of them, or half
-#: where classes are many.
-NEGATIVES, MANY_CLASSES = 512, 16_384
+#: Classes drawn for a batch, and in the first third of the epochs.
+NEGATIVES, FIRST_NEGATIVES = 384, 128
 #: Rows visited in all, and per class; within some epochs, and at least so many steps.
 ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
 #: Learning rates with all classes and with drawn ones, and the part for noises of light tails.
@@ -58,8 +57,8 @@ RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 RATES = (4.0, 1.0, 16.0)
 #: All classes are visited up to so many, and of noises that need nodes up to so many.
 MAX_VISITED, MAX_VISITED_BY_NODES = 4_096, 2_048
-FULL_NEGATIVES = 24
-FULL_ROWS_VISITED, FULL_EPOCHS = 2_400_000, (4, 8)
+FULL_NEGATIVES = 16
+FULL_EPOCHS = (3, 8)
 #: Weights up to which sparse rows have a matrix of them, and beyond which pairs alone.
 MAX_MATRIX_WEIGHTS = 1 << 24
 
@@ -149,19 +148,19 @@ def _plan(parameters: Parameters, sizes: Sizes, streams: bool, rounds: bool = Fa
     as_given = parameters.given("l2") or parameters.given("solver")
     as_given |= bool(parameters.given("early_stopping") and parameters.early_stopping)
     solver = _solver(parameters.solver)
-    if _is_small(parameters, sizes, streams) or (solver is not None and not solver.stochastic):
+    if solver is not None and not solver.stochastic:
         candidates = [_ridge_path(parameters, sizes)]
-        reason = f"{sizes.n_rows:,} rows are few enough for the penalised likelihood itself"
     else:
-        candidates = _passes(parameters, sizes, effort, streams, rounds)
-        reason = f"{sizes.n_classes:,} classes and {sizes.n_features:,} features"
+        candidates = _candidates(parameters, sizes, effort, streams, rounds)
+    reason = f"{sizes.n_classes:,} classes and {sizes.n_features:,} features"
     if as_given:
-        candidates, reason = candidates[:1], "an objective as given"
-    small = candidates[0].searches_ridge
+        small = [c for c in candidates if not c.config.parts.solver.stochastic]
+        candidates, reason = (small or candidates)[:1], "an objective as given"
+    few = all(c.searches_ridge for c in candidates)
     return FitPlan(
         tuple(candidates),
         stacks=not as_given,
-        refits=not as_given and (small or (effort.refits and sizes.n_rows <= MAX_ROWS_REFITTED)),
+        refits=not as_given and (few or (effort.refits and sizes.n_rows <= MAX_ROWS_REFITTED)),
         scales_columns=not parameters.given("solver") and parameters.l2 in ("auto", 0.0),
         reason=reason,
     )
@@ -194,10 +193,11 @@ def _ridge_path(parameters: Parameters, sizes: Sizes) -> Candidate:
     return Candidate("ridge path" if searches else "maximum likelihood", config, searches)
 
 
-def _passes(
+def _candidates(
     parameters: Parameters, sizes: Sizes, effort: Effort, streams: bool, rounds: bool
 ) -> list[Candidate]:
     """Return low rank, full rank, or both."""
+    small = _is_small(parameters, sizes, streams)
     solver = _solver(parameters.solver)
     full_parts = parameters.given("sampler") or solver is not None
     side = min(sizes.n_features, sizes.n_classes)
@@ -222,10 +222,11 @@ def _passes(
             name = f"low rank {number + 1} of {n_low}" if n_low > 1 else "low rank"
             candidates.append(Candidate(name, config))
         if n_low > 1:
-            small = replace(parameters, rank=SMALL_RANK)
-            config = _low_rank(small, sizes, effort)
+            config = _low_rank(replace(parameters, rank=SMALL_RANK), sizes, effort)
             candidates.append(Candidate(f"rank {SMALL_RANK}", config))
-    if full:
+    if full and small:
+        candidates.append(_ridge_path(replace(parameters, rank=None), sizes))
+    elif full:
         full_rank = replace(parameters, rank=None)
         in_pairs = low and not _has_matrix(sizes)
         rates = effort.rates
@@ -256,8 +257,7 @@ def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig
     elif sizes.n_classes <= (MAX_ALL_CLASSES_OF_SHORT_ROWS if short else MAX_ALL_CLASSES):
         method, sampler = "exact", "everything"
     else:
-        n_first = NEGATIVES // (2 if sizes.n_classes > MANY_CLASSES else 4)
-        sampler = Shared(NEGATIVES, n_first=n_first)
+        sampler = Shared(NEGATIVES, n_first=FIRST_NEGATIVES)
     instead: dict[str, Any] = {"sampler": sampler, "n_negatives": n_negatives}
     if parameters.given("solver"):
         return named_config(parameters, method, **instead)
@@ -324,7 +324,7 @@ def _full_rank(
         learning_rate="auto",
         n_negatives=setting(parameters, "n_negatives", auto=FULL_NEGATIVES),
     )
-    visits = effort.part_of_visits * FULL_ROWS_VISITED
+    visits = effort.part_of_visits * ROWS_VISITED
     lowest, highest = (max(round(effort.part_of_visits * e), 1) for e in FULL_EPOCHS)
     epochs = int(np.clip(visits // sizes.n_rows, lowest, highest))
     if rounds:

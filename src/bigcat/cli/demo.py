@@ -103,7 +103,11 @@ def run(arguments: argparse.Namespace) -> int:
         max_rows=REPORT_ROWS,
     )
     selection = estimator.selection_
-    results |= {"seed": arguments.seed, "selection": selection and selection.to_dict(), "curve": str(curve)}
+    results |= {
+        "seed": arguments.seed,
+        "selection": selection and selection.to_dict(),
+        "curve": str(curve),
+    }
     results["report"] = str(page)
     if arguments.save_model:
         results |= _save(folder, estimator, test)

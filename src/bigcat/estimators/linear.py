@@ -549,7 +549,7 @@ class LinearClassifier(LinearPredictions):
         before = self.history_ if append else []
         rows, forecast = [*before, *result.history], result.history.forecast_seconds
         self.history_ = History(rows, forecast_seconds=forecast)
-        self.selection_: Selection | None = result.selection
+        self.selection_ = result.selection
         self.n_iter_: int = len(self.history_)
         self._resume = result.resume
         self.bound_ = bound

@@ -18,6 +18,7 @@ from bigcat.linear import KINDS_OF_WEIGHTS, LinearModel, Weights, weights_from
 from bigcat.linear.labels import encode
 from bigcat.noise import Noise
 from bigcat.training.history import History
+from bigcat.training.selection import Selection
 
 
 class LinearPredictions(ClassifierMixin, WithParts):
@@ -210,7 +211,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         """Become a fitted estimator again, with what a model file holds of one."""
         self._set_weights(weights)
         self.intercept_, self.classes_, self.history_ = intercept, classes, history
-        self.selection_ = None
+        self.selection_: Selection | None = None
         self._keep_model()
 
     def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel, Pairs, weighted_sum
@@ -346,12 +348,15 @@ class _Training:
             self.done, results = [], {}
             for i in chosen:
                 candidate = candidates[i]
-                results[i] = self._fit(
-                    candidate.config,
-                    self.data,
-                    Stage("refit", candidate.name),
-                    in_pairs=candidate.in_pairs,
-                )
+                with warnings.catch_warnings():
+                    if candidate.searches_ridge:  # a weak ridge is as good before its optimum
+                        warnings.simplefilter("ignore", ConvergenceWarning)
+                    results[i] = self._fit(
+                        candidate.config,
+                        self.data,
+                        Stage("refit", candidate.name),
+                        in_pairs=candidate.in_pairs,
+                    )
                 self.done.append((float(weights[i]), results[i]))
         if not chosen:
             result = self._frequencies(joined.data.n_rows)

@@ -29,6 +29,8 @@ def warn_if_useless(
     by_frequency = np.bincount(data.labels, data.row_weights, n_classes) / data.row_weights.sum()
     known = by_frequency[by_frequency > 0.0]
     usual = float(known @ np.log(known))
+    if not result.history:
+        return
     last = result.history[-1]
     # An estimator's objective is on a scale of its own, and has the true value beside it.
     estimate = last["objective"] if np.isnan(last["log_likelihood"]) else last["log_likelihood"]
