@@ -74,7 +74,8 @@ def test_the_ridge_of_small_problems_is_found_by_validation_rows(fold):
     X, y, X_val, y_val = X[:300], y[:300], X[300:400], y[300:400]
     validation = {} if fold else {"X_val": X_val, "y_val": y_val}
     model = LinearClassifier(random_state=0).fit(X, y, **validation)
-    assert model.selection_.n_validation_rows == (300 if fold else 100)
+    n_distinct = len(np.unique(np.column_stack([X, y]), axis=0))
+    assert model.selection_.n_validation_rows == (n_distinct if fold else 100)
     assert model.selection_.refitted is fold
     ends = (LinearClassifier(l2=l2).fit(X, y) for l2 in (100.0, 1e-4))
     value = model.log_proba_of(X_new, y_new).mean()
@@ -194,13 +195,17 @@ def test_the_first_part_of_training_forecasts_the_rest(parameters, monkeypatch):
     history = LinearClassifier(**parameters, max_epochs=20, n_threads=1).fit(X, y).history_
     first = [row for row in history if row["candidate"] == history[0]["candidate"]]
     first = [row for row in first if row["stage"] == history[0]["stage"]]
-    assert 0.2 < history.forecast_seconds / first[-1]["seconds"] < 2.0
+    assert 0.2 < history.forecast_seconds / first[-1]["seconds"] < 4.0
 
 
 def test_a_validation_set_is_watched_and_nothing_is_refitted():
     X, y = rows(3000, 20)
-    model = LinearClassifier(random_state=0).fit(X[:2500], y[:2500], X_val=X[2500:], y_val=y[2500:])
+    given = {"X_val": X[2500:], "y_val": y[2500:]}
+    model = LinearClassifier(random_state=0, rank=8).fit(X[:2500], y[:2500], **given)
     assert np.isfinite(model.history_["validation_log_likelihood"]).all()
+    assert {row["stage"] for row in model.history_} == {"validation"}
+    assert model.selection_.n_validation_rows == 500
+    assert not model.selection_.refitted
 
 
 def test_nearly_as_good_as_the_optimum_with_a_tuned_ridge():
@@ -328,15 +333,18 @@ def test_the_ridge_of_a_path_is_in_the_units_of_the_rows():
     same = LinearClassifier(l2=l2, tol=1e-5).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-3)
     values = [
-        LinearClassifier(l2=other).fit(X, y).log_proba_of(X_val, y_val).mean()
-        for other in (100.0 * l2, l2, l2 / 100.0)
+        LinearClassifier(l2=other, tol=1e-6, max_epochs=500)
+        .fit(X, y)
+        .log_proba_of(X_val, y_val)
+        .mean()
+        for other in (30.0 * l2, l2, l2 / 30.0)
     ]
     assert values[1] == max(values)
 
 
 def test_a_path_needs_lbfgs():
     X, y = rows(300, 5)
-    with pytest.raises(ValueError, match="l2='path'.*lbfgs"):
+    with pytest.raises(ValueError, match=r"l2='path'.*lbfgs"):
         LinearClassifier(l2="path", solver="adagrad").fit(X, y)
-    with pytest.raises(ValueError, match="l2='path'.*lbfgs"):
+    with pytest.raises(ValueError, match=r"l2='path'.*lbfgs"):
         LinearClassifier(l2="path").partial_fit(X, y, classes=np.unique(y))

@@ -114,7 +114,7 @@ def test_features_of_very_many_pairs_are_searched():
 
 def test_pairs_are_moved_row_by_row_only():
     X, y = some_rows(60)
-    with pytest.raises(ValueError, match="pairs are moved row by row.*solver='adagrad'"):
+    with pytest.raises(ValueError, match=r"pairs are moved row by row.*solver='adagrad'"):
         Pairs.of(X, y, N_CLASSES).check_solver(AdaGrad())
 
 
@@ -184,7 +184,7 @@ def test_other_orders_and_units():
 # Fits
 
 
-def words(n, n_classes=2_100, seed=0):
+def words(n, n_classes=4_200, seed=0):
     """Each class has a word of its own in half of its rows; other words say nothing."""
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)])
@@ -201,17 +201,17 @@ def words(n, n_classes=2_100, seed=0):
 
 @pytest.fixture(scope="module")
 def fitted():
-    X, y = words(9_000)
+    X, y = words(13_000)
     return LinearClassifier(random_state=0, max_epochs=3).fit(X, y)
 
 
 def test_pairs_know_what_low_rank_does_not(fitted):
-    X_test, y_test = words(4_000, seed=1)
-    X_test, y_test = X_test[2_100:], y_test[2_100:]
+    X_test, y_test = words(8_000, seed=1)
+    X_test, y_test = X_test[4_200:], y_test[4_200:]
     assert isinstance(fitted.linear_model().weights, PairedWeights)
     (pairs,) = [c for c in fitted.selection_.candidates if c.settings.get("in_pairs")]
     assert pairs.weight > 0.0
-    X, y = words(9_000)
+    X, y = words(13_000)
     low = LinearClassifier(rank=256, random_state=0, max_epochs=3).fit(X, y)
     gain = fitted.log_proba_of(X_test, y_test) - low.log_proba_of(X_test, y_test)
     assert gain.mean() > 0.1 + 2.0 * gain.std() / len(gain) ** 0.5
@@ -219,7 +219,7 @@ def test_pairs_know_what_low_rank_does_not(fitted):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_files_and_fewer_bytes(fitted, dtype, tmp_path):
-    X, y = words(4_000, seed=1)
+    X, y = words(8_000, seed=1)
     bigcat.save_model(fitted, tmp_path / "model", dtype=dtype)
     again = bigcat.load_model(tmp_path / "model")
     expected = bigcat.compressed(fitted, dtype).predict_log_proba(X[:50])
@@ -231,12 +231,12 @@ def test_files_and_fewer_bytes(fitted, dtype, tmp_path):
 
 def test_an_index_finds_classes_by_vectors_and_by_pairs(fitted):
     pytest.importorskip("usearch")
-    X, _ = words(3_000, seed=1)
+    X, _ = words(5_000, seed=1)
     index = bigcat.TopKIndex(fitted)
-    assert index.recall(X[2_100:2_400], k=5)["recall"] > 0.9
+    assert index.recall(X[4_200:4_500], k=5)["recall"] > 0.9
 
 
 def test_more_rows_cannot_be_added_one_by_one(fitted):
-    X, y = words(4_000, seed=1)
+    X, y = words(8_000, seed=1)
     with pytest.raises(ValueError, match=r"is a sum of fits .* rank=256"):
         fitted.partial_fit(X, y)

@@ -99,7 +99,7 @@ def plan_for(parameters: Parameters, sizes: Sizes, window: int | None = None) ->
         given = parameters.given("sampler")
         plan = plan.mapped(lambda config: for_streams(config, window, not given))
         plan = replace(plan, scales_columns=False)
-    return _checked(plan, sizes)
+    return _checked(plan, parameters, sizes)
 
 
 def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None = None) -> FitConfig:
@@ -113,6 +113,7 @@ def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
         config = _stream(parameters, sizes)
     if window is not None:
         config = for_streams(config, window, not parameters.given("sampler"))
+    _check_path(parameters, config)
     check_parts_for_rows(config.parts, sizes.sparse)
     return config.with_solver(config.parts.solver.at_constant_rate())
 
@@ -134,17 +135,30 @@ def plan_for_rounds(parameters: Parameters, sizes: Sizes) -> FitPlan:
     )
     for candidate in plan.candidates:
         check_config(candidate.config)
-    return _checked(replace(plan, scales_columns=False), sizes)
+    return _checked(replace(plan, scales_columns=False), parameters, sizes)
 
 
-def _checked(plan: FitPlan, sizes: Sizes) -> FitPlan:
+def _check_path(parameters: Parameters, config: FitConfig) -> None:
+    """Raise where a ridge is to be found along a path by passes."""
+    if parameters.l2 == "path" and config.parts.solver.stochastic:
+        raise ValueError(
+            "l2='path' fits all ridges of a path by L-BFGS, and here the solver is "
+            f"{config.parts.solver.name!r}; set solver='lbfgs' or give l2 a number"
+        )
+
+
+def _checked(plan: FitPlan, parameters: Parameters, sizes: Sizes) -> FitPlan:
     for candidate in plan.candidates:
+        _check_path(parameters, candidate.config)
         check_parts_for_rows(candidate.config.parts, sizes.sparse)
     return plan
 
 
 def _plan(parameters: Parameters, sizes: Sizes, streams: bool, rounds: bool = False) -> FitPlan:
     effort = EFFORTS[parameters.effort]
+    passes = ("learning_rate", "n_negatives", "batch_size", "sampler")
+    if parameters.l2 == "path" and not any(map(parameters.given, ("solver", *passes))):
+        parameters = replace(parameters, solver="lbfgs")
     as_given = parameters.given("l2") or parameters.given("solver")
     as_given |= bool(parameters.given("early_stopping") and parameters.early_stopping)
     solver = _solver(parameters.solver)

@@ -229,9 +229,7 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
         ]
 
     def _take_over(self, outcome: FitResult, found: Survey, bound: Any, X: Any) -> None:
-        nothing = TrainingData(None, np.empty(0, np.int64), np.empty(0))
-        self._adopt(outcome, found.classes, bound, nothing)
-        self.class_count_ = found.counts
+        self._adopt(outcome, found.classes, bound, found.counts)
         self._take_over_rows(found, X)
 
     @property

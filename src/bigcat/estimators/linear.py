@@ -31,7 +31,7 @@ from bigcat.solvers import Solver
 from bigcat.storage import MappedFiles, Storage
 from bigcat.training import memory
 from bigcat.training.config import Candidate, FitPlan
-from bigcat.training.data import TrainingData
+from bigcat.training.data import TrainingData, without_duplicates
 from bigcat.training.ensemble import train, train_on_more
 from bigcat.training.fit import Callbacks, DivergedFit, FitResult, InterruptedFit, Start
 from bigcat.training.history import History
@@ -319,7 +319,11 @@ class LinearClassifier(LinearPredictions):
         validation = self._validation(X_val, y_val, classes, X.shape[1])
         start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
-        sizes, window = Sizes.of(sample.X, len(classes)), inputs.window_of(given_X)
+        counts = np.bincount(sample.labels, minlength=len(classes))
+        window = inputs.window_of(given_X)
+        if parameters.method is None and window is None:
+            sample = without_duplicates(sample)
+        sizes = Sizes.of(sample.X, len(classes))
         plan = _stored(plan_for(parameters, sizes, window), storage)
         memory.check_fit(plan, sizes, X.dtype)
         bound = bound_of(plan.first.parts.bound, parameters.method is None)
@@ -338,26 +342,26 @@ class LinearClassifier(LinearPredictions):
                 callbacks=Callbacks(self._on_epoch_end, self.progress, keeper=keeper),
             )
         except InterruptedFit as interruption:
-            self._adopt(interruption.result, classes, bound, sample)
+            self._adopt(interruption.result, classes, bound, counts)
             validate_data(self, given_X, skip_check_array=True)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
         except DivergedFit as divergence:
             if divergence.result is not None:
                 divergence.last_model = self._like_this(
-                    divergence.result, classes, bound, sample, given_X
+                    divergence.result, classes, bound, counts, given_X
                 )
             raise
-        self._adopt(result, classes, bound, sample)
+        self._adopt(result, classes, bound, counts)
         validate_data(self, given_X, skip_check_array=True)
         keeper.complete()
         return self
 
     def _like_this(
-        self, result: FitResult, classes: np.ndarray, bound: Bound, sample: TrainingData, X: Any
+        self, result: FitResult, classes: np.ndarray, bound: Bound, counts: np.ndarray, X: Any
     ) -> LinearClassifier:
         """Another estimator with these parameters, fitted: an error's, not ours."""
         other: LinearClassifier = clone(self)
-        other._adopt(result, classes, bound, sample)
+        other._adopt(result, classes, bound, counts)
         validate_data(other, X, skip_check_array=True)
         return other
 
@@ -430,7 +434,8 @@ class LinearClassifier(LinearPredictions):
         )
         result.selection = Selection((), reason=plan.reason)
         bound = bound_of(config.parts.bound, parameters.method is None)
-        self._adopt(result, known, bound, sample, append=not first)
+        counts = np.bincount(sample.labels, minlength=len(known))
+        self._adopt(result, known, bound, counts, append=not first)
         if first:
             validate_data(self, given_X, skip_check_array=True)
         return self
@@ -533,7 +538,7 @@ class LinearClassifier(LinearPredictions):
         result: FitResult,
         classes: np.ndarray,
         bound: Bound,
-        sample: TrainingData,
+        counts: np.ndarray,
         append: bool = False,
     ) -> None:
         """Take over a finished fit: the only place that changes fitted attributes."""
@@ -541,8 +546,7 @@ class LinearClassifier(LinearPredictions):
             for row in result.history:
                 row["epoch"] += self.n_iter_
                 row["seconds"] += self.history_[-1]["seconds"]
-        before_rows = getattr(self, "class_count_", 0) if append else 0
-        self.class_count_ = before_rows + np.bincount(sample.labels, minlength=len(classes))
+        self.class_count_ = counts + (getattr(self, "class_count_", 0) if append else 0)
         self.classes_ = classes
         self._set_weights(result.weights)
         self.intercept_ = result.intercept

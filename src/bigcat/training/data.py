@@ -85,7 +85,7 @@ def split(
         Part of the rows to hold out, once.
     """
     n = data.n_rows
-    unit = duplicates(data) if data.groups is None else data.groups
+    unit = np.arange(n) if data.groups is None else data.groups
     unit = np.unique(unit, return_inverse=True)[1]
     order = random_state.permutation(unit.max() + 1)[unit]  # rank of each row's group
     if fraction is None and n <= MAX_ROWS_OF_FOLDS:
@@ -120,15 +120,16 @@ def n_validation_rows(n: int) -> int:
     return int(np.clip(VALIDATION_PART * n, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS))
 
 
-def duplicates(data: TrainingData) -> np.ndarray:
-    """Number the rows so that duplicates share a number: a row twice is a row of weight 2.
+def without_duplicates(data: TrainingData) -> TrainingData:
+    """Merge duplicates of small data: a row twice is a row of weight 2, in every split.
 
     Rows that are equal because there is little to tell, such as the one category of each, are no
-    duplicates: they are many, or their labels differ.
+    duplicates: they are many, or their labels differ.  The order of what is left depends on the
+    values alone.
     """
     n = data.n_rows
-    if n > MAX_ROWS_OF_FOLDS:
-        return np.arange(n)
+    if n > MAX_ROWS_OF_FOLDS or data.groups is not None:
+        return data
     # A random projection is the same for equal rows, and for hardly any others.
     factors = np.random.RandomState(0).standard_normal(data.X.shape[1])
     if scipy.sparse.issparse(data.X):
@@ -142,6 +143,8 @@ def duplicates(data: TrainingData) -> np.ndarray:
     np.minimum.at(lowest, value, data.labels)
     np.maximum.at(highest, value, data.labels)
     are_duplicates = (count <= MAX_DUPLICATES) & (lowest == highest)
-    first = np.full(len(count), n)
-    np.minimum.at(first, value, np.arange(n))
-    return np.where(are_duplicates[value], first[value], np.arange(n))
+    places = np.lexsort([data.labels, value])
+    value = value[places]
+    is_first = np.append(True, value[1:] != value[:-1]) | ~are_duplicates[value]
+    weights = np.bincount(np.cumsum(is_first) - 1, data.row_weights[places])
+    return data.take(places[is_first])._replace(row_weights=weights)

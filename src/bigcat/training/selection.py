@@ -62,7 +62,7 @@ class Selection:
     >>> X, y = load_iris(return_X_y=True)
     >>> selection = LinearClassifier(random_state=0).fit(X, y).selection_
     >>> selection.n_validation_rows, [c.name for c in selection.candidates]
-    (150, ['ridge path'])
+    (149, ['ridge path'])
     """
 
     candidates: tuple[CandidateResult, ...]

@@ -183,8 +183,8 @@ def _best_weights(found: ValidationScores, noise: Noise) -> np.ndarray:
     n_models = len(found.scores) - 1
     prior = np.full(n_models + 1, 1.0 / max(n_models, 1))
     prior[-1] = 1.0
-    row_weights = found.data.row_weights / found.data.row_weights.sum()
-    precision = PRIOR_PRECISION / len(row_weights)
+    total = found.data.row_weights.sum()
+    row_weights, precision = found.data.row_weights / total, PRIOR_PRECISION / total
 
     def loss(weights: np.ndarray) -> float:
         doubt = weights - prior
