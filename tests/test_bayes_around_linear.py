@@ -134,13 +134,13 @@ def test_scales_are_tried_until_the_fit_implies_less(monkeypatch):
 def test_a_tenth_of_the_rows_is_held_out_and_one_at_the_least(monkeypatch, n, wanted):
     asked = []
 
-    def none(sample, n_classes, share, random_state, where):
-        asked.append((sample.n_rows, n_classes, share))
-        raise ValueError("no class can spare a row")
+    def none(sample, random_state, share):
+        asked.append((sample.n_rows, share))
+        return []
 
-    monkeypatch.setattr(_around_linear, "hold_out", none)
+    monkeypatch.setattr(_around_linear, "split", none)
     assert around(n=n).trial() is None
-    assert asked == [(n, 3, pytest.approx(wanted / n))]
+    assert asked == [(n, pytest.approx(wanted / n))]
 
 
 def test_the_scale_of_a_linear_fit_is_told_as_that_of_the_weights():

@@ -20,7 +20,7 @@ from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
 from bigcat.solvers import DivergedError
 from bigcat.training import memory as _memory
-from bigcat.training.data import TrainingData, hold_out
+from bigcat.training.data import TrainingData, split
 from tests.bayesian import (
     augment_reduce,
     check_arviz,
@@ -148,7 +148,7 @@ def test_held_out_rows_choose_the_epoch():
     assert m.elbo_ == pytest.approx(105 * m.history_["elbo"][best])
     # The rows that were held out are known by the seed: the kept posterior is the best epoch's.
     sample = TrainingData(X, y, np.ones(150))
-    _, held = hold_out(sample, 4, 0.3, np.random.RandomState(0), remedy="")
+    held = sample.take(split(sample, np.random.RandomState(0), 0.3)[0].held_out)
     kept = m.log_proba_of(held.X, held.labels, "plug-in").mean()
     assert kept == pytest.approx(held_out[best], abs=1e-6)
     assert np.isnan(

@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 from scipy.special import expit, log_softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.auto import Parameters, recipe_for
+from bigcat.auto import Parameters, plan_for
 from bigcat.bayes import (
     AugmentReducePosterior,
     GaussianPrior,
@@ -589,7 +589,7 @@ def test_bytes_of_a_posterior_around_a_linear_fit():
         held = 1_000 * 400
         entries = n_rows * (16 * 100 if quick else 32)
         expected = int(low_rank_bytes(work, 5) + 40 * held + entries)
-        fit = memory.needed(recipe_for(parameters, sizes), sizes, np.float64).memory
+        fit = memory.needed(plan_for(parameters, sizes), sizes, np.float64).memory
         assert found == max(expected, fit)
 
 

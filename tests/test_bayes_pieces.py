@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from bigcat import noise as noises
-from bigcat.auto import Parameters, recipe_for
+from bigcat.auto import Parameters, plan_for
 from bigcat.bayes import (
     AugmentReducePosterior,
     GaussianPrior,
@@ -174,11 +174,10 @@ def test_the_bytes_of_a_mode_are_those_of_its_plan():
 def test_many_weights_of_low_rank_have_nothing_beside_them():
     parameters = Parameters.chosen(noises.resolve("gumbel"), "auto", True, 1)
     few, many = (Sizes(50_000, 1 << 14, k, 1_000_000, True, 20) for k in (1 << 10, (1 << 10) + 1))
-    assert around_linear._recipe(parameters, few) == recipe_for(parameters, few)
-    alone = around_linear._recipe(parameters, many)
-    assert alone.kind.rank is not None
-    assert (alone.with_pairs, alone.beside) == (False, ())
-    assert recipe_for(parameters, many) != alone
+    assert around_linear._plan(parameters, few) == plan_for(parameters, few)
+    alone = around_linear._plan(parameters, many)
+    assert all(candidate.config.kind.rank for candidate in alone.candidates)
+    assert plan_for(parameters, many) != alone
 
 
 def test_draws_end_where_they_take_a_minute_or_too_much_memory():

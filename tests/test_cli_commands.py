@@ -257,11 +257,10 @@ def test_labels_that_look_like_numbers_in_one_file_only(files, capsys, tmp_path,
 def test_the_ridge_of_a_path_is_told(files, capsys):
     train, _test, model = files("tsv", "tsv")
     words = ["fit", train, "--model", model, "--l2", "path", "--seed", "1"]
-    choice = run_json(capsys, words)["choice"]
-    tried = choice["ridge_path"]["tried"]
-    assert choice["l2"] == max(tried, key=lambda trial: trial["log_likelihood"])["l2"]
+    (candidate,) = run_json(capsys, words)["selection"]["candidates"]
+    assert candidate["name"] == "ridge path"
     assert main(words) == 0
-    assert f"l2 {choice['l2']:g}, the best of {len(tried)}" in capsys.readouterr().out
+    assert f"l2 {candidate['settings']['l2']:g}" in capsys.readouterr().out
 
 
 def test_text_options_reach_the_vectoriser(files, capsys):

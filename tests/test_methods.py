@@ -10,7 +10,7 @@ import pytest
 import bigcat
 from bigcat import LinearClassifier, Method, bounds, noise, samplers, solvers
 from bigcat.auto import Parameters
-from bigcat.auto.named import named_recipe
+from bigcat.auto.named import named_config
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach, Raman
 from bigcat.combinations import register, resolve
 from bigcat.noise import REGISTRY as NOISES
@@ -247,7 +247,7 @@ class OwnBound(OneVsEach):
 
 
 def parts_of(model):
-    return named_recipe(Parameters.of(model.get_params(deep=False))).parts
+    return named_config(Parameters.of(model.get_params(deep=False))).parts
 
 
 def test_a_method_of_ones_own(monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.auto import Parameters, plan_for_rounds
 from bigcat.estimators import LinearClassifier
 from bigcat.rows import Sizes, as_rows, squared_norms
 from bigcat.training.config import FitConfig
@@ -26,9 +26,10 @@ def sample() -> TrainingData:
     return TrainingData(X, scores.argmax(axis=1).astype(np.int64), np.ones(2_000))
 
 
-def recipe_of(sample: TrainingData, **parameters: object) -> FitConfig:
+def config_of(sample: TrainingData, **parameters: object) -> FitConfig:
     estimator = LinearClassifier(rank=8, max_epochs=3, random_state=0, **parameters)  # type: ignore[arg-type]
-    return recipe_for_rounds(Parameters.of(estimator.get_params()), Sizes.of(sample.X, N_CLASSES))
+    sizes = Sizes.of(sample.X, N_CLASSES)
+    return plan_for_rounds(Parameters.of(estimator.get_params()), sizes).first
 
 
 def whole_of(sample: TrainingData, n_lanes: int) -> Whole:
@@ -38,16 +39,16 @@ def whole_of(sample: TrainingData, n_lanes: int) -> Whole:
     return Whole(n, float(n), sample.X.shape[1], True, counts, size, size, size, n_lanes, head)
 
 
-def start_of(recipe: FitConfig, sample: TrainingData, n_lanes: int) -> tuple[Whole, Trained]:
+def start_of(config: FitConfig, sample: TrainingData, n_lanes: int) -> tuple[Whole, Trained]:
     whole = whole_of(sample, n_lanes)
-    return whole, begin(recipe, whole, sample.take(np.arange(0)), 0)
+    return whole, begin(config, whole, sample.take(np.arange(0)), 0)
 
 
 def changed(
-    recipe: FitConfig, whole: Whole, sample: TrainingData, before: Trained, seed: int
+    config: FitConfig, whole: Whole, sample: TrainingData, before: Trained, seed: int
 ) -> Change:
     """By a lane in a first round, of weights in one slice."""
-    (change,) = train_lane(recipe, whole, sample, [before], Turn(seed, 0, 0)).slices
+    (change,) = train_lane(config, whole, sample, [before], Turn(seed, 0, 0)).slices
     return change
 
 
@@ -73,21 +74,21 @@ def test_changes_are_of_the_rows_that_moved(share: float) -> None:
 def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(
     sample: TrainingData,
 ) -> None:
-    recipe = recipe_of(sample)
-    whole, before = start_of(recipe, sample, 2)
+    config = config_of(sample)
+    whole, before = start_of(config, sample, 2)
     kept = before.copy()
-    first, second = (changed(recipe, whole, sample, before, 5) for _ in range(2))
+    first, second = (changed(config, whole, sample, before, 5) for _ in range(2))
     for name, array in vars(kept).items():
         np.testing.assert_array_equal(array, getattr(before, name))
     np.testing.assert_array_equal(first.weights, second.weights)
-    other = changed(recipe, whole, sample, before, 6)
+    other = changed(config, whole, sample, before, 6)
     assert not np.array_equal(first.weights, other.weights)
 
 
 def test_one_lane_moves_as_far_as_it_moved(sample: TrainingData) -> None:
-    recipe = recipe_of(sample)
-    whole, before = start_of(recipe, sample, 1)
-    change = changed(recipe, whole, sample, before, 5)
+    config = config_of(sample)
+    whole, before = start_of(config, sample, 1)
+    change = changed(config, whole, sample, before, 5)
     after = combine(before, [change])
     moved = before.weights[change.where] + change.weights
     np.testing.assert_allclose(after.weights[change.where], moved, rtol=1e-6, atol=1e-7)
@@ -110,13 +111,13 @@ def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> 
 
 def test_runs_of_rows_do_not_matter(sample: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither to what moved nor to what is combined, of few rows and of all."""
-    recipe = recipe_of(sample)
-    whole, before = start_of(recipe, sample, 2)
+    config = config_of(sample)
+    whole, before = start_of(config, sample, 2)
     found = []
     for cached in (1 << 14, 40):
         monkeypatch.setattr("bigcat.training.rounds.CACHED", cached)
         rows = (sample.take(np.arange(6)), sample)
-        changes = [changed(recipe, whole, some, before, 5) for some in rows]
+        changes = [changed(config, whole, some, before, 5) for some in rows]
         assert changes[0].majors is not None
         assert changes[1].majors is None
         found.append(combine(before, changes))
@@ -141,25 +142,25 @@ def test_memory_is_used_again_when_nobody_holds_it() -> None:
 
 def test_rounds_leave_no_memory_behind(sample: TrainingData) -> None:
     """It is used again in the next round, and does not go along when a worker sends what it has."""
-    recipe = recipe_of(sample)
-    whole, before = start_of(recipe, sample, 2)
+    config = config_of(sample)
+    whole, before = start_of(config, sample, 2)
     size = len(pickle.dumps(whole))
-    places = {changed(recipe, whole, sample, before, i).weights.ctypes.data for i in range(3)}
+    places = {changed(config, whole, sample, before, i).weights.ctypes.data for i in range(3)}
     assert len(places) == 1
     assert len(pickle.dumps(whole)) == size
 
 
 @pytest.mark.parametrize("n_lanes", [1, 4])
 def test_lanes_learn_as_much_as_one(sample: TrainingData, n_lanes: int) -> None:
-    recipe = recipe_of(sample)
-    whole, now = start_of(recipe, sample, n_lanes)
+    config = config_of(sample)
+    whole, now = start_of(config, sample, n_lanes)
     values = []
-    for epoch in range(recipe.max_epochs):
+    for epoch in range(config.max_epochs):
         order = np.random.RandomState(epoch).permutation(sample.n_rows)
         value = 0.0
         for number, rows in enumerate(np.array_split(order, 8)):
             changes = [
-                train_lane(recipe, whole, sample.take(part), [now], Turn(number, epoch, 0))
+                train_lane(config, whole, sample.take(part), [now], Turn(number, epoch, 0))
                 for part in np.array_split(rows, n_lanes)
             ]
             value += sum(change.value for change in changes)
@@ -170,12 +171,12 @@ def test_lanes_learn_as_much_as_one(sample: TrainingData, n_lanes: int) -> None:
 
 def test_rows_far_away_count_for_ridge_and_rates(sample: TrainingData) -> None:
     """What a lane does must not depend on how many of the rows it has."""
-    recipe = replace(recipe_of(sample), l2=50.0)
+    config = replace(config_of(sample), l2=50.0)
     few = sample.take(np.arange(256))
-    whole, before = start_of(recipe, sample, 2)
+    whole, before = start_of(config, sample, 2)
     before.weights_state += 1.0  # where nothing is remembered, any ridge shrinks all the way
     larger = replace(whole, n_rows=10 * whole.n_rows, weight=10 * whole.weight)
-    changes = [changed(recipe, w, few, before, 5) for w in (whole, larger)]
+    changes = [changed(config, w, few, before, 5) for w in (whole, larger)]
     moved = [np.zeros_like(before.weights), np.zeros_like(before.weights)]
     for change, all_moved in zip(changes, moved):
         all_moved[change.where] = change.weights
@@ -198,7 +199,7 @@ def test_parts_whose_changes_cannot_be_combined_are_refused(
     sample: TrainingData, parameters: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        recipe_for_rounds(
+        plan_for_rounds(
             Parameters.of(LinearClassifier(max_epochs=3, **parameters).get_params()),  # type: ignore[arg-type]
             Sizes.of(sample.X, N_CLASSES),
         )

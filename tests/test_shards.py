@@ -29,8 +29,8 @@ from bigcat.data.spans import Texts
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
-from bigcat.training.data import TrainingData, hold_out
-from bigcat.training.streams import hold_out_last, in_windows
+from bigcat.training.data import TrainingData, split_off_end
+from bigcat.training.streams import in_windows
 from tests.memory import peak_of
 from tests.torture.subjects import parquet_table
 
@@ -511,28 +511,18 @@ def test_rows_are_asked_for_before_they_are_visited(folder, monkeypatch):
             assert {byte // 64 for byte in found} == {byte // 64 for byte in needed}
 
 
-def test_held_out_rows_are_the_last(rows):
+def test_rows_that_are_held_out_are_the_last(rows):
     X, y = rows
     order = np.random.RandomState(0).permutation(N)
-    sample = TrainingData(X[order], y[order].astype(np.int64), np.ones(N))
-    kept, held = hold_out_last(sample, K, 60, "remedy")
-    assert kept.X is sample.X
-    out = np.flatnonzero(kept.row_weights == 0.0)
-    assert out.min() >= N - 60
-    assert len(out) == held.n_rows > 50
-    assert (sample.X[out] != held.X).nnz == 0
-    # A class with no other row, and a copy of a row, stay where they are.
-    labels = sample.labels.copy()
-    labels[N - 1] = K
-    copied = np.r_[np.arange(N - 2), 0, N - 1]
-    other = TrainingData(sample.X[copied], labels[copied], np.ones(N))
-    kept, _ = hold_out_last(other, K + 1, 60, "remedy")
-    assert (kept.row_weights[[N - 2, N - 1]] == 1.0).all()
-    # The same rows are copies for the split in memory.
-    left, _ = hold_out(other, K + 1, 0.1, np.random.RandomState(0), "remedy")
-    assert left.n_rows > 0
-    with pytest.raises(ValueError, match="no validation row has a class"):
-        hold_out_last(TrainingData(X[:2], np.arange(2), np.ones(2)), 2, 1, "remedy")
+    labels = y[order].astype(np.int64)
+    labels[N - 1] = K  # a class with no other row
+    data = TrainingData(X[order], labels, np.ones(N))
+    ((kept, held),) = split_off_end(data, 60)
+    assert np.array_equal(kept, np.arange(N - 60))
+    assert held.min() >= N - 60
+    assert N - 1 not in held
+    assert len(held) > 50
+    assert split_off_end(TrainingData(X[:2], np.arange(2), np.ones(2)), 1) == []
 
 
 ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad"}
@@ -564,11 +554,8 @@ def test_fits_in_windows_are_as_good(folder, rows, options):
     assert ours["rows"] == N
     assert model.score(streamed) == pytest.approx(ours["accuracy"])
     np.testing.assert_array_equal(model.predict(streamed), model.predict(streamed.X))
-    choice = model.history_.choice
     if "method" not in options:
-        assert choice is not None
-        assert f"{streamed.window_rows:,} at a time" in choice["reason"]
-        assert choice["window"] == streamed.window_rows
+        assert f"{streamed.window_rows:,} at a time" in model.selection_.reason
 
 
 @pytest.fixture(scope="module")
@@ -612,12 +599,6 @@ def test_what_fits_into_the_window_is_fitted_as_arrays_are(folder):
     np.testing.assert_array_equal(model.coef_, other.coef_)
     with pytest.raises(ValueError, match="needs all rows in every step"):
         LinearClassifier(**given).fit(open_shards(folder / "rows", window_bytes=12_000))
-
-
-def test_few_rows_are_fitted_exactly_whatever_the_window(folder):
-    model = LinearClassifier().fit(open_shards(folder / "rows", window_bytes=12_000))
-    assert model.history_.choice is not None
-    assert model.history_.choice["solver"] == "lbfgs"
 
 
 def test_partial_fit_and_validation(folder):

@@ -1,6 +1,7 @@
 """Stacking: weights by log score, and what the defaults make of them."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,6 +153,9 @@ def test_noise_is_no_worse_than_class_frequencies():
         assert loss < 0.03
 
 
+MEMBERS: dict[str, dict[str, Any]] = {"auto": {}, "low": {"rank": 64}, "full": {"rank": None}}
+
+
 def test_the_defaults_are_as_good_as_their_own_members():
     """On kinds of rows that want low rank, full rank, and a ridge."""
     rng = np.random.default_rng(1)
@@ -164,7 +168,7 @@ def test_the_defaults_are_as_good_as_their_own_members():
         X_new, y_new = (a[n:][np.isin(y[n:], y[:n])] for a in (X, y))
         fits = {
             name: LinearClassifier(random_state=0, **options).fit(X[:n], y[:n])
-            for name, options in {"auto": {}, "low": {"rank": 64}, "full": {"rank": None}}.items()
+            for name, options in MEMBERS.items()
         }
         values = {name: fit.log_proba_of(X_new, y_new) for name, fit in fits.items()}
         for name in ("low", "full"):

@@ -12,7 +12,7 @@ import pytest
 from rich.progress import Progress
 
 from bigcat import warming
-from bigcat.auto import Parameters, recipe_for
+from bigcat.auto import Parameters, plan_for
 from bigcat.compile import notices, watching
 from bigcat.compile.cache import cache_folder
 from bigcat.estimators import LinearClassifier
@@ -68,10 +68,14 @@ def test_the_bar_says_that_it_compiles(monkeypatch):
 
 def test_cases_are_fits_of_different_kinds():
     parameters = Parameters.of(LinearClassifier().get_params(deep=False))
-    recipes = [recipe_for(parameters, case.sizes()) for case in warming.CASES]
-    assert len({type(recipe.kind) for recipe in recipes}) > 1
-    assert {recipe.parts.solver.stochastic for recipe in recipes} == {True, False}
-    assert {recipe.parts.sampler.all_classes for recipe in recipes} == {True, False}
+    configs = [
+        candidate.config
+        for case in warming.CASES
+        for candidate in plan_for(parameters, case.sizes()).candidates
+    ]
+    assert len({type(config.kind) for config in configs}) > 1
+    assert {config.parts.solver.stochastic for config in configs} == {True, False}
+    assert {config.parts.sampler.all_classes for config in configs} == {True, False}
 
 
 def python(code, folder, **more):

@@ -20,8 +20,7 @@ import bigcat
 from bigcat import LinearClassifier, storage
 from bigcat.cli import main
 from bigcat.data import convert, open_shards
-from bigcat.training import checkpoint, passes
-from bigcat.training import run as runs
+from bigcat.training import checkpoint, passes, preprocess
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))
@@ -125,15 +124,15 @@ def test_all_arrays_of_the_weights_size_are_in_files(options, n_arrays, tmp_path
 
 
 def test_defaults_of_a_rank_that_is_given(tmp_path):
-    usual = LinearClassifier(rank=None, random_state=0).fit(SPARSE, OF_SPARSE)
-    assert (usual.history_.choice or {})["blend"]["gain"] > 0.0
-    mapped = LinearClassifier(rank=None, random_state=0, weights_folder=tmp_path)
+    usual = LinearClassifier(rank=5, random_state=0).fit(SPARSE, OF_SPARSE)
+    assert usual.selection_.candidates[0].weight > 0.0
+    mapped = LinearClassifier(rank=5, random_state=0, weights_folder=tmp_path)
     assert_same(mapped.fit(SPARSE, OF_SPARSE), usual)
 
 
 def test_classes_in_the_order_of_their_frequency(tmp_path, monkeypatch):
     """With many classes, which are put back in order in place."""
-    monkeypatch.setattr(runs, "MANY_CLASSES", 3)
+    monkeypatch.setattr(preprocess, "MANY_CLASSES", 3)
     for data in DATA.values():
         mapped = classifier(tmp_path, **ADAGRAD).fit(*data)
         assert_same(mapped, classifier(**ADAGRAD).fit(*data))
@@ -231,8 +230,8 @@ def test_files_are_those_of_other_models_byte_by_byte(tmp_path):
     ("options", "message"),
     [
         ({"method": "exact", "solver": "lbfgs"}, "solver='lbfgs' works out all weights in memory"),
-        ({"method": "exact", "l2": "path"}, r"for a ridge that is given.* set l2 to a number"),
-        ({"method": "auto"}, r"would add up several in memory; set rank \(None for full rank\)"),
+        ({"method": "exact", "l2": "path"}, r"l2='path' .* give l2 a number"),
+        ({"method": "auto", "batch_size": 1, "rank": None}, "would add up 3 in memory; set effort"),
     ],
 )
 def test_fits_that_are_more_than_passes_are_refused(options, message, tmp_path, monkeypatch):

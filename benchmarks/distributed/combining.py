@@ -12,13 +12,13 @@ import numpy as np
 
 from benchmarks.distributed.sets import Set, read
 from bigcat import LinearClassifier
-from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.auto import Parameters, plan_for_rounds
 from bigcat.dask.fit import know_classes, know_whole
 from bigcat.dask.rounds import cut_rows
 from bigcat.dask.survey import no_rows, survey_rows
 from bigcat.linear import LinearModel
-from bigcat.training.rounds import Change, Trained, Turn, begin, combine, model_of, train_lane
 from bigcat.training.data import TrainingData
+from bigcat.training.rounds import Change, Trained, Turn, begin, combine, model_of, train_lane
 
 Combine = Callable[[Trained, Sequence[Change]], Trained]
 
@@ -99,28 +99,28 @@ def fit(
     survey = survey_rows(rows.X, rows.y, np.ones(len(rows.y)))
     known = know_classes(survey, None)
     estimator = LinearClassifier(rank=arguments.rank, max_epochs=arguments.passes, random_state=0)
-    recipe = recipe_for_rounds(Parameters.of(estimator.get_params()), survey.sizes)
-    recipe = recipe.at_part_of_rate(rate)
+    config = plan_for_rounds(Parameters.of(estimator.get_params()), survey.sizes).first
+    config = config.with_solver(config.parts.solver.at_part_of_rate(rate))
     whole = know_whole(survey, known, [], n_lanes, np.empty(0, np.int64))
     form = TrainingData(no_rows(survey), np.empty(0, np.int64), np.empty(0))
     places = np.searchsorted(survey.classes, rows.y)
     sample = known.sample(rows.X, places, np.ones(len(places)))
-    now = begin(recipe, whole, form, 0)
-    n, steps = sample.n_rows, -(-whole.extent.rows_per_epoch // recipe.batch_size)
-    wanted = max(1, round(n_rounds / recipe.max_epochs))
-    for epoch in range(recipe.max_epochs):
+    now = begin(config, whole, form, 0)
+    n, steps = sample.n_rows, -(-whole.extent.rows_per_epoch // config.batch_size)
+    wanted = max(1, round(n_rounds / config.max_epochs))
+    for epoch in range(config.max_epochs):
         lanes = np.array_split(np.arange(n), n_lanes)
         shuffled = [
             np.random.RandomState([epoch, i]).permutation(lane) for i, lane in enumerate(lanes)
         ]
-        cuts = cut_rows(len(lanes[-1]), len(lanes[-1]) // wanted, recipe.batch_size)
+        cuts = cut_rows(len(lanes[-1]), len(lanes[-1]) // wanted, config.batch_size)
         per_pass = len(cuts)
         orders = [[lane[a:b] for a, b in cuts] for lane in shuffled]
         for number in range(per_pass):
             made = epoch * steps + steps * number // per_pass
             lanes_changes = [
                 train_lane(
-                    recipe,
+                    config,
                     whole,
                     sample.take(order[number]),
                     [now],
@@ -130,7 +130,7 @@ def fit(
             ]
             changes = [lane.slices[0] for lane in lanes_changes]
             now = how(now, changes)
-    model = LinearModel(*model_of(recipe, whole, form, now), recipe.parts.noise)
+    model = LinearModel(*model_of(config, whole, form, now), config.parts.noise)
     labels = known.number[np.searchsorted(survey.classes, rows.y_test)]
     value = model.mean_log_likelihood(rows.X_test, labels, np.ones(len(labels)))
     return value, float(np.mean([change.nbytes for change in changes]))

@@ -18,7 +18,7 @@ from distributed import Client
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier
 from bigcat import dask as on_dask
-from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.auto import Parameters, plan_for_rounds
 from bigcat.rows import Sizes
 
 
@@ -84,4 +84,4 @@ def len_of_fit(model: Any, X: Any, y: Any) -> int:
     forecast = LinearClassifier(rank=model.rank, max_epochs=model.max_epochs, random_state=0)
     n_classes = len(set(y.compute().tolist()))
     sizes = Sizes(X.shape[0], X.shape[1], n_classes, 20 * X.shape[0], True, 60)
-    return recipe_for_rounds(Parameters.of(forecast.get_params()), sizes).max_epochs
+    return plan_for_rounds(Parameters.of(forecast.get_params()), sizes).first.max_epochs

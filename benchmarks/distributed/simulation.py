@@ -19,11 +19,11 @@ import scipy.sparse
 from distributed import Client
 
 from bigcat import LinearClassifier
-from bigcat.auto import Parameters, recipe_for_rounds
+from bigcat.auto import Parameters, plan_for_rounds
 from bigcat.dask.fit import MOST_SLICES, ROUNDS
 from bigcat.rows import Sizes
-from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
 from bigcat.training.data import TrainingData
+from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
 
 N_ROWS, N_PASSES = 10**9, 3
 NETWORK = 0.8 * 10e9 / 8  # bytes per second
@@ -60,20 +60,20 @@ def measure(arguments: argparse.Namespace) -> Constants:
     labels = np.minimum((rng.pareto(1.0, n) * 50).astype(np.int64), n_classes - 1)
     sizes = Sizes(N_ROWS, n_features, n_classes, PER_ROW * N_ROWS, True, PER_ROW)
     estimator = LinearClassifier(rank=arguments.rank, max_epochs=N_PASSES, random_state=0)
-    recipe = recipe_for_rounds(Parameters.of(estimator.get_params()), sizes)
+    config = plan_for_rounds(Parameters.of(estimator.get_params()), sizes).first
     counts = np.bincount(labels, minlength=n_classes) + 1.0
     none = np.empty(0, np.int64)
     whole = Whole(N_ROWS, float(N_ROWS), n_features, True, counts, 1.0, 1.0, 1.0, 8, none)
     sample = TrainingData(X, labels, np.ones(n))
-    before = begin(recipe, whole, sample.take(np.arange(0)), 0)
+    before = begin(config, whole, sample.take(np.arange(0)), 0)
     few = sample.take(np.arange(256))
     turn = Turn(1, 1, 0)
-    train_lane(recipe, whole, few, [before], turn)  # compiles
+    train_lane(config, whole, few, [before], turn)  # compiles
     started = time.process_time()
-    train_lane(recipe, whole, few, [before], turn)
+    train_lane(config, whole, few, [before], turn)
     beside = time.process_time() - started
     started = time.process_time()
-    (change,) = train_lane(recipe, whole, sample, [before], turn).slices
+    (change,) = train_lane(config, whole, sample, [before], turn).slices
     per_row = (time.process_time() - started - beside) / (n - 256)
     share = change.nbytes / before.nbytes
     few_changes, more = (_cpu_of(lambda n=n: combine(before, [change] * n)) for n in (1, 5))  # type: ignore[misc]

@@ -3,11 +3,10 @@
 Copy this file and replace each line marked FILL; docs/extending/bound.md shows one filled in.
 """
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from bigcat.extending import Bound, Method, fit_local, implement, negative_sum, step
+from bigcat.extending import Bound, Method, fit_local, implement, step
 
 
 class Tag(NamedTuple):

@@ -3,9 +3,8 @@
 Copy this file and replace each line marked FILL; docs/extending/solver.md shows one filled in.
 """
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from bigcat.extending import Solver, coordinate_rate, implement, move, rate
 

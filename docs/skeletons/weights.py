@@ -13,13 +13,13 @@ from typing import ClassVar
 import numpy as np
 
 from bigcat import LinearClassifier, linear
-from bigcat.auto import Parameters, recipe_for
+from bigcat.auto import Parameters, plan_for
 from bigcat.linear import Weights, WeightsKind
 from bigcat.linear.labels import classes_of
 from bigcat.linear.weights import Operands, contiguous
 from bigcat.rows import Sizes, as_rows
-from bigcat.training.run import train
-from bigcat.training.sample import Sample
+from bigcat.training.data import TrainingData
+from bigcat.training.ensemble import train
 
 
 def groups_of(n_features, n_groups):
@@ -149,7 +149,7 @@ class Grouped(WeightsKind):
 
     # Inside training: kernels see dense rows of n_groups numbers.
 
-    def rows_of_thread(self, problem):
+    def rows_of_thread(self, problem, n_looked_at):
         rows, groups = problem.rows, self._groups(problem)
         if problem.sizes.sparse:
             from scipy.sparse import csr_array
@@ -197,9 +197,9 @@ def fit(X, y, kind, **parameters):
     model = LinearClassifier(**parameters)
     classes, labels = classes_of(np.asarray(y))
     wanted = Parameters.of(model.get_params(deep=False)).keeping(kind)
-    recipe = recipe_for(wanted, Sizes.of(X, len(classes)))
-    sample = Sample(X, labels, np.ones(len(labels)))
-    outcome = train(recipe, sample, classes, np.random.RandomState(0))
-    model.restore(outcome.weights, outcome.intercept, classes, outcome.history)
+    plan = plan_for(wanted, Sizes.of(X, len(classes)))
+    data = TrainingData(X, labels, np.ones(len(labels)))
+    result = train(plan, data, classes, np.random.RandomState(0))
+    model.restore(result.weights, result.intercept, classes, result.history)
     model.n_features_in_ = X.shape[1]
     return model

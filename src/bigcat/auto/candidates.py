@@ -98,7 +98,8 @@ def plan_for(parameters: Parameters, sizes: Sizes, window: int | None = None) ->
     if window is not None:
         given = parameters.given("sampler")
         plan = plan.mapped(lambda config: for_streams(config, window, not given))
-        plan = replace(plan, scales_columns=False)
+        reason = f"{plan.reason}; rows come from files, {window:,} at a time"
+        plan = replace(plan, scales_columns=False, reason=reason)
     return _checked(plan, parameters, sizes)
 
 
@@ -135,7 +136,8 @@ def plan_for_rounds(parameters: Parameters, sizes: Sizes) -> FitPlan:
     )
     for candidate in plan.candidates:
         check_config(candidate.config)
-    return _checked(replace(plan, scales_columns=False), parameters, sizes)
+    plan = replace(plan, scales_columns=False, reason=f"{plan.reason}; rows of several machines")
+    return _checked(plan, parameters, sizes)
 
 
 def _check_path(parameters: Parameters, config: FitConfig) -> None:
@@ -184,6 +186,8 @@ def _is_small(parameters: Parameters, sizes: Sizes, streams: bool) -> bool:
     """Return True if L-BFGS takes about a second, and nothing asks for passes."""
     asks = ("sampler", "learning_rate", "n_negatives", "batch_size", "solver")
     if streams or parameters.rank not in ("auto", None) or any(map(parameters.given, asks)):
+        return False
+    if parameters.given("early_stopping") and parameters.early_stopping:
         return False
     products = sizes.n_values * sizes.n_classes
     if not parameters.noise.softmax:
@@ -244,7 +248,12 @@ def _candidates(
         full_rank = replace(parameters, rank=None)
         in_pairs = low and not _has_matrix(sizes)
         rates = effort.rates
-        if parameters.given("learning_rate") or solver is not None or rounds or in_pairs:
+        if (
+            parameters.given("learning_rate")
+            or solver is not None
+            or rounds
+            or not _has_matrix(sizes)
+        ):
             rates = rates[:1]
         for rate in rates:
             config = _full_rank(full_rank, sizes, rate, effort, in_pairs, rounds)

@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     selection = estimator.selection_
     results |= {
         "seed": arguments.seed,
-        "selection": selection and selection.to_dict(),
+        "selection": selection.to_dict(),
         "curve": str(curve),
     }
     results["report"] = str(page)

@@ -244,7 +244,7 @@ def _report(estimator: Any) -> dict[str, Any]:
         "bound": last["bound"],
         "log_likelihood": last["log_likelihood"],
         "validation_log_likelihood": last["validation_log_likelihood"],
-        "selection": selection and selection.to_dict(),
+        "selection": selection.to_dict(),
     }
 
 
@@ -293,7 +293,7 @@ def _fit_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
     remark = f"and {compiled:.1f} to compile" if compiled >= 0.05 else ""
     rows: list[tuple[str, str, str]] = []
     selection = report["selection"]
-    if selection is not None:
+    if selection:
         validation_rows = selection["n_validation_rows"]
         for candidate in selection["candidates"]:
             rows.append(("candidate", candidate["name"], _remark(candidate, validation_rows)))

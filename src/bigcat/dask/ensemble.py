@@ -19,7 +19,7 @@ from bigcat.linear import Weights, weighted_sum
 from bigcat.training.config import FitConfig, FitPlan
 from bigcat.training.data import TrainingData, n_validation_rows
 from bigcat.training.ensemble import candidate_results, numbering, selection_of
-from bigcat.training.fit import Callbacks, FitResult, InterruptedFit
+from bigcat.training.fit import Callbacks, FitResult, InterruptedFit, StoppedFit
 from bigcat.training.history import History
 from bigcat.training.record import Before, Stage
 from bigcat.training.rounds import Whole
@@ -81,9 +81,22 @@ class ClusterFit:
     validation: list[Future[TrainingData]] | None
     callbacks: Callbacks
     history: History = field(default_factory=History)
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.callbacks = self.callbacks.watched_by(self._stop)
+
+    def _stop(self) -> None:
+        self.stopped = True
 
     def run(self, start: tuple[Weights, np.ndarray] | None) -> FitResult:
         """Carry out the plan, or its first candidate from given weights."""
+        try:
+            return self._run(start)
+        except StoppedFit as stop:
+            return stop.result
+
+    def _run(self, start: tuple[Weights, np.ndarray] | None) -> FitResult:
         plan, stacks = self.plan, self.plan.stacks and start is None
         blocks, known, held = self._all_rows(), self.known, list[Future[TrainingData]]()
         if self.validation is None and (stacks or plan.first.early_stopping):
@@ -163,10 +176,10 @@ class ClusterFit:
         self.history.extend(fit.record.history)
         if self.history.forecast_seconds is None:
             self.history.forecast_seconds = fit.record.history.forecast_seconds
-        if not went_on:
+        if self.stopped or not went_on:
             result = self._sum([(1.0, fit)], 1.0)
             result.selection = selection_of(self.plan, [])
-            raise InterruptedFit(result)
+            raise StoppedFit(result) if went_on else InterruptedFit(result)
         return fit
 
     def _sum(self, parts: list[tuple[float, RoundsFit]], frequency_weight: float) -> FitResult:

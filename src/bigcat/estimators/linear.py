@@ -553,7 +553,7 @@ class LinearClassifier(LinearPredictions):
         before = self.history_ if append else []
         rows, forecast = [*before, *result.history], result.history.forecast_seconds
         self.history_ = History(rows, forecast_seconds=forecast)
-        self.selection_ = result.selection
+        self.selection_: Selection = result.selection or Selection(())
         self.n_iter_: int = len(self.history_)
         self._resume = result.resume
         self.bound_ = bound

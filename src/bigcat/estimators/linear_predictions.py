@@ -211,7 +211,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         """Become a fitted estimator again, with what a model file holds of one."""
         self._set_weights(weights)
         self.intercept_, self.classes_, self.history_ = intercept, classes, history
-        self.selection_: Selection | None = None
+        self.selection_ = Selection(())
         self._keep_model()
 
     def _check_pairs(self, X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:

@@ -94,10 +94,16 @@ class Columns(NamedTuple):
             out[rows] = (part - self.centres) * self.factors
         return out
 
-    def far_out(self, X: np.ndarray) -> tuple[int, int]:
-        """How many rows have values that are cut, and the first such row."""
-        outside = np.concatenate([(part != X[rows]).any(axis=1) for rows, part in self._cut(X)])
-        return int(outside.sum()), int(outside.argmax())
+    def far_out(self, X: np.ndarray) -> tuple[int, int, float]:
+        """Return how many rows have values that are cut, and the column and value of one."""
+        n, column, value = 0, -1, np.nan
+        for rows, part in self._cut(X):
+            outside = part != X[rows]
+            n += int(outside.any(axis=1).sum())
+            if n and column < 0:
+                row, column = (int(place) for place in np.argwhere(outside)[0])
+                value = float(X[rows][row, column])
+        return n, column, value
 
     def _cut(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Some rows at a time, without what is far out."""

@@ -30,6 +30,7 @@ from bigcat.training.fit import (
     FitResult,
     InterruptedFit,
     Start,
+    StoppedFit,
 )
 from bigcat.training.history import History
 from bigcat.training.preprocess import Preprocessing, copied
@@ -158,19 +159,28 @@ class _Training:
     history: History = field(default_factory=History)
     #: Fits that may be combined, with their weights.
     done: list[tuple[float, FitResult]] = field(default_factory=list)
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.callbacks = self.callbacks.watched_by(self._stop)
+
+    def _stop(self) -> None:
+        self.stopped = True
 
     def run(self, validation: TrainingData | None, start: Start | None) -> FitResult:
-        if start is not None:
-            return self._alone(self.plan.candidates[0], validation, start)
-        if not self.plan.stacks:
-            return self._alone(self.plan.candidates[0], validation, None)
-        return self._stacked(validation)
+        try:
+            if start is not None or not self.plan.stacks:
+                return self._alone(self.plan.candidates[0], validation, start)
+            return self._stacked(validation)
+        except StoppedFit as stop:
+            return self.so_far(stop.result)
 
     def so_far(self, interrupted: FitResult | None) -> FitResult:
         """Combine what there is after an interruption."""
         if not self.done:
             assert interrupted is not None
             interrupted.selection = selection_of(self.plan, [])
+            interrupted.history = self.history
             return interrupted
         total = sum(weight for weight, _ in self.done)
         result = self._sum([(w / total, r) for w, r in self.done], 1.0)
@@ -206,6 +216,8 @@ class _Training:
             self.history.extend(result.history)
             if self.history.forecast_seconds is None:
                 self.history.forecast_seconds = result.history.forecast_seconds
+            if self.stopped:
+                raise StoppedFit(result)
         return result
 
     def _alone(
@@ -324,7 +336,7 @@ class _Training:
                     result.weights, result.intercept, candidate.config.parts.noise
                 )
                 results[i] = result
-                if len(folds) == 1:
+                if number == 0:
                     self.done.append((1.0, result))
             if not models:
                 raise failed[0]

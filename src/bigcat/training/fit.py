@@ -69,6 +69,17 @@ class Callbacks:
     #: Writes checkpoints.
     keeper: Keeper = KEEPS_NOTHING
 
+    def watched_by(self, stopped: Callable[[], None]) -> Callbacks:
+        """Return callbacks that also say when one of them stops the fit."""
+
+        def on_epoch_end(row: dict[str, Any], view: ModelView) -> bool:
+            stops = self.on_epoch_end(row, view)
+            if stops:
+                stopped()
+            return stops
+
+        return replace(self, on_epoch_end=on_epoch_end)
+
     def silent(self) -> Callbacks:
         """Return callbacks for trials: nobody is told of them, nothing is written."""
         return replace(self, on_epoch_end=noop, progress=False, keeper=KEEPS_NOTHING)
@@ -120,6 +131,14 @@ class InterruptedFit(KeyboardInterrupt):
 
     def __init__(self, result: FitResult) -> None:
         super().__init__("the fit was interrupted")
+        self.result = result
+
+
+class StoppedFit(Exception):  # no error: the user wants what there is
+    """A callback has stopped a fit of several candidates, with the result so far."""
+
+    def __init__(self, result: FitResult) -> None:
+        super().__init__("a callback has stopped the fit")
         self.result = result
 
 

@@ -35,18 +35,18 @@ class Stage(NamedTuple):
 
     Parameters
     ----------
-    name : str
+    stage : str
         "fit", "validation" (without validation rows) or "refit" (to all rows).
     candidate : str
         Empty where there is only one.
     """
 
-    name: str = "fit"
+    stage: str = "fit"
     candidate: str = ""
 
     def label(self, bound: str) -> str:
         """Return what a progress bar shows."""
-        words = (self.name if self.name == "refit" else "", self.candidate or bound)
+        words = (self.stage if self.stage == "refit" else "", self.candidate or bound)
         return " ".join(word for word in words if word)
 
 
@@ -81,7 +81,7 @@ class Record:
         stage: Stage | None = None,
     ) -> None:
         self.stop, self.report, self.n_epochs = stop, report, n_epochs
-        self.before, self.stage = before or Before(), stage or Stage()
+        self.before, self.stage = before or Before(), stage
         self.history = History()
         self.watched: list[float] = []
         self.best = Best()
@@ -115,8 +115,7 @@ class Record:
         """
         so_far = self.history[-1]["seconds"] if self.history else self.before.seconds
         row = {
-            "stage": self.stage.name,
-            "candidate": self.stage.candidate,
+            **({} if self.stage is None else self.stage._asdict()),
             "epoch": len(self.history) + 1,
             "seconds": so_far + seconds,
             "compile_seconds": self.compile_seconds,

@@ -28,12 +28,12 @@ def columns_of(data: TrainingData, centred: bool) -> Columns | SparseColumns | N
 
 
 def _warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
-    n, first = columns.far_out(X)
+    n, column, value = columns.far_out(X)
     if n:
         warn_caller(
             f"{n:,} of {len(X):,} rows have values that are very far from all others of their "
-            f"column, the first of them row {first}; in training they count as the farthest usual "
-            "ones"
+            f"column, such as {value:.3g} in column {column}; in training they count as the "
+            "farthest usual ones"
         )
 
 
