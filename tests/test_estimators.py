@@ -231,7 +231,8 @@ def test_history(data, fitted):
     assert np.isnan(history["validation_log_likelihood"]).all()
     assert history[-1]["epoch"] == 8
     assert len(history[2:4]) == 2
-    model = clone(fitted).fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
+    model = LinearClassifier(method="augment-reduce", max_epochs=3, random_state=0)
+    model.fit(X[:200], y[:200], X_val=X[200:], y_val=y[200:])
     last = model.history_[-1]["validation_log_likelihood"]
     assert last == pytest.approx(model.log_proba_of(X[200:], y[200:]).mean(), rel=1e-5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 
 import numpy as np
@@ -292,6 +293,9 @@ def test_small_classes_far_from_each_other_are_no_near_duplicates():
 
 
 @pytest.mark.data
+@pytest.mark.skipif(
+    not os.environ.get("BIGCAT_DATA"), reason="BIGCAT_DATA names no folder of real data sets"
+)
 def test_real_sets():
     for name in ("bibtex", "omniglot"):
         train = data.load(name).train
