@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    ablation,
     against,
     all_classes,
     augment_reduce,
@@ -114,6 +115,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     _add_measures(commands)
     field.add_to(commands)
+    ablation.add_to(commands)
     intervals.add_to(commands)
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
@@ -230,6 +232,8 @@ def main() -> None:
         )
     elif args.command == "field":
         field.run(args)
+    elif args.command == "ablation":
+        ablation.run(args)
     elif args.command == "peers":
         peers.run(args)
     elif args.command == "reproduce":

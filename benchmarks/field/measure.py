@@ -200,9 +200,9 @@ def _measured(
         cause = f"{type(error).__name__}: {error} ({last.name})"
         return None, {"error": cause, "log_likelihood": None, "accuracy": None, "cpu": None}
     found: Record = {"log_likelihood": float(rows.mean()), "accuracy": accuracy, **times}
-    history = getattr(fitted.model, "history_", None)
-    if history is not None and history.choice is not None:
-        found["reason"] = history.choice["reason"]
+    selection = getattr(fitted.model, "selection_", None)
+    if selection is not None:
+        found["reason"] = ", ".join(f"{c.weight:.2f} x {c.name}" for c in selection.candidates)
     return rows, found
 
 
