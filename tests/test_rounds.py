@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 from bigcat.auto import Parameters, plan_for_rounds
+from bigcat.dask.lanes import Change, Trained, Turn, Whole, begin, combine, train_lane
+from bigcat.dask.spare import Spare
 from bigcat.estimators import LinearClassifier
 from bigcat.rows import Sizes, as_rows, squared_norms
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
-from bigcat.training.rounds import Change, Trained, Turn, Whole, begin, combine, train_lane
-from bigcat.training.spare import Spare
 
 N_CLASSES = 30
 
@@ -115,7 +115,7 @@ def test_runs_of_rows_do_not_matter(sample: TrainingData, monkeypatch: pytest.Mo
     whole, before = start_of(config, sample, 2)
     found = []
     for cached in (1 << 14, 40):
-        monkeypatch.setattr("bigcat.training.rounds.CACHED", cached)
+        monkeypatch.setattr("bigcat.dask.lanes.CACHED", cached)
         rows = (sample.take(np.arange(6)), sample)
         changes = [changed(config, whole, some, before, 5) for some in rows]
         assert changes[0].majors is not None

@@ -14,11 +14,11 @@ from benchmarks.distributed.sets import Set, read
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, plan_for_rounds
 from bigcat.dask.fit import know_classes, know_whole
+from bigcat.dask.lanes import Change, Trained, Turn, begin, combine, model_of, train_lane
 from bigcat.dask.rounds import cut_rows
 from bigcat.dask.survey import no_rows, survey_rows
 from bigcat.linear import LinearModel
 from bigcat.training.data import TrainingData
-from bigcat.training.rounds import Change, Trained, Turn, begin, combine, model_of, train_lane
 
 Combine = Callable[[Trained, Sequence[Change]], Trained]
 

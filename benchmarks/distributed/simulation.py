@@ -21,9 +21,9 @@ from distributed import Client
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, plan_for_rounds
 from bigcat.dask.fit import MOST_SLICES, ROUNDS
+from bigcat.dask.lanes import Turn, Whole, begin, combine, train_lane
 from bigcat.rows import Sizes
 from bigcat.training.data import TrainingData
-from bigcat.training.rounds import Turn, Whole, begin, combine, train_lane
 
 N_ROWS, N_PASSES = 10**9, 3
 NETWORK = 0.8 * 10e9 / 8  # bytes per second

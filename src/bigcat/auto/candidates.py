@@ -27,7 +27,6 @@ from bigcat.samplers import Shared
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import AdaGrad, Damped, Solver
 from bigcat.training.config import Candidate, FitConfig, FitPlan
-from bigcat.training.rounds import check_config
 from bigcat.training.stopping import Never
 from bigcat.training.streams import for_streams
 
@@ -134,8 +133,6 @@ def plan_for_rounds(parameters: Parameters, sizes: Sizes) -> FitPlan:
             for_streams(config, sizes.n_rows, not given), window=None, n_threads=1
         )
     )
-    for candidate in plan.candidates:
-        check_config(candidate.config)
     plan = replace(plan, scales_columns=False, reason=f"{plan.reason}; rows of several machines")
     return _checked(plan, parameters, sizes)
 

@@ -12,6 +12,7 @@ from distributed import Future
 from bigcat.dask.blocks import Block, Known, held_rows, labels_at_end, one_below_the_other
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.fit import RoundsFit, hold_classes, model_after, order_of
+from bigcat.dask.lanes import Whole
 from bigcat.dask.rounds import Combined
 from bigcat.dask.source import Lanes
 from bigcat.dask.survey import Survey
@@ -22,7 +23,6 @@ from bigcat.training.ensemble import candidate_results, numbering, selection_of
 from bigcat.training.fit import Callbacks, FitResult, InterruptedFit, StoppedFit
 from bigcat.training.history import History
 from bigcat.training.record import Before, Stage
-from bigcat.training.rounds import Whole
 from bigcat.training.stacking import Stacked, ValidationScores, max_rows_scored, stack
 from bigcat.training.start import scores_of_frequencies
 

@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
+from bigcat.dask.lanes import Slices, Trained, Whole, begin, model_of
 from bigcat.dask.rounds import Combined, Rounds, State, cut, joined
 from bigcat.dask.survey import Survey, no_rows
 from bigcat.linear import LinearModel, Weights
@@ -29,7 +30,6 @@ from bigcat.training.loop import run_epochs
 from bigcat.training.model_view import ModelView
 from bigcat.training.preprocess import MANY_CLASSES, by_frequency
 from bigcat.training.record import Before, Record, Stage
-from bigcat.training.rounds import Slices, Trained, Whole, begin, model_of
 from bigcat.training.snapshot import Snapshot
 
 #: Rounds that a fit has at least, and with few lanes; with fewer rounds it costs quality.

@@ -16,6 +16,7 @@ from bigcat.dask.cluster import Cluster
 from bigcat.dask.ensemble import ClusterFit
 from bigcat.dask.estimator import OnCluster, check_labels, with_parameters_of
 from bigcat.dask.fit import know_classes, order_of
+from bigcat.dask.lanes import check_config
 from bigcat.dask.predictions import ask, lazily
 from bigcat.dask.source import Source, source_of
 from bigcat.dask.survey import Survey
@@ -148,6 +149,8 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
             start = self._previous_weights(classes, found.sizes.n_features)
         parameters = parameters.keeping(start and start[0].kind)
         plan = plan_for_rounds(parameters, found.sizes)
+        for candidate in plan.candidates:
+            check_config(candidate.config)
         lane = found.sizes._replace(n_rows=min(plan.first.batch_size, found.n_rows), n_values=0)
         cluster.check_memory(memory.needed(plan, lane, found.dtype).memory, "the fit")
         known = cluster.submit("known", know_classes, survey, self.class_weight)

@@ -18,8 +18,7 @@ from distributed import Future
 
 from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
-from bigcat.training.config import FitConfig
-from bigcat.training.rounds import (
+from bigcat.dask.lanes import (
     LaneChanges,
     Slices,
     Trained,
@@ -28,6 +27,7 @@ from bigcat.training.rounds import (
     combine,
     train_lane,
 )
+from bigcat.training.config import FitConfig
 from bigcat.training.snapshot import Place, Snapshot
 
 

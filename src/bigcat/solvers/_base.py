@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from bigcat.part import Part
 from bigcat.rows import Problem
-
-
-class Rates(NamedTuple):
-    """Learning rates to try, by factors of two, and how the best of them is found.
-
-    The fit takes a `share` of the lowest rate that is `as_good` as the best, within that part of
-    the log-likelihood.
-    """
-
-    first: float
-    lowest: float
-    highest: float
-    share: float = 1.0
-    as_good: float = 0.005
-
 
 #: A learning rate of the solver's own, in units of the rows' size.
 AUTO = "auto"
@@ -119,10 +104,6 @@ class Solver(Part):
     def takes_noise(cls, name: str) -> bool:
         return cls.noises is None or name in cls.noises
 
-    def unwatched(self) -> Self:
-        """The same where no held-out rows say when to stop."""
-        return self
-
     @property
     def averages(self) -> bool:
         """Does it fit an average of the weights along the way?"""
@@ -163,10 +144,6 @@ class Solver(Part):
     def intercept_scale(self, problem: Problem) -> float:
         """Step size of the intercepts, for one of 1 of the weights."""
         return 1.0
-
-    def rates_to_try(self) -> Rates:
-        """For a search of the rate."""
-        raise TypeError(f"{type(self).__name__} has no rates to try")
 
     def __post_init__(self) -> None:
         rate = self.rate

@@ -10,7 +10,6 @@ from bigcat.compile import device, implement
 from bigcat.rows import Problem
 from bigcat.solvers._base import (
     INTERCEPT_SHARE,
-    Rates,
     Solver,
     check_schedule,
     steps_to_zero,
@@ -78,14 +77,6 @@ class Damped(Solver):
 
     def at_constant_rate(self) -> Damped:
         return replace(self, schedule="constant")
-
-    def unwatched(self) -> Damped:
-        return replace(self, schedule="linear", average=False)
-
-    def rates_to_try(self) -> Rates:
-        if self.schedule == "constant":
-            return Rates(4.0, 1.0 / 64.0, 16.0, share=1.0 / 3.0)
-        return Rates(4.0, 1.0 / 64.0, 32.0, share=0.25)
 
     def intercept_scale(self, problem: Problem) -> float:
         return INTERCEPT_SHARE * problem.scored_size

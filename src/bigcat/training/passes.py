@@ -15,7 +15,7 @@ from bigcat.linear import WeightsKind
 from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
-from bigcat.training.draws import check_draws
+from bigcat.samplers._checks import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
 from bigcat.training.order import Order
 from bigcat.training.plan import Extent, can_share, make_plan

@@ -10,12 +10,6 @@ from bigcat.noise import Noise
 from bigcat.probabilities import score_scale
 from bigcat.rows import Problem
 
-#: Numbers that may be added to every class's count, as tens.
-LOWEST_ADDED, HIGHEST_ADDED, PER_TEN = -3, 6, 4
-_ONE = -LOWEST_ADDED * PER_TEN
-#: What a number that is as good as another gains on it by chance, in nats of all rows (Akaike).
-CHANCE = 1.0
-
 
 def initial_weights(
     init: str,
@@ -48,22 +42,3 @@ def log_frequencies(counts: np.ndarray) -> np.ndarray:
     at_least = 0.5 * counts[counts > 0].min()
     logs: np.ndarray = np.log(np.maximum(counts, at_least) / counts.sum())
     return logs
-
-
-def smoothed(counts: np.ndarray) -> np.ndarray:
-    """Counts with the number added to each of them that predicts every row best by all others.
-
-    Next to nothing where some classes are far more frequent than others, and much where all are
-    about as frequent, so that differences between them are mostly chance.  A row that is the only
-    one of its class says nothing: rows to come are of classes that are known.  It is one, as usual,
-    unless another is better by more than chance gives.
-    """
-    added = np.logspace(LOWEST_ADDED, HIGHEST_ADDED, PER_TEN * (HIGHEST_ADDED - LOWEST_ADDED) + 1)
-    values, times = np.unique(counts[counts > 1.0], return_counts=True)
-    of_others = np.log(values[:, None] - 1.0 + added) - np.log(
-        counts.sum() - 1.0 + len(counts) * added
-    )
-    found = (values * times) @ of_others
-    best = found.argmax()
-    smooth: np.ndarray = counts + (added[best] if found[best] > found[_ONE] + CHANCE else 1.0)
-    return smooth

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from bigcat.dask.spare import Spare
 from bigcat.linear import Weights
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
@@ -30,7 +31,6 @@ from bigcat.training.data import TrainingData
 from bigcat.training.passes import Passes
 from bigcat.training.plan import Extent
 from bigcat.training.snapshot import Snapshot
-from bigcat.training.spare import Spare
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
 
