@@ -12,6 +12,7 @@ from benchmarks import (
     categorical_from_binary,
     conversions,
     cost_against_classes,
+    efforts,
     fasttext_speed,
     field,
     first_fit,
@@ -116,6 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_measures(commands)
     field.add_to(commands)
     ablation.add_to(commands)
+    efforts.add_to(commands)
     intervals.add_to(commands)
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
@@ -232,6 +234,8 @@ def main() -> None:
         )
     elif args.command == "field":
         field.run(args)
+    elif args.command == "efforts":
+        efforts.run(args)
     elif args.command == "ablation":
         ablation.run(args)
     elif args.command == "peers":

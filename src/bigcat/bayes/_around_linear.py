@@ -34,7 +34,7 @@ from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.training import memory
 from bigcat.training.config import FitPlan
-from bigcat.training.data import TrainingData, split
+from bigcat.training.data import TrainingData, split, without_duplicates
 from bigcat.training.ensemble import train
 from bigcat.training.start import scores_of_frequencies
 
@@ -201,6 +201,7 @@ class AroundLinear:
         """The fit of `LinearClassifier` to some rows."""
         task = self.task
         parameters = Parameters.chosen(self.noise, self.rank, task.fit_intercept, task.n_threads)
+        sample = without_duplicates(sample)
         plan = _plan(parameters, Sizes.of(sample.X, task.n_classes))
         result = train(plan, sample, task.classes, task.random_state)
         return LinearModel(result.weights, result.intercept, self.noise, task.n_threads)
