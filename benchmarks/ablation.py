@@ -237,10 +237,6 @@ def _without(*words: str) -> Callable[[list[str], list[str]], Variant | None]:
     return how
 
 
-def _dropped(names: list[str], name: str) -> Variant | None:
-    return Variant([n for n in names if n != name]) if name in names else None
-
-
 def _with(*more: str) -> Callable[[list[str], list[str]], Variant | None]:
     def how(names: list[str], known: list[str]) -> Variant | None:
         return Variant([*names, *more]) if all(name in known for name in more) else None
@@ -269,7 +265,6 @@ VARIANTS: dict[str, Callable[[list[str], list[str]], Variant | None]] = {
     "without rank 64": _without("rank 64"),
     "without low rank": _without("low rank", "rank 64"),
     "without full rank": _without("full rank", "ridge path"),
-    "without rate 1": lambda names, known: _dropped(names, "full rank at rate 1"),
     "without rate 16": _without("rate 16"),
     "passes for the ridge path": _passes_for_the_path,
     "with a third of rank 256": _with("low rank 3"),

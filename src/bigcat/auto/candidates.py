@@ -5,7 +5,7 @@ candidate          settings                                              where
 =================  ====================================================  ========================
 low rank (three)   vectors of length 256, twice, and 64; AdaGrad         32 classes and features
 ridge path         full rank by L-BFGS, ridge by cross-validation        where that takes a second
-full rank (three)  damped steps at rates 1, 4 and 16                     elsewhere, to 250,000 rows
+full rank (two)    damped steps at rates 4 and 16                        elsewhere, to 250,000 rows
 =================  ====================================================  ========================
 
 A parameter that the user sets removes candidates and changes nothing else.  A named method, a
@@ -53,7 +53,7 @@ ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 
 # Full rank.
-RATES = (4.0, 1.0, 16.0)
+RATES = (4.0, 16.0)
 #: All classes are visited up to so many, and of noises that need nodes up to so many.
 MAX_VISITED, MAX_VISITED_BY_NODES = 4_096, 2_048
 FULL_NEGATIVES = 16
