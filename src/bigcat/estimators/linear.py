@@ -472,11 +472,11 @@ class LinearClassifier(LinearPredictions):
         Examples
         --------
         >>> from bigcat import LinearClassifier
-        >>> low, full = LinearClassifier(n_threads=1), LinearClassifier(rank=None, n_threads=1)
-        >>> low.memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
+        >>> several, one = LinearClassifier(n_threads=1), LinearClassifier(rank=256, n_threads=1)
+        >>> several.memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
         0.7...
-        >>> full.memory_forecast(10**5, 20_000, 10_000) / 2**30
-        1.0...
+        >>> one.memory_forecast(10**5, 20_000, 10_000) / 2**30
+        0.3...
         """
         if nnz is None:
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)
