@@ -3,10 +3,11 @@
 Copy this file and replace each line marked FILL; docs/extending/bound.md shows one filled in.
 """
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from bigcat.extending import Bound, Method, fit_local, implement, step
+from bigcat.extending import Bound, Method, fit_local, implement, negative_sum, step
 
 
 class Tag(NamedTuple):

@@ -3,8 +3,11 @@
 Copy this file and replace each line marked FILL; docs/extending/noise.md shows one filled in.
 """
 
+import math
 
+import numba
 
+from bigcat.extending import CustomNoise
 
 ...  # FILL: helpers
 

@@ -4,9 +4,9 @@ Copy this file and replace each line marked FILL; docs/extending/sampler.md show
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from bigcat.extending import Sampler, draw, implement
+from bigcat.extending import Sampler, below, draw, implement
 
 
 class Tag(NamedTuple):

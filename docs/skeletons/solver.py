@@ -3,8 +3,9 @@
 Copy this file and replace each line marked FILL; docs/extending/solver.md shows one filled in.
 """
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from bigcat.extending import Solver, coordinate_rate, implement, move, rate
 

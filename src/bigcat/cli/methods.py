@@ -15,8 +15,8 @@ AUTO = {
     "solver": "auto",
     "is_bound": None,
     "unbiased": None,
-    "promises": "the default: one of the others, with its solver, sampler, ridge and rate, by the "
-    "sizes of the data and by held-out rows; `bigcat fit` says which and why",
+    "promises": "the default: several candidates of low and of full rank, stacked on validation "
+    "rows; `bigcat fit` prints the selection",
     "needs": "nothing",
     "citation": "docs/choosing.md",
 }

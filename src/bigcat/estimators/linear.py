@@ -67,13 +67,14 @@ def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
 class LinearClassifier(LinearPredictions):
     """Linear classifier over very many classes, with honest probabilities.
 
-    Each class has a score for a row, a weighted sum of its features.  The model says that a row is
-    of the class whose score plus noise is largest: ``y = argmax_k w_k . x + b_k + noise_k``.  With
-    Gumbel noise this is the softmax, with Gaussian noise the multinomial probit, with logistic
-    noise the multinomial logistic model.  A fit maximises the log-likelihood or a bound below it.
-    Leave everything at "auto" unless you know better: the choice is made from the data, and
-    ``history_.choice["reason"]`` says why.  Conventions are in ``docs/conventions.md``, the choice
-    of a method in ``docs/choosing.md``.
+    Each class has a score for a row, a weighted sum of its features.  The observed class is the one
+    with the highest score plus noise: ``y = argmax_k w_k . x + b_k + noise_k``.  With Gumbel noise
+    this is the softmax, with Gaussian noise the multinomial probit, with logistic noise the
+    multinomial logistic model.  By default `fit` trains a few candidates of low and of full rank,
+    finds a stacking weight for each by the log-likelihood of validation rows, and fits those with a
+    weight to all rows; `selection_` shows the result.  A named method maximises the log-likelihood,
+    or a bound below it, as it stands.  Conventions are in ``docs/conventions.md``, the choice of a
+    method in ``docs/choosing.md``.
 
     Parameters
     ----------
@@ -82,51 +83,56 @@ class LinearClassifier(LinearPredictions):
         also says how class probabilities are computed.  Gaussian noise has variance 1 per class: a
         textbook's binary probit has the coefficients ``(coef_[1] - coef_[0]) / sqrt(2)``.
     method : str, Bound or Method, default="auto"
-        "auto" chooses method, sampler, solver, rate, epochs and regularisation from the data;
-        what it chose and why is in ``history_.choice``.  Or a name of `bigcat.methods()`, or a
-        bound with options, such as ``AugmentReduce(expectation="sample")`` of `bigcat.bounds`.
+        "auto" stacks candidates.  A name of `bigcat.methods()`, or a bound with options such as
+        ``AugmentReduce(expectation="sample")`` of `bigcat.bounds`, makes one fit of that method,
+        without stacking.
+    effort : {"quick", "balanced", "best"}, default="balanced"
+        Number and length of the candidates of ``method="auto"``.  "quick" fits one for half as
+        long, and does not fit it again to all rows.  "best" adds two of low rank and takes half as
+        much again for each.
     rank : int, None or "auto", default="auto"
         None gives every class a weight for every feature (full rank).  A number gives classes and
         features vectors of that length, whose inner products are the weights (low rank): there are
         fewer of them, and rare classes learn from what others have taught the features.  "auto"
-        goes by the sizes of the data where ``method="auto"`` and is None where a method is named.
+        has candidates of both kinds where ``method="auto"`` and is None where a method is named.
     n_negatives : int or "auto", default="auto"
         Classes beside its own that a row looks at in a step; 32 where a method is named.  A sampler
         that is given as an object has its own.
     batch_size : int or "auto", default="auto"
         Rows per step; "auto" is the solver's own: 1 for "damped", "vanilla", "umax" and
-        "implicit", else 64; and 128 where ``method="auto"`` takes low rank.
+        "implicit", else 64; and 128 for the low-rank candidates of ``method="auto"``.
     max_epochs : int or "auto", default="auto"
         Most passes over the data (iterations with ``solver="lbfgs"``); 50 where a method is named.
     learning_rate : float or "auto", default="auto"
         Step size; "auto" is the solver's own, for most in units of the rows' size.
     l2 : float, "auto" or "path", default="auto"
         Ridge on the *sum*: log-likelihood - l2/2 |W|^2, so 1/C of scikit-learn.  Intercepts are
-        not penalised.  "auto" is chosen by held-out rows for few rows with ``method="auto"``, in
-        units of scaled columns, and otherwise 0: many rows are regularised by when the fit stops
-        and by how far held-out rows trust it.  "path" takes the one that predicts held-out rows
-        best (`X_val`, or some of the rows) in the units of X, for ``solver="lbfgs"``.
+        not penalised.  With a number the objective is maximised as it stands, without stacking.
+        "auto" is 0, except for the ridge path of small problems, where validation rows choose it
+        in units of scaled columns.  "path" takes the ridge that predicts validation rows best
+        (`X_val`, or some of the rows) in the units of X, for ``solver="lbfgs"``.
     fit_intercept : bool, default=True
         Does each class have an intercept?
     class_weight : dict, "balanced" or None, default=None
         How much rows of each class count, as in scikit-learn; "balanced" makes all classes count
         the same.
     validation_fraction : float, default=0.1
-        Part of the rows held out with `early_stopping`.
+        Part of the rows that are the validation set of `early_stopping`.
     early_stopping : bool or "auto", default="auto"
-        Stop when the held-out log-likelihood has not grown by `tol` for `n_iter_no_change`
-        epochs, and keep the best epoch's weights.  "auto" is False where a method is named.
+        Stop when the log-likelihood of the validation rows has not grown by `tol` for
+        `n_iter_no_change` epochs, and keep the best epoch's weights.  True makes one fit, without
+        stacking; "auto" is False.
     n_iter_no_change : int, default=5
         Epochs without a gain after which a fit stops.
     tol : float or None, default=1e-4
         Gain per row below which an epoch counts as none (in the bound where there is no
-        validation set, as the mean of `n_iter_no_change` epochs); None never stops early.  Without
-        `early_stopping` a rate that falls to zero over `max_epochs` is let do so, whatever `tol`
-        is.  With ``solver="lbfgs"`` the largest gradient of the mean value per row that counts as
+        validation set, as the mean of `n_iter_no_change` epochs); None never stops early.  Ignored
+        when the learning rate decays to zero over `max_epochs`, unless ``early_stopping=True``.
+        With ``solver="lbfgs"`` the largest gradient of the mean value per row that counts as
         converged, for rows in units of their length.  A fit that `max_epochs` ended before that
         warns (``ConvergenceWarning``).
     warm_start : bool, default=False
-        Start `fit` from the weights of the last one.
+        Start `fit` from the weights of the last one; makes one fit, without stacking.
     random_state : int, RandomState or None, default=None
         One thread and one seed give the same bits.
     n_threads : int or None, default=None
@@ -163,17 +169,18 @@ class LinearClassifier(LinearPredictions):
         keep the weights, and what a solver remembers of each, in files there that are mapped to
         memory and have no names; they are gone with the estimator, or with the process.  The bits
         are those of a fit in memory; where memory is short it is slower, and by far with weights
-        that are visited at random.  For solvers that make passes, and one fit: where
-        ``method="auto"``, give `rank`.
+        that are visited at random.  For solvers that make passes, and one fit: with
+        ``method="auto"`` set `rank` or ``effort="quick"``.
 
     Attributes
     ----------
     coef_ : array of shape (n_classes, n_features), float32
-        Of full rank only; else ``class_embedding_ @ embedding_.T`` would be it.
+        Full rank only; for low rank ``class_embedding_ @ embedding_.T`` would be it.
     embedding_ : array of shape (n_features, rank), float32
-        Of low rank only: a row is embedded as ``x @ embedding_``.
+        Low rank only: a row is embedded as ``x @ embedding_``.  The rank of a sum of candidates is
+        the sum of theirs.
     class_embedding_ : array of shape (n_classes, rank), float32
-        Of low rank only: scores are inner products with it, plus `intercept_`.
+        Low rank only: scores are inner products with it, plus `intercept_`.
     pair_coef_, pair_class_, pair_offset_ : arrays
         Where weights of single pairs are added to low rank: those of feature j are
         ``pair_coef_[pair_offset_[j] : pair_offset_[j + 1]]``, of the classes ``pair_class_`` there.
@@ -183,15 +190,19 @@ class LinearClassifier(LinearPredictions):
         Training rows of each class.
     n_features_in_ : int
     bound_ : Bound
-        What was maximised; where ``method="auto"`` took an estimator that is no bound, the one of
-        "augment-reduce", which holds for every noise.
+        What was maximised; where ``method="auto"`` maximises an estimator that is not a bound, the
+        one of "augment-reduce", which holds for every noise.
     exact_classes_ : array
         Labels of the classes that were kept exact.
     n_iter_ : int
-        Epochs run.
+        Epochs run, of all candidates together.
     history_ : History
-        One dict per epoch: ``epoch``, ``seconds``, ``compile_seconds``, ``objective``, ``bound``,
-        ``log_likelihood``, ``validation_log_likelihood``; see `History`.
+        One dict per epoch of each fit: ``stage``, ``candidate``, ``epoch``, ``seconds``,
+        ``compile_seconds``, ``objective``, ``bound``, ``log_likelihood``,
+        ``validation_log_likelihood``; see `History`.
+    selection_ : Selection or None
+        Candidates with their log-likelihoods on validation rows, stacking weights, seconds and
+        settings; prints as a table.  None for a model that was loaded from a file.
 
     Examples
     --------
@@ -299,11 +310,12 @@ class LinearClassifier(LinearPredictions):
             How much each row counts.  A row of weight 0 is as if it was not there, but that its
             class is one of `classes_`.
         X_val, y_val : optional
-            A validation set, or Shards as `X_val`; its log-likelihood is in `history_` after each
-            epoch.
+            The validation set, or Shards as `X_val`.  Stacking weights are found on these rows,
+            which no candidate is fitted to; all rows of `X` are, and nothing is fitted again.
+            Their log-likelihood is in `history_` after each epoch.
         groups : array of shape (n,), optional
-            Which rows belong together, such as those of one user: where rows are held out to judge
-            the fit, all rows of a group are.  Give them where new rows are of other users.
+            Which rows belong together, such as those of one user: a group is in the validation set
+            as a whole or not at all.  Give them where new rows come from other users.
         resume : bool, default=False
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
             parameters and the data must be those that it was begun with.
@@ -460,11 +472,11 @@ class LinearClassifier(LinearPredictions):
         Examples
         --------
         >>> from bigcat import LinearClassifier
-        >>> low, full = LinearClassifier(n_threads=1), LinearClassifier(rank=None, n_threads=1)
-        >>> low.memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
+        >>> several, one = LinearClassifier(n_threads=1), LinearClassifier(rank=256, n_threads=1)
+        >>> several.memory_forecast(10**5, 20_000, 10_000) / 2**30  # GiB
         0.7...
-        >>> full.memory_forecast(10**5, 20_000, 10_000) / 2**30
-        1.0...
+        >>> one.memory_forecast(10**5, 20_000, 10_000) / 2**30
+        0.3...
         """
         if nnz is None:
             nnz = n_rows * (max_row_nonzeros if sparse else n_features)

@@ -1,1 +1,1 @@
-"""From a recipe and data to fitted weights."""
+"""From a plan and data to fitted weights."""

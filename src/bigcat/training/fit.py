@@ -245,7 +245,7 @@ class Fit:
         return result
 
     def _begin(self) -> Start:
-        """The recipe's own weights; who calls should not keep them beside those in training."""
+        """Return weights to start from; callers should not keep them beside those in training."""
         parts, kind, problem = self.parts, self.kind, self.problem
         return initial_weights(self.config.init, problem, parts, kind, self.random_state)
 

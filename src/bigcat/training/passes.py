@@ -49,7 +49,7 @@ class Passes:
     fresh_rows : bool
         Rows that were never seen: local parameters start anew.
     window : int or None
-        Rows that are visited in random order at a time (`Recipe.window`).
+        Rows that are visited in random order at a time (`FitConfig.window`).
     n_threads : int
         More than one give other bits each time.
     extent : Extent, optional
