@@ -11,7 +11,7 @@ import bigcat
 from bigcat.cli import main
 from bigcat.data import DataError, convert, read
 from bigcat.files import ModelFileError
-from bigcat.files.columns import unpack_columns
+from bigcat.files.vectorizers import make_columns
 
 KINDS = ["cat", "dog", "emu"]
 CALLS = ["purr, softly", 'bark "loud"', "run\nfar"]
@@ -304,13 +304,25 @@ def test_columns_of_a_file_are_held_together(tmp_path):
     )
     with pytest.raises(ModelFileError, match=r"the columns make .* features, and the model has"):
         bigcat.load_model(path, with_extra=True)
-    stored = {"label": "y", "numbers": ["a"], "categorical": ["a"], "text": [], "vectorizers": []}
-    with pytest.raises(ValueError, match="a column is of two kinds"):
-        unpack_columns(lambda name: np.zeros(1), stored, 2)
-    with pytest.raises(ValueError, match="not one vectoriser for each column"):
-        unpack_columns(lambda name: np.zeros(1), stored | {"text": ["b"], "categorical": []}, 2)
-    with pytest.raises(ValueError, match="no lists of strings"):
-        unpack_columns(lambda name: np.zeros(1), stored | {"numbers": [1]}, 2)
+    stored: dict[str, Any] = {
+        "label": "y", "numbers": ["a"], "categorical": ["a"], "text": [],
+        "categories": [np.array(["u", "v"], object)], "vectorizers": [],
+        "means": np.zeros(1), "scales": np.ones(1),
+    }  # fmt: skip
+    for change, message in (
+        ({}, "the names of columns are not different strings"),
+        ({"numbers": [1]}, "the names of columns are not different strings"),
+        ({"text": ["b"], "numbers": []}, "not values or a vectoriser for each column"),
+        ({"label": 7}, "columns.label is 7"),
+        ({"numbers": ["b"], "scales": np.zeros(1)}, "columns.scales holds 0"),
+        ({"numbers": ["b"]}, "the columns make 3 features, and the model has 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_columns(stored | change, 2)
+    words = {"kind": "HashingVectorizer", "options": {"n_features": 2**31 - 1, "dtype": "float32"}}
+    text = {"numbers": [], "text": ["b"], "vectorizers": [words | {"words": None, "idf": None}]}
+    with pytest.raises(ValueError, match="the columns make 2147483649 features"):
+        make_columns(stored | text | {"means": np.zeros(0), "scales": np.zeros(0)}, 2)
 
 
 def test_a_model_without_names_says_so(tmp_path, capsys):

@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tests.torture.damage import Rng
@@ -64,6 +64,7 @@ def target(reader: str, folder: Path) -> Target:
     """One of `READERS`; `folder` is for files on the way."""
     from tests.torture import subjects
     from tests.torture.damage import damaged
+    from tests.torture.models import MODELS
 
     known = [*subjects.subjects(folder), subjects.encoded(folder)]
     by_name = {subject.name: subject for subject in known}
@@ -84,12 +85,14 @@ def target(reader: str, folder: Path) -> Target:
         readers = [reads(name, subjects.with_right_digest) for name in names]
         return _one_of(readers, [by_name[name].content for name in names], _change_json)
     if reader == "model":
-        models = {name: by_name[f"header {name}"].content for name in subjects.MODELS}
+        models = {name: by_name[f"header {name}"].content for name in MODELS}
         readers = [
-            reads(f"header {name}", partial(_with_header, content))
+            reads(f"header {name}", partial(subjects.with_header, content))
             for name, content in models.items()
         ]
-        return _one_of(readers, [_header(content) for content in models.values()], _change_json)
+        return _one_of(
+            readers, [subjects.header_of(content) for content in models.values()], _change_json
+        )
     if reader.startswith("npz"):
         archive = by_name[reader].content
         arrays = subjects.members(archive)
@@ -130,29 +133,6 @@ def _change_json(content: bytes, rng: Rng) -> bytes:
         return json.dumps(found).encode()
     except (ValueError, TypeError, RecursionError):
         return damaged(content, rng)
-
-
-def _parts(content: bytes) -> tuple[dict[str, Any], bytes]:
-    size = int.from_bytes(content[:8], "little")
-    return json.loads(content[8 : 8 + size]), content[8 + size :]
-
-
-def _header(content: bytes) -> bytes:
-    from bigcat.files.opening import HEADER
-
-    return str(_parts(content)[0]["__metadata__"][HEADER]).encode()
-
-
-def _with_header(content: bytes, header: bytes) -> bytes:
-    from bigcat.files.opening import HEADER, HEADER_DIGEST
-    from bigcat.files.tensors import text_digest
-
-    text = header.decode(errors="replace")
-    index, data = _parts(content)
-    index["__metadata__"] = {HEADER: text, HEADER_DIGEST: text_digest(text)}
-    head = json.dumps(index).encode()
-    head += b" " * (-len(head) % 8)
-    return len(head).to_bytes(8, "little") + head + data
 
 
 class Run:
@@ -225,6 +205,7 @@ def main() -> None:
         del sys.modules["bigcat.kernels.scan_text"]
     with atheris.instrument_imports(include=["bigcat"]):
         _import_all("bigcat.kernels", "bigcat.data", "bigcat.files")
+        importlib.import_module("bigcat.tensor_file")
     in_memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="fuzz", dir=in_memory if in_memory.is_dir() else None))
     corpus = arguments.corpus or Path(tempfile.mkdtemp(prefix="corpus"))

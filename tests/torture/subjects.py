@@ -6,6 +6,7 @@ as before.  Plain text has none; so what a reader makes of it has to be what `re
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -24,13 +25,11 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from bigcat.data import DataError, convert, open_shards, read
 from bigcat.data.manifest import MANIFEST, Manifest, digest_of
 from bigcat.files import ModelFileError, load_model
-from bigcat.files.opening import HEADER, HEADER_DIGEST
-from bigcat.files.tensors import text_digest
+from bigcat.tensor_file import KEY, seal, unseal
 from tests.torture import readings
 from tests.torture.damage import Rng, damaged
+from tests.torture.models import save_models
 
-FILES = Path(__file__).resolve().parents[1] / "files" / "format-4"
-MODELS = ("words", "low-rank-float16", "pairs", "bayesian-laplace", "bayesian-binary", "text")
 WORDS = HashingVectorizer(n_features=64, token_pattern=r"\w+", dtype=np.float32)
 
 
@@ -104,33 +103,50 @@ def change_a_value(content: dict[str, Any], rng: Rng) -> None:
         if not isinstance(owner[key], dict | list) or not owner[key] or rng.random() < 0.3:
             break
         owner = owner[key]
-    junk: list[Any] = [None, True, -1, 0, 1, 2**40, 1e300, "", "x", [], [[]], {}, {"dict": [[1]]}]
-    junk += [{"set": [[]]}, {"float": "x"}, {"tuple": 3}, {"array": [[1], 2]}, [1, 2], "filename"]
+    junk: list[Any] = [None, True, -1, 0, 1, 2**40, 1e300, "", "x", [], [[]], {}, {"$items": [[1]]}]
+    junk += [{"$set": [[]]}, {"$float": "x"}, {"$tuple": 3}, {"$array": "x"}, [1, 2], "filename"]
     if rng.random() < 0.2:
         del owner[key]
     else:
         owner[key] = junk[int(rng.integers(len(junk)))]
 
 
-def _header_damage(content: bytes, rng: Rng) -> bytes:
-    """A header in which a value is another one, with a digest that is right."""
+def header_of(content: bytes) -> bytes:
+    """The header of a model file."""
+    size = int.from_bytes(content[:8], "little")
+    return str(json.loads(content[8 : 8 + size])["__metadata__"][KEY]).encode()
+
+
+def with_header(content: bytes, text: bytes) -> bytes:
+    """A model file with another header, whose digest is right where the text is a JSON object."""
     size = int.from_bytes(content[:8], "little")
     index, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    header = json.loads(index["__metadata__"][HEADER])
-    change_a_value(header, rng)
-    text = json.dumps(header)
-    index["__metadata__"] = {HEADER: text, HEADER_DIGEST: text_digest(text)}
+    header = text.decode(errors="replace")
+    with contextlib.suppress(ValueError, RecursionError, AttributeError):
+        found = json.loads(header)
+        found.pop("sha256", None)
+        header = seal(found)
+    index["__metadata__"] = {KEY: header}
     head = json.dumps(index).encode()
     head += b" " * (-len(head) % 8)
     return len(head).to_bytes(8, "little") + head + data
 
 
+def _header_damage(content: bytes, rng: Rng) -> bytes:
+    """A header in which a value is another one, with a digest that is right."""
+    header = unseal(header_of(content).decode())
+    change_a_value(header, rng)
+    return with_header(content, json.dumps(header).encode())
+
+
 def _made_up_verdict(path: Path, _raw: bytes) -> str:
     """A header with a right digest may say anything that holds together, and predicts."""
     try:
-        model, _extra = load_model(path, with_extra=True)
+        model, extra = load_model(path, with_extra=True)
     except ModelFileError as error:
         return _clear(error, path)
+    if "vectorizer" in extra and hasattr(extra["vectorizer"], "transform"):
+        extra["vectorizer"].transform(["an ant says moo"])
     rows = np.linspace(-1.0, 1.0, 3 * model.n_features_in_).reshape(3, -1)
     if not np.isfinite(model.predict_proba(rows)).all():
         raise WrongError("probabilities are not finite")
@@ -330,8 +346,7 @@ READINGS: dict[str, Callable[[bytes], readings.Reading]] = {
 def subjects(folder: Path) -> list[Subject]:
     """All of them; `folder` is for files on the way."""
     found = []
-    for name in MODELS:
-        path = FILES / f"{name}.safetensors"
+    for name, path in save_models(folder).items():
         content, expected = path.read_bytes(), _arrays(*load_model(path, with_extra=True))
         verdict = partial(_model_verdict, expected)
         loads = partial(load_model, with_extra=True)

@@ -25,7 +25,7 @@ def test_headers_get_a_digest_that_is_right(tmp_path):
     header = json.loads(seeds[0][1:])
     header["bigcat_version"] = "0.0.1"
     assert load(seeds[0][:1] + json.dumps(header).encode()) == "as it says"
-    header["n_features_in"] = "many"
+    header["fitted"]["n_features_in"] = "many"
     assert load(seeds[0][:1] + json.dumps(header).encode()) == "error"
 
 
