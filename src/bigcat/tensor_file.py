@@ -105,51 +105,49 @@ class TensorFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], file: Any) -> None:
-        self._path, self._file = path, file
-        self._left = set(file.keys())
         text = (file.metadata() or {}).get(KEY)
         if text is None:
             raise BrokenFileError("its metadata are not of bigcat")
         self.header = unseal(text)
         self._tensors: dict[str, Any] = self.header["tensors"]
+        self._left = set(file.keys())
         if differing := self._left ^ set(self._tensors):
             raise BrokenFileError(f"header and file hold different tensors: {sorted(differing)}")
-        for name, tensor in self._tensors.items():
-            found = file.get_slice(name)
-            if (found.get_dtype(), found.get_shape()) != (DTYPES[tensor["dtype"]], tensor["shape"]):
+        self._arrays: dict[str, np.ndarray] = {}
+        pages = np.asarray(np.memmap(path, np.uint8, "r"))
+        end = len(pages)  # of the last tensor; there is no gap between them
+        for name in reversed(file.offset_keys()):
+            expected, found = self._tensors[name], file.get_slice(name)
+            dtype, shape = expected["dtype"], expected["shape"]
+            if (found.get_dtype(), found.get_shape()) != (DTYPES[dtype], shape):
                 raise BrokenFileError(f"{name} is {found.get_dtype()} of shape {found.get_shape()}")
+            start = end - np.dtype(dtype).itemsize * math.prod(shape)
+            self._arrays[name] = array = pages[start:end].view(dtype).reshape(shape)
+            if not array.flags.aligned:
+                raise BrokenFileError(f"{name} begins at byte {start}, where its type cannot")
+            end = start
 
     def read(self, name: str) -> np.ndarray:
         """Return a tensor in memory of its own; only once, so that a header cannot multiply it."""
         if name not in self._left:
             raise BrokenFileError(f"{name} is not a tensor of the file or is used twice")
         self._left.remove(name)
-        array: np.ndarray = self._file.get_tensor(name)
+        array = np.array(self._arrays[name])
         self._compare(name, array)
         return array
 
     def view(self, name: str, verify: bool = False) -> np.ndarray:
         """Return a tensor as a read-only view of the file, whose content is read when needed."""
-        start = os.path.getsize(self._path)  # where tensors end, without a gap between them
-        for other in reversed(self._file.offset_keys()):
-            dtype, shape = np.dtype(self._tensors[other]["dtype"]), self._tensors[other]["shape"]
-            start -= dtype.itemsize * math.prod(shape)
-            if other == name:
-                break
-        else:
-            raise BrokenFileError(f"it has no tensor {name}")
-        if 0 in shape:  # which cannot be mapped
-            return np.empty(shape, dtype)
-        # Not a memmap itself, which every array computed from it would be too.
-        array = np.asarray(np.memmap(self._path, dtype, "r", start, tuple(shape)))
+        if name not in self._arrays:
+            raise BrokenFileError(f"{name} is not a tensor of the file")
         if verify:
-            self._compare(name, array)
-        return array
+            self._compare(name, self._arrays[name])
+        return self._arrays[name]
 
     def check(self) -> None:
-        """Raise BrokenFileError unless all tensors are what was written; use little memory."""
-        for name in self._tensors:
-            self.view(name, verify=True)
+        """Raise BrokenFileError unless all tensors are what was written."""
+        for name, array in self._arrays.items():
+            self._compare(name, array)
 
     def _compare(self, name: str, array: np.ndarray) -> None:
         if _digest(array) != self._tensors[name]["sha256"]:
