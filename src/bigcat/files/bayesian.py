@@ -91,7 +91,8 @@ def posterior_to_json(model: BayesianClassifier, arrays: Arrays) -> dict[str, An
 def _check_array(name: str, array: np.ndarray) -> None:
     check_floats(name, array, None, *_BOUNDS.get(name, (-MAX_WEIGHT, MAX_WEIGHT)))
     if name in ("covariance.matrix", "covariance.matrices"):
-        check_floats(f"the diagonal of {name}", array.diagonal(axis1=-2, axis2=-1), least=0.0)
+        variances = array.diagonal(axis1=-2, axis2=-1)
+        check_floats(f"the diagonal of {name}", variances, None, *_BOUNDS["covariance.values"])
 
 
 def restore_posterior(

@@ -227,7 +227,7 @@ def load_model(
         parameters = {name: make_part(kind, name, v) for name, v in get("parameters").items()}
         if linear is not None:
             parameters["noise"] = fitted_noise
-        elif fitted_noise is not None and hasattr(parameters["method"], "noise"):
+        elif fitted_noise is not None and hasattr(parameters.get("method"), "noise"):
             parameters["method"] = replace(parameters["method"], noise=fitted_noise)
         model = getattr(estimators, kind)(**parameters)
         for name, value in fitted.items():

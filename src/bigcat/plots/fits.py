@@ -24,6 +24,8 @@ def history(
 ) -> Axes:
     """Draw bound and held-out log-likelihood against the seconds of the fit.
 
+    A model file holds no seconds; for a fit from one, passes take their place.
+
     Parameters
     ----------
     history : History or fitted estimator
@@ -49,17 +51,19 @@ def history(
     'seconds of training'
     """
     rows = getattr(history, "history_", history)
-    ax = prepared(ax, "seconds of training", "nats per row")
-    seconds = _column(rows, "seconds")
+    places, axis = _column(rows, "seconds"), "seconds of training"
+    if not np.isfinite(places).any():
+        places, axis = np.arange(1.0, len(rows) + 1), "passes over the rows"
+    ax = prepared(ax, axis, "nats per row")
     bound, name = _column(rows, "bound"), "bound, training rows"
     if not np.isfinite(bound).any():  # an estimator's objective is on another scale
         bound, name = _column(rows, "log_likelihood"), "log-likelihood, training rows"
     held_out = _column(rows, "validation_log_likelihood")
-    marker = "o" if len(seconds) <= FEW_POINTS else ""
+    marker = "o" if len(places) <= FEW_POINTS else ""
     style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.8}
     if np.isfinite(held_out).any():
-        ax.plot(seconds, held_out, color=BLUE, label="held-out log-likelihood", **style)
-    ax.plot(seconds, bound, color=ORANGE, label=name, **style)
+        ax.plot(places, held_out, color=BLUE, label="held-out log-likelihood", **style)
+    ax.plot(places, bound, color=ORANGE, label=name, **style)
     if baseline is not None:
         ax.axhline(baseline, color=GREY, linestyle=DASHED, linewidth=1.3, label="class frequencies")
     ax.set_xlim(left=0)
