@@ -13,6 +13,7 @@ import pytest
 import safetensors.numpy
 from forms import slow
 from model_files import rewrite, rewrite_header
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import (
     CountVectorizer,
     HashingVectorizer,
@@ -256,6 +257,11 @@ def test_vectorizer_with_a_function_is_refused(tmp_path):
     with pytest.raises(TypeError, match=r"the vectoriser's tokenizer is .*holds no functions"):
         save_model(make_model(), tmp_path / "m", extra={"vectorizer": vectorizer})
     assert os.listdir(tmp_path) == []
+
+
+def test_a_vectorizer_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError, match="This CountVectorizer instance is not fitted yet"):
+        save_model(make_model(), tmp_path / "m", extra={"vectorizer": CountVectorizer()})
 
 
 def test_custom_noise_is_asked_for(tmp_path, student_t):

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from bigcat.data.tables import TableEncoder
 from bigcat.files.schema import check, check_floats, is_names, is_number, is_whole, shown
@@ -52,19 +53,11 @@ def _is_ngram_range(value: Any) -> bool:
     return pair and value[0] <= value[1] <= LONGEST_NGRAM
 
 
+_ENCODINGS = {"utf-8", "utf8", "utf-8-sig", "ascii", "latin-1", "iso-8859-1", "cp1252", "utf-16"}
 #: Harmless values of the options of the three.
 _HARMLESS: dict[str, Any] = {
     "input": {"content"},
-    "encoding": {
-        "utf-8",
-        "utf8",
-        "utf-8-sig",
-        "ascii",
-        "latin-1",
-        "iso-8859-1",
-        "cp1252",
-        "utf-16",
-    },
+    "encoding": _ENCODINGS,
     "decode_error": {"strict", "ignore", "replace"},
     "strip_accents": {None, "ascii", "unicode"},
     "lowercase": bool,
@@ -111,13 +104,13 @@ def describe_vectorizer(vectorizer: Any) -> dict[str, Any] | None:
                 f"the vectoriser's {name} is {value!r}, and a model file holds no functions; "
                 "save the model without the vectoriser and keep it yourself"
             )
-    words = getattr(vectorizer, "vocabulary_", None)
-    return {
-        "kind": kind,
-        "options": options,
-        "words": None if words is None else np.array(sorted(words, key=words.get), object),
-        "idf": vectorizer.idf_ if options.get("use_idf") else None,
-    }
+    words = None
+    if kind != "HashingVectorizer":
+        check_is_fitted(vectorizer, "vocabulary_")
+        vocabulary = vectorizer.vocabulary_
+        words = np.array(sorted(vocabulary, key=vocabulary.get), object)
+    idf = vectorizer.idf_ if options.get("use_idf") else None
+    return {"kind": kind, "options": options, "words": words, "idf": idf}
 
 
 def make_vectorizer(stored: dict[str, Any], trusted: bool = False) -> Any:
@@ -177,7 +170,7 @@ def make_columns(stored: dict[str, Any], n_features: int, trusted: bool = False)
         raise ValueError("there are not values or a vectoriser for each column")
     for name, values in zip(categorical, categories):
         words = values.tolist()
-        if not words or any(a >= b for a, b in pairwise(words)):
+        if values.dtype != object or not words or any(a >= b for a, b in pairwise(words)):
             raise ValueError(f"the categories of {name} are empty or not in order")
     if categorical or text:
         check_floats("columns.means", stored["means"], (len(numbers),))
