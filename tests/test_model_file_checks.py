@@ -17,7 +17,7 @@ from model_files import rewrite, rewrite_header, write_header
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from test_store import make_model
 
-from bigcat import LinearClassifier
+from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.atomic import replacing
 from bigcat.files import ModelFileError, check_model_file, load_model, read_header, save_model
 from bigcat.files.vectorizers import is_linear
@@ -106,12 +106,14 @@ def test_no_flipped_bit_changes_predictions(path):
     assert n_errors > 290
 
 
-def test_the_same_fit_gives_the_same_bytes(tmp_path):
+@pytest.mark.parametrize("estimator", [LinearClassifier, BayesianClassifier])
+def test_the_same_fit_gives_the_same_bytes(tmp_path, estimator):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(300, 4)), rng.integers(0, 5, 300)
+    X = rng.normal(size=(300, 4))
+    y = (3.0 * X + rng.gumbel(size=(300, 4))).argmax(axis=1)
     found = []
     for name in ("first", "second"):
-        model = LinearClassifier(random_state=0, n_threads=1).fit(X, y)
+        model = estimator(random_state=0, n_threads=1).fit(X, y)
         assert model.history_["seconds"][-1] > 0.0
         found.append(save_model(model, tmp_path / name).read_bytes())
     assert found[0] == found[1]

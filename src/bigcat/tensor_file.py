@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -104,7 +104,7 @@ class TensorFile:
         ``tensors``.
     """
 
-    def __init__(self, path: str | os.PathLike[str], file: Any) -> None:
+    def __init__(self, file: Any, content: IO[bytes]) -> None:
         text = (file.metadata() or {}).get(KEY)
         if text is None:
             raise BrokenFileError("its metadata are not of bigcat")
@@ -113,8 +113,9 @@ class TensorFile:
         self._left = set(file.keys())
         if differing := self._left ^ set(self._tensors):
             raise BrokenFileError(f"header and file hold different tensors: {sorted(differing)}")
-        self._arrays: dict[str, np.ndarray] = {}
-        pages = np.asarray(np.memmap(path, np.uint8, "r"))
+        self._content, self._starts = content, dict[str, int]()
+        self._arrays: dict[str, np.ndarray] = {}  # views of the file
+        pages = np.asarray(np.memmap(content, np.uint8, "r"))
         end = len(pages)  # of the last tensor; there is no gap between them
         for name in reversed(file.offset_keys()):
             expected, found = self._tensors[name], file.get_slice(name)
@@ -125,21 +126,21 @@ class TensorFile:
             self._arrays[name] = array = pages[start:end].view(dtype).reshape(shape)
             if not array.flags.aligned:
                 raise BrokenFileError(f"{name} begins at byte {start}, where its type cannot")
-            end = start
+            self._starts[name] = end = start
 
     def read(self, name: str) -> np.ndarray:
         """Return a tensor in memory of its own; only once, so that a header cannot multiply it."""
         if name not in self._left:
             raise BrokenFileError(f"{name} is not a tensor of the file or is used twice")
         self._left.remove(name)
-        array = np.array(self._arrays[name])
+        view = self._arrays[name]
+        self._content.seek(self._starts[name])
+        array = np.fromfile(self._content, view.dtype, view.size).reshape(view.shape)
         self._compare(name, array)
         return array
 
     def view(self, name: str, verify: bool = False) -> np.ndarray:
         """Return a tensor as a read-only view of the file, whose content is read when needed."""
-        if name not in self._arrays:
-            raise BrokenFileError(f"{name} is not a tensor of the file")
         if verify:
             self._compare(name, self._arrays[name])
         return self._arrays[name]
@@ -160,7 +161,7 @@ class TensorFile:
 def open_tensors(path: str | os.PathLike[str]) -> Iterator[TensorFile]:
     """Open a file of :func:`write_tensors`; BrokenFileError for any other."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            yield TensorFile(path, file)
+        with safe_open(path, framework="numpy") as file, open(path, "rb") as content:
+            yield TensorFile(file, content)
     except SafetensorError as error:
         raise BrokenFileError(str(error)) from error
