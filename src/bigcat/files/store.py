@@ -154,7 +154,7 @@ def save_model(
         "linear": linear,
         "posterior": posterior,
         "history": to_json([_without_seconds(row) for row in history], arrays, "history"),
-        "selection": to_json(_selection(history), arrays, "selection"),
+        "selection": to_json(_selection(model), arrays, "selection"),
         "vectorizer": to_json(describe_vectorizer(vectorizer), arrays, "vectorizer"),
         "columns": to_json(describe_columns(columns), arrays, "columns"),
         "extra": stored_extra,
@@ -235,7 +235,6 @@ def load_model(
                 setattr(model, f"{name}_", value)
         rows = [{k: math.nan if v is None else v for k, v in row.items()} for row in get("history")]
         history = estimators.History(rows)
-        _restore_selection(history, get("selection"))
         if linear is not None:
             view = partial(file.view, verify=verify) if mmap else None
             restore_linear(model, linear, history, read, view, verify or not mmap)
@@ -243,6 +242,7 @@ def load_model(
             from bigcat.files.bayesian import restore_posterior
 
             restore_posterior(model, posterior, history, read, fitted_noise)
+        _restore_selection(model, get("selection"))
         if not with_extra:
             return model
         extra = get("extra")
@@ -406,12 +406,12 @@ def _without_seconds(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _selection(history: Any) -> list[dict[str, Any]] | None:
+def _selection(model: Any) -> list[dict[str, Any]] | None:
     """Return what a fit selected as rows of plain values; None where nothing was selected."""
-    choice = getattr(history, "choice", None)
+    choice = getattr(getattr(model, "history_", None), "choice", None)
     return None if choice is None else [_without_seconds(choice)]
 
 
-def _restore_selection(history: Any, rows: list[dict[str, Any]] | None) -> None:
-    """Give a fit what `_selection` returned."""
-    history.choice = None if rows is None else rows[0]
+def _restore_selection(model: Any, rows: list[dict[str, Any]] | None) -> None:
+    """Give a fitted model what `_selection` returned."""
+    model.history_.choice = None if rows is None else rows[0]
