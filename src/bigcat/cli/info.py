@@ -66,6 +66,7 @@ def _report(path: Path, header: dict[str, Any], checked: bool | None) -> dict[st
         "n_iter": header["n_iter"],
         "vectorizer": None if vectorizer is None else vectorizer["kind"],
         "columns": header.get("columns"),
+        "label_column": from_json(header["extra"]).get("label_column"),
         "extra": sorted(map(str, from_json(header["extra"]))),
         "has_digests": header["digests"] is not None,
         "verified": bool(checked),
@@ -90,7 +91,7 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         columns = report["columns"]
         names = [*columns["numbers"], *columns["categorical"], *columns["text"]]
         some = ", ".join(names[:MOST_NAMES] + ["..."] * (len(names) > MOST_NAMES))
-        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {columns['label']}"))
+        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {report['label_column']}"))
     if report["extra"]:
         rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))
     return [*rows, ("digests", *_verdict(report))]

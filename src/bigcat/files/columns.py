@@ -1,4 +1,4 @@
-"""Columns of a table in a model file: their names, and how they become features."""
+"""Columns of a table in a model file: a ColumnTransformer of `bigcat.data.tables`."""
 
 from __future__ import annotations
 
@@ -7,60 +7,79 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.data.tables import TableEncoder
-from bigcat.files.checks import check_floats, is_names, is_object, is_text
+from bigcat.data.tables import categories_of, column_transformer, words_of
+from bigcat.files.checks import check_floats, is_names, is_object
 from bigcat.files.tensors import Tensors
 from bigcat.files.values import pack_labels, unpack_labels
 from bigcat.files.vectorizers import pack_vectorizer, unpack_vectorizer
 
 
-def pack_columns(tensors: dict[str, np.ndarray], columns: TableEncoder) -> dict[str, Any]:
-    """JSON of the names; values of categories, words and scales go to tensors."""
-    for i, values in enumerate(columns.categories.values()):
+def pack_columns(tensors: dict[str, np.ndarray], columns: Any) -> dict[str, Any]:
+    """Return JSON of the names; categories, words and scales go to tensors."""
+    categories = categories_of(columns)
+    for i, values in enumerate(categories.values()):
         pack_labels(tensors, f"columns.categories.{i}", values)
-    if columns.encodes:
-        tensors["columns.means"] = np.asarray(columns.means, np.float64)
-        tensors["columns.scales"] = np.asarray(columns.scales, np.float64)
+    text = [name for name in words_of(columns) if name not in categories]
+    numbers = next(list(names) for step, _, names in columns.transformers if step == "numbers")
+    if numbers and words_of(columns):
+        scaler = columns.named_transformers_["numbers"]
+        tensors["columns.means"], tensors["columns.scales"] = scaler.mean_, scaler.scale_
     return {
-        "label": columns.label,
-        "numbers": list(columns.numbers),
-        "categorical": list(columns.categories),
-        "text": list(columns.vectorizers),
+        "names": columns.feature_names_in_.tolist(),
+        "numbers": numbers,
+        "categorical": list(categories),
+        "text": text,
         "vectorizers": [
             pack_vectorizer(tensors, vectorizer, f"columns.text.{i}")
-            for i, vectorizer in enumerate(columns.vectorizers.values())
+            for i, vectorizer in enumerate(_vectorizers(columns))
         ],
     }
 
 
 def unpack_columns(
     read: Tensors, stored: dict[str, Any], n_features: int, trusted: bool = False
-) -> TableEncoder:
-    """What was packed; ValueError where it does not fit together or to the model."""
-    numbers, categorical, text = (stored[name] for name in ("numbers", "categorical", "text"))
-    if not is_text(stored["label"]) or not all(map(is_names, (numbers, categorical, text))):
+) -> Any:
+    """Return what was packed; ValueError unless it fits together and to the model."""
+    import pandas
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    names, numbers, categorical, text = (
+        stored[name] for name in ("names", "numbers", "categorical", "text")
+    )
+    if not all(map(is_names, (names, numbers, categorical, text))):
         raise ValueError("the names of columns are no lists of strings, each of them once")
-    if len({*numbers, *categorical, *text}) != len(numbers) + len(categorical) + len(text):
-        raise ValueError("a column is of two kinds")
+    if sorted(names) != sorted([*numbers, *categorical, *text]):
+        raise ValueError("a column is of two kinds, or of none")
     described = stored["vectorizers"]
     if not isinstance(described, list) or len(described) != len(text):
         raise ValueError("there is not one vectoriser for each column of text")
     if not all(map(is_object, described)):
         raise ValueError("a vectoriser of a column is no object")
-    encoder = TableEncoder(
-        stored["label"],
-        tuple(numbers),
-        {name: _categories(read, i) for i, name in enumerate(categorical)},
-        {
-            name: unpack_vectorizer(read, described[i], trusted, f"columns.text.{i}")
-            for i, name in enumerate(text)
-        },
-        *_scales(read, len(numbers), bool(categorical or text)),
-    )
-    made = len(encoder.get_feature_names_out())
+    values = [_categories(read, i) for i in range(len(categorical))]
+    # Fitted to one row, so that scikit-learn sets all it needs; then what was stored is put in.
+    row = {name: 0.0 for name in numbers} | {name: "word" for name in text}
+    row |= {name: known[0] for name, known in zip(categorical, values)}
+    frame = pandas.DataFrame([row])[list(names)]
+    columns = column_transformer(numbers, categorical, text, CountVectorizer())
+    if categorical:
+        columns.set_params(categories__categories=values)
+    columns.fit(frame)
+    if numbers and (categorical or text):
+        scaler = columns.named_transformers_["numbers"]
+        scaler.mean_, scaler.scale_ = _scales(read, len(numbers))
+    fitted = columns.transformers_
+    for i, stored_vectorizer in enumerate(described):
+        at = len(fitted) - len(text) + i
+        vectorizer = unpack_vectorizer(read, stored_vectorizer, trusted, f"columns.text.{i}")
+        fitted[at] = (fitted[at][0], vectorizer, fitted[at][2])
+    made = columns.transform(frame).shape[1]
     if made != n_features:
         raise ValueError(f"the columns make {made} features, and the model has {n_features}")
-    return encoder
+    return columns
+
+
+def _vectorizers(columns: Any) -> list[Any]:
+    return [part for _, part, names in columns.transformers_ if isinstance(names, str)]
 
 
 def _categories(read: Tensors, i: int) -> np.ndarray:
@@ -72,9 +91,7 @@ def _categories(read: Tensors, i: int) -> np.ndarray:
     return values
 
 
-def _scales(read: Tensors, n: int, encodes: bool) -> tuple[np.ndarray | None, np.ndarray | None]:
-    if not encodes:
-        return None, None
+def _scales(read: Tensors, n: int) -> tuple[np.ndarray, np.ndarray]:
     found = read("columns.means"), read("columns.scales")
     for name, values in zip(("columns.means", "columns.scales"), found):
         check_floats(name, values)

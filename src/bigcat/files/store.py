@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.data.tables import TableEncoder
 from bigcat.files.checks import check_classes, check_counts
 from bigcat.files.columns import pack_columns, unpack_columns
 from bigcat.files.formats import FORMAT, FORMAT_VERSION
@@ -130,7 +129,7 @@ def save_model(
     vectorizer = extra.pop("vectorizer", None)
     if vectorizer is not None:
         header["vectorizer"] = pack_vectorizer(tensors, vectorizer)
-    if isinstance(extra.get("columns"), TableEncoder):
+    if hasattr(extra.get("columns"), "transformers_"):
         header["columns"] = pack_columns(tensors, extra.pop("columns"))
     try:
         header["extra"] = to_json(extra)
