@@ -28,8 +28,8 @@ from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
 from bigcat.training.sample import Sample, hold_out
 from bigcat.training.streams import hold_out_last, in_windows
-from tests.memory import peak_of
 from tests.data_files import parquet_table
+from tests.memory import peak_of
 
 N, D, K = 600, 40, 12
 

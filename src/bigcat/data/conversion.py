@@ -284,8 +284,9 @@ class _Conversion:
             column_names=self.names,
             vectorizer=settings,
         )
-        rank = np.argsort(order).astype(np.int32)
-        return self.gathered(parts, index, rank, first, max(1, min(n_rows, n_shards)))
+        rank = np.argsort(order)
+        shards = self.shards(parts, n_features, first, max(1, min(n_rows, n_shards)))
+        return write_shards(self.arrays, index, ((X, rank[codes]) for X, codes in shards))
 
     def on_processes(self, function: Callable[..., Any], calls: Iterable[Any]) -> Iterator[Any]:
         """Yield results in order, as they come; only a few calls are made ahead."""
@@ -357,45 +358,54 @@ class _Conversion:
         weigh = partial(_weigh_part, self.vectorizer)
         return list(self.on_processes(weigh, ((part,) for part in parts)))
 
-    def gathered(
-        self, parts: list[_Part], index: Index, rank: np.ndarray, first: int, n_shards: int
-    ) -> Index:
-        """Append shard after shard to the arrays, each a slice of every part."""
+    def shards(
+        self, parts: list[_Part], n_columns: int, first: int, n_shards: int
+    ) -> Iterator[tuple[Any, np.ndarray]]:
+        """Yield rows and codes of shard after shard, each a slice of every part."""
         cuts = [np.linspace(0, part.n_rows, n_shards + 1).astype(np.int64) for part in parts]
-        rows, values, digests = [0], [0], []
-        with contextlib.ExitStack() as stack:
-            files = {}
-            for name, (dtype, shape) in index.shapes.items():
-                files[name] = stack.enter_context(open(self.arrays / f"{name}.npy", "wb"))
-                head = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_2_0(files[name], head)
+        for shard in range(n_shards):
+            slices = [(p, *cut[shard : shard + 2].tolist()) for p, cut in zip(parts, cuts)]
+            X = stacked([part.rows(a, b, first + n_columns) for part, a, b in slices])
+            codes = np.concatenate([part.load("codes")[a:b] for part, a, b in slices])
+            order = np.random.default_rng([self.seed, 1, shard]).permutation(len(codes))
+            X = X[order]
+            if first:
+                X = sp.csr_matrix((X.data, X.indices - first, X.indptr), (len(codes), n_columns))
+            yield X, codes[order]
+
+
+def write_shards(arrays: Path, index: Index, shards: Iterable[tuple[Any, np.ndarray]]) -> Index:
+    """Append rows and their labels' places to arrays; return the index with their shards.
+
+    `index` says how many rows there are, as one shard.
+    """
+    rows, values, digests = [0], [0], []
+    with contextlib.ExitStack() as stack:
+        files = {}
+        for name, (dtype, shape) in index.shapes.items():
+            files[name] = stack.enter_context(open(arrays / f"{name}.npy", "wb"))
+            head = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_2_0(files[name], head)
+        if index.sparse:
+            files["indptr"].write(np.zeros(1, index.index_dtype).data)
+        for X, labels in shards:
+            parts = {"labels": labels.astype(np.int32), "values": X}
             if index.sparse:
-                files["indptr"].write(np.zeros(1, index.index_dtype).data)
-            for shard in range(n_shards):
-                slices = [(p, *cut[shard : shard + 2].tolist()) for p, cut in zip(parts, cuts)]
-                X = stacked([part.rows(a, b, first + index.n_features) for part, a, b in slices])
-                codes = np.concatenate([part.load("codes")[a:b] for part, a, b in slices])
-                order = np.random.default_rng([self.seed, 1, shard]).permutation(len(codes))
-                X, written = X[order], {"labels": rank[codes[order]]}
-                if index.sparse:
-                    kind = index.index_dtype
-                    lengths = np.diff(X.indptr).astype(kind)
-                    indices = (X.indices - first).astype(kind, copy=False)
-                    digested = [written["labels"], lengths, indices, X.data]
-                    ends = values[-1] + np.cumsum(lengths, dtype=kind)
-                    written |= {"indptr": ends, "indices": indices, "values": X.data}
-                else:
-                    written["values"] = X
-                    digested = list(written.values())
-                for name, array in written.items():
-                    files[name].write(np.ascontiguousarray(array).data)
-                rows.append(rows[-1] + len(codes))
-                values.append(values[-1] + (X.nnz if index.sparse else X.size))
-                digests.append(shard_digest(digested))
-            for file in files.values():
-                file.flush()
-                os.fsync(file.fileno())
-        return replace(index, rows=rows[1:], values=values[1:], digests=digests)
+                ends = (values[-1] + X.indptr.astype(np.int64)).astype(index.index_dtype)
+                indices = X.indices.astype(index.index_dtype, copy=False)
+                parts |= {"indptr": ends[1:], "indices": indices, "values": X.data}
+                digested = [parts["labels"], np.diff(ends), indices, X.data]
+            else:
+                digested = list(parts.values())
+            for name, array in parts.items():
+                files[name].write(np.ascontiguousarray(array).data)
+            rows.append(rows[-1] + len(labels))
+            values.append(values[-1] + (X.nnz if index.sparse else X.size))
+            digests.append(shard_digest(digested))
+        for file in files.values():
+            file.flush()
+            os.fsync(file.fileno())
+    return replace(index, rows=rows[1:], values=values[1:], digests=digests)
 
 
 @contextlib.contextmanager

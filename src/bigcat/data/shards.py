@@ -91,7 +91,7 @@ class Index:
     @property
     def fingerprint(self) -> str:
         """Name of the rows: the same for the same rows in the same order."""
-        return _digest_of({**asdict(self), "arrays": "", "report": {}})
+        return digest_of({**asdict(self), "arrays": "", "report": {}})
 
     def class_labels(self) -> np.ndarray:
         if all(isinstance(name, int) for name in self.classes):
@@ -100,7 +100,7 @@ class Index:
 
     def write(self, folder: Path) -> None:
         content = asdict(self)
-        head = {"format_version": FORMAT_VERSION, "sha256": _digest_of(content)}
+        head = {"format_version": FORMAT_VERSION, "sha256": digest_of(content)}
         with replacing(folder / INDEX) as file:
             file.write(json.dumps(head | content).encode())
 
@@ -115,7 +115,7 @@ class Index:
                     f"{path}: expected format {FORMAT_VERSION}, found {version!r}; convert the "
                     "data again"
                 )
-            if digest != _digest_of(found):
+            if digest != digest_of(found):
                 raise ValueError("its digest is another")
             index = cls(**found)
             index._check()
@@ -158,7 +158,7 @@ class Index:
             raise ValueError("its classes are not in order")
 
 
-def _digest_of(content: dict[str, Any]) -> str:
+def digest_of(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
