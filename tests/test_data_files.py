@@ -325,7 +325,7 @@ ERRORS = [
     ("a.xc", "4 5\n", "a.xc, line 1: expected the header 'N D K' (rows, features, labels), found '4 5'"),
     ("a.xc", "2 5 3\n1 0:1\n", "a.xc: the header (line 1) announces 2 rows, found 1; is the file cut off"),
     ("a.xc", "1 5 3\n1 0:1\n2 0:1\n", "announces 1 rows, found 2"),
-    ("a.xc", "1 5 3\n1 0:1 5:1\n", "a.xc, line 2: expected index:value with rising indices below 5 and float32 values, found '0:1 5:1' (n_features was set to 5"),
+    ("a.xc", "1 5 3\n1 0:1 5:1\n", "a.xc, line 2: expected index:value with rising indices below 5 and float32 values, found '0:1 5:1' (5 is not below 5)"),
     ("a.xc", "1 5 3\n1 0:1 99999999999999999999:1\n", "rising indices below 5"),
     ("a.xc", "2 5 3\n1 0:1\n1 -1:1\n", "line 3: expected index:value with rising indices below 5 and float32 values, found '-1:1' (Invalid index -1"),
     ("a.xc", "1 5 3\n3 0:1\n", "line 2: expected a label below 3, found '3'"),

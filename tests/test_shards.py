@@ -23,6 +23,7 @@ from bigcat import BayesianClassifier, LinearClassifier, metrics
 from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, conversion, convert, open_shards, read, reading
+from bigcat.data.shards import shard_digest
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
@@ -399,8 +400,9 @@ def test_a_full_disk_leaves_the_rows_of_before(rows, tmp_path, monkeypatch):
 
 def test_one_conversion_writes_to_a_folder_at_a_time(rows, tmp_path, monkeypatch):
     path = files_of(rows, tmp_path)["rows.csv"]
-    folder, found = tmp_path / "rows", []
-    usual = conversion.shard_digest
+    folder = tmp_path / "rows"
+    found: list[Any] = []
+    usual = shard_digest
 
     def while_it_runs(parts):
         if not found:

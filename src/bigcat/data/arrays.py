@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError
 from bigcat.data.opening import load_arrays
-from bigcat.data.reading import Chunk, Reader
+from bigcat.data.reading import Chunk, Reader, numbered
 from bigcat.data.text import as_float32
 
 _NUMBERS = "biuf"  # kinds of NumPy's types, without complex numbers
@@ -41,7 +41,7 @@ class NpzReader(Reader):
                 f"{self.path}: expected arrays X and y, or those of scipy.sparse.save_npz and y, "
                 f"found {names}"
             )
-        X = arrays["X"] if sp.issparse(arrays["X"]) else self._dense(arrays["X"])
+        X: Any = arrays["X"] if sp.issparse(arrays["X"]) else self._dense(arrays["X"])
         labels = self._labels(arrays["y"]) if self.labelled else [0] * X.shape[0]
         if len(labels) != X.shape[0]:
             raise DataError(
@@ -49,14 +49,14 @@ class NpzReader(Reader):
             )
         values = X.data if sp.issparse(X) else X
         if not np.isfinite(values).all():
-            where = np.argwhere(~np.isfinite(values))[0, 0]
-            row = np.searchsorted(X.indptr, where, side="right") - 1 if sp.issparse(X) else where
+            where = int(np.argwhere(~np.isfinite(values))[0, 0])
+            if sp.issparse(X):
+                where = int(np.searchsorted(X.indptr, where, side="right")) - 1
             raise DataError(
                 f"{self.path}: expected finite numbers in X, found NaN, infinity or a value "
-                f"beyond float32 in row {row}"
+                f"beyond float32 in row {where}"
             )
-        names, codes = np.unique(np.array(labels, object), return_inverse=True)
-        return Chunk(X, codes, names.tolist(), {"columns": X.shape[1]})
+        return Chunk(X, *numbered(labels), {"columns": X.shape[1]})
 
     def _dense(self, X: np.ndarray) -> np.ndarray:
         if X.ndim < 2 or X.dtype.kind not in _NUMBERS or not X.size:

@@ -124,7 +124,8 @@ def labels_of_rows(labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
         n_bytes = 4 * np.strings.str_len(labels)[codes].sum()
         if labels.itemsize * len(codes) > _MAX_FACTOR * n_bytes:
             labels = labels.astype(object)
-    return labels[codes]
+    found: np.ndarray = labels[codes]
+    return found
 
 
 def check_columns(path: str | PathLike[str], found: int, n_features: int | None) -> None:

@@ -152,7 +152,7 @@ def read_file(
     labels = Labels(reader)
     codes = [labels.codes(chunk.codes, chunk.names) for chunk in chunks]
     first, n_columns = reader.columns(facts) if chunks and not reader.is_text else (0, 0)
-    y = labels_of_rows(labels.values(), np.concatenate(codes or [[]]))
+    y = labels_of_rows(labels.values(), np.concatenate([np.zeros(0, np.int64), *codes]))
     parts = [chunk.X for chunk in chunks]
     report = {**reader.report(facts), "file": str(path)}
     if reader.is_text:

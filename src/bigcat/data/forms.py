@@ -72,7 +72,7 @@ class Form:
         if isinstance(reader, str):
             module, _, name = reader.partition(":")
             reader = getattr(import_module(module), name)
-        return reader(path, **options)  # type: ignore[operator, no-any-return]
+        return reader(path, **options)
 
     def fits(self, line: bytes) -> bool:
         """Return True if it could be the first line of such a file."""

@@ -172,7 +172,8 @@ class Labels:
     def codes(self, codes: np.ndarray, names: list[Any]) -> np.ndarray:
         """Return the codes of a chunk's rows among all labels so far."""
         of_chunk = [self.code.setdefault(name, len(self.code)) for name in names]
-        return np.array(of_chunk, np.int64)[codes]
+        found: np.ndarray = np.array(of_chunk, np.int64)[codes]
+        return found
 
     def values(self) -> np.ndarray:
         """Return all labels by code: int64 if every one is a plain integer, else str."""

@@ -133,7 +133,13 @@ class Index:
 
     def _check(self) -> None:
         """Raise for values that compiled code could come to harm by, whoever wrote them."""
-        kinds = {"sparse": bool, "report": dict, "arrays": str, "digests": list, "classes": list}
+        kinds: dict[str, Any] = {
+            "sparse": bool,
+            "report": dict,
+            "arrays": str,
+            "digests": list,
+            "classes": list,
+        }
         kinds |= {"column_names": list | None, "vectorizer": dict | None}
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):

@@ -55,10 +55,10 @@ class SvmlightReader(LinesReader):
         rows, labels, lines = [], [], []
         facts = {"multi_label_rows": 0, "rows_without_label": 0}
         for number, line in enumerate(piece.raw.removesuffix(b"\n").split(b"\n"), piece.first_line):
-            line = self._row(line)
-            if line is None:
+            row = self._row(line)
+            if row is None:
                 continue
-            found, features = self._labels(number, line)
+            found, features = self._labels(number, row)
             facts["multi_label_rows"] += len(found) > 1
             if self.labelled and not found:
                 facts["rows_without_label"] += 1
@@ -126,9 +126,9 @@ class SvmlightReader(LinesReader):
         raw = b"\n".join(rows)
         if odd := raw.translate(None, _PLAIN):
             raise ValueError(f"unexpected {_shown(odd[:10])}")
-        X, _ = load_svmlight_file(
-            io.BytesIO(raw), n_features=self.index_end, dtype=np.float32, zero_based=True
-        )
+        X, _ = load_svmlight_file(io.BytesIO(raw), dtype=np.float32, zero_based=True)
+        if X.indices.max(initial=-1) >= self.index_end:
+            raise ValueError(f"{X.indices.max()} is not below {self.index_end}")
         if not np.isfinite(X.data).all():
             raise ValueError("a value is beyond float32")
         parts = (X.data, X.indices.astype(np.int32, copy=False), X.indptr)

@@ -172,7 +172,8 @@ class TableReader(Reader):
     def chunk(self, table: Any, place: Place) -> Chunk:
         """Return rows of an Arrow table, without those that have no label."""
         n_rows = table.num_rows
-        codes, names = np.zeros(n_rows, np.int64), [0]
+        codes: np.ndarray = np.zeros(n_rows, np.int64)
+        names: list[Any] = [0]
         facts = {"columns": len(self.numbers)}
         for name in self.numbers:  # first, so that a message counts all rows
             table = table.set_column(*self._as_numbers(table, name, place))
