@@ -177,7 +177,7 @@ def test_folders_that_are_not_there(client: Any, tmp_path: Path) -> None:
     model = LinearClassifier(client=client, **SETTINGS)
     with pytest.raises(DataError, match=r"none-\*: no folder of rows has such a name"):
         model.fit(tmp_path / "none-*")
-    with pytest.raises(DataError, match=r"memory://nowhere/rows: manifest.json cannot be read"):
+    with pytest.raises(DataError, match=r"memory://nowhere/rows: index.json cannot be read"):
         model.fit(["memory://nowhere/rows"])
 
 
