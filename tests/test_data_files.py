@@ -371,7 +371,7 @@ ERRORS = [
     ("a.csv", "x,label\n", "a.csv: expected labelled rows, found none"),
     ("a.npz", npz(y=np.arange(2)), "a.npz: expected arrays X and y, or those of scipy.sparse.save_npz and y, found y"),
     ("a.npz", npz(X=np.eye(2)), "found X"),
-    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected format beside indptr, as save_npz writes it"),
+    ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected format beside indptr, as save_npz writes it, found none"),
     ("a.npz", npz(X=np.eye(2), y=np.arange(3)), "a.npz: expected a label for each of 2 rows, found 3"),
     ("a.npz", npz(X=np.ones(2), y=np.arange(2)), "found shape (2,) of float64"),
     ("a.npz", npz(X=np.array([[1.0], [np.nan]]), y=np.arange(2)), "NaN, infinity or a value beyond float32 in row 1"),

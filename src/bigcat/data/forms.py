@@ -80,61 +80,24 @@ class Form:
         return bool(pattern) and re.fullmatch(pattern, line, re.DOTALL) is not None
 
 
-_OF_TABLES = (
-    "label_column",
-    "group_column",
-    "categorical",
-    "text_columns",
-    "vectorizer",
-    "columns",
-    "labelled",
+_WORDS = ("categorical", "text_columns", "vectorizer", "columns")
+_OF_TABLES = ("label_column", "group_column", *_WORDS, "labelled")
+_SPARSE = ("label", "labelled", "zero_based")
+_SVMLIGHT = r"\s*[+-]?\d+(,[+-]?\d+)*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?"
+_HERE = "bigcat.data."
+_ALL = (
+    Form("xc", _HERE + "sparse_text:XcReader", (".xc",), r"\s*\d+\s+\d+\s+\d+\s*", _SPARSE[:2]),
+    Form(
+        "svmlight",
+        _HERE + "sparse_text:SvmlightReader",
+        (".svm", ".svmlight", ".libsvm"),
+        _SVMLIGHT,
+        _SPARSE,
+    ),
+    Form("tsv", _HERE + "text:TsvReader", (".tsv",), r"[^\t]+\t.+", ("vectorizer", "labelled")),
+    Form("npz", _HERE + "arrays:NpzReader", (".npz",), r"PK\x03\x04.*", ("labelled",), False),
+    Form("csv", _HERE + "tables:CsvReader", (".csv",), r"[^\t:]+,[^\t:]*", _OF_TABLES),
+    Form("parquet", _HERE + "tables:ParquetReader", (".parquet",), r"PAR1.*", _OF_TABLES),
 )
 #: Forms by name; if several fit a first line, `bigcat.data.read` asks.
-FORMS: dict[str, Form] = {
-    form.name: form
-    for form in (
-        Form(
-            "xc",
-            reader="bigcat.data.sparse_text:XcReader",
-            suffixes=(".xc",),
-            first_line=r"\s*\d+\s+\d+\s+\d+\s*",
-            options=("label", "labelled"),
-        ),
-        Form(
-            "svmlight",
-            reader="bigcat.data.sparse_text:SvmlightReader",
-            suffixes=(".svm", ".svmlight", ".libsvm"),
-            first_line=r"\s*[+-]?\d+(,[+-]?\d+)*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?",
-            options=("label", "zero_based", "labelled"),
-        ),
-        Form(
-            "tsv",
-            reader="bigcat.data.text:TsvReader",
-            suffixes=(".tsv",),
-            first_line=r"[^\t]+\t.+",
-            options=("vectorizer", "labelled"),
-        ),
-        Form(
-            "npz",
-            reader="bigcat.data.arrays:NpzReader",
-            suffixes=(".npz",),
-            first_line=r"PK\x03\x04.*",
-            options=("labelled",),
-            in_parts=False,
-        ),
-        Form(
-            "csv",
-            reader="bigcat.data.tables:CsvReader",
-            suffixes=(".csv",),
-            first_line=r"[^\t:]+,[^\t:]*",
-            options=_OF_TABLES,
-        ),
-        Form(
-            "parquet",
-            reader="bigcat.data.tables:ParquetReader",
-            suffixes=(".parquet",),
-            first_line=r"PAR1.*",
-            options=_OF_TABLES,
-        ),
-    )
-}
+FORMS: dict[str, Form] = {form.name: form for form in _ALL}

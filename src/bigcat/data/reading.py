@@ -73,6 +73,10 @@ class Reader(ABC):
     def parse(self, piece: Any) -> Chunk:
         """Parse a piece."""
 
+    def wrong(self, expected: str, found: object, place: str = "") -> DataError:
+        """Return the error of a file, or of a place in it such as ``", line 3"``."""
+        return DataError(f"{self.path}{place}: expected {expected}, found {found}")
+
     def columns(self, facts: Facts) -> tuple[int, int]:
         """Return the number of the first column and how many columns there are."""
         check_columns(self.path, facts["columns"], self.n_features)
@@ -114,8 +118,11 @@ class LinesReader(Reader):
         line, blank = self.first_line, b""
         while raw := file.read(PIECE_BYTES):
             raw = blank + raw + self._to_line_end(file, raw, line)
-            while not self.is_whole(raw) and (more := self._to_line_end(file, b"", line)):
-                raw += more
+            while not self.is_whole(raw) and len(raw) < MAX_LINE_BYTES:
+                more = file.read(PIECE_BYTES)
+                if not more:
+                    break
+                raw += more + self._to_line_end(file, more, line)
             # Blank lines are rows of some forms, but not at the end of the file.
             length = len(raw.rstrip(b"\r\n"))
             end = (raw.find(b"\n", length) + 1 or len(raw)) if length else 0

@@ -27,7 +27,7 @@ LABEL = "label"
 #: Name of the numbers among the transformers of a ColumnTransformer.
 NUMBERS = "numbers"
 _REMEDY = "; add what is missing, or fit a model without"
-_NUMBER_BYTES, _BATCH_ROWS = 8, 1 << 16
+_NUMBER_BYTES, _BATCH_ROWS, _MAX_HEADER_BYTES = 8, 1 << 16, 1 << 24
 _BAD_VALUE = re.compile(
     r"In CSV column #(\d+): Row #(\d+): CSV conversion error to \w+: invalid value '(.*)'",
     re.DOTALL,
@@ -106,12 +106,9 @@ class TableReader(Reader):
 
     def choose(self, header: Sequence[str]) -> None:
         """Decide what becomes of each column."""
-        twice = [name for name, times in Counter(header).items() if times > 1]
-        if twice:
-            raise DataError(
-                f"{self.path}: expected each name of a column once, found {_some(twice)} more than "
-                "once; rename one of them"
-            )
+        if twice := [name for name, times in Counter(header).items() if times > 1]:
+            found = f"{_some(twice)} more than once; rename one of them"
+            raise self.wrong("each name of a column once", found)
         self.label = self._label_among(header)
         if self.group_column is not None and self.group_column not in header:
             raise self._missing("the column that group_column= names", [self.group_column], header)
@@ -119,24 +116,22 @@ class TableReader(Reader):
         self.words = (*self.categorical, *self.text_columns)
         self.not_used: list[str] = []
         if self.transformer is not None:
-            wanted = self.transformer.feature_names_in_.tolist()
-            if missing := [name for name in wanted if name not in features]:
+            known, wanted = set(features), self.transformer.feature_names_in_.tolist()
+            if missing := [name for name in wanted if name not in known]:
                 raise self._missing("the columns of the training data", missing, header, _REMEDY)
-            self.not_used = [name for name in features if name not in set(wanted)]
+            known = set(wanted)
+            self.not_used = [name for name in features if name not in known]
             features, self.words = wanted, tuple(words_of(self.transformer))
         if missing := [name for name in self.words if name not in features]:
-            raise self._missing(
-                "the columns that categorical= and text_columns= name", missing, header
-            )
+            what = "the columns that categorical= and text_columns= name"
+            raise self._missing(what, missing, header)
         self.features = features
         self.numbers = [name for name in features if name not in self.words]
         if not features:
-            raise DataError(f"{self.path}: expected columns beside the labels, found none")
+            raise self.wrong("columns beside the labels", "none")
         if self.in_parts and self.words and (self.categorical or features != [*self.words]):
-            raise DataError(
-                f"{self.path}: expected numbers, or one column of text, beside the labels; words "
-                "among numbers are encoded by `read` alone"
-            )
+            found = f"{_some(features)}; only `read` encodes words among numbers"
+            raise self.wrong("numbers, or one column of text, beside the labels", found)
 
     def _label_among(self, header: Sequence[str]) -> str | None:
         """Return the name of the column of labels; None for a table that may lack one."""
@@ -150,18 +145,13 @@ class TableReader(Reader):
             return name
         if not self.labelled:
             return None
-        raise error_at(
-            self.path,
-            1,
-            f"one column {name!r} (label_column= names another)",
-            f"the header {_some(header)}",
-        )
+        expected = f"one column {name!r} (label_column= names another)"
+        raise error_at(self.path, 1, expected, f"the header {_some(header)}")
 
     def _missing(
         self, what: str, names: Sequence[str], header: Sequence[str], remedy: str = ""
     ) -> DataError:
-        found = f"found no {_some(names)} in the header {_some(header)}{remedy}"
-        return DataError(f"{self.path}: expected {what}, {found}")
+        return self.wrong(what, f"no {_some(names)} in the header {_some(header)}{remedy}")
 
     @property
     def read_columns(self) -> list[str]:
@@ -200,10 +190,8 @@ class TableReader(Reader):
         column, types = table.column(name), self.pa.types
         kind = column.type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise DataError(
-                f"{self.path}: expected numbers in column {name!r}, found {kind}; categorical= or "
-                "text_columns= encode words"
-            )
+            found = f"{kind}; categorical= or text_columns= encode words"
+            raise self.wrong(f"numbers in column {name!r}", found)
         if kind != self.pa.float32():
             column = column.cast(self.pa.float64(), safe=False)
         values = column.to_numpy()
@@ -211,16 +199,14 @@ class TableReader(Reader):
             numbers = values.astype(np.float32, copy=False)
         if not np.isfinite(numbers).all():
             row = int(np.isfinite(numbers).argmin())
-            raise DataError(
-                f"{self.path}{place(row)}: expected a finite number that fits a float32 in column "
-                f"{name!r}, found {values[row]}"
-            )
+            expected = f"a finite number that fits a float32 in column {name!r}"
+            raise self.wrong(expected, values[row], place(row))
         return table.column_names.index(name), name, self.pa.array(numbers)
 
     def _labels(self, column: Any) -> tuple[np.ndarray, list[str]]:
         types, kind = self.pa.types, column.type
         if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
-            raise DataError(f"{self.path}: expected labels of text or numbers, found {kind}")
+            raise self.wrong("labels of text or numbers", kind)
         words = column.cast(self.pa.string()).fill_null("").combine_chunks().dictionary_encode()
         return words.indices.to_numpy(), words.dictionary.to_pylist()
 
@@ -268,9 +254,13 @@ class CsvReader(TableReader, LinesReader):
     """Reader of csv with a header, by `pyarrow.csv`."""
 
     def head(self, file: IO[bytes]) -> None:
-        raw = file.readline(_MAX_HEADER_BYTES)
-        while not self.is_whole(raw) and (more := file.readline(_MAX_HEADER_BYTES)):
-            raw += more
+        lines, n_quotes, n_bytes = [], 1, 0
+        while n_quotes % 2 and n_bytes < _MAX_HEADER_BYTES:
+            line = file.readline(_MAX_HEADER_BYTES)
+            lines.append(line)
+            n_quotes += line.count(b'"') + (not n_bytes)
+            n_bytes += len(line) or _MAX_HEADER_BYTES
+        raw = b"".join(lines)
         piece = Text(raw, 1)
         self._check(piece)
         try:
@@ -323,9 +313,6 @@ class CsvReader(TableReader, LinesReader):
         return DataError(f"{self.path}: expected a table in csv: {message[:200]}")
 
 
-_MAX_HEADER_BYTES = 1 << 24
-
-
 def _line_of(piece: Text, row: int) -> int:
     """Return the line of the file in which a row of a piece begins; blank lines are no rows."""
     lines = io.StringIO(piece.raw.decode("utf-8", "replace"), newline="")
@@ -354,11 +341,9 @@ class ParquetReader(TableReader):
         # must not be looked at: if that is damaged, it ends the process.
         claimed = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         if sum(claimed) != metadata.num_rows or min(claimed, default=0) < 0:
-            raise DataError(
-                f"{self.path}: expected {metadata.num_rows} rows, found row groups of "
-                f"{', '.join(map(str, claimed[:10]))}{', ...' * (len(claimed) > 10)}; is the file "
-                "damaged?"
-            )
+            some = ", ".join(map(str, claimed[:10])) + ", ..." * (len(claimed) > 10)
+            found = f"row groups of {some}; is the file damaged?"
+            raise self.wrong(f"{metadata.num_rows} rows", found)
         limit = unpacked_limit(size, max_bytes)
         if _NUMBER_BYTES * metadata.num_rows * len(header) > limit:
             raise too_large(self.path, limit)
@@ -372,7 +357,7 @@ class ParquetReader(TableReader):
                 yield first, batch
                 first += batch.num_rows
         if first != metadata.num_rows:
-            raise DataError(f"{self.path}: expected {metadata.num_rows} rows, found {first}")
+            raise self.wrong(f"{metadata.num_rows} rows", first)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
