@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import hashlib
 import json
 import mmap
 import os
@@ -274,11 +275,22 @@ def test_a_made_up_index_is_refused(tmp_path, field, value, says):
         open_shards(tmp_path / "rows")
 
 
+def with_vectorizer(rows: Shards, change) -> Shards:
+    """A folder whose vectoriser was changed by somebody who sets digests right."""
+    path = rows.folder / rows.index.arrays / "vectorizer.json"
+    packed = json.loads(path.read_text())
+    change(packed)
+    path.write_text(json.dumps(packed))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    replace(rows.index, vectorizer=digest).write(rows.folder)
+    return open_shards(rows.folder)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda packed: packed.pop("settings"), "KeyError: 'settings'"),
-        (lambda packed: packed.pop("words_sha256"), "NotFittedError"),
+        (lambda packed: packed.update(words=None), "NotFittedError"),
         (lambda packed: packed.update(kind="Pipeline"), "unknown vectoriser 'Pipeline'"),
         (lambda packed: packed["settings"].update(norm="l9"), "does not work"),
         (lambda packed: packed["settings"].update(input="filename"), "input must be 'content'"),
@@ -287,12 +299,12 @@ def test_a_made_up_index_is_refused(tmp_path, field, value, says):
 def test_a_made_up_vectorizer_is_refused(tmp_path, change, says):
     (tmp_path / "rows.tsv").write_text("a\tone two\nb\tone two\n")
     rows = convert(tmp_path / "rows.tsv", tmp_path / "rows")
-    packed = json.loads(json.dumps(rows.index.vectorizer))
-    change(packed)
-    replace(rows.index, vectorizer=packed).write(tmp_path / "rows")
     with pytest.raises(DataError, match=says) as error:
-        open_shards(tmp_path / "rows").vectorizer
+        with_vectorizer(rows, change).vectorizer
     assert str(tmp_path / "rows") in str(error.value)
+    (rows.folder / rows.index.arrays / "vectorizer.json").write_text("{}")
+    with pytest.raises(DataError, match="its digest is another"):
+        rows.vectorizer
 
 
 def test_a_vectorizer_has_as_many_columns_as_the_rows(tmp_path):
@@ -300,11 +312,9 @@ def test_a_vectorizer_has_as_many_columns_as_the_rows(tmp_path):
     words = HashingVectorizer(n_features=16)
     rows = convert(tmp_path / "rows.tsv", tmp_path / "rows", vectorizer=words)
     assert rows.vectorizer.n_features == 16
-    packed = json.loads(json.dumps(rows.index.vectorizer))
-    packed["settings"]["n_features"] = 17
-    replace(rows.index, vectorizer=packed).write(tmp_path / "rows")
+    other = with_vectorizer(rows, lambda packed: packed["settings"].update(n_features=17))
     with pytest.raises(DataError, match="expected n_features=16 columns, found 17"):
-        open_shards(tmp_path / "rows").vectorizer
+        other.vectorizer
 
 
 def test_slices_shards_and_pickles(rows, tmp_path):

@@ -48,8 +48,8 @@ class Index:
         As in `bigcat.data.Dataset.report`.
     column_names : list of str or None
         Names of the columns of a table.
-    vectorizer : dict or None
-        Kind and parameters of the vectoriser of text (`bigcat.data.conversion`).
+    vectorizer : str or None
+        Digest of the file that holds the vectoriser of text.
     """
 
     arrays: str
@@ -61,7 +61,7 @@ class Index:
     classes: list[Any]
     report: dict[str, Any] = field(default_factory=dict)
     column_names: list[str] | None = None
-    vectorizer: dict[str, Any] | None = None
+    vectorizer: str | None = None
 
     @property
     def n_rows(self) -> int:
@@ -140,7 +140,7 @@ class Index:
             "digests": list,
             "classes": list,
         }
-        kinds |= {"column_names": list | None, "vectorizer": dict | None}
+        kinds |= {"column_names": list | None, "vectorizer": str | None}
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"its {name} is of another kind")

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, check_columns
-from bigcat.data.text import is_fitted, nothing_left
+from bigcat.data.text import nothing_left
 
 #: Most words whose rows are counted at a time.
 MAX_WORDS = 1 << 21
-WORDS, IDF = "words.json", "idf.npy"
+VECTORIZER = "vectorizer.json"
 
 _KINDS = ("HashingVectorizer", "CountVectorizer", "TfidfVectorizer")
 _CHOOSES_WORDS = ("min_df", "max_df", "max_features", "vocabulary")
@@ -126,42 +126,41 @@ def weigh(vectorizer: Any, counts: sp.csr_matrix, words: list[str]) -> sp.csr_ma
     return X
 
 
-def save_vectorizer(vectorizer: Any, folder: Path) -> dict[str, Any]:
-    """Return kind and settings for the index; words and their weights go to files."""
+def save_vectorizer(vectorizer: Any, folder: Path) -> str:
+    """Write kind, settings, words and their weights to a file; return its digest."""
     settings = {
-        name: np.dtype(value).name if name == "dtype" else _plain(value)
+        name: sorted(value) if isinstance(value, set | frozenset) else value
         for name, value in vectorizer.get_params(deep=False).items()
-        if name != "vocabulary"
+        if name not in ("vocabulary", "dtype")
     }
-    packed: dict[str, Any] = {"kind": type(vectorizer).__name__, "settings": settings}
-    if is_fitted(vectorizer) and hasattr(vectorizer, "vocabulary_"):
-        words = sorted(vectorizer.vocabulary_, key=vectorizer.vocabulary_.get)
-        (folder / WORDS).write_text(json.dumps(words))
-        packed["words_sha256"] = _digest(folder / WORDS)
-        if getattr(vectorizer, "use_idf", False):
-            np.save(folder / IDF, vectorizer.idf_)
-            packed["idf_sha256"] = _digest(folder / IDF)
-    return packed
+    packed = {"kind": type(vectorizer).__name__, "dtype": np.dtype(vectorizer.dtype).name}
+    words = getattr(vectorizer, "vocabulary_", None)
+    words = words and sorted(words, key=words.get)
+    idf = vectorizer.idf_.tolist() if getattr(vectorizer, "use_idf", False) else None
+    text = json.dumps({**packed, "settings": settings, "words": words, "idf": idf})
+    (folder / VECTORIZER).write_text(text)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load_vectorizer(folder: Path, packed: dict[str, Any], n_features: int) -> Any:
+def load_vectorizer(folder: Path, digest: str, n_features: int) -> Any:
     """Return the vectoriser of a folder; DataError for one that cannot make such rows."""
     from sklearn.feature_extraction import text
 
     try:
+        content = (folder / VECTORIZER).read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise ValueError("its digest is another")
+        packed = json.loads(content)
         if packed["kind"] not in _KINDS:
             raise ValueError(f"unknown vectoriser {packed['kind']!r}")
-        settings = dict(packed["settings"])
-        settings["dtype"] = np.dtype(settings["dtype"]).type
+        settings = packed["settings"]
         settings["ngram_range"] = tuple(settings["ngram_range"])
-        vectorizer = getattr(text, packed["kind"])(**settings)
+        dtype = np.dtype(packed["dtype"]).type
+        vectorizer = getattr(text, packed["kind"])(dtype=dtype, **settings)
         check_vectorizer(vectorizer)
-        if "words_sha256" in packed:
-            idf = None
-            if "idf_sha256" in packed:
-                idf = np.load(_checked(folder / IDF, packed["idf_sha256"]), allow_pickle=False)
-            words = json.loads(_checked(folder / WORDS, packed["words_sha256"]).read_text())
-            vectorizer = with_words(vectorizer, words, idf)
+        if packed["words"] is not None:
+            idf = None if packed["idf"] is None else np.array(packed["idf"], np.float64)
+            vectorizer = with_words(vectorizer, packed["words"], idf)
         found = vectorizer.transform([""]).shape[1]
     except Exception as error:  # scikit-learn has no list of what it raises for odd settings
         raise DataError(
@@ -170,18 +169,3 @@ def load_vectorizer(folder: Path, packed: dict[str, Any], n_features: int) -> An
         ) from error
     check_columns(folder, found, n_features)
     return vectorizer
-
-
-def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, set | frozenset) else value
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _checked(path: Path, digest: str) -> Path:
-    if not path.is_file() or _digest(path) != digest:
-        raise ValueError(f"{path} is missing or damaged")
-    return path
