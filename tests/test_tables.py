@@ -1,6 +1,7 @@
 """Tables by the names of their columns, from the file to the model file and back."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,28 @@ def test_a_table_without_rows(tmp_path, ending):
     for vectorizer in (None, HashingVectorizer(n_features=16)):
         with pytest.raises(DataError, match="expected labelled rows, found none"):
             read(path, text_columns=["note"], vectorizer=vectorizer)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_the_extra_that_tables_need(name, tmp_path, monkeypatch, capsys):
+    (tmp_path / name).write_text("a,label\n1,x\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"need pyarrow and pandas; install bigcat\[tables\]"):
+        read(tmp_path / name)
+    assert main(["fit", str(tmp_path / name), "--model", str(tmp_path / "m")]) == 2
+    assert "install bigcat[tables]" in capsys.readouterr().err
+
+
+def test_a_converted_column_of_text(tmp_path):
+    path, columns = tmp_path / "a.csv", rows()
+    write(path, columns, ["call", "kind"])
+    given: dict[str, Any] = {"label_column": "kind", "text_columns": ["call"]}
+    folder = convert(path, tmp_path / "rows", **given)
+    assert "softly" in folder.vectorizer.vocabulary_
+    assert sorted(folder.y) == sorted(columns["kind"])
+    write(path, columns, NAMES)
+    with pytest.raises(DataError, match="only `read` encodes words among numbers"):
+        convert(path, tmp_path / "rows", **given)
 
 
 def test_parquet_and_csv_give_the_same(tmp_path):
