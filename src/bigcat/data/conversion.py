@@ -417,7 +417,7 @@ def _new_arrays(folder: Path) -> Iterator[Path]:
     """
     others = list(folder.iterdir()) if folder.exists() else []
     if not (folder / INDEX).is_file() and any(
-        not path.name.startswith((_PREFIX, ".", _LOCK)) for path in others
+        path.name != _LOCK and not path.name.startswith((_PREFIX, ".")) for path in others
     ):
         raise ValueError(
             f"{folder} holds other files; give a folder of its own, or one of converted rows"
