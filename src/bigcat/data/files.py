@@ -73,7 +73,8 @@ def read(
         ``train.columns``).  Columns are matched by name, in any order.  A missing one is an error;
         others are left out and named in ``report["columns_not_used"]``.
     labelled : bool
-        False for a file that may lack labels: every row has the label 0.
+        False for a file that may lack labels: every row has the label 0, and a line of tsv is all
+        text.
     max_bytes : int, optional
         Largest size to which a gzipped file, an ``.npz`` archive or a Parquet table may unpack.
         Default: 100 times its size, or 256 MiB if that is more.
