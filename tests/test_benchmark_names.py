@@ -458,6 +458,7 @@ BUILDERS = {
     "streams.py": {"classifier"},
     "weights_in_files.py": {"classifier"},
     "field/measure.py": {"default"},
+    "intrusion_detection.py": {"fit"},  # one model per user
     "reproduce/one_vs_each.py": {"stochastic_distribution"},  # tests/test_reproduce.py
     "wide_posteriors.py": {"real_quality"},
     # Fits on a cluster beside those of one process, by the same settings.

@@ -380,17 +380,16 @@ def test_python_dash_m():
 
 
 @pytest.mark.data
-def test_a_set_of_the_catalogue(capsys, tmp_path):
+def test_files_of_the_extreme_classification_repository(capsys, tmp_path):
     if not os.environ.get("BIGCAT_DATA"):
         pytest.skip("BIGCAT_DATA is not set: no real data sets")
-    model = str(tmp_path / "m")
-    words = ["fit", "data:bibtex", "--model", model, "--test", "data:bibtex", "--epochs", "2"]
-    fitted = run_json(capsys, words)
+    folder, model = Path(os.environ["BIGCAT_DATA"]) / "bibtex", str(tmp_path / "m")
+    train, test = str(folder / "train.txt.gz"), str(folder / "test.txt.gz")
+    fitted = run_json(capsys, ["fit", train, "--model", model, "--test", test, "--epochs", "2"])
     assert fitted["data"]["rows"] == 4880
-    found = run_json(capsys, ["evaluate", model, "data:bibtex"])
+    found = run_json(capsys, ["evaluate", model, test])
     assert found["log_likelihood"] == pytest.approx(fitted["test"]["log_likelihood"], rel=1e-6)
     assert found["rows_dropped_unseen"] > 0
-    assert run_json(capsys, ["evaluate", model, "data:bibtex:train"])["rows"] == 4880
 
 
 # --- what is in a file ---------------------------------------------------------------------------
@@ -474,13 +473,17 @@ def cut_gzip(path):
 
 BAD_TRAIN = {
     "missing": ("no.txt", lambda p: None, "no.txt: there is no such file; check the name"),
-    "folder": ("d.txt", lambda p: p.mkdir(), "d.txt: is a folder; give a file, or data:NAME"),
+    "folder": (
+        "d.txt",
+        lambda p: p.mkdir(),
+        "is a folder without converted rows; give a file",
+    ),
     "empty": ("e.txt", lambda p: p.write_text(""), "the file is empty"),
     "truncated gzip": ("t.txt.gz", cut_gzip, "cut off before its end"),
     "index": (
         "i.txt",
         lambda p: p.write_text("1 6 4\n1 6:1\n"),
-        "line 2: expected a feature index",
+        "line 2: expected index:value with rising indices below 6",
     ),
     "label": ("l.txt", lambda p: p.write_text("1 6 4\nx 1:1\n"), "line 2: expected integer labels"),
     "unknown form": ("u.bin", lambda p: p.write_text("hello"), "cannot tell its form"),
@@ -678,15 +681,6 @@ def test_too_little_memory_is_bad_input(files, capsys, monkeypatch):
 
         monkeypatch.setattr(bigcat.LinearClassifier, "fit", fail)
         assert text in error_of(capsys, ["fit", train, "--model", model])
-
-
-def test_catalogue_names(capsys, monkeypatch, tmp_path):
-    monkeypatch.delenv("BIGCAT_DATA", raising=False)
-    model = ["--model", str(tmp_path / "m")]
-    assert "BIGCAT_DATA" in error_of(capsys, ["fit", "data:bibtex", *model])
-    assert "unknown data set 'nothing'" in error_of(capsys, ["fit", "data:nothing", *model])
-    message = error_of(capsys, ["fit", "data:bibtex:middle", *model])
-    assert "parts train, test and sometimes validation, not 'middle'" in message
 
 
 def test_a_closed_pipe_is_no_error(fitted, tmp_path):

@@ -64,6 +64,7 @@ def _report(path: Path, header: dict[str, Any], verified: bool) -> dict[str, Any
         "n_iter": fitted["n_iter"],
         "vectorizer": None if vectorizer is None else vectorizer["kind"],
         "columns": header["columns"],
+        "label_column": header["extra"].get("label_column"),
         "extra": sorted(header["extra"]),
         "verified": verified,
     }
@@ -87,7 +88,7 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         columns = report["columns"]
         names = [*columns["numbers"], *columns["categorical"], *columns["text"]]
         some = ", ".join(names[:MOST_NAMES] + ["..."] * (len(names) > MOST_NAMES))
-        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {columns['label']}"))
+        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {report['label_column']}"))
     if report["extra"]:
         rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))
     verdict = ("not checked", "leave out --quick to read the whole file")

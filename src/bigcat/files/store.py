@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.data.tables import TableEncoder
 from bigcat.files.codec import Arrays, describe_part, from_json, make_part, to_json
 from bigcat.files.linear import check_dtype, linear_to_json, restore_linear
 from bigcat.files.schema import FORMAT, SCHEMA, VERSION, check
@@ -136,7 +135,7 @@ def save_model(
     fitted = {name: getattr(model, f"{name}_", None) for name in SCHEMA["fitted"]}
     extra = dict(extra or {})
     vectorizer, columns = extra.pop("vectorizer", None), None
-    if isinstance(extra.get("columns"), TableEncoder):
+    if hasattr(extra.get("columns"), "transformers_"):
         columns = extra.pop("columns")
     try:
         stored_extra = to_json(extra, arrays, "extra")

@@ -12,10 +12,26 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bigcat.data.tables import TableEncoder
-from bigcat.files.schema import check, check_floats, is_names, is_number, is_whole, shown
+from bigcat.data.tables import (
+    CATEGORIES,
+    NUMBERS,
+    categories_of,
+    column_transformer,
+    require_pyarrow,
+)
+from bigcat.data.vectorizers import n_features_of, with_words
+from bigcat.files.schema import (
+    MAX_WEIGHT,
+    check,
+    check_floats,
+    is_names,
+    is_number,
+    is_whole,
+    shown,
+)
 
 VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 #: Longest n-gram of a vectoriser from a file.
@@ -129,61 +145,97 @@ def make_vectorizer(stored: dict[str, Any], trusted: bool = False) -> Any:
     vectorizer = getattr(text, kind)(**options | {"dtype": np.dtype(options["dtype"]).type})
     if kind == "HashingVectorizer":
         return vectorizer
-    vectorizer.vocabulary_ = {word: i for i, word in enumerate(words.tolist())}
-    if words.dtype != object or len(vectorizer.vocabulary_) != len(words):
+    idf = None
+    if options.get("use_idf"):
+        idf = stored["idf"]
+        check_floats("vectorizer.idf", idf, (len(words),), least=0.0)
+    vectorizer = with_words(vectorizer, words.tolist(), idf)
+    if words.dtype != object or n_features_of(vectorizer) != len(words):
         raise ValueError("the words of the vectoriser are not different strings")
-    vectorizer.fixed_vocabulary_ = False
-    if kind == "TfidfVectorizer":
-        weighting = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
-        vectorizer._tfidf = text.TfidfTransformer(**{name: options[name] for name in weighting})
-        vectorizer._tfidf.n_features_in_ = len(words)
-        if options["use_idf"]:
-            check_floats("vectorizer.idf", stored["idf"], (len(words),), least=0.0)
-            vectorizer._tfidf.idf_ = stored["idf"]
     return vectorizer
 
 
-def describe_columns(columns: TableEncoder | None) -> dict[str, Any] | None:
-    """Return names, values and scales of the columns of a table, which a file can hold."""
+def describe_columns(columns: Any) -> dict[str, Any] | None:
+    """Return names, values and scales of a ColumnTransformer of `bigcat.data.tables`."""
     if columns is None:
         return None
+    of = {step: names for step, _, names in columns.transformers}
+    numbers, categorical = of.get(NUMBERS, []), of.get(CATEGORIES, [])
+    text = [names for names in of.values() if isinstance(names, str)]
+    names = getattr(columns, "feature_names_in_", np.array([])).tolist()
+    own = _settings(column_transformer(numbers, categorical, text))
+    if {*names} != {*numbers, *categorical, *text} or _settings(columns) != own:
+        raise TypeError(
+            "a model file holds a ColumnTransformer of bigcat.data.read, and extra['columns'] is "
+            "another one; save the model without it and keep it in a file of its own"
+        )
+    scaler = columns.named_transformers_[NUMBERS] if categorical or text else None
     return {
-        "label": columns.label,
-        "numbers": list(columns.numbers),
-        "categorical": list(columns.categories),
-        "text": list(columns.vectorizers),
-        "categories": [np.asarray(values, object) for values in columns.categories.values()],
-        "vectorizers": [describe_vectorizer(v) for v in columns.vectorizers.values()],
-        "means": np.asarray(columns.means, np.float64) if columns.encodes else None,
-        "scales": np.asarray(columns.scales, np.float64) if columns.encodes else None,
+        "names": names,
+        "numbers": numbers,
+        "categorical": categorical,
+        "text": text,
+        "categories": [np.asarray(v, object) for v in categories_of(columns).values()],
+        "vectorizers": [
+            describe_vectorizer(part) for _, part, of in columns.transformers_ if of in text
+        ],
+        "means": scaler.mean_ if scaler and numbers else None,
+        "scales": scaler.scale_ if scaler and numbers else None,
     }
 
 
-def make_columns(stored: dict[str, Any], n_features: int, trusted: bool = False) -> TableEncoder:
-    """Return the columns; ValueError where they do not fit together or to the model."""
-    check("columns.label", stored["label"], str)
-    numbers, categorical, text = (stored[name] for name in ("numbers", "categorical", "text"))
+def _settings(columns: Any) -> str:
+    """Return all settings of a ColumnTransformer but those of its vectorisers, to compare them."""
+    steps = [(step, isinstance(of, str) or part) for step, part, of in columns.transformers]
+    return str(columns.get_params(deep=False) | {"transformers": steps})
+
+
+def make_columns(stored: dict[str, Any], n_features: int, trusted: bool = False) -> Any:
+    """Return the ColumnTransformer; ValueError if its parts do not fit together or to the model."""
+    require_pyarrow()
+    import pandas
+
+    names, numbers, categorical, text = (
+        stored[key] for key in ("names", "numbers", "categorical", "text")
+    )
     categories, vectorizers = stored["categories"], stored["vectorizers"]
-    if not is_names([*numbers, *categorical, *text]):
-        raise ValueError("the names of columns are not different strings")
+    kinds = [*numbers, *categorical, *text]
+    if not (is_names(names) and is_names(kinds) and {*names} == {*kinds}):
+        raise ValueError("the names of columns are not different strings, each of one kind")
     if (len(categories), len(vectorizers)) != (len(categorical), len(text)):
         raise ValueError("there are not values or a vectoriser for each column")
     for name, values in zip(categorical, categories):
         words = values.tolist()
         if values.dtype != object or not words or any(a >= b for a, b in pairwise(words)):
             raise ValueError(f"the categories of {name} are empty or not in order")
-    if categorical or text:
-        check_floats("columns.means", stored["means"], (len(numbers),))
-        check_floats("columns.scales", stored["scales"], (len(numbers),), least=1e-300)
     made = [make_vectorizer(vectorizer, trusted) for vectorizer in vectorizers]
-    sizes = [len(getattr(v, "vocabulary_", ())) or v.n_features for v in made]
-    if (total := len(numbers) + sum(map(len, categories)) + sum(sizes)) != n_features:
+    total = len(numbers) + sum(map(len, categories)) + sum(map(n_features_of, made))
+    if total != n_features:
         raise ValueError(f"the columns make {total} features, and the model has {n_features}")
-    return TableEncoder(
-        stored["label"],
-        tuple(numbers),
-        dict(zip(categorical, categories)),
-        dict(zip(text, made)),
-        stored["means"],
-        stored["scales"],
-    )
+    columns = column_transformer(numbers, categorical, text)
+    steps = columns.transformers
+    # Fitting to one row sets what scikit-learn keeps beside the parts, which are put in after it.
+    columns.transformers = [
+        (step, "drop" if isinstance(of, str) else part, of) for step, part, of in steps
+    ]
+    row = dict.fromkeys(names, 0.0) | {name: v[0] for name, v in zip(categorical, categories)}
+    if categorical:
+        columns.set_params(**{f"{CATEGORIES}__categories": categories})
+    columns.fit(pandas.DataFrame([row]))
+    fitted = columns.named_transformers_
+    if categorical:
+        columns.set_params(**{f"{CATEGORIES}__categories": "auto"})
+        fitted[CATEGORIES].categories = "auto"
+    if numbers and (categorical or text):
+        for name, least in (("means", -MAX_WEIGHT), ("scales", 1e-300)):
+            check_floats(f"columns.{name}", stored[name], (len(numbers),), least)
+        scaler = fitted[NUMBERS]
+        scaler.mean_, scaler.scale_ = stored["means"], stored["scales"]
+        del scaler.var_, scaler.n_samples_seen_  # of the one row
+    words = dict(zip(text, made))
+    columns.transformers = [(s, clone(words[of]) if of in text else p, of) for s, p, of in steps]
+    columns.transformers_ = [
+        (step, words[of] if of in text else part, of) for step, part, of in columns.transformers_
+    ]
+    columns.sparse_output_ = bool(categorical or text)
+    return columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, Dataset, Split, make_dataset
-from bigcat.data.files import read_bytes, read_file
-from bigcat.data.text import decode, default_vectorizer, read_tsv
+from bigcat.data.files import read_file
+from bigcat.data.opening import opened
+from bigcat.data.text import default_vectorizer
 
 _HOLD_OUT_EVERY = 5
 
@@ -66,7 +68,7 @@ def load(
 
     Examples
     --------
-    >>> from bigcat.data import load
+    >>> from benchmarks.datasets import load
     >>> load("bibtex").train                                        # doctest: +SKIP
     Dataset(4,880 rows, 1,836 features (68.7 per row), 146 classes)
     """
@@ -103,7 +105,7 @@ def available() -> list[dict[str, Any]]:
 
     Examples
     --------
-    >>> from bigcat.data import available
+    >>> from benchmarks.datasets import available
     >>> [row["name"] for row in available()][:3]
     ['bibtex', 'delicious', 'mnist']
     """
@@ -176,7 +178,9 @@ def _text(make_vectorizer: Callable[[], Any]) -> Callable[..., Split]:
     def load_text(folder: Path, n_train: int | None, n_test: int | None, vectorizer: Any) -> Split:
         def part(name: str, n: int | None, vectorizer: Any) -> Dataset:
             path = folder / name
-            return read_tsv(path, read_bytes(path), vectorizer=vectorizer, max_rows=n)
+            with opened(path) as file:
+                raw = b"".join(islice(file, n))
+            return read_file(path.with_suffix(""), "tsv", raw=raw, vectorizer=vectorizer)
 
         train = part(
             "train.tsv.gz", n_train, make_vectorizer() if vectorizer is None else vectorizer
@@ -210,7 +214,8 @@ def _next_word(folder: Path, n_train: int | None, n_test: int | None, n_previous
 
     def words(part: str) -> list[str]:
         path = folder / f"{part}.txt.gz"
-        lines = decode(path, read_bytes(path)).splitlines()
+        with opened(path) as file:
+            lines = file.read().decode().splitlines()
         return [word for line in lines for word in [*line.split(), "<eos>"]]
 
     train = words("train")

@@ -81,7 +81,7 @@ def categorical_counts(
 
     Examples
     --------
-    >>> from bigcat.data.synthetic import categorical_counts
+    >>> from benchmarks.datasets.synthetic import categorical_counts
     >>> toy = categorical_counts(n=1000, n_classes=50)
     >>> toy.y.shape, round(float(toy.probabilities.sum()), 6)
     ((1000,), 1.0)
@@ -101,7 +101,7 @@ def titsias_small(seed: int = 0) -> TitsiasSmall:
 
     Examples
     --------
-    >>> from bigcat.data.synthetic import titsias_small
+    >>> from benchmarks.datasets.synthetic import titsias_small
     >>> toy = titsias_small()
     >>> toy.values.shape, toy.X.shape, sorted(set(toy.y.tolist()))
     ((200,), (200, 2), [0, 1, 2, 3, 4])
@@ -144,7 +144,7 @@ def linear_utilities(
 
     Examples
     --------
-    >>> from bigcat.data.synthetic import linear_utilities
+    >>> from benchmarks.datasets.synthetic import linear_utilities
     >>> toy = linear_utilities(100, 5, 3, noise="gaussian")
     >>> toy.X.shape, toy.coef.shape, toy.intercept.shape
     ((100, 5), (3, 5), (3,))
@@ -195,7 +195,7 @@ def zipf_classes(
 
     Examples
     --------
-    >>> from bigcat.data.synthetic import zipf_classes
+    >>> from benchmarks.datasets.synthetic import zipf_classes
     >>> toy = zipf_classes(1000, 100_000)
     >>> toy.X.shape
     (1000, 10000)
@@ -253,7 +253,7 @@ def predictable_classes(
 
     Examples
     --------
-    >>> from bigcat.data.synthetic import predictable_classes
+    >>> from benchmarks.datasets.synthetic import predictable_classes
     >>> drawn = predictable_classes(120, 3, 6, sigma_high=2.0, seed=1)
     >>> drawn.X.shape, drawn.coef.shape, drawn.probabilities(drawn.X[:5]).shape
     ((120, 6), (3, 6), (5, 3))

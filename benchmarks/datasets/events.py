@@ -9,7 +9,6 @@ whole seconds.
 from __future__ import annotations
 
 import gzip
-import io
 from array import array
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, error_at
-from bigcat.data.unpack import GZIP_MAGIC, gzip_errors
+from bigcat.data.opening import opened
 
 _LINE = "time,user@domain,computer,process,Start|End"
 _CHUNK_BYTES = 2**24
@@ -133,7 +132,7 @@ def read_process_starts(
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from bigcat.data import events
+    >>> from benchmarks.datasets import events
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "proc.txt"
     >>> _ = path.write_text("1,U1@DOM1,C5,P3,Start\n1,C5$@DOM1,C5,P4,Start\n2,U1@DOM1,C5,P3,End\n")
     >>> events.read_process_starts(path)
@@ -224,7 +223,7 @@ def windows(
 
     Examples
     --------
-    >>> from bigcat.data import events
+    >>> from benchmarks.datasets import events
     >>> log = events.planted_intruder(n_users=3, n_processes=20, n_starts=200)
     >>> rows = events.windows(log.starts)
     >>> rows.X.shape
@@ -297,7 +296,7 @@ def planted_intruder(
 
     Examples
     --------
-    >>> from bigcat.data import events
+    >>> from benchmarks.datasets import events
     >>> log = events.planted_intruder(n_starts=1000)
     >>> log.starts, int(log.intruder.sum()), log.victim
     (ProcessStarts(6,000 starts, 6 users, 40 processes), 50, 'U1@DOM1')
@@ -360,21 +359,14 @@ def _parsed_lines(
     path: Path, max_lines: int | None
 ) -> Iterator[tuple[int, tuple[int, bytes, bytes, bytes]]]:
     """Number, and (time, user, process, kind), of each line."""
-    with path.open("rb") as raw:
-        zipped = raw.read(2) == GZIP_MAGIC
     number = 0
-    with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
-        while chunk := _next_lines(path, stream):
+    with opened(path, max_bytes=1 << 62) as stream:  # logs are much larger than their files
+        while chunk := stream.readlines(_CHUNK_BYTES):
             for line in chunk:
                 if number == max_lines:
                     return
                 number += 1
                 yield number, _parse(path, number, line)
-
-
-def _next_lines(path: Path, stream: io.BufferedIOBase) -> list[bytes]:
-    with gzip_errors(path):
-        return stream.readlines(_CHUNK_BYTES)
 
 
 def _parse(path: Path, number: int, line: bytes) -> tuple[int, bytes, bytes, bytes]:

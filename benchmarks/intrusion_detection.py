@@ -2,16 +2,16 @@
 
 A made-up log in which the second user works from the first one's account for a while. Each start
 is scored by the account holder's model minus the mean of the other users' models, both in log
-probability. A log of one's own, in the form of Los Alamos' process events, is read by
-`events.read_process_starts`.
+probability: ``python -m benchmarks.intrusion_detection``. `events.read_process_starts` reads other
+logs, in the form of Los Alamos' process events.
 """
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.datasets import events
 from bigcat import BayesianClassifier
 from bigcat.bayes import IndependentBinary
-from bigcat.data import events
 
 RUN = 20  # starts in a row that are judged together
 
