@@ -109,6 +109,8 @@ class TableReader(Reader):
         if twice := [name for name, times in Counter(header).items() if times > 1]:
             found = f"{_some(twice)} more than once; rename one of them"
             raise self.wrong("each name of a column once", found)
+        if odd := [name for name in header if "\0" in name]:  # which pandas does not find
+            raise self.wrong("names of columns without NUL characters", _some(odd))
         self.label = self._label_among(header)
         if self.group_column is not None and self.group_column not in header:
             raise self._missing("the column that group_column= names", [self.group_column], header)
