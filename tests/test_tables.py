@@ -99,7 +99,7 @@ def test_missing_and_other_columns(fitted, tmp_path, capsys):
     twice = tmp_path / "twice.csv"
     twice.write_text("a,a,label\n1,2,x\n")
     (tmp_path / "nul.csv").write_text("a\0,label\n1,x\n")
-    with pytest.raises(DataError, match="names of columns without NUL characters, found 'a.x00'"):
+    with pytest.raises(DataError, match="columns without NUL characters, found"):
         read(tmp_path / "nul.csv")
     with pytest.raises(DataError, match="each name of a column once, found 'a' more than once"):
         read(twice)
