@@ -44,7 +44,7 @@ torture: $(READY)
 
 # Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small
 # problems and in a sample of its tests, and the rest by the tests of every day.
-PLAIN := tests/test_data_files.py $(patsubst %,tests/test_%.py,blas bound_parts bounds noise \
+PLAIN := $(patsubst %,tests/test_%.py,blas bound_parts bounds noise \
 	probabilities random_numbers sampler_draws sampler_tables samplers special vector weights) \
 	tests/test_pairs.py::test_steps_are_those_of_the_twin
 COVERAGE := $(BIN)/python -m coverage

@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clipped_log_likelihood, clock, epoch_seconds, save, show
+from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.bounds import AugmentReduce
-from bigcat.data import load, synthetic
 from bigcat.solvers import Adaptive
 
 # Table 1 of the paper: batch, negatives, iterations.

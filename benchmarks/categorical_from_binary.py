@@ -15,10 +15,10 @@ from scipy.special import log_expit, log_ndtr, log_softmax, softmax
 from benchmarks import yardsticks
 from benchmarks._models import independent_binary, laplace
 from benchmarks._report import FIGURES, clock, save, saved, show
+from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior
-from bigcat.data import load, synthetic
 
 #: By N, K, M and sigma_high: weight of CBC, mean KL divergence of CBM, CBC and their average.
 TABLE_G1 = dict(published("cfb-table-g1").rows())

@@ -152,7 +152,7 @@ def _compile(name: str, n_classes: int, **options: Any) -> None:
 def _row(name: str, n_classes: int, data: CodedClasses, curve: Curve, quality: float) -> dict:
     seconds = np.concatenate([[curve.before], curve.seconds])
     reached = np.concatenate([[0.0], data.quality(curve.values)])
-    choice = curve.model.history_.choice or {}
+    choice = curve.model.selection_.candidates[0].settings
     return {
         "method": name,
         "classes": n_classes,

@@ -250,7 +250,7 @@ def interval_coverage(words: list[str], seconds: float, n_sets: int, nuts: bool)
 
 def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
-        "interval-coverage", help="what the default posterior's 90 % intervals hold"
+        "interval-coverage", help="what the default posterior's 90 %% intervals hold"
     )
     parser.add_argument("words", nargs="*", help="of cases, such as n_classes=20,")
     parser.add_argument(

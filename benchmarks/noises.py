@@ -116,7 +116,11 @@ def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) 
         return _unless_diverged(partial(watched_fit, model, X_fit, y_fit, data["watched"]))
 
     defaults = watched(classifier(noise, **options))
-    found = defaults.model.history_.choice["learning_rate"] if defaults else RATE_INSTEAD
+    found = (
+        defaults.model.selection_.candidates[0].settings["learning_rate"]
+        if defaults
+        else RATE_INSTEAD
+    )
     long_fits = {
         share * found: watched(long_fit(noise, share * found, long_epochs, **options))
         for share in SHARES

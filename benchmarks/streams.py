@@ -264,7 +264,7 @@ def _maps(source: Any) -> list[mmap.mmap]:
 
 def _forget(source: Any) -> None:
     """Let the fit begin with nothing of its rows in memory."""
-    for path in (source.folder / source.manifest.arrays).iterdir():
+    for path in (source.folder / source.index.arrays).iterdir():
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 

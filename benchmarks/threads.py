@@ -19,10 +19,10 @@ import numpy as np
 from benchmarks._passes import Silent, make_passes, new_state
 from benchmarks._report import save, show
 from benchmarks.all_classes import SIZES
+from benchmarks.datasets.synthetic import zipf_classes
 from benchmarks.roofline import sparse_problem
 from bigcat.bounds import Complementary
 from bigcat.combinations import Parts, resolve
-from bigcat.data.synthetic import zipf_classes
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import REGISTRY as SAMPLERS

@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, epoch_seconds, save, show
+from benchmarks.datasets import load
 from benchmarks.published import published
 from bigcat import LinearClassifier, Method
 from bigcat.bounds import (
@@ -28,7 +29,6 @@ from bigcat.bounds import (
     OneVsEach,
     Raman,
 )
-from bigcat.data import load
 from bigcat.solvers import SGD, DivergedError, Implicit, Solver, UMax, Vanilla
 
 EPOCHS = 50

@@ -1,16 +1,22 @@
 """How many negatives? Classes with Zipf frequencies, where uniform draws are at their weakest."""
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from bigcat import LinearClassifier, metrics
-from bigcat.data import synthetic
 from bigcat.samplers import Uniform
 
-drawn = synthetic.zipf_classes(16_000, n_classes=1000, n_features=2000, seed=0)
-train = slice(0, 12_000)
-X, y = drawn.X[train], drawn.y[train]
-known = np.isin(drawn.y[12_000:], y)
-X_test, y_test = drawn.X[12_000:][known], drawn.y[12_000:][known]
+# Rows of 20 features, half of them among the 20 that belong to the row's class.
+n, n_classes, n_features, rng = 16_000, 1000, 2000, np.random.default_rng(0)
+frequency = 1 / np.arange(1, n_classes + 1)
+labels = rng.choice(n_classes, n, p=frequency / frequency.sum())
+own = rng.integers(n_features, size=(n_classes, 20))
+columns = np.hstack([own[labels, :10], rng.integers(n_features, size=(n, 10))])
+places = (np.repeat(np.arange(n), 20), columns.ravel())
+rows = csr_matrix((np.full(20 * n, 20**-0.5), places), (n, n_features))
+y = labels[:12_000]
+known = np.isin(labels[12_000:], y)
+X, X_test, y_test = rows[:12_000], rows[12_000:][known], labels[12_000:][known]
 
 runs = {
     "8 uniform negatives": {"method": "augment-reduce", "n_negatives": 8},

@@ -15,10 +15,10 @@ import numpy as np
 
 from bigcat import BayesianClassifier
 from bigcat.bayes import IndependentBinary
-from bigcat.data import synthetic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 yardsticks = __import__("benchmarks.yardsticks").yardsticks
+synthetic = __import__("benchmarks.datasets.synthetic").datasets.synthetic
 
 
 def compare() -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 
-from bigcat.files.opening import HEADER, HEADER_DIGEST
-from bigcat.files.tensors import digest_of, open_tensors, text_digest, write_tensors
+from bigcat.tensor_file import KEY, open_tensors, seal, write_tensors
 
 
 def rewrite(
@@ -24,22 +23,22 @@ def rewrite(
     Underscores in pairs stand for dots in names of tensors.
     """
     with open_tensors(path) as file:
-        header = json.loads(file.texts[HEADER])
-        tensors = {name: file.read(name) for name in file.places if name not in drop}
-    new = {name.replace("__", "."): np.asarray(value) for name, value in replaced.items()}
-    tensors |= new
-    header["shapes"] |= {name: list(array.shape) for name, array in new.items()}
-    header["digests"] = {name: digest_of(array) for name, array in tensors.items()}
+        header = file.header
+        tensors = {name: file.read(name) for name in header["tensors"] if name not in drop}
+    tensors |= {name.replace("__", "."): np.asarray(value) for name, value in replaced.items()}
     change(header)
-    write_header(path, json.dumps(header), tensors)
+    write_tensors(path, header, tensors)
 
 
-def write_header(path: Path, text: str, tensors: dict[str, np.ndarray]) -> None:
-    """A file with that text as its header, whatever it is."""
-    write_tensors(path, {HEADER: text, HEADER_DIGEST: text_digest(text)}, tensors)
+def rewrite_header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Write a file again with a changed header, also in what it says of its tensors."""
+    with open_tensors(path) as file:
+        header, tensors = file.header, {name: file.read(name) for name in file.header["tensors"]}
+    change(header)
+    write_header(path, header, tensors)
 
 
-def as_format_3(header: dict[str, Any]) -> None:
-    """Make a header one of format 3, which had no digests."""
-    header["format_version"] = 3
-    header.pop("digests")
+def write_header(path: Path, header: dict[str, Any] | str, tensors: dict[str, np.ndarray]) -> None:
+    """Write a file with that header, or that text in place of one."""
+    text = header if isinstance(header, str) else seal(header)
+    safetensors.numpy.save_file(tensors, path, {KEY: text})

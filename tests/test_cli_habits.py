@@ -49,7 +49,7 @@ def test_standard_input(model, tmp_path, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out)["data"]["file"] == "standard input"
     monkeypatch.setattr(sys, "stdin", piped(""))
     assert main(["evaluate", model, "-"]) == 2
-    assert "standard input: the file is empty" in capsys.readouterr().err
+    assert "standard input: expected labelled rows, found none" in capsys.readouterr().err
 
 
 def test_no_labels_knows_labels_when_it_sees_them(model, tmp_path, capsys):

@@ -168,7 +168,7 @@ def test_a_folder_may_know_classes_that_have_no_rows(
     client: Any, folder: Shards, tmp_path: Path
 ) -> None:
     shutil.copytree(folder.folder, tmp_path / "rows")
-    replace(folder.manifest, classes=[*folder.manifest.classes, 99]).write(tmp_path / "rows")
+    replace(folder.index, classes=[*folder.index.classes, 99]).write(tmp_path / "rows")
     model = LinearClassifier(client=client, **SETTINGS | {"max_epochs": 1})
     assert model.fit(tmp_path / "rows").classes_.tolist() == list(range(K))
 
@@ -177,7 +177,7 @@ def test_folders_that_are_not_there(client: Any, tmp_path: Path) -> None:
     model = LinearClassifier(client=client, **SETTINGS)
     with pytest.raises(DataError, match=r"none-\*: no folder of rows has such a name"):
         model.fit(tmp_path / "none-*")
-    with pytest.raises(DataError, match=r"memory://nowhere/rows: manifest.json cannot be read"):
+    with pytest.raises(DataError, match=r"memory://nowhere/rows: index.json cannot be read"):
         model.fit(["memory://nowhere/rows"])
 
 
@@ -404,7 +404,7 @@ def test_an_unreadable_shard_is_named(client: Any, folder: Shards, tmp_path: Pat
     copy = tmp_path / "copy"
     shutil.copytree(folder.folder, copy)
     shards = Shards(copy)
-    values = copy / shards.manifest.arrays / "values"
+    values = copy / shards.index.arrays / "values.npy"
     with open(values, "r+b") as file:
         file.seek(5_000)
         file.write(b"\xff\xff\xff\x7f")

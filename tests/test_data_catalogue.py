@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bigcat.data import DataError, available, load
+from benchmarks.datasets import available, load
+from bigcat.data import DataError
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("BIGCAT_DATA"), reason="BIGCAT_DATA names no folder of real data sets"

@@ -5,7 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from bigcat.data import DataError, events
+from benchmarks.datasets import events
+from bigcat.data import DataError
 
 LOG = """\
 1,U2@DOM1,C9,P7,Start

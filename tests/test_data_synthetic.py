@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bigcat.data import synthetic
+from benchmarks.datasets import synthetic
 
 
 def test_categorical_counts():

@@ -10,8 +10,6 @@ from forms import forms
 from bigcat import LinearClassifier, Method, load_model, save_model
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach
 from bigcat.bounds.exact import FEW_NODES
-from bigcat.files import read_header
-from bigcat.files.linear import _unpack_bound
 
 N_CLASSES = 4
 FEW: dict[str, Any] = {"max_epochs": 2, "random_state": 0}
@@ -73,21 +71,13 @@ FITS: dict[str, tuple[dict[str, Any], Any]] = {
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("case", forms(FITS, lambda case: case != "chosen estimator"))
-@pytest.mark.parametrize("age", ["of today", "older"])
-def test_a_file_keeps_it(tmp_path, case, age):
+def test_a_file_keeps_it(tmp_path, case):
     options, expected = FITS[case]
     X, y = rows_of(200, 4)
     model = LinearClassifier(**options, **FEW).fit(X, y)
     assert (model.bound_, type(model.bound_)) == (expected, type(expected))
     path = save_model(model, tmp_path / "m")
     loaded = load_model(path)
-    if age == "older":  # written before files held bounds
-        header = read_header(path)
-        del header["bound"]
-        loaded.bound_ = _unpack_bound(header, loaded, lambda name: np.empty(0))
-    if case == "own" and age == "older":  # it does not know that it was another one
-        assert loaded.bound_ == AugmentReduce()
-        return
     if case == "own":
         with pytest.raises(ValueError, match=r"could not hold the bound .* set model\.bound_"):
             loaded.lower_bound(X, y)

@@ -1,8 +1,5 @@
 """What is shared by the whole process: BLAS and its threads."""
 
-import platform
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -84,20 +81,3 @@ def test_concurrent_predictions_leave_blas_as_it_was(two_threads, monkeypatch):
         found = list(pool.map(lambda _: model.log_proba(X), range(40)))
     assert all((p == expected).all() for p in found)
     assert set(blas_threads()) == {2}
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of the GNU C library")
-def test_a_process_keeps_freed_memory():
-    """Pages that the system hands out for an array of 40 MB, which is then left."""
-    code = (
-        "import resource; from bigcat.machine import keep_freed_memory\n"
-        "def pages():\n"
-        "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
-        "    bytearray(b'1') * 40_000_000\n"
-        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
-        "print(pages(), pages(), keep_freed_memory() or pages(), pages())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    *handed_out, kept = map(int, done.stdout.split())
-    assert min(handed_out) > 9_000
-    assert kept < 100

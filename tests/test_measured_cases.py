@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.datasets import load
 from benchmarks.field import dense, sparse
 from bigcat import LinearClassifier
-from bigcat.data import load
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("BIGCAT_DATA"), reason="BIGCAT_DATA names no folder of real data sets"

@@ -43,6 +43,16 @@ def test_history_without_held_out_rows():
     assert set(lines_of(plots.history(history([-3.0], [np.nan])))) == {"bound, training rows"}
 
 
+def test_history_of_a_model_file_has_passes_for_seconds():
+    rows = history([-3.0, -2.0], [-2.5, -2.2])
+    for row in rows:
+        row["seconds"] = np.nan
+    ax = plots.history(rows)
+    assert ax.get_xlabel() == "passes over the rows"
+    for curve in lines_of(ax).values():
+        np.testing.assert_array_equal(curve.get_xdata(), [1.0, 2.0])
+
+
 def test_history_of_an_estimator_that_is_no_bound():
     """Its objective is on another scale: the log-likelihood of training rows instead."""
     rows = history([np.nan, np.nan], [-5.0, -4.0])

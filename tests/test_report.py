@@ -180,6 +180,7 @@ def test_the_commands(tmp_path, capsys):
     assert main(["report", str(model), str(train), "--out", str(page), "--title", "Sounds"]) == 0
     text = page.read_text("utf-8")
     assert "<h1>Sounds</h1>" in text
+    assert re.search(r"The fit took \d+ passes", text)  # a model file holds no seconds
     details = Page(text).data["details"]
     assert {name for one in details for name, _ in one["features"]} >= {"meow", "woof", "moo"}
     capsys.readouterr()

@@ -1,6 +1,7 @@
 """Model files: what goes in comes out, and nothing is ever half-written."""
 
 import errno
+import hashlib
 import json
 import os
 import subprocess
@@ -11,13 +12,15 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from forms import slow
-from model_files import rewrite
+from model_files import rewrite, rewrite_header
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import (
     CountVectorizer,
     HashingVectorizer,
     TfidfVectorizer,
 )
 
+from bigcat import tensor_file
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History, LinearClassifier
 from bigcat.files import ModelFileError, load_model, read_header, save_model
@@ -104,11 +107,15 @@ def test_the_file_is_plain_safetensors_with_a_strict_json_header(tmp_path):
         text = file.metadata()["bigcat"]
     header = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} in the header"))
     assert header["format"] == "bigcat-model"
-    assert header["transposed"] == ["coef"]
+    assert header["linear"]["arrays"]["coef"] == {"$transposed": "coef"}
     assert header["noise"]["name"] == "gumbel"
+    digest = header.pop("sha256")
     assert header == read_header(path)
-    with open(path, "rb") as file:
-        assert int.from_bytes(file.read(8), "little") % 8 == 0, "tensors would not be aligned"
+    assert hashlib.sha256(json.dumps(header).encode()).hexdigest() == digest
+    for name, array in tensors.items():
+        described = header["tensors"][name]
+        assert described["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
+        assert (described["dtype"], described["shape"]) == (array.dtype.name, list(array.shape))
 
 
 def test_a_million_labels(tmp_path):
@@ -150,7 +157,7 @@ def test_parts_come_back_by_name(tmp_path):
 
     own = Method("one-vs-each", method.bound, "uniform", "sgd", "nobody")
     path = save_model(make_model(method=own), tmp_path / "m")
-    assert set(read_header(path)["parameters_left_out"]) == {"method"}
+    assert set(read_header(path)["left_out"]) == {"method"}
 
 
 @pytest.mark.parametrize("exact_classes", [0, slow(2)])
@@ -188,20 +195,42 @@ def test_column_names_come_back(tmp_path):
 def test_parameters_without_json_form_are_left_out_and_noted(tmp_path):
     model = make_model(callbacks=[print], random_state=np.random.RandomState(0), l2=2.0)
     path = save_model(model, tmp_path / "m")
-    assert set(read_header(path)["parameters_left_out"]) == {"callbacks", "random_state"}
+    assert set(read_header(path)["left_out"]) == {"callbacks", "random_state"}
     loaded = load_model(path)
     assert (loaded.callbacks, loaded.random_state, loaded.l2) == (None, None, 2.0)
 
 
 def test_extra_comes_back(tmp_path):
-    extra = {"trained on": "a file", "shape": (2, 3), "nested": {"x": [1, None, True]}, "nan": 0.5}
-    path = save_model(make_model(), tmp_path / "m", extra=extra)
-    assert load_model(path, with_extra=True)[1] == extra
+    extra = {
+        "trained on": "a file",
+        "shape": (2, 3),
+        "nested": {"x": [1, None, True]},
+        "inf": -np.inf,
+    }
+    arrays = {
+        "x": np.eye(3)[:, :2],
+        "y": {"z": np.array(["a", "bc"])},
+        "y.z": np.array([True, False]),
+    }
+    path = save_model(make_model(), tmp_path / "m", extra=extra | arrays | {"$x": {1: {2, 3}}})
+    found = load_model(path, with_extra=True)[1]
+    np.testing.assert_array_equal(found.pop("x"), arrays["x"])
+    np.testing.assert_array_equal(found.pop("y")["z"], ["a", "bc"])
+    np.testing.assert_array_equal(found.pop("y.z"), [True, False])
+    assert found == extra | {"$x": {1: {2, 3}}}
     with pytest.raises(
-        TypeError, match=r"extra can hold only what JSON can hold: a value of type builtin_function"
+        TypeError, match=r"extra can hold only plain values and arrays: a value of type builtin_fu"
     ):
         save_model(make_model(), tmp_path / "other", extra={"f": os.listdir})
     assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_header_that_no_reader_would_take_is_not_written(tmp_path, monkeypatch):
+    """The library refuses headers of more than 100 MB, but only when it reads them."""
+    monkeypatch.setattr(tensor_file, "MAX_HEADER_LENGTH", 100_000)
+    with pytest.raises(ValueError, match=r"would have 1\d\d,\d{3} characters, .* a smaller extra"):
+        save_model(make_model(), tmp_path / "m", extra={"note": "x" * 100_000})
+    assert os.listdir(tmp_path) == []
 
 
 TEXTS = ["the cat sat", "a dog ran far", "the dog sat", "über den Wolken", "cat cat cat", "far far"]
@@ -239,6 +268,11 @@ def test_vectorizer_with_a_function_is_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_a_vectorizer_that_is_not_fitted_is_refused(tmp_path):
+    with pytest.raises(NotFittedError, match="This CountVectorizer instance is not fitted yet"):
+        save_model(make_model(), tmp_path / "m", extra={"vectorizer": CountVectorizer()})
+
+
 def test_custom_noise_is_asked_for(tmp_path, student_t):
     from bigcat.noise import Gaussian
 
@@ -266,27 +300,36 @@ def test_a_noise_object_is_stored_by_name(tmp_path):
         (lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]), "cut off, damaged"),
         (lambda p: p.write_bytes(p.read_bytes()[:-1]), "cut off, damaged"),
         (lambda p: p.write_bytes(b""), "cut off, damaged"),
-        (lambda p: p.write_bytes(b"label\tsome text\n" * 99), "no safetensors file"),
+        (lambda p: p.write_bytes(b"label\tsome text\n" * 99), "not a model file"),
         (
             lambda p: safetensors.numpy.save_file({"coef": X}, p, metadata={"format": "pt"}),
-            "not one of bigcat; give a file that bigcat.save_model",
-        ),
-        (lambda p: rewrite(p, lambda h: None, drop=["intercept"]), "lacks the tensors intercept"),
-        (
-            lambda p: rewrite(p, lambda h: h.update(format_version=99)),
-            r"version 99, this bigcat \(.*\) reads versions up to 4; load it with bigcat",
+            r"not a model file \(its metadata are not of bigcat\)",
         ),
         (
-            lambda p: rewrite(p, lambda h: h["shapes"].update(coef=[6, 5])),
-            r"tensor coef has shape \[6, 4\], the header says \[6, 5\]",
+            lambda p: rewrite(p, lambda h: None, drop=["intercept"]),
+            "intercept is not a tensor of the file",
         ),
-        (lambda p: rewrite(p, lambda h: h.update(n_features_in=5)), "6 classes and 5 features"),
-        (lambda p: rewrite(p, lambda h: h.pop("parameters")), "do not fit together"),
+        (
+            lambda p: rewrite(p, lambda h: h.update(version=99)),
+            r"has version 99, and bigcat .* reads version 1; load it with bigcat",
+        ),
+        (
+            lambda p: rewrite_header(p, lambda h: h["tensors"]["coef"].update(shape=[6, 5])),
+            r"coef is F32 of shape \[6, 4\]",
+        ),
+        (
+            lambda p: rewrite(p, lambda h: h["fitted"].update(n_features_in=5)),
+            "6 classes and 5 features",
+        ),
+        (lambda p: rewrite(p, lambda h: h.pop("parameters")), "header lacks parameters"),
         (
             lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)),
-            "unexpected keyword argument 'flux'; load it with the version that wrote it",
+            "a later bigcat wrote it .*unexpected keyword argument 'flux'",
         ),
-        (lambda p: rewrite(p, lambda h: h.update(classes="strings")), "damaged"),
+        (
+            lambda p: rewrite(p, lambda h: h["fitted"].update(classes={"$strings": "classes"})),
+            "classes.ends is not a tensor of the file",
+        ),
     ],
     ids=[
         "half",
@@ -355,7 +398,7 @@ def test_a_failed_save_changes_nothing(tmp_path, monkeypatch, existing, error):
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
     if isinstance(error, OSError):
         assert caught.value.errno == errno.ENOSPC
-        assert "could not save the model" in str(caught.value)
+        assert "could not write" in str(caught.value)
         assert "No space left on device" in str(caught.value)
         assert "free some space or choose another folder" in str(caught.value)
     monkeypatch.undo()
@@ -390,7 +433,7 @@ def test_a_disk_that_takes_no_more(tmp_path):
         text=True,
         check=True,
     )
-    assert "could not save the model" in done.stdout
+    assert "could not write" in done.stdout
     assert "File too large; it takes 9,6" in done.stdout
     assert os.listdir(tmp_path) == ["model.safetensors"]
     assert path.read_bytes() == before

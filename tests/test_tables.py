@@ -1,17 +1,18 @@
 """Tables by the names of their columns, from the file to the model file and back."""
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 import bigcat
 from bigcat.cli import main
 from bigcat.data import DataError, convert, read
 from bigcat.files import ModelFileError
-from bigcat.files.columns import unpack_columns
+from bigcat.files.vectorizers import make_columns
 
 KINDS = ["cat", "dog", "emu"]
 CALLS = ["purr, softly", 'bark "loud"', "run\nfar"]
@@ -92,11 +93,14 @@ def test_missing_and_other_columns(fitted, tmp_path, capsys):
     assert main(["evaluate", fitted, plain(tmp_path / "c.csv", new, ["height", "kind"])]) == 2
     error = capsys.readouterr().err
     assert "expected the columns of the training data, found no 'weight' in the header" in error
-    assert "add it, or fit a model without" in error
+    assert "add what is missing, or fit a model without" in error
     assert main(["evaluate", fitted, plain(tmp_path / "d.csv", new, ["height", "weight"])]) == 2
     assert "expected one column 'kind' (--label-column names another)" in capsys.readouterr().err
     twice = tmp_path / "twice.csv"
     twice.write_text("a,a,label\n1,2,x\n")
+    (tmp_path / "nul.csv").write_text("a\0,label\n1,x\n")
+    with pytest.raises(DataError, match="columns without NUL characters, found"):
+        read(tmp_path / "nul.csv")
     with pytest.raises(DataError, match="each name of a column once, found 'a' more than once"):
         read(twice)
 
@@ -116,7 +120,7 @@ def test_a_column_of_groups(form, tmp_path, capsys, monkeypatch):
         columns = {name: numbers.get(name, table[name]) for name in names}
         parquet.write_table(pytest.importorskip("pyarrow").table(columns), path)
     found: Any = read(path, label_column="kind", group_column="who")
-    assert found.columns.names == ["height", "weight"]
+    assert [*found.columns.feature_names_in_] == ["height", "weight"]
     assert found.groups.tolist() == table["who"]
 
     given = []
@@ -138,8 +142,10 @@ def test_a_column_of_groups(form, tmp_path, capsys, monkeypatch):
 
     assert main([*words, "whom"]) == 2
     assert "the column that --group-column names, found no 'whom'" in capsys.readouterr().err
-    assert main(["fit", "data:glass", "--model", model, "--group-column", "who"]) == 2
-    assert "--group-column is for tables" in capsys.readouterr().err
+    arrays = tmp_path / "rows.npz"
+    np.savez(arrays, X=np.eye(2), y=["cat", "dog"])
+    assert main(["fit", str(arrays), "--model", model, "--group-column", "who"]) == 2
+    assert "--group-column is an option of csv and parquet" in capsys.readouterr().err
 
 
 def test_words_are_encoded_on_request(tmp_path, capsys):
@@ -163,8 +169,8 @@ def test_words_are_encoded_on_request(tmp_path, capsys):
     assert np.mean(np.array(right) == new["kind"]) > 0.9
 
     names = bigcat.load_model(model, with_extra=True)[1]["columns"].get_feature_names_out()
-    assert [*names[:5]] == ["height", "weight", "city=bonn", "city=oslo", "city=rome"]
-    assert "call: softly" in names
+    assert [*names[:3]] == ["numbers__height", "numbers__weight", "categories__city_bonn"]
+    assert "text call__softly" in names
     assert main(["info", model]) == 0
     assert "height, weight, city, call; labels in kind" in capsys.readouterr().out
 
@@ -178,7 +184,7 @@ def test_words_are_encoded_on_request(tmp_path, capsys):
 
 def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("size,home,label\n1,tree,cat\n3,tree,cat\n2,sea,cod\n,,\n")
+    path.write_text("size,home,label\n1,tree,cat\n3,tree,cat\n2,sea,cod\n9,sea,\n")
     with pytest.raises(DataError, match="line 3: expected a number in column 'size'"):
         read(
             write(
@@ -203,23 +209,12 @@ def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
         read(path, vectorizer=object())
 
 
-def test_blanks_around_quotes(tmp_path):
-    """They are read the same whether or not a column is encoded, or refused."""
+def test_fields_are_taken_exactly_as_they_are(tmp_path):
+    """Blanks and quotes that do not begin a field are part of it."""
     path = tmp_path / "rows.csv"
-    path.write_text('a,label,b\n1, "x",2\n3,"x",4\n')
+    path.write_text('a,label,b\n1, x ,2\n3, "x",4\n')
     for encoded in ([], ["b"]):
-        assert read(path, categorical=encoded).y.tolist() == ["x", "x"]
-    path.write_text('a,label,b\n1,\t"x",2\n3,"x",4\n')
-    assert read(path).y.tolist() == ["x", "x"]
-    with pytest.raises(DataError, match=r"line 2: expected a quote at the beginning of its field"):
-        read(path, categorical=["b"])
-    path.write_text('a,label,b\n1,x,"2"\n3,x,\t"2"\n')
-    options: list[dict[str, Any]] = [{"categorical": ["b"]}, {"text_columns": ["b"]}]
-    for given in options:
-        with pytest.raises(DataError, match=r"line 3: expected a quote at the beginning of its"):
-            read(path, **given)
-    path.write_text('a, "label",b\n1,x,2\n')
-    assert read(path).y.tolist() == ["x"]
+        assert read(path, categorical=encoded).y.tolist() == [" x ", ' "x"']
 
 
 @pytest.mark.parametrize("blank", ["\x1c", "\u2003", "\xa0"])
@@ -242,6 +237,28 @@ def test_a_table_without_rows(tmp_path, ending):
     for vectorizer in (None, HashingVectorizer(n_features=16)):
         with pytest.raises(DataError, match="expected labelled rows, found none"):
             read(path, text_columns=["note"], vectorizer=vectorizer)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_the_extra_that_tables_need(name, tmp_path, monkeypatch, capsys):
+    (tmp_path / name).write_text("a,label\n1,x\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"need pyarrow and pandas; install bigcat\[tables\]"):
+        read(tmp_path / name)
+    assert main(["fit", str(tmp_path / name), "--model", str(tmp_path / "m")]) == 2
+    assert "install bigcat[tables]" in capsys.readouterr().err
+
+
+def test_a_converted_column_of_text(tmp_path):
+    path, columns = tmp_path / "a.csv", rows()
+    write(path, columns, ["call", "kind"])
+    given: dict[str, Any] = {"label_column": "kind", "text_columns": ["call"]}
+    folder = convert(path, tmp_path / "rows", **given)
+    assert "softly" in folder.vectorizer.vocabulary_
+    assert sorted(folder.y) == sorted(columns["kind"])
+    write(path, columns, NAMES)
+    with pytest.raises(DataError, match="only `read` encodes words among numbers"):
+        convert(path, tmp_path / "rows", **given)
 
 
 def test_parquet_and_csv_give_the_same(tmp_path):
@@ -268,8 +285,8 @@ def test_folders_of_tables_know_their_columns(tmp_path, capsys):
     train = plain(tmp_path / "train.csv", rows(), ["height", "weight", "kind"])
     other = plain(tmp_path / "other.csv", rows(30, 1), ["kind", "weight", "height"])
     folder = convert(train, tmp_path / "train", label_column="kind", n_jobs=1)
-    assert folder.columns.names == ["height", "weight"]
-    with pytest.raises(DataError, match=r"expected height, weight as in .*, in this order"):
+    assert [*folder.columns.feature_names_in_] == ["height", "weight"]
+    with pytest.raises(DataError, match="expected the columns height, weight of the other rows"):
         convert(other, tmp_path / "other", like=folder, n_jobs=1)
     model = str(tmp_path / "model.safetensors")
     assert main(["fit", str(tmp_path / "train"), "--model", model]) == 0
@@ -289,7 +306,7 @@ def test_columns_of_a_file_are_held_together(tmp_path):
     path = tmp_path / "model.safetensors"
     bigcat.save_model(model, path, extra={"columns": train.columns, "note": 1})
     loaded, extra = bigcat.load_model(path, with_extra=True)
-    again = read(tmp_path / "a.csv", columns=extra["columns"])
+    again = read(tmp_path / "a.csv", columns=extra["columns"], label_column="kind")
     np.testing.assert_array_equal(loaded.predict_proba(again.X), model.predict_proba(train.X))
     assert extra["note"] == 1
 
@@ -304,13 +321,67 @@ def test_columns_of_a_file_are_held_together(tmp_path):
     )
     with pytest.raises(ModelFileError, match=r"the columns make .* features, and the model has"):
         bigcat.load_model(path, with_extra=True)
-    stored = {"label": "y", "numbers": ["a"], "categorical": ["a"], "text": [], "vectorizers": []}
-    with pytest.raises(ValueError, match="a column is of two kinds"):
-        unpack_columns(lambda name: np.zeros(1), stored, 2)
-    with pytest.raises(ValueError, match="not one vectoriser for each column"):
-        unpack_columns(lambda name: np.zeros(1), stored | {"text": ["b"], "categorical": []}, 2)
-    with pytest.raises(ValueError, match="no lists of strings"):
-        unpack_columns(lambda name: np.zeros(1), stored | {"numbers": [1]}, 2)
+    changed = extra["columns"].set_params(numbers__with_mean=False)
+    with pytest.raises(TypeError, match=r"holds a ColumnTransformer of bigcat.data.read, and"):
+        bigcat.save_model(model, path, extra={"columns": changed})
+    stored: dict[str, Any] = {
+        "names": ["b", "a"], "numbers": ["a"], "categorical": ["b"], "text": [],
+        "categories": [np.array(["u", "v"], object)], "vectorizers": [],
+        "means": np.zeros(1), "scales": np.ones(1),
+    }  # fmt: skip
+    assert make_columns(stored, 3).feature_names_in_.tolist() == ["b", "a"]
+    for change, message in (
+        ({"names": ["a"]}, "the names of columns are not different strings, each of one kind"),
+        ({"numbers": [1]}, "the names of columns are not different strings, each of one kind"),
+        ({"text": ["a"], "numbers": []}, "not values or a vectoriser for each column"),
+        ({"scales": np.zeros(1)}, "columns.scales holds 0"),
+        ({"scales": np.ones(2)}, "columns.scales has shape"),
+        ({"categories": [np.array(["v", "u"], object)]}, "the categories of b are empty or not in"),
+        ({"categories": [np.array(["u"], object)]}, "the columns make 2 features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_columns(stored | change, 3)
+    words = {"kind": "HashingVectorizer", "options": {"n_features": 2**31 - 1, "dtype": "float32"}}
+    text = {
+        "categorical": [], "categories": [], "text": ["b"],
+        "vectorizers": [words | {"words": None, "idf": None}],
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="the columns make 2147483648 features"):
+        make_columns(stored | text, 3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"categorical": ["city"]},
+        {"categorical": ["city", "call"]},
+        {"text_columns": ["call", "city"], "vectorizer": CountVectorizer(ngram_range=(1, 2))},
+        {"text_columns": ["call"], "vectorizer": HashingVectorizer(n_features=16)},
+        {"text_columns": ["call"], "categorical": ["city"]},
+    ],
+)
+def test_columns_come_back_from_a_file(tmp_path, options):
+    names = [name for name in NAMES if name not in ("call", "city") or name in str(options)]
+    if options == {"categorical": ["city", "call"]}:  # no numbers
+        names = ["city", "call", "kind"]
+    path = write(tmp_path / "a.csv", rows(), names)
+    train = read(path, label_column="kind", **options)
+    model = bigcat.LinearClassifier(random_state=0, tol=0.1).fit(train.X, train.y)
+    file = tmp_path / "model.safetensors"
+    bigcat.save_model(model, file, extra={"columns": train.columns})
+    found = bigcat.load_model(file, with_extra=True)[1]["columns"]
+    assert str(found.get_params()) == str(train.columns.get_params())
+    assert str(found.transformers_) == str(train.columns.transformers_)
+    assert [*found.feature_names_in_] == [*train.columns.feature_names_in_]
+    if not isinstance(options.get("vectorizer"), HashingVectorizer):
+        assert [*found.get_feature_names_out()] == [*train.columns.get_feature_names_out()]
+    again = read(path, label_column="kind", columns=found)
+    assert type(again.X) is type(train.X)
+    assert abs(again.X - train.X).max() == 0.0
+    content = file.read_bytes()
+    bigcat.save_model(model, file, extra={"columns": found})
+    assert file.read_bytes() == content
 
 
 def test_a_model_without_names_says_so(tmp_path, capsys):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from bigcat.data import Shards, convert
-from bigcat.data.manifest import Manifest, Shard
-from bigcat.data.shards import shard_digest
+from bigcat.data.conversion import write_shards
+from bigcat.data.shards import Index
 
 
 def written(X: Any, labels: np.ndarray, temporary: Path) -> Shards:
@@ -29,25 +31,19 @@ def made_up(
     arrays = folder / "arrays"
     arrays.mkdir(parents=True)
     stands_for = rng.integers(n_classes, size=n_features)
-    wide = np.int32 if n_rows * per_row < 1 << 31 else np.int64
-    types = {"labels": np.int32, "indptr": wide, "indices": wide, "values": np.float32}
-    (arrays / "indptr").write_bytes(np.zeros(1, wide).tobytes())
-    shards = []
-    for first, last in pairwise(n_rows * i // n_shards for i in range(n_shards + 1)):
-        n = last - first
-        step = n_features // per_row  # one feature of each run of so many: sorted, none twice
-        indices = rng.integers(step, size=(n, per_row)) + step * np.arange(per_row)
-        numbers = {
-            "labels": stands_for[indices[np.arange(n), rng.integers(per_row, size=n)]],
-            "indptr": per_row * np.arange(first + 1, last + 1),
-            "indices": indices.ravel(),
-            "values": np.full(n * per_row, per_row**-0.5),
-        }
-        parts = {name: np.asarray(part, types[name]) for name, part in numbers.items()}
-        for name, part in parts.items():
-            with open(arrays / name, "ab") as file:
-                file.write(part.tobytes())
-        shards.append(Shard(n, n * per_row, shard_digest(parts)))
+
+    def shards() -> Iterator[tuple[Any, np.ndarray]]:
+        for first, last in pairwise(n_rows * i // n_shards for i in range(n_shards + 1)):
+            n = last - first
+            step = n_features // per_row  # one feature of each run of so many: sorted, none twice
+            indices = rng.integers(step, size=(n, per_row)) + step * np.arange(per_row)
+            labels = stands_for[indices[np.arange(n), rng.integers(per_row, size=n)]]
+            values = np.full(n * per_row, per_row**-0.5, np.float32)
+            ends = per_row * np.arange(n + 1)
+            yield sp.csr_matrix((values, indices.ravel(), ends), (n, n_features)), labels
+
     report = {"form": "made up", "classes": n_classes}
-    Manifest("arrays", True, n_features, shards, list(range(n_classes)), report).write(folder)
+    n_values, classes = n_rows * per_row, list(range(n_classes))
+    index = Index("arrays", n_features, True, [n_rows], [n_values], [""], classes, report)
+    write_shards(arrays, index, shards()).write(folder)
     return Shards(folder)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import datasets
 from bigcat import data
 
 #: Test rows that are looked at.
@@ -21,7 +22,7 @@ class Set(NamedTuple):
 
 def read(name: str, n_rows: int | None = None) -> Set:
     """A set in random order: "corpus", or one of the catalogue."""
-    split = data.stdlib_corpus() if name == "corpus" else data.load(name)
+    split = data.stdlib_corpus() if name == "corpus" else datasets.load(name)
     order = np.random.RandomState(0).permutation(len(split.train.y))[:n_rows]
     X, y = split.train.X.tocsr()[order].astype(np.float32), np.asarray(split.train.y)[order]
     test = np.asarray(split.test.y)

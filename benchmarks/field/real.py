@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import (
 )
 from sklearn.preprocessing import KBinsDiscretizer, PolynomialFeatures, StandardScaler
 
+from benchmarks import datasets
 from benchmarks.field.problem import Data, Problem, from_one_pool, from_two_pools
 from benchmarks.field.texts import put_together
 from bigcat import data
@@ -229,7 +230,7 @@ def _load(name: str, words: str | None = None) -> tuple[data.Split, int]:
         first = {"n_train": MOST_OF_PREFIX, "n_test": MOST_TEST_OF_PREFIX}
     if words is not None:
         first["vectorizer"] = OTHER_WORDS[words]()
-    return data.load(name, unseen="keep", **first), n_all
+    return datasets.load(name, unseen="keep", **first), n_all
 
 
 def splits(name: str, n_splits: int, *parts: float, first: int = 0) -> list[Problem]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks import datasets
 from bigcat import data
 from bigcat.data import Dataset, Split
 
@@ -50,7 +51,7 @@ class Problem:
         """Read the data; `BIGCAT_DATA` names the folder."""
         if self.data == "stdlib":
             return data.stdlib_corpus(self.n_train or 800_000)
-        return data.load(self.data, n_train=self.n_train, n_test=self.n_test, unseen="keep")
+        return datasets.load(self.data, n_train=self.n_train, n_test=self.n_test, unseen="keep")
 
 
 def folder_of(problem: Problem, cache: Path = CACHE) -> Path:

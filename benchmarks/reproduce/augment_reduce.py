@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import augment_reduce as ar
+from benchmarks.datasets import load
 from benchmarks.reproduce.by_data import by_data, draw_curves
 from benchmarks.reproduce.experiment import Claim, Experiment, Pieces, Row
-from bigcat.data import load
 
 PAPER = "augment and reduce"
 SETS = tuple(ar.SETTINGS)

@@ -3,81 +3,75 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import importlib
 import os
-import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-#: Locks of files; there are none on Windows.
+#: Locks of files; Windows has none of this kind.
 _LOCKS: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `target` when the block ends.
+    """Open a file for writing that takes the place of `target`, as `replacing_path` does."""
+    with replacing_path(target) as path, open(path, "wb") as file:
+        yield file
 
-    A failure in the block, or a process that is killed, leaves what was there before.  What a
-    killed process leaves beside it, the next one to write the same file removes.  The new file
-    has the permissions of the one that it replaces.
+
+@contextlib.contextmanager
+def replacing_path(target: Path) -> Iterator[Path]:
+    """Yield the path of an empty file that takes the place of `target` when the block ends.
+
+    A failure in the block, or the death of the process, leaves `target` as it was.  The next
+    writer of `target` removes what a killed process left.  The new file has the permissions of the
+    one that it replaces; until then, only its owner can read it.
     """
-    _remove_orphans(target)
-    temporary, file = _new_file(target)
+    for orphan in target.parent.glob(f".{glob.escape(target.name)}.{'?' * 8}.tmp"):
+        with contextlib.suppress(OSError), open(orphan / "lock", "ab") as left:
+            if lock(left, wait=False):
+                shutil.rmtree(orphan, ignore_errors=True)
+    folder, held = _locked_folder(target)
     try:
-        with file:
-            yield file
-            file.flush()
+        path = folder / "file"
+        path.touch()
+        mode = stat.S_IMODE((target if target.exists() else path).stat().st_mode)
+        yield path
+        with open(path, "r+b") as file:
             os.fsync(file.fileno())
-            if _LOCKS is not None:  # while nobody can take it for an orphan
-                os.replace(temporary, target)
-        if _LOCKS is None:  # Windows does not rename a file that is open
-            os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        with contextlib.suppress(PermissionError):  # raised by systems without permissions
+            os.chmod(path, mode)
+        os.replace(path, target)
+    finally:
+        held.close()
+        shutil.rmtree(folder, ignore_errors=True)
     sync_folder(target.parent)
 
 
-def _new_file(target: Path) -> tuple[Path, IO[bytes]]:
-    """A file of a name of its own, locked for as long as it is open."""
+def _locked_folder(target: Path) -> tuple[Path, IO[bytes]]:
+    """Make a private folder beside `target`; its lock tells other writers that it is in use."""
     while True:
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-        # Nobody else may read what may be meant to be private, not for a moment.
-        private = target.exists()
-        descriptor = os.open(
-            temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666
-        )
-        file = os.fdopen(descriptor, "r+b")
+        folder = Path(tempfile.mkdtemp(".tmp", f".{target.name}.", target.parent))
         try:
-            if private:
-                with contextlib.suppress(PermissionError):  # of systems that have no permissions
-                    os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-            if lock(file, wait=True) and not _is_there(temporary, file):
-                file.close()  # somebody took it for an orphan before it was locked
-                continue
-        except BaseException:
-            file.close()
-            temporary.unlink(missing_ok=True)
-            raise
-        return temporary, file
-
-
-def _remove_orphans(target: Path) -> None:
-    """Remove files of writers of `target` that are gone: nobody holds their locks."""
-    for orphan in target.parent.glob(f".{_escaped(target.name)}.{'[0-9a-f]' * 8}.tmp"):
-        with contextlib.suppress(OSError), open(orphan, "r+b") as file:
-            if lock(file, wait=False):
-                orphan.unlink(missing_ok=True)
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+            held = open(folder / "lock", "wb")  # noqa: SIM115
+        except OSError:
+            if folder.exists():
+                folder.rmdir()
+                raise
+            continue  # another writer took it for an orphan
+        lock(held, wait=True)
+        if folder.exists():
+            return folder, held
+        held.close()
 
 
 def lock(file: IO[bytes], wait: bool) -> bool:
-    """Is the file locked by us now?  Not where the system has no locks, or somebody else has it."""
+    """Return True if the file is locked by this process now, False without locks or if refused."""
     if _LOCKS is None:
         return False
     try:
@@ -87,21 +81,13 @@ def lock(file: IO[bytes], wait: bool) -> bool:
     return True
 
 
-def _is_there(path: Path, file: IO[bytes]) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
-
-
 def sync_folder(folder: Path) -> None:
-    """Make the new name survive a power cut, where the system lets folders be synced."""
+    """Make a new name survive a power cut, where the system lets folders be synced."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    except OSError:  # some network file systems refuse; the file itself is on the disk already
-        pass
+        with contextlib.suppress(OSError):  # some network file systems refuse
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

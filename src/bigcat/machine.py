@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -38,20 +36,6 @@ def available_memory() -> int | None:
     except (OSError, ValueError):
         return free
     return min(free, limit - used) if free is not None else limit - used
-
-
-def keep_freed_memory() -> None:
-    """From now on this process keeps the memory that its arrays have left, for the next ones.
-
-    The GNU C library gives the memory of large arrays back to the system, which clears each page
-    before it hands it out again.  Other libraries are left alone.
-    """
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-    with contextlib.suppress(OSError, AttributeError):
-        library = ctypes.CDLL(None)
-        if hasattr(library, "gnu_get_libc_version"):
-            library.mallopt(trim_threshold, 2**31 - 1)
-            library.mallopt(mmap_threshold, 2**30)
 
 
 def map_on_threads(

@@ -8,18 +8,15 @@ they call depends on the kind of the weights and on how many there are.
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from bigcat import data
 from bigcat.auto import Parameters, plan_for
 from bigcat.compile import watching
 from bigcat.estimators import BayesianClassifier, History, LinearClassifier
@@ -109,7 +106,6 @@ def warm(
 def _cases(
     noises: tuple[str, ...], dtypes: tuple[str, ...], bayesian: bool
 ) -> Iterator[tuple[str, Callable[[], None]]]:
-    yield "files", _read_files
     for dtype in dtypes:
         for noise in noises:
             for case in CASES:
@@ -184,13 +180,3 @@ def _predict(model: Any, X: Any, y: np.ndarray) -> None:
     model.predict_proba(X)
     model.predict_top_k(X, k=2)
     model.log_proba_of(X, y)
-
-
-def _read_files() -> None:
-    """Of numbers, which kernels scan."""
-    texts = {"csv": "a,label\n1,x\n2,y\n", "svm": "1 1:2\n2 1:3\n", "xc": "2 1 2\n0 0:1\n1 0:2\n"}
-    with tempfile.TemporaryDirectory() as folder:
-        for form, text in texts.items():
-            path = Path(folder) / f"rows.{form}"
-            path.write_text(text)
-            data.read(path)

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 
 from bigcat.estimators.inputs import check_indices
 from bigcat.files import load_model, save_model
-from tests.model_files import as_format_3, rewrite
 from tests.torture.kills import model_of
 
 
@@ -45,8 +44,6 @@ def main() -> None:
         print(f"save: {seconds(lambda: save_model(model, path)) / giga:.2f} s per GB")
         print(f"load: {seconds(lambda: load_model(path)) / giga:.2f} s per GB")
         print(f"load, mapped: {seconds(lambda: load_model(path, mmap=True)):.4f} s")
-        rewrite(path, as_format_3)
-        print(f"load, format 3: {seconds(lambda: load_model(path)) / giga:.2f} s per GB")
 
     n = 20_000_000
     places = np.random.default_rng(0).integers(0, 50_000, n, dtype=np.int32)

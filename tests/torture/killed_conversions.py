@@ -18,7 +18,7 @@ class KilledConversions(NamedTuple):
 
     kills: int
     before: int  # times that the folder held what it held before the kill
-    in_the_middle: int  # conversions that left arrays without a manifest
+    in_the_middle: int  # conversions that left arrays without an index
     left_behind: int  # after the conversion that followed
 
 
@@ -68,6 +68,6 @@ def kill_conversions(n: int, folder: Path, seed: int = 0) -> KilledConversions:
         in_the_middle += len(list(target.glob("rows-*"))) > 1
         if rng.random() < 0.1:
             convert(paths[0], target, **how)
-            assert len(os.listdir(target)) == 2, os.listdir(target)
+            assert len(os.listdir(target)) == 3, os.listdir(target)  # index, lock, arrays
     convert(paths[0], target, **how)
-    return KilledConversions(n, same, in_the_middle, len(os.listdir(target)) - 2)
+    return KilledConversions(n, same, in_the_middle, len(os.listdir(target)) - 3)

@@ -22,18 +22,8 @@ if TYPE_CHECKING:
 #: What rows say of their labels: they are needed, of use where there are some, or said to be none.
 Labels = Literal["needed", "optional", "none"]
 
-CATALOGUE = "data:"
 STDIN, STANDARD_INPUT = "-", "standard input"
-MANIFEST = "manifest.json"  # as in bigcat.data.manifest, which is slow to import
-
-
-def add_data_options(parser: argparse.ArgumentParser) -> None:
-    add_form_options(parser)
-    parser.add_argument(
-        "--data-home",
-        metavar="DIR",
-        help="folder of the sets named data:NAME (default: the environment variable BIGCAT_DATA)",
-    )
+INDEX = "index.json"  # as in bigcat.data.shards, which is slow to import
 
 
 def add_form_options(parser: argparse.ArgumentParser) -> None:
@@ -83,17 +73,21 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[,NAME]",
         help="columns of which each value becomes a feature",
     )
-    table.add_argument(
-        "--text-column",
-        action="append",
-        metavar="NAME",
-        help="a column of texts, whose words become features; can be given several times",
-    )
+    add_text_column_option(table)
     table.add_argument(
         "--group-column",
         metavar="NAME",
         help="which rows belong together, such as those of one person; no feature, but whole "
         "groups are held out",
+    )
+
+
+def add_text_column_option(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--text-column",
+        action="append",
+        metavar="NAME",
+        help="csv and parquet: a column of texts, whose words become features; may be repeated",
     )
 
 
@@ -161,7 +155,6 @@ class StoredModel:
         dataset = read(
             name,
             arguments,
-            part="test",
             form=form,
             like=self.extra,
             labels=labels,
@@ -173,9 +166,12 @@ class StoredModel:
         )
 
     def feature_names(self) -> Any:
-        """Names of the features, of a table or of words, if there are any."""
-        made_by = self.extra.get("columns") or self.extra.get("vectorizer")
-        return None if made_by is None else made_by.get_feature_names_out()
+        """Return the names of features of a table or of words; None if they have none."""
+        made_by = self.extra.get("columns", self.extra.get("vectorizer"))
+        try:
+            return None if made_by is None else made_by.get_feature_names_out()
+        except AttributeError:  # of a HashingVectorizer
+            return None
 
     def _text_form(self) -> str | None:
         """The form of text that a model with a vectoriser was fitted on."""
@@ -189,7 +185,6 @@ def read(
     name: str,
     arguments: argparse.Namespace,
     *,
-    part: str,
     form: str | None = None,
     like: dict[str, Any] | None = None,
     vectorizer: Any = None,
@@ -198,22 +193,18 @@ def read(
     labels: Labels = "needed",
     classes: np.ndarray | None = None,
 ) -> Dataset | Shards:
-    """The file or folder `name`, ``-``, or a part of a set: ``data:NAME`` or ``data:NAME:PART``.
+    """Read the file or folder `name`, or standard input for ``-``.
 
     `like` is what the model file says of the training data: its vectoriser or its columns, and
     whether indices count from 0.  `labels` says whether rows have to have labels, may have some, or
     are said to have none, in which case labels of these `classes` are recognised all the same.
     """
     from bigcat import data
-    from bigcat.data.files import read_file, unpacked
+    from bigcat.data.files import read_file
 
-    if name.startswith(CATALOGUE):
-        if labels == "none":
-            raise ValueError(f"{name} has labels; leave out --no-labels")
-        return _from_catalogue(name, arguments, part, like, vectorizer)
     path, raw = Path(STANDARD_INPUT), None
     if name == STDIN:
-        raw = unpacked(path, sys.stdin.buffer.read(), arguments.max_bytes)
+        raw = sys.stdin.buffer.read()
     else:
         path = existing(name, may_be_folder=True)
     if raw is None and path.is_dir():
@@ -221,11 +212,10 @@ def read(
         return data.open_shards(path, **window)
     form = form or arguments.form or form_of(path, raw)
     options = _options(str(path), form, arguments, like, vectorizer, labels)
-    if form is not None and labels == "none" and not FORMS[form].is_table:
-        raw = path.read_bytes() if raw is None else raw
-        raw = _with_labels(path, form, unpacked(path, raw, arguments.max_bytes), classes)
+    if labels == "none" and form is not None and FORMS[form].is_text and classes is not None:
+        raw = _texts_alone(path, raw, classes, arguments.max_bytes)
     return read_file(
-        path, form, options, n_features=n_features, max_bytes=arguments.max_bytes, raw=raw
+        path, form, raw=raw, n_features=n_features, max_bytes=arguments.max_bytes, **options
     )
 
 
@@ -236,89 +226,71 @@ def _options(
     like: dict[str, Any] | None,
     vectorizer: Any,
     labels: Labels,
-) -> dict[str, tuple[Any, Any]]:
-    """Options of the reader: values and defaults."""
+) -> dict[str, Any]:
+    """Return the options of the reader that are given."""
     for_a_model = like is not None
     like = like or {}
-    options: dict[str, tuple[Any, Any]] = {
-        "vectorizer": (vectorizer, None),
-        "label_column": (arguments.label_column, None),
-        "group_column": (getattr(arguments, "group_column", None), None),
-        "categorical": (tuple(getattr(arguments, "categorical", None) or ()), ()),
-        "text_columns": (tuple(getattr(arguments, "text_column", None) or ()), ()),
+    known = FORMS[form] if form is not None else None
+    options: dict[str, Any] = {
+        "vectorizer": vectorizer,
+        "label_column": arguments.label_column,
+        "group_column": getattr(arguments, "group_column", None),
+        "categorical": getattr(arguments, "categorical", None),
+        "text_columns": getattr(arguments, "text_column", None),
     }
-    known = form is not None and FORMS[form]
     if known and known.is_text:
         if for_a_model and like.get("vectorizer") is None:
             raise ValueError(_text_for_numbers(name))
         if for_a_model:
-            options["vectorizer"] = (like["vectorizer"], None)
+            options["vectorizer"] = like["vectorizer"]
     elif like.get("vectorizer") is not None:
         raise ValueError(f"the model was fitted on text, but {name} is {form}; give label<TAB>text")
     columns = like.get("columns")
     if known and known.is_table:
-        options["labelled"] = (labels == "needed", True)
         if for_a_model:  # what to encode is known, if anything
-            options |= {
-                "columns": (columns, None),
-                "group_column": (None, None),
-                "categorical": ((), ()),
-                "text_columns": ((), ()),
+            options = {
+                "label_column": arguments.label_column or like.get("label_column"),
+                "columns": columns,
             }
-    elif columns is not None and columns.encodes:
-        words = ", ".join([*columns.categories, *columns.vectorizers])
+    elif columns is not None and (words := _words_of(columns)):
         raise ValueError(
-            f"the model encodes columns of words ({words}), but {name} is {form}; give a table "
-            "with these columns"
+            f"the model encodes columns of words ({', '.join(words)}), but {name} is {form}; give "
+            "a table with these columns"
         )
-    if known and "zero_based" in known.options and "zero_based" in like:
-        options["zero_based"] = (like["zero_based"], "auto")
-    return options
+    if known and "zero_based" in known.options:
+        options["zero_based"] = like.get("zero_based")
+    given = {option: value for option, value in options.items() if value is not None}
+    if labels == "none" or (labels == "optional" and known and known.is_table):
+        if known and "labelled" not in known.options:
+            raise ValueError(f"files of the form {form} always have labels")
+        given["labelled"] = False
+    return given
 
 
-def _from_catalogue(
-    name: str,
-    arguments: argparse.Namespace,
-    part: str,
-    like: dict[str, Any] | None,
-    vectorizer: Any,
-) -> Dataset:
-    from bigcat import data
+def _words_of(columns: Any) -> list[str]:
+    from bigcat.data.tables import words_of
 
-    set_name, _, chosen = name.removeprefix(CATALOGUE).partition(":")
-    chosen = chosen or part
-    if chosen not in ("train", "test", "validation"):
-        raise ValueError(
-            f"{name}: a set has the parts train, test and sometimes validation, not {chosen!r}"
-        )
-    if like is not None and like.get("vectorizer") is not None:
-        vectorizer = like["vectorizer"]
-    split = data.load(set_name, data_home=arguments.data_home, unseen="keep", vectorizer=vectorizer)
-    dataset: Dataset | None = getattr(split, chosen)
-    if dataset is None:
-        raise ValueError(f"{name}: this set has no part {chosen!r}; it has train and test")
-    return dataset
+    return words_of(columns)
 
 
-def _with_labels(path: Path, form: str, raw: bytes, classes: np.ndarray | None) -> bytes:
-    """A file without labels, as the usual reader takes it: each row gets the label 0.
+def _texts_alone(
+    path: Path, raw: bytes | None, classes: np.ndarray, max_bytes: int | None
+) -> bytes:
+    """Return a file of texts without labels.
 
-    Text in which at least half of the rows begin with a class and a tab has labels, whatever
-    --no-labels says; else each label would count as a word.
+    A file has labels, whatever --no-labels says, if at least half of its rows begin with a class
+    and a tab; else each label would count as a word.
     """
-    from bigcat.data.unlabelled import labels_and_texts
+    from bigcat.data.opening import opened
 
-    if FORMS[form].is_text and classes is not None:
-        labels, texts = labels_and_texts(raw)
-        if labels and 2 * len(labels) >= len(texts) and _half_are(labels, classes):
-            _output.note(f"{path} has labels, which --no-labels leaves out")
-            raw = b"\n".join(texts)
-    return FORMS[form].with_labels(raw)
-
-
-def _half_are(labels: list[str], classes: np.ndarray) -> bool:
-    known = {str(label) for label in classes.tolist()}
-    return 2 * sum(label in known for label in labels) >= len(labels)
+    with opened(path, raw, max_bytes) as file:
+        raw = file.read()
+    lines = [line.partition(b"\t") for line in raw.rstrip(b"\r\n").split(b"\n")]
+    known = {str(label).encode() for label in classes.tolist()}
+    if 2 * sum(tab == b"\t" and label in known for label, tab, _ in lines) < len(lines):
+        return raw
+    _output.note(f"{path} has labels, which --no-labels leaves out")
+    return b"\n".join(text if tab else label for label, tab, text in lines)
 
 
 def _tell_of_columns(name: str, dataset: Dataset | Shards, like: dict[str, Any]) -> None:
@@ -348,9 +320,9 @@ def existing(name: str, may_be_folder: bool = False) -> Path:
     path = Path(name)
     if not path.exists():
         raise FileNotFoundError(errno.ENOENT, "there is no such file; check the name", name)
-    if path.is_dir() and not (may_be_folder and (path / MANIFEST).exists()):
+    if path.is_dir() and not (may_be_folder and (path / INDEX).exists()):
         raise IsADirectoryError(
-            errno.EISDIR, "is a folder; give a file, or data:NAME of the catalogue", name
+            errno.EISDIR, "is a folder without converted rows; give a file", name
         )
     return path
 
@@ -358,10 +330,10 @@ def existing(name: str, may_be_folder: bool = False) -> Path:
 def form_of(path: Path, raw: bytes | None = None) -> str | None:
     """The form that name or first line tell; None for a file that no reader takes, and says so."""
     from bigcat.data import DataError
-    from bigcat.data.files import form_of_file, guess_form
+    from bigcat.data.files import form_of_file
 
     with contextlib.suppress(DataError):
-        return form_of_file(path) if raw is None else guess_form(path, raw)
+        return form_of_file(path, raw)
     return None
 
 

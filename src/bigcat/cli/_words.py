@@ -18,7 +18,6 @@ _OPTIONS = {
     "group_column": "group_column",
     "max_bytes": "max_bytes",
     "form": "form",
-    "data_home": "data_home",
     "window_bytes": "window_bytes",
     "resume": "resume",
     "n_jobs": "jobs",

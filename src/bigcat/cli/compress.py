@@ -21,10 +21,8 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--dtype", default="int8", help="float16 (half the bytes) or int8 (a quarter, the default)"
     )
-    parser.add_argument(
-        "--data", metavar="DATA", help="measure on a data file, or data:NAME (its test part)"
-    )
-    _inputs.add_data_options(parser)
+    parser.add_argument("--data", metavar="DATA", help="measure on a data file")
+    _inputs.add_form_options(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser
 

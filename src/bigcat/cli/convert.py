@@ -27,6 +27,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     _inputs.add_form_options(parser)
     _inputs.add_features_option(parser)
     _inputs.add_text_options(parser)
+    _inputs.add_text_column_option(parser)
     parser.add_argument(
         "--hashed",
         type=int,
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         n_features=arguments.features,
         vectorizer=_vectorizer(arguments),
         label_column=arguments.label_column,
+        text_columns=arguments.text_column or (),
         max_bytes=arguments.max_bytes,
         n_jobs=arguments.jobs,
         seed=arguments.seed,
@@ -60,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     read = sum(path.stat().st_size for path in paths)
     report: dict[str, Any] = {
         **rows.report,
-        "shards": len(rows.manifest.shards),
+        "shards": len(rows.index.rows),
         "bytes": rows.n_bytes,
         "file_bytes": read,
         "seconds": seconds,

@@ -169,7 +169,8 @@ def _save(folder: Path, estimator: LinearClassifier, test: Any) -> dict[str, str
     estimator.set_params(callbacks=None)
     save_model(estimator, model, extra={"trained_on": "stdlib_corpus", "form": "npz"})
     X = test.X
-    np.savez(held_out, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=test.y)
+    parts = {name: getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
+    np.savez(held_out, format=b"csr", y=test.y, **parts)
     return {"model": str(model), "held_out": str(held_out)}
 
 

@@ -17,9 +17,9 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "data",
         metavar="DATA",
-        help="a data file, a folder of `bigcat convert`, or data:NAME (its test part)",
+        help="a data file, or a folder of `bigcat convert`",
     )
-    _inputs.add_data_options(parser)
+    _inputs.add_form_options(parser)
     _bayesian.add_posterior_option(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser

@@ -15,7 +15,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         description="Say what each feature of a row adds to the difference of two classes' scores.",
     )
     parser.add_argument("model", metavar="FILE", help="a model file")
-    parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
+    parser.add_argument("data", metavar="DATA", help="a data file")
     parser.add_argument(
         "--row", type=int, default=0, metavar="N", help="which row, from 0 (the default)"
     )
@@ -25,7 +25,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-labels", action="store_true", help="DATA has no labels, as for `bigcat predict`"
     )
-    _inputs.add_data_options(parser)
+    _inputs.add_form_options(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     return parser
 

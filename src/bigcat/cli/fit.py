@@ -42,13 +42,12 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         help="fit a model to a data file",
         description="Fit a model to a data file and save it.",
         epilog="TRAIN and TEST are files (xc, svmlight, label<TAB>text, npz, csv or parquet; "
-        "gzipped or not), folders of `bigcat convert`, or data:NAME, a set of the folder "
-        "BIGCAT_DATA.",
+        "gzipped or not), or folders of `bigcat convert`.",
     )
     parser.add_argument("train", metavar="TRAIN", help="the training data")
     parser.add_argument("--model", metavar="FILE", required=True, help="the model file to write")
     parser.add_argument("--test", metavar="TEST", help="evaluate the model on these data")
-    _inputs.add_data_options(parser)
+    _inputs.add_form_options(parser)
     _inputs.add_features_option(parser)
     _inputs.add_text_options(parser)
     _inputs.add_table_options(parser)
@@ -159,12 +158,9 @@ def run(arguments: argparse.Namespace) -> int:
         estimator = LinearClassifier(**parameters)
         _set_options(estimator, arguments)
     grouped = arguments.group_column is not None
-    if grouped and arguments.train.startswith(_inputs.CATALOGUE):
-        raise _no_groups(arguments.train)
     train = _inputs.read(
         arguments.train,
         arguments,
-        part="train",
         vectorizer=_inputs.vectorizer(arguments),
         n_features=arguments.features,
         window_bytes=arguments.window_bytes,
@@ -251,7 +247,7 @@ def _report(estimator: Any) -> dict[str, Any]:
 def _read_test(
     arguments: argparse.Namespace, train: Dataset | Shards, extra: dict[str, Any]
 ) -> Dataset | Shards:
-    test = _inputs.read(arguments.test, arguments, part="test", like=extra)
+    test = _inputs.read(arguments.test, arguments, like=extra)
     return _inputs.as_model_has_it(arguments.test, test, train.X.shape[1], train.y)
 
 
@@ -265,8 +261,9 @@ def _no_groups(name: str) -> ValueError:
 def _description(name: str, train: Dataset | Shards) -> dict[str, Any]:
     """What the model file has to know to read more data of this kind."""
     extra = {"trained_on": name, "form": train.report["form"], "rows": len(train)}
-    if "zero_based" in train.report:
-        extra["zero_based"] = train.report["zero_based"]
+    extra |= {
+        key: train.report[key] for key in ("zero_based", "label_column") if key in train.report
+    }
     for made_by in ("vectorizer", "columns"):
         if getattr(train, made_by) is not None:
             extra[made_by] = getattr(train, made_by)

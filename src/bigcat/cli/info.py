@@ -32,8 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     path = Path(arguments.model)
     header = files.read_header(path)
-    checked = None if arguments.quick else files.check_model_file(path)
-    report = _report(path, header, checked)
+    if not arguments.quick:
+        files.check_model_file(path)
+    report = _report(path, header, verified=not arguments.quick)
     if arguments.json:
         _output.print_json(report | {"header": header})
     else:
@@ -41,34 +42,31 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _report(path: Path, header: dict[str, Any], checked: bool | None) -> dict[str, Any]:
-    from bigcat.files.values import from_json
-
-    shapes = header["shapes"]
-    of_labels = shapes.get("classes", shapes.get("classes.ends"))
-    noise, vectorizer = header["noise"], header.get("vectorizer")
-    posterior = header.get("posterior", {})
+def _report(path: Path, header: dict[str, Any], verified: bool) -> dict[str, Any]:
+    shapes = {name: tensor["shape"] for name, tensor in header["tensors"].items()}
+    noise, vectorizer, fitted = header["noise"], header["vectorizer"], header["fitted"]
+    linear, posterior = header["linear"] or {}, header["posterior"] or {}
     return {
         "model": str(path),
         "bytes": path.stat().st_size,
         "estimator": header["estimator"],
         "bigcat_version": header["bigcat_version"],
-        "classes": of_labels[0],
-        "labels": header["classes"],
-        "features": header["n_features_in"],
-        "named_features": "feature_names" in header,
+        "classes": shapes["classes" if "classes" in shapes else "classes.ends"][0],
+        "labels": "numbers" if "classes" in shapes else "strings",
+        "features": fitted["n_features_in"],
+        "named_features": fitted["feature_names_in"] is not None,
         "noise": None if noise is None else noise["name"],
-        "rank": header.get("rank"),
+        "rank": linear.get("rank"),
         "pairs": shapes.get("pair_coef", [0])[0],
-        "weights_dtype": header.get("weights_dtype"),
+        "weights_dtype": linear.get("dtype"),
         "posterior": posterior.get("kind"),
         "covariance": posterior.get("covariance"),
-        "n_iter": header["n_iter"],
+        "n_iter": fitted["n_iter"],
         "vectorizer": None if vectorizer is None else vectorizer["kind"],
-        "columns": header.get("columns"),
-        "extra": sorted(map(str, from_json(header["extra"]))),
-        "has_digests": header["digests"] is not None,
-        "verified": bool(checked),
+        "columns": header["columns"],
+        "label_column": header["extra"].get("label_column"),
+        "extra": sorted(header["extra"]),
+        "verified": verified,
     }
 
 
@@ -90,10 +88,13 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         columns = report["columns"]
         names = [*columns["numbers"], *columns["categorical"], *columns["text"]]
         some = ", ".join(names[:MOST_NAMES] + ["..."] * (len(names) > MOST_NAMES))
-        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {columns['label']}"))
+        rows.append(("columns", f"{len(names):,}", f"{some}; labels in {report['label_column']}"))
     if report["extra"]:
         rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))
-    return [*rows, ("digests", *_verdict(report))]
+    verdict = ("not checked", "leave out --quick to read the whole file")
+    if report["verified"]:
+        verdict = ("right", "every byte is as it was written")
+    return [*rows, ("digests", *verdict)]
 
 
 def _weights(report: dict[str, Any]) -> str:
@@ -103,11 +104,3 @@ def _weights(report: dict[str, Any]) -> str:
     if report["pairs"]:
         kinds.append(f"{report['pairs']:,} of single pairs of class and feature")
     return ", ".join(kinds)
-
-
-def _verdict(report: dict[str, Any]) -> tuple[str, str]:
-    if report["verified"]:
-        return "right", "every byte is as it was written"
-    if report["has_digests"]:
-        return "not checked", "leave out --quick to read the whole file"
-    return "none", "written before format 4; save the model again to have some"

@@ -23,7 +23,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         "a row, class<TAB>probability<TAB>class<TAB>probability..., the best first.",
     )
     parser.add_argument("model", metavar="FILE", help="a model file")
-    parser.add_argument("data", metavar="DATA", help="a data file, or data:NAME (its test part)")
+    parser.add_argument("data", metavar="DATA", help="a data file")
     parser.add_argument("--top-k", type=int, default=5, metavar="K", help="classes per row (5)")
     parser.add_argument(
         "--no-labels",
@@ -31,7 +31,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         help="DATA has no labels: lines of text alone, of index:value pairs alone, a table "
         "without label column, an archive without y",
     )
-    _inputs.add_data_options(parser)
+    _inputs.add_form_options(parser)
     _bayesian.add_posterior_option(parser)
     _bayesian.add_interval_option(parser)
     parser.add_argument("--output", metavar="OUT", help="write there instead of to the terminal")

@@ -15,7 +15,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
         "is on held-out data, what it confuses and what it learned.",
     )
     parser.add_argument("model", metavar="FILE", help="a model file")
-    parser.add_argument("data", metavar="DATA", help="held-out data: a file, or data:NAME")
+    parser.add_argument("data", metavar="DATA", help="held-out data: a file")
     parser.add_argument(
         "--out", metavar="HTML", default="report.html", help="the page (default: report.html)"
     )
@@ -23,7 +23,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-rows", type=int, metavar="N", help="of more rows so many are drawn (20,000)"
     )
-    _inputs.add_data_options(parser)
+    _inputs.add_form_options(parser)
     return parser
 
 

@@ -19,8 +19,7 @@ import fsspec
 from distributed import get_worker
 
 from bigcat.data.dataset import DataError
-from bigcat.data.manifest import MANIFEST, Manifest
-from bigcat.data.shards import Shards, open_shards
+from bigcat.data.shards import INDEX, Index, Shards, open_shards
 
 #: What makes a name a pattern.
 _WILD = "*?["
@@ -37,8 +36,8 @@ class Folder(NamedTuple):
     n_bytes: int
 
     @classmethod
-    def of(cls, name: str, manifest: Manifest) -> Folder:
-        return cls(name, manifest.fingerprint, manifest.n_rows, manifest.n_bytes)
+    def of(cls, name: str, index: Index) -> Folder:
+        return cls(name, index.fingerprint, index.n_rows, index.n_bytes)
 
 
 def is_of_folders(X: Any) -> bool:
@@ -52,9 +51,9 @@ def folders_of(X: Any) -> list[Folder]:
     found: list[Folder] = []
     for one in X if isinstance(X, list | tuple) else [X]:
         if isinstance(one, Shards):
-            found.append(Folder.of(str(one.folder.absolute()), one.manifest))
+            found.append(Folder.of(str(one.folder.absolute()), one.index))
         else:
-            found += [Folder.of(name, _manifest(name)) for name in _names(os.fspath(one))]
+            found += [Folder.of(name, _index(name)) for name in _names(os.fspath(one))]
     return found
 
 
@@ -67,24 +66,24 @@ def _names(given: str) -> list[str]:
     if not any(sign in given for sign in _WILD):
         return [given if is_address(given) else str(Path(given).absolute())]
     files, pattern = fsspec.core.url_to_fs(given)
-    found = sorted(files.glob(f"{pattern.rstrip('/')}/{MANIFEST}"))
+    found = sorted(files.glob(f"{pattern.rstrip('/')}/{INDEX}"))
     if not found:
         raise DataError(f"{given}: no folder of rows has such a name; `bigcat convert` makes them")
-    folders = [path[: -len(MANIFEST) - 1] for path in found]
+    folders = [path[: -len(INDEX) - 1] for path in found]
     return [files.unstrip_protocol(path) if is_address(given) else path for path in folders]
 
 
-def _manifest(name: str) -> Manifest:
+def _index(name: str) -> Index:
     if not is_address(name):
-        return Manifest.read(Path(name))
+        return Index.read(Path(name))
     with tempfile.TemporaryDirectory() as here:
         files, path = _files_of(name)
         try:
-            files.get_file(f"{path}/{MANIFEST}", f"{here}/{MANIFEST}")
-            return Manifest.read(Path(here))
+            files.get_file(f"{path}/{INDEX}", f"{here}/{INDEX}")
+            return Index.read(Path(here))
         except (OSError, DataError) as error:
             raise DataError(
-                f"{name}: {MANIFEST} cannot be read ({str(error).replace(here, name)})"
+                f"{name}: {INDEX} cannot be read ({str(error).replace(here, name)})"
             ) from error
 
 

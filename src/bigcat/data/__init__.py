@@ -1,4 +1,4 @@
-"""Data: files of six forms, rows larger than memory, the shared catalogue, and made-up sets.
+"""Data: files of six forms, rows larger than memory, and the corpus of the standard library.
 
 Names are imported when first used: ``import bigcat.data`` brings in neither numba nor
 scikit-learn.
@@ -8,9 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bigcat.data import events, synthetic
-    from bigcat.data.catalogue import available, load
-    from bigcat.data.converting import convert
+    from bigcat.data.conversion import convert
     from bigcat.data.corpus import stdlib_corpus
     from bigcat.data.dataset import DataError, Dataset, Split
     from bigcat.data.files import read
@@ -21,9 +19,7 @@ _HOME = {
     "Dataset": "bigcat.data.dataset",
     "Shards": "bigcat.data.shards",
     "Split": "bigcat.data.dataset",
-    "available": "bigcat.data.catalogue",
-    "convert": "bigcat.data.converting",
-    "load": "bigcat.data.catalogue",
+    "convert": "bigcat.data.conversion",
     "open_shards": "bigcat.data.shards",
     "read": "bigcat.data.files",
     "stdlib_corpus": "bigcat.data.corpus",
@@ -34,14 +30,10 @@ __all__ = [
     "Dataset",
     "Shards",
     "Split",
-    "available",
     "convert",
-    "events",
-    "load",
     "open_shards",
     "read",
     "stdlib_corpus",
-    "synthetic",
 ]
 
 
@@ -50,8 +42,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
-    if name in ("events", "synthetic"):
-        return import_module(f"bigcat.data.{name}")
     raise AttributeError(f"module 'bigcat.data' has no attribute {name!r}")
 
 

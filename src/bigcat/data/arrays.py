@@ -1,139 +1,116 @@
-"""Arrays in ``.npz``."""
+"""Arrays in ``.npz``, by NumPy and SciPy."""
 
 from __future__ import annotations
 
+import io
 import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.data.dataset import (
-    DataError,
-    Dataset,
-    array_of_strings,
-    check_columns,
-    make_dataset,
-)
-from bigcat.data.unpack import read_archive
+from bigcat.data.dataset import DataError
+from bigcat.data.opening import load_arrays
+from bigcat.data.reading import Chunk, Reader, numbered
+from bigcat.data.text import as_float32
 
-_CSR_PARTS = ("data", "indices", "indptr", "shape")
 _NUMBERS = "biuf"  # kinds of NumPy's types, without complex numbers
-_INT64_END = 1 << 63
 _SURROGATES = range(0xD800, 0xE000)  # halves of characters
 _EXACT_END = 1 << 53  # from here on a double does not tell a whole number from the next
 
 
-def read_npz(
-    path: Path, raw: bytes, *, n_features: int | None = None, max_bytes: int | None = None
-) -> Dataset:
-    """Arrays ``X`` and ``y``, or SciPy's CSR parts and ``y``."""
-    parts = read_archive(path, raw, max_bytes)
-    names = ", ".join(sorted(parts)) or "none"
-    sparse = "X" not in parts and all(part in parts for part in _CSR_PARTS)
-    if "y" not in parts or not ("X" in parts or sparse):
-        raise DataError(
-            f"{path}: expected arrays X and y (or {', '.join(_CSR_PARTS)} and y), found {names}"
-        )
-    X: Any = _csr(path, parts) if sparse else _dense(path, parts["X"])
-    y = _labels(path, parts["y"])
-    if len(y) != X.shape[0]:
-        raise DataError(f"{path}: expected a label for each of {X.shape[0]} rows, found {len(y)}")
-    values = X.data if sparse else X
-    if not np.isfinite(values).all():
-        where = np.argwhere(~np.isfinite(values))[0, 0]
-        row = np.searchsorted(X.indptr, where, side="right") - 1 if sparse else where
-        raise DataError(
-            f"{path}: expected finite numbers in X, found NaN, infinity or a value "
-            f"beyond float32 in row {row}"
-        )
-    check_columns(path, X.shape[1], n_features)
-    return make_dataset(X, y, "npz")
+class NpzReader(Reader):
+    """Reader of arrays ``X`` and ``y``, or of `scipy.sparse.save_npz` with ``y`` added."""
 
+    spells_labels = False
 
-def _dense(path: Path, X: np.ndarray) -> np.ndarray:
-    if X.ndim < 2 or X.dtype.kind not in _NUMBERS or not X.size:
-        raise DataError(
-            f"{path}: expected X of numbers with a row for each example, "
-            f"found shape {X.shape} of {X.dtype}"
-        )
-    with np.errstate(over="ignore"):  # becomes infinite, and is reported as such
-        return np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32)
+    def pieces(self, file: IO[bytes], max_bytes: int | None = None) -> Iterator[Any]:
+        raw = io.BytesIO(file.read())
+        arrays = load_arrays(self.path, raw, max_bytes)
+        if "X" not in arrays and "indptr" in arrays:
+            self._check_parts(arrays)
+            raw.seek(0)
+            arrays["X"] = self._sparse(raw)
+        yield arrays
 
+    def parse(self, arrays: dict[str, Any]) -> Chunk:
+        if "X" not in arrays or ("y" not in arrays and self.labelled):
+            names = ", ".join(sorted(arrays)) or "none"
+            raise self.wrong("arrays X and y, or those of scipy.sparse.save_npz and y", names)
+        X: Any = arrays["X"] if sp.issparse(arrays["X"]) else self._dense(arrays["X"])
+        labels = self._labels(arrays["y"]) if self.labelled else [0] * X.shape[0]
+        if len(labels) != X.shape[0]:
+            raise self.wrong(f"a label for each of {X.shape[0]} rows", len(labels))
+        values = X.data if sp.issparse(X) else X
+        if not np.isfinite(values).all():
+            row = int(np.argwhere(~np.isfinite(values))[0, 0])
+            if sp.issparse(X):
+                row = int(np.searchsorted(X.indptr, row, side="right")) - 1
+            found = f"NaN, infinity or a value beyond float32 in row {row}"
+            raise self.wrong("finite numbers in X", found)
+        return Chunk(X, *numbered(labels), {"columns": X.shape[1]})
 
-def _csr(path: Path, parts: dict[str, np.ndarray]) -> Any:
-    layout = parts.get("format", np.array("csr")).tolist()
-    if isinstance(layout, bytes):
-        layout = layout.decode("ascii", "backslashreplace")
-    if layout != "csr":
-        raise DataError(f"{path}: expected a matrix in format 'csr', found {layout!r}")
-    for name in _CSR_PARTS:
-        kinds, noun = (_NUMBERS, "numbers") if name == "data" else ("iu", "integers")
-        found = parts[name]
-        if found.dtype.kind not in kinds or found.ndim != 1:
-            raise DataError(
-                f"{path}: expected {name} with one axis of {noun}, found shape {found.shape} of "
-                f"{found.dtype}"
-            )
-    try:
-        with np.errstate(over="ignore"):
-            values = parts["data"].astype(np.float32)
-        indices, indptr, shape = (_signed(name, parts[name]) for name in _CSR_PARTS[1:])
-        if (indptr[1:] < indptr[:-1]).any():  # SciPy looks only if the last is not 0
-            raise ValueError("indptr falls, and has to rise")
-        X = sp.csr_matrix((values, indices, indptr), shape=tuple(shape.tolist()))
-        X.check_format(full_check=True)
-    except (ValueError, TypeError, OverflowError, IndexError) as error:
-        raise DataError(f"{path}: expected the parts of a CSR matrix: {error}") from error
-    entries = X.nnz
-    X.sum_duplicates()
-    if X.nnz < entries:
-        raise DataError(
-            f"{path}: expected each feature at most once per row, found {entries - X.nnz} twice"
-        )
-    return X
+    def _dense(self, X: np.ndarray) -> np.ndarray:
+        if X.ndim < 2 or X.dtype.kind not in _NUMBERS or not X.size:
+            expected = "X of numbers with a row for each example"
+            raise self.wrong(expected, f"shape {X.shape} of {X.dtype}")
+        with np.errstate(over="ignore"):  # becomes infinite, and is reported as such
+            return np.ascontiguousarray(X.reshape(len(X), -1), dtype=np.float32)
 
+    def _check_parts(self, arrays: dict[str, np.ndarray]) -> None:
+        """Raise for types that SciPy would convert with loss."""
+        if "format" not in arrays:
+            raise self.wrong("format beside indptr, as save_npz writes it", "none")
+        for name in {"data", "indices", "indptr", "shape"} & arrays.keys():
+            kinds, noun = (_NUMBERS, "numbers") if name == "data" else ("iu", "integers")
+            found = arrays[name]
+            fits = name == "data" or np.can_cast(found.dtype, np.int64)
+            if found.dtype.kind not in kinds or found.ndim != 1 or not fits:
+                shape = f"shape {found.shape} of {found.dtype}"
+                raise self.wrong(f"{name} with one axis of {noun}", shape)
 
-def _signed(name: str, array: np.ndarray) -> np.ndarray:
-    """A copy of integers that can be written to; SciPy would let large unsigned ones wrap."""
-    if array.dtype.kind == "u" and array.max(initial=0) >= _INT64_END:
-        raise ValueError(f"{name} holds {array.max()}, which no int64 holds")
-    signed = array.dtype if array.dtype.kind == "i" else np.int64
-    return np.array(array, np.dtype(signed).newbyteorder("="))
+    def _sparse(self, raw: IO[bytes]) -> sp.csr_matrix:
+        try:
+            with np.errstate(over="ignore"):
+                X = sp.load_npz(raw)
+                if X.format != "csr":
+                    raise ValueError(f"it is in the format {X.format!r}")
+                if (X.indptr[1:] < X.indptr[:-1]).any():  # SciPy looks only if the last is not 0
+                    raise ValueError("indptr falls, and has to rise")
+                X.check_format(full_check=True)
+                n_entries, X = X.nnz, as_float32(X)
+        except (ValueError, TypeError, OverflowError, IndexError, KeyError) as error:
+            raise DataError(f"{self.path}: expected a CSR matrix: {error}") from error
+        if X.nnz < n_entries:
+            raise self.wrong("each feature at most once per row", f"{n_entries - X.nnz} twice")
+        return X
 
+    def _labels(self, y: np.ndarray) -> list[Any]:
+        if y.ndim == 1 and y.dtype.kind in "US":
+            return self._strings(y)
+        whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and np.array_equal(y, np.floor(y)))
+        if y.ndim != 1 or not whole:
+            expected = "y with one integer or string per row"
+            raise self.wrong(expected, f"shape {y.shape} of {y.dtype}")
+        end = _EXACT_END if y.dtype.kind == "f" else 1 << 63
+        largest = max(y.max().item(), -y.min().item()) if len(y) else 0
+        if y.dtype.kind in "fu" and not largest < end:
+            expected = f"labels of {y.dtype} below {end} in size"
+            raise self.wrong(expected, f"{largest}; store them as int64 or as strings")
+        return y.astype(np.int64).tolist()  # type: ignore[no-any-return]
 
-def _labels(path: Path, y: np.ndarray) -> np.ndarray:
-    if y.ndim == 1 and y.dtype.kind in "US":
-        return _string_labels(path, y)
-    whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and np.array_equal(y, np.floor(y)))
-    if y.ndim != 1 or not whole:
-        raise DataError(
-            f"{path}: expected y with one integer or string per row, found shape {y.shape} of "
-            f"{y.dtype}"
-        )
-    end = _EXACT_END if y.dtype.kind == "f" else _INT64_END
-    if y.dtype.kind in "fu" and len(y) and not (beyond := _largest(y)) < end:
-        raise DataError(
-            f"{path}: expected labels of {y.dtype} below {end} in size, found {beyond}; store them "
-            "as int64 or as strings"
-        )
-    return y.astype(np.int64)
-
-
-def _largest(y: np.ndarray) -> Any:
-    return max(y.max().item(), -y.min().item())
-
-
-def _string_labels(path: Path, y: np.ndarray) -> np.ndarray:
-    """NumPy drops NULs at the end of a string, so that a file cannot tell us of them."""
-    if y.dtype.kind == "U":
-        native = y.astype(y.dtype.newbyteorder("="))
-        for code in np.unique(np.frombuffer(native, np.uint32)).tolist():
-            if code > sys.maxunicode or code in _SURROGATES:
-                raise DataError(f"{path}: expected y of Unicode strings, found character {code:#x}")
-        return native
-    try:
-        return array_of_strings([label.decode() for label in y.tolist()])
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected y of strings in UTF-8, found {error.object!r}") from None
+    def _strings(self, y: np.ndarray) -> list[str]:
+        """Return strings; NumPy takes any number for a character."""
+        if y.dtype.kind == "U" and y.nbytes:
+            native = np.ascontiguousarray(y, y.dtype.newbyteorder("="))
+            for code in np.unique(native.view(np.uint32)).tolist():
+                if code > sys.maxunicode or code in _SURROGATES:
+                    raise self.wrong("y of Unicode strings", f"character {code:#x}")
+            return native.tolist()  # type: ignore[no-any-return]
+        try:
+            return [
+                str(label, "utf-8") if isinstance(label, bytes) else label for label in y.tolist()
+            ]
+        except UnicodeDecodeError as error:
+            raise self.wrong("y of strings in UTF-8", f"{error.object!r}") from None

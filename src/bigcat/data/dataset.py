@@ -1,4 +1,4 @@
-"""What every reader returns, and the one error they raise."""
+"""Data sets, which every reader returns, and the one error that readers raise."""
 
 from __future__ import annotations
 
@@ -11,28 +11,12 @@ import scipy.sparse as sp
 
 
 class DataError(ValueError):
-    """A data file that cannot be used: says which file, where, and what was expected."""
+    """Unusable data file; the message says which file, where, and what was expected."""
 
 
-class LineError(DataError):
-    """The error of one line of a text file, which knows its place."""
-
-    def __init__(self, path: str | PathLike[str], line: int, expected: str, found: object) -> None:
-        super().__init__(path, line, expected, found)  # what a process hands on to another
-
-    def __str__(self) -> str:
-        path, line, expected, found = self.args
-        return f"{path}, line {line}: expected {expected}, found {found}"
-
-    def further_down(self, lines: int) -> LineError:
-        """The same error, where so many lines come before those that were read."""
-        path, line, expected, found = self.args
-        return LineError(path, line + lines, expected, found)
-
-
-def error_at(path: str | PathLike[str], line: int, expected: str, found: object) -> LineError:
-    """The error of one line of a text file."""
-    return LineError(path, line, expected, f"{found}")
+def error_at(path: str | PathLike[str], line: int, expected: str, found: object) -> DataError:
+    """Return the error of one line of a text file."""
+    return DataError(f"{path}, line {line}: expected {expected}, found {found}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,10 +35,10 @@ class Dataset:
         ``rows_without_label`` (dropped), and what else the source has to say.
     vectorizer : object or None
         The fitted scikit-learn vectoriser that made ``X`` from text.
-    columns : bigcat.data.tables.TableEncoder or None
-        Of a table: the names of its columns, and how they became ``X``.
+    columns : sklearn.compose.ColumnTransformer or None
+        For a table: the fitted transformer that made ``X`` from its columns.
     groups : ndarray of shape (n_rows,) or None
-        Of a table: which rows belong together, where `group_column` was given.
+        For a table: the group of each row, if `group_column` was given.
 
     Examples
     --------
@@ -109,7 +93,7 @@ class Split:
 def make_dataset(
     X: Any, y: np.ndarray, form: str, vectorizer: Any = None, **facts: object
 ) -> Dataset:
-    """A data set with its report filled in."""
+    """Return a data set with its report filled in."""
     report: dict[str, Any] = {
         "form": form,
         "rows": X.shape[0],
@@ -122,33 +106,29 @@ def make_dataset(
     return Dataset(X, y, report, vectorizer)
 
 
-def integers_or_strings(labels: list[str]) -> np.ndarray:
-    """int64 where every label is an integer in its plain spelling ("7", not "007"), else str."""
-    try:
-        numbers = [int(label) for label in labels]
-    except ValueError:
-        return array_of_strings(labels)
-    if all(str(number) == label for number, label in zip(numbers, labels)):
-        try:
-            return np.array(numbers, dtype=np.int64)
-        except OverflowError:
-            pass
-    return array_of_strings(labels)
-
-
-#: An array of fixed width may be so many times as large as its strings, or as large as this.
-_WIDTH_FACTOR, _WIDTH_FLOOR = 16, 1 << 26
+#: An array of fixed width may take this many times the bytes of its strings, or this many bytes.
+_MAX_FACTOR, _MIN_BYTES = 16, 1 << 26
 
 
 def array_of_strings(words: list[str]) -> np.ndarray:
-    """An array of fixed width, or of objects where one long string would make it enormous."""
+    """Return an array of fixed width, or of objects if one long string would make it enormous."""
     sizes = [len(word) for word in words]
     width = 4 * len(words) * max(sizes, default=0)
-    wasteful = width > max(_WIDTH_FLOOR, _WIDTH_FACTOR * 4 * sum(sizes))
+    wasteful = width > max(_MIN_BYTES, _MAX_FACTOR * 4 * sum(sizes))
     return np.array(words, dtype=object if wasteful else np.str_)
 
 
+def labels_of_rows(labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the label of each row; as objects if one long label would make them enormous."""
+    if labels.dtype.kind == "U" and labels.itemsize * len(codes) > _MIN_BYTES:
+        n_bytes = 4 * np.strings.str_len(labels)[codes].sum()
+        if labels.itemsize * len(codes) > _MAX_FACTOR * n_bytes:
+            labels = labels.astype(object)
+    found: np.ndarray = labels[codes]
+    return found
+
+
 def check_columns(path: str | PathLike[str], found: int, n_features: int | None) -> None:
-    """Raise where the file's width is not the one that was asked for."""
+    """Raise if the file has another number of columns than asked for."""
     if n_features is not None and found != n_features:
         raise DataError(f"{path}: expected n_features={n_features} columns, found {found}")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from bigcat.data.dataset import DataError, Dataset
+import numpy as np
+import scipy.sparse as sp
+
+from bigcat.data.dataset import DataError, Dataset, check_columns, labels_of_rows, make_dataset
 from bigcat.data.forms import FORMS
+from bigcat.data.opening import opened
+from bigcat.data.reading import Labels, total
 from bigcat.data.shards import Shards, open_shards
-from bigcat.data.unpack import GZIP_MAGIC, gunzip, gzip_errors
 
-if TYPE_CHECKING:
-    from bigcat.data.tables import TableEncoder
-
-#: Bytes that tell the form of a file.
+#: Bytes of a file that its form is told by.
 _HEAD_BYTES = 100_000
 
 
@@ -32,7 +33,7 @@ def read(
     group_column: str | None = None,
     categorical: Iterable[str] = (),
     text_columns: Iterable[str] = (),
-    columns: TableEncoder | None = None,
+    columns: Any = None,
     labelled: bool = True,
     max_bytes: int | None = None,
 ) -> Dataset | Shards:
@@ -52,31 +53,31 @@ def read(
         How many columns the file must have. svmlight does not say how many there are, so that a
         test file needs the training file's number here.
     vectorizer : scikit-learn vectoriser, optional
-        tsv, and `text_columns` of tables: a fitted one is used as it is (for a test file of tsv:
-        ``train.vectorizer``), one that is not fitted is copied and fitted. Default: tf-idf of
-        lower-case words ``\w+`` that occur in at least two rows, rows of unit length.
+        tsv, and `text_columns` of tables.  tsv uses a fitted one as it is (for a test file:
+        ``train.vectorizer``); others are copied and fitted.  Default: tf-idf of lower-case words
+        ``\w+`` that occur in at least two rows, rows of unit length.
     zero_based : bool or "auto"
         svmlight: whether indices count from 0. "auto" takes a file without any index 0 to count
         from 1.
     label_column : str or int, optional
-        csv and Parquet: the column that holds the labels, by default the one named ``label``, or
-        that of `columns`.
+        csv and Parquet: name or position of the column of labels, by default ``label``.
     group_column : str, optional
-        csv and Parquet: a column that says which rows belong together, such as those of one person.
-        It is no feature; ``fit(..., groups=dataset.groups)`` holds out whole groups.
+        csv and Parquet: the column of groups, such as persons.  It is not a feature;
+        ``fit(..., groups=dataset.groups)`` holds out whole groups.
     categorical, text_columns : sequence of str
         csv and Parquet: columns of words, by name.  A categorical one becomes a feature per value,
-        one of text what the vectoriser makes of it.  The rows are then sparse, and columns of
-        numbers are scaled.
-    columns : TableEncoder, optional
-        csv and Parquet: how the columns of another table became features (for a test file:
-        ``train.columns``).  Columns are matched by name, in any order.  One that is missing is an
-        error; others are left out, and named in ``report["columns_not_used"]``.
+        a text one becomes the features of the vectoriser.  The rows are then sparse, and columns
+        of numbers are scaled.
+    columns : sklearn.compose.ColumnTransformer, optional
+        csv and Parquet: the fitted transformer of another table (for a test file:
+        ``train.columns``).  Columns are matched by name, in any order.  A missing one is an error;
+        others are left out and named in ``report["columns_not_used"]``.
     labelled : bool
-        csv and Parquet: False for a table that may have no labels: each row has the label 0.
+        False for a file that may lack labels: every row has the label 0, and a line of tsv is all
+        text.
     max_bytes : int, optional
-        How large a gzipped file, an ``.npz`` archive or a Parquet table may become when it is
-        unpacked.  Default: 100 times its size, or 256 MiB if that is more.
+        Largest size to which a gzipped file, an ``.npz`` archive or a Parquet table may unpack.
+        Default: 100 times its size, or 256 MiB if that is more.
 
     Returns
     -------
@@ -115,84 +116,112 @@ def read(
         "columns": (columns, None),
         "labelled": (labelled, True),
     }
-    return read_file(path, form, options, n_features=n_features, max_bytes=max_bytes)
+    return read_file(
+        path, form, n_features=n_features, max_bytes=max_bytes, **given_options(options)
+    )
+
+
+def given_options(options: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+    """Return the options whose value is not the default, from pairs of value and default."""
+    return {
+        name: value
+        for name, (value, default) in options.items()
+        if value is not default and not (isinstance(value, type(default)) and value == default)
+    }
 
 
 def read_file(
     path: Path,
     form: str | None = None,
-    options: dict[str, tuple[Any, Any]] | None = None,
     *,
+    raw: bytes | None = None,
     n_features: int | None = None,
     max_bytes: int | None = None,
-    raw: bytes | None = None,
+    **options: Any,
 ) -> Dataset:
-    """`read` for a file, with values and defaults of options by name; or for its bytes."""
-    raw = read_bytes(path, max_bytes) if raw is None else unpacked(path, raw, max_bytes)
-    form = form or guess_form(path, raw)
-    used = {"n_features": n_features, **used_options(form, path, options or {})}
-    if "max_bytes" in FORMS[form].options:
-        used["max_bytes"] = max_bytes
-    dataset = FORMS[form].read(path, raw, **used)
-    if not len(dataset):
-        raise DataError(f"{path}: expected labelled rows, found none")
-    dataset.report["file"] = str(path)
-    return dataset
+    """Read a file, or the bytes `raw` of one, with the options of `read` that differ from theirs.
+
+    ValueError for an option of another form.
+    """
+    form = form or form_of_file(path, raw, max_bytes)
+    check_options(form, path, options)
+    vectorizer = options.pop("vectorizer", None) if FORMS[form].is_text else None
+    reader = FORMS[form].open_reader(path, n_features=n_features, **options)
+    with opened(path, raw, max_bytes) as file:
+        chunks = [reader.parse(piece) for piece in reader.pieces(file, max_bytes)]
+    facts = total(chunk.facts for chunk in chunks)
+    labels = Labels(reader)
+    codes = [labels.codes(chunk.codes, chunk.names) for chunk in chunks]
+    first, n_columns = reader.columns(facts) if chunks and not reader.is_text else (0, 0)
+    y = labels_of_rows(labels.values(), np.concatenate([np.zeros(0, np.int64), *codes]))
+    parts = [chunk.X for chunk in chunks]
+    report = {**reader.report(facts), "file": str(path)}
+    if reader.is_text:
+        from bigcat.data.text import vectorize
+
+        X, vectorizer = vectorize(path, [text for texts in parts for text in texts], vectorizer)
+        check_columns(path, X.shape[1], n_features)
+        return make_dataset(X, y, form, vectorizer, **report)
+    if FORMS[form].is_table:
+        return _of_table(form, reader, parts, y, report)
+    if not sp.issparse(parts[0]):
+        return make_dataset(stacked(parts), y, form, **report)
+    X = sp.csr_matrix(stacked(parts))
+    X = sp.csr_matrix((X.data, X.indices - first, X.indptr), shape=(X.shape[0], n_columns))
+    X.has_canonical_format = True  # as readers check
+    return make_dataset(X, y, form, **report)
+
+
+def _of_table(
+    form: str, reader: Any, parts: list[Any], y: np.ndarray, report: dict[str, Any]
+) -> Dataset:
+    """Return the data set of a table, whose words are encoded here."""
+    from bigcat.data.tables import numbers_only
+
+    if isinstance(parts[0], np.ndarray):
+        transformer = reader.transformer or numbers_only(reader.features)
+        return replace(make_dataset(stacked(parts), y, form, **report), columns=transformer)
+    X, transformer, groups, unknown = reader.encode(parts)
+    if unknown:
+        report["unknown_categories"] = unknown
+    return replace(make_dataset(X, y, form, **report), columns=transformer, groups=groups)
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Put rows one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def check_form(form: str | None) -> None:
-    """Raise for the name of no form."""
+    """Raise for an unknown form."""
     if form is not None and form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
 
 
-def used_options(form: str, path: Path, options: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
-    """Those that the form takes, of values and defaults by name; ValueError for others."""
-    used = {}
-    for name, (value, default) in options.items():
-        if name in FORMS[form].options:
-            used[name] = value
-        elif value is not default and value != default:
+def check_options(form: str, path: Path, options: Iterable[str]) -> None:
+    """Raise for options of other forms."""
+    for name in options:
+        if name not in FORMS[form].options:
             takers = [taker.name for taker in FORMS.values() if name in taker.options]
             raise ValueError(
                 f"{name}= is an option of {' and '.join(takers)}, "
                 f"and {path} was read as {form}; form= says otherwise"
             )
-    return used
 
 
-def form_of_file(path: Path) -> str:
-    """The form that name or first line tell, of a file that need not fit into memory."""
-    with open(path, "rb") as file:
-        packed = file.read(2) == GZIP_MAGIC
-    with gzip_errors(path), gzip.open(path) if packed else open(path, "rb") as file:
+def form_of_file(path: Path, raw: bytes | None = None, max_bytes: int | None = None) -> str:
+    """Return the form that the file's name states, else the one that its first line fits."""
+    with opened(path, raw, max_bytes) as file:
         head = file.read(_HEAD_BYTES)
     if not head.strip():
         raise DataError(f"{path}: the file is empty")
-    return guess_form(path, head)
-
-
-def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
-    """The file's bytes, unzipped; never empty."""
-    return unpacked(path, path.read_bytes(), max_bytes)
-
-
-def unpacked(path: Path, raw: bytes, max_bytes: int | None = None) -> bytes:
-    """Bytes that were read, unzipped; never empty."""
-    if path.suffix == ".gz" or raw.startswith(GZIP_MAGIC):
-        raw = gunzip(path, raw, max_bytes)
-    if not raw.strip():
-        raise DataError(f"{path}: the file is empty")
-    return raw
-
-
-def guess_form(path: Path, raw: bytes) -> str:
-    """The form that the file's name states, else the one that its first line fits."""
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     for form in FORMS.values():
         if suffix in form.suffixes:
             return form.name
-    first = raw[:_HEAD_BYTES].lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
+    first = head.lstrip(b"\r\n").partition(b"\n")[0].rstrip(b"\r")
     fitting = [form.name for form in FORMS.values() if form.fits(first)]
     if len(fitting) == 1:
         return fitting[0]

@@ -1,10 +1,18 @@
-"""Converted rows that are mapped to memory, shard by shard, and never held as a whole."""
+"""Folders of converted rows, mapped to memory shard by shard and never held as a whole.
+
+``index.json`` names the folder that holds the arrays.  A conversion writes other arrays and then
+this one file, whole or not at all, so that a folder has the rows of before or those of after.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import mmap
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,13 +20,160 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.data.dataset import DataError, Dataset
-from bigcat.data.manifest import MANIFEST, Manifest
+from bigcat.atomic import replacing
+from bigcat.data.dataset import DataError, Dataset, array_of_strings, labels_of_rows
 
-#: Bytes of rows that a fit visits in random order at a time.
+INDEX, FORMAT_VERSION = "index.json", 2
+#: Default bytes of rows that a fit visits in random order at a time.
 WINDOW_BYTES = 1 << 28
-#: Numbers that are checked at a time.
-_LOOKED_AT = 1 << 18
+
+
+@dataclass(frozen=True)
+class Index:
+    """Everything about converted rows but the rows.
+
+    Parameters
+    ----------
+    arrays : str
+        Name of the folder of arrays, within that of the index.
+    n_features : int
+    sparse : bool
+    rows, values : list of int
+        Where each shard ends: its last row, and its last value, both counted over all shards.
+    digests : list of str
+        SHA-256 of each shard.
+    classes : list
+        Labels in order; the numbers of the rows' labels are places in it.
+    report : dict
+        As in `bigcat.data.Dataset.report`.
+    column_names : list of str or None
+        Names of the columns of a table.
+    vectorizer : str or None
+        Digest of the file that holds the vectoriser of text.
+    """
+
+    arrays: str
+    n_features: int
+    sparse: bool
+    rows: list[int]
+    values: list[int]
+    digests: list[str]
+    classes: list[Any]
+    report: dict[str, Any] = field(default_factory=dict)
+    column_names: list[str] | None = None
+    vectorizer: str | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows[-1]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of rows and labels."""
+        sizes = (kind.itemsize * math.prod(shape) for kind, shape in self.shapes.values())
+        return sum(sizes)
+
+    @property
+    def index_dtype(self) -> np.dtype[Any]:
+        """Type of columns and row ends: SciPy wants one for both."""
+        return np.dtype(np.int32 if self.values[-1] < 1 << 31 else np.int64)
+
+    @property
+    def shapes(self) -> dict[str, tuple[Any, tuple[int, ...]]]:
+        """Types and shapes of the arrays by name."""
+        n, m, labels = self.n_rows, self.values[-1], (np.dtype(np.int32), (self.n_rows,))
+        value, kind = np.dtype(np.float32), self.index_dtype
+        if not self.sparse:
+            return {"labels": labels, "values": (value, (n, self.n_features))}
+        of_rows = {"indptr": (kind, (n + 1,)), "indices": (kind, (m,)), "values": (value, (m,))}
+        return {"labels": labels, **of_rows}
+
+    @property
+    def fingerprint(self) -> str:
+        """Name of the rows: the same for the same rows in the same order."""
+        return digest_of({**asdict(self), "arrays": "", "report": {}})
+
+    def class_labels(self) -> np.ndarray:
+        if all(isinstance(name, int) for name in self.classes):
+            return np.array(self.classes, np.int64)
+        return array_of_strings(self.classes)
+
+    def write(self, folder: Path) -> None:
+        content = asdict(self)
+        head = {"format_version": FORMAT_VERSION, "sha256": digest_of(content)}
+        with replacing(folder / INDEX) as file:
+            file.write(json.dumps(head | content).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Index:
+        path = folder / INDEX
+        try:
+            found = json.loads(path.read_bytes())
+            version, digest = found.pop("format_version"), found.pop("sha256")
+            if version != FORMAT_VERSION:
+                raise DataError(
+                    f"{path}: expected format {FORMAT_VERSION}, found {version!r}; convert the "
+                    "data again"
+                )
+            if digest != digest_of(found):
+                raise ValueError("its digest is another")
+            index = cls(**found)
+            index._check()
+        except FileNotFoundError:
+            raise DataError(
+                f"{folder}: expected {INDEX}, as `bigcat convert` writes it, found none"
+            ) from None
+        except DataError:
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise DataError(
+                f"{path}: damaged, or not an index of rows ({error}); convert the data again"
+            ) from error
+        return index
+
+    def _check(self) -> None:
+        """Raise for values that compiled code could come to harm by, whoever wrote them."""
+        kinds: dict[str, Any] = {
+            "sparse": bool,
+            "report": dict,
+            "arrays": str,
+            "digests": list,
+            "classes": list,
+        }
+        kinds |= {"column_names": list | None, "vectorizer": str | None}
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"its {name} is of another kind")
+        for ends in (self.rows, self.values, [self.n_features]):
+            if not ends or any(type(n) is not int or not 0 <= n < 1 << 62 for n in ends):
+                raise ValueError("a size is not a whole number of 62 bits")
+            if any(a > b for a, b in pairwise(ends)):
+                raise ValueError("the ends of shards do not rise")
+        if not len(self.rows) == len(self.values) == len(self.digests) or not self.n_rows:
+            raise ValueError("its shards are of different numbers, or it has no rows")
+        if not self.sparse and self.values != [n * self.n_features for n in self.rows]:
+            raise ValueError("a shard has other values than its rows have")
+        if Path(self.arrays).name != self.arrays or self.arrays in ("", ".", ".."):
+            raise ValueError("its arrays are elsewhere")
+        if len({type(name) for name in self.classes}) != 1 or type(self.classes[0]) not in (
+            int,
+            str,
+        ):
+            raise ValueError("it has no classes, or classes of two kinds")
+        if any(a >= b for a, b in pairwise(self.classes)):
+            raise ValueError("its classes are not in order")
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def shard_digest(parts: list[np.ndarray]) -> str:
+    """Return the SHA-256 of a shard: labels, lengths and columns of sparse rows, values."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(np.ascontiguousarray(part).view(np.uint8).reshape(-1).data)
+    return found.hexdigest()
 
 
 def open_shards(folder: str | PathLike[str], *, window_bytes: int = WINDOW_BYTES) -> Shards:
@@ -28,8 +183,8 @@ def open_shards(folder: str | PathLike[str], *, window_bytes: int = WINDOW_BYTES
     ----------
     folder : path
     window_bytes : int
-        How many bytes of rows a fit visits in random order at a time: at most as many as there is
-        memory for.  Where all rows are fewer, they are used as if they were in memory.
+        Bytes of rows that a fit visits in random order at a time: at most as many as there is
+        memory for.  If all rows take fewer, they are used as if they were in memory.
 
     Returns
     -------
@@ -41,9 +196,9 @@ def open_shards(folder: str | PathLike[str], *, window_bytes: int = WINDOW_BYTES
 class Shards:
     r"""Rows with labels in a folder, in random order; takes the place of X and y.
 
-    Give it to ``LinearClassifier.fit``, ``partial_fit``, ``predict...`` and ``score``, and to
-    `bigcat.metrics.evaluate`.  Nothing is read before it is needed; a shard is held to its digest
-    when it is first used.
+    Pass it to ``LinearClassifier.fit``, ``partial_fit``, ``predict...`` and ``score``, and to
+    `bigcat.metrics.evaluate`.  Rows are read when they are needed; a shard is compared with its
+    digest when it is first used.
 
     Parameters
     ----------
@@ -59,9 +214,9 @@ class Shards:
     labels : array of int32, mapped to the file
         Places of the rows' labels in `classes`.
     report : dict
-        What was read, as of a `Dataset`.
+        As of a `Dataset`.
     vectorizer : object or None
-        What makes features of text, fitted.
+        The fitted vectoriser of text.
     fingerprint : str
         The same for the same rows in the same order.
 
@@ -82,46 +237,39 @@ class Shards:
         if not window_bytes > 0:
             raise ValueError(f"window_bytes={window_bytes!r} must be a number of bytes above 0")
         self.folder, self.window_bytes = Path(folder), int(window_bytes)
-        self.manifest = Manifest.read(self.folder)
-        self.fingerprint = self.manifest.fingerprint
-        self.classes = self.manifest.class_labels()
-        self.report = {**self.manifest.report, "file": str(self.folder)}
-        self.shape = (self.manifest.n_rows, self.manifest.n_features)
-        self._arrays = {
-            name: self._map(name, dtype, shape)
-            for name, (dtype, shape) in self.manifest.shapes().items()
-        }
+        self.index = Index.read(self.folder)
+        self.fingerprint = self.index.fingerprint
+        self.classes = self.index.class_labels()
+        self.report = {**self.index.report, "file": str(self.folder)}
+        self.shape = (self.index.n_rows, self.index.n_features)
+        self._arrays = {name: self._map(name, *how) for name, how in self.index.shapes.items()}
         self.labels = self._arrays["labels"]
-        rows = [shard.rows for shard in self.manifest.shards]
-        values = [shard.values for shard in self.manifest.shards]
-        self._row_edges, self._value_edges = _edges(rows), _edges(values)
-        self._checked = np.zeros(len(rows), bool)
+        self._row_edges, self._value_edges = [0, *self.index.rows], [0, *self.index.values]
+        self._checked = np.zeros(len(self.index.rows), bool)
 
     def _map(self, name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-        path = self.folder / self.manifest.arrays / name
-        expected = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        try:
-            found = path.stat().st_size
-        except FileNotFoundError:
-            found = None
-        if found != expected:
-            there = "no file" if found is None else f"{found:,}"
-            raise DataError(
-                f"{path}: expected {expected:,} bytes, found {there}; convert the data again"
-            )
-        if not expected:
+        path = self.folder / self.index.arrays / f"{name}.npy"
+        if 0 in shape:  # which the system does not map
             return np.empty(shape, dtype)
-        array = np.memmap(path, dtype, "r", shape=shape)
-        if hasattr(mmap, "MADV_SEQUENTIAL"):  # pages that were read are the first to go
-            array._mmap.madvise(mmap.MADV_SEQUENTIAL)  # type: ignore[attr-defined]
-        return array
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+            if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+                raise ValueError(f"it is of {array.dtype} and shape {array.shape}")
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(
+                f"{path}: expected an array of {dtype} and shape {shape} ({error}); convert the "
+                "data again"
+            ) from error
+        if hasattr(mmap, "MADV_SEQUENTIAL"):  # pages that were read go first
+            array._mmap.madvise(mmap.MADV_SEQUENTIAL)
+        return array  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __repr__(self) -> str:
         n, d = self.shape
-        kind = f"{self.manifest.n_values / n:.1f} per row" if self.manifest.sparse else "dense"
+        kind = f"{self.index.values[-1] / n:.1f} per row" if self.index.sparse else "dense"
         return (
             f"Shards({n:,} rows, {d:,} features ({kind}), {len(self.classes):,} classes, "
             f"{len(self._checked):,} shards)"
@@ -135,15 +283,14 @@ class Shards:
     @property
     def X(self) -> Any:
         """All rows, mapped: a CSR matrix or an array that is read from the disk as it is used."""
-        self.check()
+        self._check(0, len(self))
         return self._rows(0, len(self))
 
     @property
     def y(self) -> np.ndarray:
         """All labels, in memory."""
-        self.check()
-        labels: np.ndarray = self.classes[self.labels]
-        return labels
+        self._check(0, len(self))
+        return labels_of_rows(self.classes, self.labels)
 
     def __getitem__(self, rows: slice) -> Dataset:
         if not isinstance(rows, slice):
@@ -155,15 +302,12 @@ class Shards:
         return Dataset(X, self.classes[labels], dict(self.report))
 
     def run(self, first: int, last: int) -> tuple[Any, np.ndarray]:
-        """Some rows that lie together, in memory, and the places of their labels in `classes`."""
-        begin = int(np.searchsorted(self._row_edges, first, side="right")) - 1
-        for i in range(begin, len(self._checked)):
-            if self._row_edges[i] < last:
-                self._check_shard(i)
+        """Copy adjacent rows to memory, with the places of their labels in `classes`."""
+        self._check(first, last)
         return self._rows(first, last).copy(), np.array(self.labels[first:last])
 
     def let_go(self) -> None:
-        """Give back pages that were read: as long as they are mapped, they count as memory in use.
+        """Give back pages that were read, which otherwise count as memory in use.
 
         They stay in the system's own cache.
         """
@@ -173,21 +317,31 @@ class Shards:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
     def __iter__(self) -> Iterator[Dataset]:
-        """Shard by shard, each as a `Dataset` in memory."""
-        for first, last in zip(self._row_edges, self._row_edges[1:]):
+        """Yield shard after shard, each as a `Dataset` in memory."""
+        for first, last in pairwise(self._row_edges):
             yield self[first:last]
 
     def _rows(self, first: int, last: int) -> Any:
-        if not self.manifest.sparse:
+        if not self.index.sparse:
             return self._arrays["values"][first:last]
-        arrays = self._arrays
-        whole = (arrays["indptr"], arrays["indices"], arrays["values"])
-        return csr_rows(whole, first, last, self.shape[1])
+        indptr, indices, values = (self._arrays[name] for name in ("indptr", "indices", "values"))
+        begin, end = int(indptr[first]), int(indptr[last])
+        ends = indptr[first : last + 1]
+        X = sp.csr_matrix(
+            (
+                values[begin:end],
+                indices[begin:end],
+                ends - ends.dtype.type(begin) if begin else ends,
+            ),
+            shape=(last - first, self.shape[1]),
+        )
+        X.has_canonical_format = True  # as they were written
+        return X
 
     @property
     def n_bytes(self) -> int:
-        """Of rows and labels, on the disk."""
-        return self.manifest.n_bytes
+        """Bytes of rows and labels on the disk."""
+        return self.index.n_bytes
 
     @property
     def window_rows(self) -> int | None:
@@ -198,138 +352,65 @@ class Shards:
 
     @property
     def vectorizer(self) -> Any:
-        from bigcat.data.vectorizers import unpack_fitted
+        from bigcat.data.vectorizers import load_vectorizer
 
-        if self.manifest.vectorizer is None:
+        if self.index.vectorizer is None:
             return None
-        arrays = self.folder / self.manifest.arrays
-        return unpack_fitted(self.manifest.vectorizer, arrays, self.shape[1])
+        folder = self.folder / self.index.arrays
+        return load_vectorizer(folder, self.index.vectorizer, self.shape[1])
 
     @property
     def columns(self) -> Any:
-        """Of converted tables of numbers: the names, by which other tables are read."""
-        from bigcat.data.tables import LABEL, TableEncoder
+        """For tables of numbers: the transformer by which other tables are read."""
+        from bigcat.data.tables import numbers_only
 
-        if self.manifest.column_names is None or self.manifest.vectorizer is not None:
-            return None
-        label = self.report.get("label_column", LABEL)
-        return TableEncoder(label, tuple(self.manifest.column_names))
+        names = self.index.column_names
+        return None if names is None else numbers_only(names)
 
     def with_classes(self, classes: np.ndarray) -> Shards:
-        """The same rows, with other names for the classes."""
+        """Return the same rows with other names for the classes."""
         other = object.__new__(Shards)
         other.__dict__ = {**self.__dict__, "classes": classes}
         return other
 
-    # Checks
+    def _check(self, first: int, last: int) -> None:
+        """Check shards before their first use; DataError for a damaged one."""
+        begin = int(np.searchsorted(self._row_edges, first, side="right")) - 1
+        for i in range(begin, len(self._checked)):
+            if self._row_edges[i] < last and not self._checked[i]:
+                cause = self._cause(i)
+                if cause:
+                    raise DataError(
+                        f"{self.folder}: rows {self._row_edges[i]} to {self._row_edges[i + 1] - 1} "
+                        f"(shard {i}) are damaged: {cause}; convert the data again"
+                    )
+                self._checked[i] = True
 
-    def check(self) -> None:
-        """Hold all shards that were not used yet to their digests; DataError for a damaged one."""
-        for i in np.flatnonzero(~self._checked):
-            self._check_shard(int(i))
-
-    def _check_shard(self, i: int) -> None:
-        if self._checked[i]:
-            return
-        rows, values = self._row_edges[i : i + 2], self._value_edges[i : i + 2]
-        parts = shard_parts(self._arrays, *rows, *values)
-        digest, ranges = _looked_through(parts)
-        if digest != self.manifest.shards[i].sha256:
-            cause = "its digest is another"
+    def _cause(self, i: int) -> str:
+        """Return the damage of a shard, also of one whose digest is right."""
+        first, last = self._row_edges[i : i + 2]
+        begin, end = self._value_edges[i : i + 2]
+        labels, values = self.labels[first:last], self._arrays["values"]
+        if not self.index.sparse:
+            parts = [labels, values[first:last]]
         else:
-            cause = self._what_is_wrong(parts, ranges, values)
-        if cause:
-            raise DataError(
-                f"{self.folder}: rows {rows[0]} to {rows[1] - 1} (shard {i}) are damaged: {cause}; "
-                "convert the data again"
-            )
-        self._checked[i] = True
-
-    def _what_is_wrong(
-        self, parts: dict[str, np.ndarray], ranges: dict[str, np.ndarray], values: list[int]
-    ) -> str:
-        """Of arrays that are what was written: could they harm compiled code?"""
-        if not _within(ranges["labels"], len(self.classes)):
+            ends = self._arrays["indptr"][first : last + 1]
+            parts = [labels, np.diff(ends), self._arrays["indices"][begin:end], values[begin:end]]
+        if shard_digest(parts) != self.index.digests[i]:
+            return "its digest is another"
+        if not _within(labels, len(self.classes)):
             return "a label is not one of the classes"
-        if not np.isfinite(ranges["values"]).all():
+        if not np.isfinite(parts[-1]).all():
             return "NaN or infinity"
-        if not self.manifest.sparse:
-            return ""
-        ends = parts["indptr"]
-        rises = (np.diff(ends, prepend=ends.dtype.type(values[0])) >= 0).all()
-        if not rises or (ends[-1] if len(ends) else values[0]) != values[1]:
+        if self.index.sparse and (ends[0] != begin or ends[-1] != end or (parts[1] < 0).any()):
             return "the ends of rows do not rise"
-        if self._arrays["indptr"][0] != 0:
-            return "the first row does not begin at 0"
-        if not _within(ranges["indices"], self.shape[1]):
+        if self.index.sparse and not _within(parts[2], self.shape[1]):
             return "a feature is beyond the last"
         return ""
 
 
-def csr_rows(
-    arrays: tuple[np.ndarray, np.ndarray, np.ndarray], first: int, last: int, width: int
-) -> sp.csr_matrix:
-    """A run of rows as a matrix that shares their memory, but for the ends of rows."""
-    indptr, indices, values = arrays
-    begin, end = int(indptr[first]), int(indptr[last])
-    ends = indptr[first : last + 1]
-    X = sp.csr_matrix(
-        (values[begin:end], indices[begin:end], ends - ends.dtype.type(begin) if begin else ends),
-        shape=(last - first, width),
-    )
-    X.has_canonical_format = True  # as they were written
-    return X
-
-
-def shard_parts(
-    arrays: dict[str, np.ndarray], first: int, last: int, begin: int, end: int
-) -> dict[str, np.ndarray]:
-    """Of each array what belongs to a run of rows, and to their values."""
-    places = {
-        "labels": slice(first, last),
-        "indptr": slice(first + 1, last + 1),
-        "indices": slice(begin, end),
-        "values": slice(begin, end) if "indptr" in arrays else slice(first, last),
-    }
-    return {name: array[places[name]] for name, array in arrays.items()}
-
-
-def shard_digest(parts: dict[str, np.ndarray]) -> str:
-    found = hashlib.sha256()
-    for array in parts.values():
-        found.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
-    return found.hexdigest()
-
-
-def _looked_through(parts: dict[str, np.ndarray]) -> tuple[str, dict[str, np.ndarray]]:
-    """The digest, and the lowest and highest numbers of each array: all in one reading.
-
-    NaN is both.  Of an array without numbers there are none.
-    """
-    found, ranges = hashlib.sha256(), {}
-    for name, array in parts.items():
-        flat, seen = array.reshape(-1), []
-        for begin in range(0, len(flat), _LOOKED_AT):
-            some = np.ascontiguousarray(flat[begin : begin + _LOOKED_AT])
-            found.update(some.view(np.uint8).data)
-            seen += [some.min(), some.max()]
-        ranges[name] = np.array([min(seen), max(seen)] if seen else [], array.dtype)
-        if np.isnan(seen).any():
-            ranges[name] = np.full(2, np.nan, array.dtype)
-    return found.hexdigest(), ranges
-
-
-def _within(numbers: np.ndarray, end: int) -> bool:
-    """Are lowest and highest numbers places in so many?"""
-    return not len(numbers) or bool(numbers[0] >= 0 and numbers[1] < end)
-
-
-def is_folder_of_rows(path: Path) -> bool:
-    return (path / MANIFEST).is_file()
-
-
-def _edges(sizes: list[int]) -> list[int]:
-    return [0, *np.cumsum(sizes, dtype=np.int64).tolist()]
+def _within(places: np.ndarray, end: int) -> bool:
+    return not len(places) or bool(places.min() >= 0 and places.max() < end)
 
 
 def _opened_again(folder: Path, window_bytes: int, classes: np.ndarray) -> Shards:

@@ -1,195 +1,201 @@
-"""Sparse numeric text: the extreme-classification form and svmlight."""
+"""Sparse numeric text, svmlight and the extreme-classification form, by scikit-learn's parser."""
 
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import IO, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.data.dataset import DataError, Dataset, check_columns, error_at, make_dataset
-from bigcat.data.text import check_line_ends, count_of
+from bigcat.data.dataset import DataError, check_columns, error_at
+from bigcat.data.reading import Chunk, Facts, LinesReader, Text, numbered
 
-INDEX_LIMIT = np.iinfo(np.int32).max
-LABEL_LIMIT = 10**17  # the scanner's integers saturate here
-_HEADER_LIMIT = 4096  # three numbers are shorter than this
-_MESSAGE_LENGTH = 40
-
-
-class ScannedRows(NamedTuple):
-    """Rows of some lines, without those that have no label."""
-
-    X: sp.csr_matrix
-    y: np.ndarray
-    lines: np.ndarray  # line of the file that holds each row
-    total: int
-    total_to_content: int
-    facts: dict[str, int]
+_INT32_MAX = np.iinfo(np.int32).max
+_HEADER_BYTES = 4096  # three numbers are shorter
+_SHOWN = 40  # characters of a message
+_LABELS = re.compile(rb"[+-]?\d+(?:,[+-]?\d+)*")
+#: Bytes of features.  Python's numbers take more, such as "1_0", "nan" and "inf".
+_PLAIN = b"0123456789+-.:eE \t\r\n"
 
 
-def read_xc(
-    path: Path, raw: bytes, *, label: str = "first", n_features: int | None = None
-) -> Dataset:
-    """The extreme-classification form: ``N D K``, then ``label,label index:value ...``."""
-    header, newline, _ = raw[:_HEADER_LIMIT].partition(b"\n")
-    n_rows, n_columns, n_labels = xc_header(path, header)
-    check_columns(path, n_columns, n_features)
-    n_labels = min(n_labels, LABEL_LIMIT)
-    rows = scan_lines(path, raw, len(header + newline), 2, "xc", label, n_labels, n_columns)
-    facts = dict(rows.facts)
-    facts["rows_without_label"] -= blank_at_end(path, n_rows, rows.total, rows.total_to_content)
-    return make_dataset(rows.X, rows.y, "xc", **facts)
+class SvmlightReader(LinesReader):
+    """Reader of ``label index:value ... # comment``, with indices from 0 or from 1.
 
-
-def read_svmlight(
-    path: Path,
-    raw: bytes,
-    *,
-    label: str = "first",
-    n_features: int | None = None,
-    zero_based: bool | Literal["auto"] = "auto",
-) -> Dataset:
-    """svmlight / libsvm: ``label index:value ... # comment``, indices from 0 or from 1."""
-    if not (zero_based == "auto" or isinstance(zero_based, bool)):
-        raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
-    rows = scan_lines(path, raw, 0, 1, "svmlight", label, LABEL_LIMIT, INDEX_LIMIT)
-    X, indices = rows.X, rows.X.indices
-    lowest = indices.min() if len(indices) else 0
-    if zero_based == "auto":
-        zero_based = bool(lowest == 0)
-    if not zero_based:
-        if lowest == 0 and len(indices):
-            raise error_at(
-                path, _line_of(rows, int(indices.argmin())), "indices from 1 (zero_based=False)", 0
-            )
-        indices -= 1
-    found = int(indices.max()) + 1 if len(indices) else 0
-    if n_features is not None and found > n_features:
-        counted = "0" if zero_based else "1"
-        raise error_at(
-            path,
-            _line_of(rows, int(indices.argmax())),
-            f"indices for n_features={n_features} columns, counted from {counted}",
-            found - 1 + (not zero_based),
-        )
-    X = sp.csr_matrix(
-        (X.data, indices, X.indptr), shape=(X.shape[0], found if n_features is None else n_features)
-    )
-    X.has_canonical_format = True
-    return make_dataset(X, rows.y, "svmlight", zero_based=zero_based, **rows.facts)
-
-
-def xc_header(path: Path, line: bytes) -> list[int]:
-    """Rows, features and labels, as the first line announces them."""
-    fields = line.split()
-    if len(fields) != 3 or not all(field.isdigit() for field in fields):
-        raise error_at(path, 1, "the header 'N D K' (rows, features, labels)", _shown(line))
-    sizes = [int(field) for field in fields]
-    if sizes[1] > INDEX_LIMIT:
-        raise error_at(path, 1, f"at most {INDEX_LIMIT} features", _shown(fields[1]))
-    return sizes
-
-
-def blank_at_end(path: Path, announced: int, total: int, total_to_content: int) -> int:
-    """How many blank lines at the end are no rows; DataError where the header is wrong.
-
-    Blank lines are rows with nothing in them, except at the end, where they may be just that.
+    Parameters
+    ----------
+    label : {"first", "single"}
+        Take the first of several labels, or drop such rows.
+    zero_based : bool or "auto"
     """
-    if not total_to_content <= announced <= total:
-        raise DataError(
-            f"{path}: the header (line 1) announces {announced} rows, found {total}; "
-            "is the file cut off, or the header wrong?"
-        )
-    return total - announced
+
+    index_end, states_columns = _INT32_MAX, False
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        label: str = "first",
+        zero_based: bool | Literal["auto"] = "auto",
+        **options: Any,
+    ) -> None:
+        super().__init__(path, **options)
+        if label not in ("first", "single"):
+            raise ValueError(
+                "label must be 'first' (a row's first label) or 'single' (rows with one label "
+                f"only), got {label!r}"
+            )
+        if not (zero_based == "auto" or isinstance(zero_based, bool)):
+            raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
+        self.label, self.zero_based = label, zero_based
+
+    def parse(self, piece: Text) -> Chunk:
+        rows, labels, lines = [], [], []
+        facts = {"multi_label_rows": 0, "rows_without_label": 0}
+        for number, line in enumerate(piece.raw.removesuffix(b"\n").split(b"\n"), piece.first_line):
+            row = self._row(line)
+            if row is None:
+                continue
+            found, features = self._labels(number, row)
+            facts["multi_label_rows"] += len(found) > 1
+            if self.labelled and not found:
+                facts["rows_without_label"] += 1
+            elif self.label == "first" or len(found) < 2:
+                rows.append(b"0 " + features)
+                labels.append(found[0] if self.labelled else 0)
+                lines.append(number)
+        X = self._matrix(rows, lines)
+        if X.nnz:
+            facts["lowest"] = int(X.indices.min())
+        facts["columns"] = int(X.indices.max(initial=-1)) + 1
+        return Chunk(X, *numbered(labels), facts)
+
+    def _row(self, line: bytes) -> bytes | None:
+        """Return a row without its comment; None for a line that is none."""
+        line = line.partition(b"#")[0]
+        return line if line.strip() else None
+
+    def _labels(self, number: int, line: bytes) -> tuple[list[int], bytes]:
+        """Split a row into its labels, of which there may be none, and its features."""
+        head, *rest = line.split(None, 1) or [b""]
+        if line[:1].isspace() or not head or (b":" in head and not self.labelled):
+            return [], line
+        if not _LABELS.fullmatch(head):
+            expected = "integer labels, separated by commas"
+            raise error_at(self.path, number, expected, _shown(head))
+        found = [int(label) for label in head.split(b",")]
+        self.check_labels(number, found)
+        features = rest[0] if rest else b""
+        if features.startswith(b"qid:"):
+            features = b"".join(features.split(None, 1)[1:])
+        return found, features
+
+    def check_labels(self, number: int, labels: list[int]) -> None:
+        """Raise for a label that the form does not allow."""
+        if not all(abs(label) < 1 << 63 for label in labels):
+            raise error_at(self.path, number, "labels that fit int64", max(labels, key=abs))
+
+    def _matrix(self, rows: list[bytes], lines: list[int]) -> sp.csr_matrix:
+        """Parse features; DataError with the first line that cannot be parsed."""
+        try:
+            return self._parsed(rows)
+        except (ValueError, OverflowError):
+            first, end = 0, len(rows)
+        while end - first > 1:
+            middle = (first + end) // 2
+            try:
+                self._parsed(rows[first:middle])
+                first = middle
+            except (ValueError, OverflowError):
+                end = middle
+        expected = f"index:value with rising indices below {self.index_end} and float32 values"
+        try:
+            self._parsed(rows[first:end])
+        except (ValueError, OverflowError) as error:
+            found = f"{_shown(rows[first][2:])} ({error})"
+            raise error_at(self.path, lines[first], expected, found) from error
+        raise AssertionError("rows fail together, and none of them alone")
+
+    def _parsed(self, rows: list[bytes]) -> sp.csr_matrix:
+        from sklearn.datasets import load_svmlight_file
+
+        if not rows:
+            return sp.csr_matrix((0, self.index_end), dtype=np.float32)
+        raw = b"\n".join(rows)
+        if odd := raw.translate(None, _PLAIN):
+            raise ValueError(f"unexpected {_shown(odd[:10])}")
+        X, _ = load_svmlight_file(io.BytesIO(raw), dtype=np.float32, zero_based=True)
+        if X.indices.max(initial=-1) >= self.index_end:
+            raise ValueError(f"{X.indices.max()} is not below {self.index_end}")
+        if not np.isfinite(X.data).all():
+            raise ValueError("a value is beyond float32")
+        parts = (X.data, X.indices.astype(np.int32, copy=False), X.indptr)
+        return sp.csr_matrix(parts, shape=(len(rows), self.index_end))
+
+    def columns(self, facts: Facts) -> tuple[int, int]:
+        first = 0 if self.counts_from_zero(facts) else 1
+        if facts.get("lowest", first) < first:
+            raise DataError(f"{self.path}: expected indices from 1 (zero_based=False), found 0")
+        n = max(facts["columns"] - first, 0)
+        if self.n_features is not None and n > self.n_features:
+            raise DataError(
+                f"{self.path}: expected indices for n_features={self.n_features} columns, counted "
+                f"from {first}, found {n - 1 + first}"
+            )
+        return first, n if self.n_features is None else self.n_features
+
+    def counts_from_zero(self, facts: Facts) -> bool:
+        if self.zero_based == "auto":
+            return facts.get("lowest", 1) == 0
+        return self.zero_based
+
+    def report(self, facts: Facts) -> dict[str, Any]:
+        return {**super().report(facts), "zero_based": self.counts_from_zero(facts)}
 
 
-def scan_lines(
-    path: Path,
-    raw: bytes,
-    start: int,
-    first_line: int,
-    form: str,
-    label: str,
-    n_classes: int,
-    n_features: int,
-) -> ScannedRows:
-    """Scan the rows from byte `start`, whose line has number `first_line`."""
-    from bigcat.kernels import scan_text
+class XcReader(SvmlightReader):
+    """Reader of ``N D K`` (rows, features, labels), then ``label,label index:value ...``."""
 
-    if label not in ("first", "single"):
-        raise ValueError(
-            f"label must be 'first' (a row's first label) or 'single' (rows with one label only), "
-            f"got {label!r}"
-        )
-    check_line_ends(path, raw)
-    if not raw.endswith(b"\n"):
-        raw += b"\n"
-    n_lines, n_entries = count_of(b"\n", raw, start), count_of(b":", raw, start)
-    labels = np.empty(n_lines, np.int64)
-    lines = np.empty(n_lines, np.int64)
-    indptr = np.zeros(n_lines + 1, np.int64)
-    indices = np.empty(n_entries, np.int32)
-    values = np.empty(n_entries, np.float32)
-    (kept, entries, total, to_content, multi, unlabelled, ascending, error, position, line) = (
-        scan_text.scan_rows(
-            np.frombuffer(raw, np.uint8),
-            start,
-            form == "svmlight",
-            label == "single",
-            n_classes,
-            n_features,
-            labels,
-            lines,
-            indptr,
-            indices,
-            values,
-        )
-    )
-    if error:
-        expected = {
-            scan_text.BAD_LABEL: "integer labels, separated by commas",
-            scan_text.LABEL_TOO_LARGE: f"a label below {n_classes}",
-            scan_text.BAD_INDEX: "index:value with an integer index from 0 up",
-            scan_text.INDEX_TOO_LARGE: f"a feature index below {n_features}",
-            scan_text.BAD_VALUE: "index:value with a finite number that fits a float32",
-        }[error]
-        token = raw[position : position + 10 * _MESSAGE_LENGTH].split(None, 1)
-        raise error_at(path, first_line + line, expected, _shown(token[0] if token else b""))
-    index_type: Any = np.int32 if entries < INDEX_LIMIT else np.int64
-    X = sp.csr_matrix(
-        (
-            values[:entries],
-            indices[:entries].astype(index_type, copy=False),
-            indptr[: kept + 1].astype(index_type, copy=False),
-        ),
-        shape=(kept, n_features),
-    )
-    facts = {"multi_label_rows": multi, "rows_without_label": unlabelled}
-    rows = ScannedRows(X, labels[:kept].copy(), lines[:kept] + first_line, total, to_content, facts)
-    if not ascending:
-        X.sort_indices()
-        _refuse_duplicates(path, rows)
-    X.has_canonical_format = True
-    return rows
+    states_columns = True
 
+    def head(self, file: IO[bytes]) -> None:
+        line = file.readline(_HEADER_BYTES)
+        fields = line.split()
+        if len(fields) != 3 or not all(field.isdigit() for field in fields):
+            expected = "the header 'N D K' (rows, features, labels)"
+            raise error_at(self.path, 1, expected, _shown(line))
+        self.n_rows, self.index_end, self.n_labels = (int(field) for field in fields)
+        if self.index_end > _INT32_MAX:
+            raise error_at(self.path, 1, f"at most {_INT32_MAX} features", self.index_end)
+        check_columns(self.path, self.index_end, self.n_features)
+        self.first_line = 2
 
-def _refuse_duplicates(path: Path, rows: ScannedRows) -> None:
-    indices, indptr = rows.X.indices, rows.X.indptr
-    same = indices[1:] == indices[:-1]
-    starts = indptr[1:-1]
-    same[starts[(starts > 0) & (starts < len(indices))] - 1] = False  # neighbours of two rows
-    if same.any():
-        where = int(same.argmax())
-        raise error_at(
-            path, _line_of(rows, where), "each feature at most once", f"{indices[where]} twice"
-        )
+    def _row(self, line: bytes) -> bytes:
+        return line
 
+    def check_labels(self, number: int, labels: list[int]) -> None:
+        super().check_labels(number, labels)
+        for label in labels:
+            if not 0 <= label < self.n_labels:
+                raise error_at(self.path, number, f"a label below {self.n_labels}", f"'{label}'")
 
-def _line_of(rows: ScannedRows, entry: int) -> int:
-    return int(rows.lines[np.searchsorted(rows.X.indptr, entry, side="right") - 1])
+    def columns(self, facts: Facts) -> tuple[int, int]:
+        if not self.n_lines <= self.n_rows <= self.n_lines + self.n_blank_at_end:
+            raise DataError(
+                f"{self.path}: the header (line 1) announces {self.n_rows} rows, found "
+                f"{self.n_lines}; is the file cut off, or the header wrong?"
+            )
+        return 0, self.index_end
+
+    def report(self, facts: Facts) -> dict[str, Any]:
+        found = super().report(facts)
+        del found["zero_based"]
+        found["rows_without_label"] += self.n_rows - self.n_lines
+        return found
 
 
 def _shown(token: bytes) -> str:
     text = token.decode("utf-8", "backslashreplace").strip()
-    return repr(text if len(text) <= _MESSAGE_LENGTH else text[:_MESSAGE_LENGTH] + "...")
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

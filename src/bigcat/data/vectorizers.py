@@ -1,12 +1,10 @@
-"""Text in one pass: hashed, or counted in bounded memory, by scikit-learn's vectorisers.
-
-Each block of a conversion counts words of its own.  When all blocks have been seen it is known
-which words are features, and only then do the blocks get their columns.
-"""
+"""Vectorisers of converted text: words counted chunk by chunk, and settings in a folder of rows."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +12,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from bigcat.data.dataset import DataError, check_columns
-from bigcat.data.spans import Texts, WordTable
-from bigcat.data.spill import read_arrays, read_json, write_arrays, write_json
-from bigcat.data.words import Words, in_columns
+from bigcat.data.text import nothing_left
 
-#: Words whose rows are counted at a time.
-MOST_WORDS = 1 << 21
-#: Files beside the arrays.
-WORDS, IDF = "words.json", "idf.npy"
+#: Most words whose rows are counted at a time.
+MAX_WORDS = 1 << 21
+VECTORIZER = "vectorizer.json"
 
 _KINDS = ("HashingVectorizer", "CountVectorizer", "TfidfVectorizer")
 _CHOOSES_WORDS = ("min_df", "max_df", "max_features", "vocabulary")
-_WEIGHS = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
+_WEIGHTS = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
 
 
-def check(vectorizer: Any) -> None:
-    """Raise for a vectoriser whose settings a manifest cannot hold."""
+def check_vectorizer(vectorizer: Any) -> None:
+    """Raise for a vectoriser whose settings JSON cannot hold."""
     kind = type(vectorizer).__name__
     if kind not in _KINDS:
         raise ValueError(f"vectorizer must be one of {', '.join(_KINDS)}, got {kind}")
@@ -40,153 +35,133 @@ def check(vectorizer: Any) -> None:
         raise ValueError(f"the vectoriser's input must be 'content', got {vectorizer.input!r}")
 
 
-def is_known(vectorizer: Any) -> bool:
-    """Are its columns known before any text is seen?"""
-    return type(vectorizer).__name__ == "HashingVectorizer" or hasattr(vectorizer, "vocabulary_")
-
-
-def width(vectorizer: Any) -> int:
-    """How many columns a known one has."""
+def n_features_of(vectorizer: Any) -> int:
+    """Return the number of features of a fitted vectoriser."""
     if hasattr(vectorizer, "vocabulary_"):
         return len(vectorizer.vocabulary_)
     return int(vectorizer.n_features)
 
 
 def counter_of(vectorizer: Any) -> Any:
-    """Counts all words of a block, as the vectoriser would."""
+    """Return a CountVectorizer of all words of a chunk, cut as the vectoriser cuts them."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     given = vectorizer.get_params(deep=False)
-    left_out = {*_CHOOSES_WORDS, *_WEIGHS, "dtype"}
+    left_out = {*_CHOOSES_WORDS, *_WEIGHTS, "dtype"}
     return CountVectorizer(**{k: v for k, v in given.items() if k not in left_out})
 
 
-def write_words(path: Path, words: Words) -> None:
-    """The words of a block, in how many of its rows each is, and how often."""
-    from bigcat.kernels.number_words import count_in_columns
-
-    rows, times = np.zeros((2, len(words.names)), np.int64)
-    count_in_columns(words.counts.indices, words.counts.data, rows, times)
-    write_arrays(path, words.names.content, words.names.spans, rows, times)
-
-
-def read_words(path: Path) -> tuple[Texts, np.ndarray, np.ndarray]:
-    content, spans, rows, times = read_arrays(path, 4)
-    return Texts(content.tobytes(), spans), rows, times
-
-
 class WordCounts:
-    """In how many rows words occur, and how often, for no more than so many words.
+    """Numbers of rows with each word and of its occurrences, for a bounded number of words.
 
-    Where there are more, the rarest are forgotten: what is left of a word's count is low by no
-    more than `forgotten` rows, and every word of more rows than that is there (Manku and Motwani
-    2002).  Where nothing is forgotten, counts are exact.
+    Beyond it the rarest are forgotten: a word's count is then low by at most `forgotten` rows, and
+    every word of more rows is there (Manku and Motwani 2002).
     """
 
-    def __init__(self, most: int = MOST_WORDS) -> None:
-        self.most, self.forgotten, self.n_rows = most, 0, 0
-        self.table = WordTable()
-        self.rows, self.times = np.zeros(0, np.int64), np.zeros(0, np.int64)  # by number
+    def __init__(self, max_words: int | None = None) -> None:
+        self.max_words = MAX_WORDS if max_words is None else max_words
+        self.forgotten, self.n_rows = 0, 0
+        self.rows: Counter[str] = Counter()
+        self.times: Counter[str] = Counter()
 
-    def add(self, n_rows: int, words: Texts, rows: np.ndarray, times: np.ndarray) -> None:
-        """Of a block: the rows that it has, its different words, and how many have them."""
+    def add(self, n_rows: int, words: list[str], rows: np.ndarray, times: np.ndarray) -> None:
+        """Add the words of a chunk."""
         self.n_rows += n_rows
-        numbers = self.table.add(words)
-        self.rows, self.times = (
-            np.pad(counts, (0, len(self.table) - len(counts))) for counts in (self.rows, self.times)
-        )
-        self.rows[numbers] += rows
-        self.times[numbers] += times
-        if len(self.table) > self.most:
-            self._forget()
-
-    def _forget(self) -> None:
-        while np.count_nonzero(self.rows > self.forgotten) > self.most:
-            self.forgotten += 1
-        kept = self.rows > self.forgotten
-        words, self.table = self.table.words.take(kept), WordTable()
-        self.table.add(words)
-        self.rows, self.times = self.rows[kept], self.times[kept]
+        self.rows.update(dict(zip(words, rows.tolist())))
+        self.times.update(dict(zip(words, times.tolist())))
+        if len(self.rows) > self.max_words:
+            kept = self.rows.most_common(self.max_words + 1)
+            self.forgotten = max(self.forgotten, kept.pop()[1])
+            self.rows = Counter({word: n for word, n in kept if n > self.forgotten})
+            self.times = Counter({word: self.times[word] for word in self.rows})
 
     def fitted(self, vectorizer: Any, path: Path) -> Any:
-        """A copy of the vectoriser that knows the words which its options keep."""
+        """Return a copy of the vectoriser, fitted to the words that its options keep."""
         from sklearn.base import clone
-        from sklearn.feature_extraction.text import TfidfTransformer
 
-        found = clone(vectorizer)
-        low, high = (_in_rows(d, self.n_rows) for d in (found.min_df, found.max_df))
-        kept = np.flatnonzero((low <= self.rows) & (self.rows <= high))
-        rows = dict(zip(self.table.words.take(kept).decoded(), self.rows[kept].tolist()))
-        words = list(rows)
-        if found.max_features is not None:
-            times = dict(zip(words, self.times[kept].tolist()))
-            words = sorted(words, key=lambda w: (-times[w], w))[: found.max_features]
+        low, high = (
+            bound if isinstance(bound, int) else bound * self.n_rows
+            for bound in (vectorizer.min_df, vectorizer.max_df)
+        )
+        words = [word for word, n in self.rows.items() if low <= n <= high]
+        if vectorizer.max_features is not None:
+            words = sorted(words, key=lambda w: (-self.times[w], w))[: vectorizer.max_features]
         if not words:
-            raise DataError(
-                f"{path}: no word of {self.n_rows} rows is in as many of them as min_df="
-                f"{found.min_df!r} and max_df={found.max_df!r} say; pass another vectoriser"
-            )
+            kept = f"min_df={vectorizer.min_df!r} and max_df={vectorizer.max_df!r} keep no word"
+            raise nothing_left(path, self.n_rows, kept)
         words.sort()
-        found.vocabulary_ = {word: i for i, word in enumerate(words)}
-        found.fixed_vocabulary_ = False
-        if hasattr(found, "use_idf"):
-            found._tfidf = TfidfTransformer(**{name: getattr(found, name) for name in _WEIGHS})
-            found._tfidf.n_features_in_ = len(words)
-            if found.use_idf:
-                smooth = int(found.smooth_idf)
-                with_word = np.array([rows[word] for word in words], np.float64)
-                found._tfidf.idf_ = np.log((self.n_rows + smooth) / (with_word + smooth)) + 1.0
-        return found
-
-
-def _in_rows(df: Any, n_rows: int) -> float:
-    return float(df) if isinstance(df, int) else df * n_rows
-
-
-def table_of(vectorizer: Any) -> WordTable:
-    """The words of a fitted vectoriser, numbered as its columns are."""
-    table, vocabulary = WordTable(), vectorizer.vocabulary_
-    table.add(Texts.of(sorted(vocabulary, key=vocabulary.get)))
-    return table
-
-
-def weigh(vectorizer: Any, table: WordTable, words: Words) -> sp.csr_matrix:
-    """Counts of words as the features of a fitted vectoriser, whose `table_of` words is given."""
-    columns, ones = table.find(words.names), np.ones(len(words.names), np.int64)
-    X = in_columns(words, columns, ones, len(table), vectorizer.dtype)
-    if hasattr(vectorizer, "_tfidf") and X.shape[0]:  # of no rows it makes an error
-        X = vectorizer._tfidf.transform(X, copy=False)
-    return sp.csr_matrix(X, dtype=np.float32)
-
-
-# In a manifest
-
-
-def pack(vectorizer: Any, folder: Path) -> dict[str, Any]:
-    """Settings for the manifest; words and their weights go to files beside the arrays."""
-    settings = {
-        name: np.dtype(value).name if name == "dtype" else _plain(value)
-        for name, value in vectorizer.get_params(deep=False).items()
-        if name != "vocabulary"
-    }
-    packed: dict[str, Any] = {"kind": type(vectorizer).__name__, "settings": settings}
-    if hasattr(vectorizer, "vocabulary_"):
-        vocabulary = vectorizer.vocabulary_
-        write_json(folder / WORDS, sorted(vocabulary, key=vocabulary.get))
-        packed["words_sha256"] = _digest(folder / WORDS)
+        idf = None
         if getattr(vectorizer, "use_idf", False):
-            np.save(folder / IDF, vectorizer.idf_)
-            packed["idf_sha256"] = _digest(folder / IDF)
-    return packed
+            smooth = int(vectorizer.smooth_idf)
+            rows = np.array([self.rows[word] for word in words], np.float64)
+            idf = np.log((self.n_rows + smooth) / (rows + smooth)) + 1.0
+        return with_words(clone(vectorizer), words, idf)
 
 
-def unpack_fitted(packed: dict[str, Any], folder: Path, n_features: int) -> Any:
-    """The vectoriser of finished rows; DataError for one that cannot make such rows."""
+def with_words(vectorizer: Any, words: list[str], idf: np.ndarray | None) -> Any:
+    """Return the vectoriser, fitted to words and their weights."""
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    vectorizer.vocabulary_ = {word: i for i, word in enumerate(words)}
+    vectorizer.fixed_vocabulary_ = False
+    if hasattr(vectorizer, "use_idf"):
+        vectorizer._tfidf = TfidfTransformer(
+            **{name: getattr(vectorizer, name) for name in _WEIGHTS}
+        )
+        vectorizer._tfidf.n_features_in_ = len(words)
+        if idf is not None:
+            vectorizer._tfidf.idf_ = idf
+    return vectorizer
+
+
+def weigh(vectorizer: Any, counts: sp.csr_matrix, words: list[str]) -> sp.csr_matrix:
+    """Return counts of a chunk's words as features of a fitted vectoriser."""
+    columns = np.array([vectorizer.vocabulary_.get(word, -1) for word in words], np.int64)
+    kept = np.flatnonzero(columns >= 0)
+    ones = np.ones(len(kept), vectorizer.dtype)
+    shape = (len(words), len(vectorizer.vocabulary_))
+    X = counts.astype(vectorizer.dtype) @ sp.csr_matrix((ones, (kept, columns[kept])), shape)
+    if hasattr(vectorizer, "_tfidf") and X.shape[0]:
+        X = vectorizer._tfidf.transform(X, copy=False)
+    return X
+
+
+def save_vectorizer(vectorizer: Any, folder: Path) -> str:
+    """Write kind, settings, words and their weights to a file; return its digest."""
+    settings = {
+        name: sorted(value) if isinstance(value, set | frozenset) else value
+        for name, value in vectorizer.get_params(deep=False).items()
+        if name not in ("vocabulary", "dtype")
+    }
+    packed = {"kind": type(vectorizer).__name__, "dtype": np.dtype(vectorizer.dtype).name}
+    words = getattr(vectorizer, "vocabulary_", None)
+    words = words and sorted(words, key=words.get)
+    idf = vectorizer.idf_.tolist() if getattr(vectorizer, "use_idf", False) else None
+    text = json.dumps({**packed, "settings": settings, "words": words, "idf": idf})
+    (folder / VECTORIZER).write_text(text)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_vectorizer(folder: Path, digest: str, n_features: int) -> Any:
+    """Return the vectoriser of a folder; DataError for one that cannot make such rows."""
+    from sklearn.feature_extraction import text
+
     try:
-        vectorizer = unpack(packed, folder)
+        content = (folder / VECTORIZER).read_bytes()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise ValueError("its digest is another")
+        packed = json.loads(content)
+        if packed["kind"] not in _KINDS:
+            raise ValueError(f"unknown vectoriser {packed['kind']!r}")
+        settings = packed["settings"]
+        settings["ngram_range"] = tuple(settings["ngram_range"])
+        dtype = np.dtype(packed["dtype"]).type
+        vectorizer = getattr(text, packed["kind"])(dtype=dtype, **settings)
+        check_vectorizer(vectorizer)
+        if packed["words"] is not None:
+            idf = None if packed["idf"] is None else np.array(packed["idf"], np.float64)
+            vectorizer = with_words(vectorizer, packed["words"], idf)
         found = vectorizer.transform([""]).shape[1]
-    except DataError:
-        raise
     except Exception as error:  # scikit-learn has no list of what it raises for odd settings
         raise DataError(
             f"{folder}: its vectoriser does not work ({type(error).__name__}: {error}); convert "
@@ -194,44 +169,3 @@ def unpack_fitted(packed: dict[str, Any], folder: Path, n_features: int) -> Any:
         ) from error
     check_columns(folder, found, n_features)
     return vectorizer
-
-
-def unpack(packed: dict[str, Any], folder: Path) -> Any:
-    """The vectoriser, fitted if it was."""
-    from sklearn.feature_extraction import text
-
-    settings = dict(packed["settings"])
-    settings["dtype"] = np.dtype(settings["dtype"]).type
-    settings["ngram_range"] = tuple(settings["ngram_range"])
-    if packed["kind"] not in _KINDS:
-        raise DataError(f"{folder}: unknown vectoriser {packed['kind']!r}")
-    vectorizer = getattr(text, packed["kind"])(**settings)
-    check(vectorizer)
-    if "words_sha256" not in packed:
-        return vectorizer
-    words = read_json(_checked(folder / WORDS, packed["words_sha256"]))
-    vectorizer.vocabulary_ = {word: i for i, word in enumerate(words)}
-    vectorizer.fixed_vocabulary_ = False
-    if hasattr(vectorizer, "use_idf"):
-        weighs = {name: settings[name] for name in _WEIGHS}
-        vectorizer._tfidf = text.TfidfTransformer(**weighs)
-        vectorizer._tfidf.n_features_in_ = len(words)
-        if settings["use_idf"]:
-            idf = _checked(folder / IDF, packed["idf_sha256"])
-            vectorizer._tfidf.idf_ = np.load(idf, allow_pickle=False)
-    return vectorizer
-
-
-def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, set | frozenset) else value
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _checked(path: Path, digest: str) -> Path:
-    if not path.is_file() or _digest(path) != digest:
-        raise DataError(f"{path}: missing or damaged; convert the data again")
-    return path

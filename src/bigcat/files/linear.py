@@ -1,4 +1,4 @@
-"""What a model file holds of a `LinearClassifier`: its weights, in as many bytes as asked for."""
+"""Content of a model file of a `LinearClassifier`: weights in 4, 2 or 1 bytes per number."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from bigcat.bounds import REGISTRY as BOUNDS
-from bigcat.bounds import AugmentReduce, Bound
-from bigcat.combinations import resolve_method
-from bigcat.files.checks import WEIGHT_TYPES, check_floats
-from bigcat.files.parameters import pack_parameter, unpack_parameter
-from bigcat.files.tensors import Tensors
-from bigcat.files.values import pack_labels, unpack_labels
+from bigcat.files.codec import Arrays, Read, describe_part, from_json, make_part, to_json
+from bigcat.files.schema import WEIGHT_DTYPES, check_floats
 from bigcat.linear import weights_from
 
 if TYPE_CHECKING:
@@ -24,22 +19,19 @@ _BLOCK = 1 << 22
 
 
 def check_dtype(dtype: DTypeLike) -> None:
-    if dtype not in WEIGHT_TYPES:
-        raise ValueError(
-            f"dtype={dtype!r} is none of {', '.join(map(repr, WEIGHT_TYPES))}; choose one"
-        )
-
-
-# --- fewer bytes --------------------------------------------------------------------------------
+    """Raise ValueError for a type that weights cannot be stored in."""
+    if dtype not in WEIGHT_DTYPES:
+        known = ", ".join(map(repr, WEIGHT_DTYPES))
+        raise ValueError(f"dtype={dtype!r} is none of {known}; choose one")
 
 
 def shrink(weights: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """Weights in `dtype`, in the same order in memory, and for int8 what a unit is in each row."""
+    """Return weights in `dtype`, in the same order in memory, and for int8 the unit of each row."""
     if weights.dtype.kind == "i":
         return weights, None
     if dtype == "float32":
         return weights.astype(np.float32, copy=False), None
-    if weights.ndim == 1:  # single weights, of no class or feature whose unit they could share
+    if weights.ndim == 1:  # of single pairs, which share no unit with others
         dtype = "float16"
         largest = np.abs(weights).max(initial=0.0, keepdims=True)
     else:
@@ -62,7 +54,7 @@ def shrink(weights: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray | No
 
 
 def expand(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
-    """The inverse of `shrink` but for what was rounded off: float32."""
+    """Return float32 weights from the result of `shrink`."""
     if stored.dtype.kind == "i" and scale is None:
         return stored
     weights = stored.astype(np.float32, copy=False)
@@ -71,123 +63,74 @@ def expand(stored: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
     return weights
 
 
-# --- in a file ----------------------------------------------------------------------------------
-
-
-def pack_linear(
-    tensors: dict[str, np.ndarray], model: LinearClassifier, dtype: str
-) -> dict[str, Any]:
-    """Put the arrays of a fitted model into `tensors`; what else there is, as JSON."""
+def linear_to_json(model: LinearClassifier, dtype: str, arrays: Arrays) -> dict[str, Any]:
+    """Return JSON of what a fit has found, and put its arrays into `arrays`."""
     weights = model.linear_model().weights
-    if not (weights.is_finite and np.isfinite(model.intercept_).all()):
-        raise ValueError("the weights of the model hold NaN or infinity; fit it again")
-    header: dict[str, Any] = {"weights_dtype": dtype, "weights": list(weights.names())}
-    feature_major = []
+    stored = {"intercept": np.asarray(model.intercept_, np.float32)}
+    for name, array in {**weights.arrays(), **stored}.items():
+        if array.dtype.kind == "f":
+            try:
+                check_floats(name, array)
+            except ValueError as error:
+                raise ValueError(f"{error}; fit the model again") from None
     for name, array in weights.arrays().items():
-        stored, scale = shrink(array, dtype)
-        # The order of the axes in memory is that of training, which predictions need not copy.
-        if stored.flags.f_contiguous and not stored.flags.c_contiguous:
-            feature_major.append(name)
-            stored = stored.T
-        tensors[name] = stored
+        stored[name], scale = shrink(array, dtype)
         if scale is not None:
-            tensors[f"{name}.scale"] = scale
-    header["transposed"] = feature_major
-    header["rank"] = weights.kind.rank
-    tensors["intercept"] = np.asarray(model.intercept_, np.float32)
-    if hasattr(model, "bound_"):
-        header["bound"] = _pack_bound(model.bound_, tensors)
-    if hasattr(model, "exact_classes_"):
-        header["exact_classes"] = pack_labels(tensors, "exact_classes", model.exact_classes_)
-    return header
+            stored[f"{name}.scale"] = scale
+    try:
+        bound = describe_part("LinearClassifier", "method", getattr(model, "bound_", None))
+    except TypeError:  # of the user's own
+        bound = None
+    return {
+        "dtype": dtype,
+        "rank": weights.kind.rank,
+        "bound": to_json(bound, arrays, "bound"),
+        "arrays": to_json(stored, arrays),
+    }
 
 
-def unpack_linear(
-    read: Tensors,
-    read_weights: Tensors,
-    header: dict[str, Any],
+def restore_linear(
     model: LinearClassifier,
-    classes: np.ndarray,
+    stored: dict[str, Any],
     history: History,
-    *,
-    finite: bool = True,
+    read: Read,
+    view: Read | None = None,
+    check_weights: bool = True,
 ) -> None:
     """Give the model what the file holds; ValueError where it does not fit together.
 
-    Without `finite` nobody looks at every weight, so that mapped ones stay on the disk.
+    `view` maps weights to memory.  Without `check_weights`, mapped ones stay on the disk.
     """
-    shape = (len(classes), header["n_features_in"])
-    arrays = {name: _stored_array(name, read, read_weights, header) for name in header["weights"]}
+    shape, dtype = (len(model.classes_), model.n_features_in_), stored["dtype"]
+    found = dict(stored["arrays"])
+    intercept = from_json(found.pop("intercept"), read)
+    check_floats("intercept", intercept, shape[:1])
+    scales = {name: from_json(found.pop(name), read) for name in [*found] if "." in name}
+    arrays = {}
+    for name, described in found.items():
+        array = from_json(described, view or read)
+        known = [dtype]
+        if array.ndim == 1:  # of pairs: numbers of classes and places, or weights without a unit
+            known = ["int32", "int64", "float32" if dtype == "float32" else "float16"]
+        if array.ndim > 2 or array.dtype.name not in known:
+            raise ValueError(f"{name} has {array.ndim} axes of {array.dtype} among {dtype} weights")
+        scale = scales.pop(f"{name}.scale") if array.dtype == np.int8 else None
+        if scale is not None:
+            check_floats(f"{name}.scale", scale, array.shape[:1])
+        arrays[name] = expand(array, scale)
+        if arrays[name].dtype.kind == "f" and check_weights:
+            check_floats(name, arrays[name])
     weights = weights_from(arrays.get)
-    if set(weights.names()) != set(arrays):
-        raise ValueError(f"weights are {', '.join(arrays)}, which are none of the known kinds")
+    if scales or set(weights.names()) != set(arrays):
+        raise ValueError(f"weights are {', '.join([*arrays, *scales])}, which is not a known kind")
     weights.check()
-    if (*weights.shape, weights.kind.rank) != (*shape, header["rank"]):
-        found = f"{weights.shape[0]} classes and {weights.shape[1]} features"
+    if (*weights.shape, weights.kind.rank) != (*shape, stored["rank"]):
         raise ValueError(
-            f"the weights are of {found} and rank {weights.kind.rank}, but the header is of "
-            f"{shape[0]} classes and {shape[1]} features and rank {header['rank']}"
+            f"the weights are of {weights.shape[0]} classes and {weights.shape[1]} features and "
+            f"rank {weights.kind.rank}, but the header is of {shape[0]} classes and {shape[1]} "
+            f"features and rank {stored['rank']}"
         )
-    intercept = read_weights("intercept")
-    if intercept.shape != shape[:1]:
-        raise ValueError(f"intercept has shape {intercept.shape}, not {shape[:1]}")
-    check_floats("intercept", intercept)
-    if finite and not weights.is_finite:
-        raise ValueError("the weights hold NaN or infinity")
-    model.restore(weights, intercept.astype(np.float32, copy=False), classes, history)
-    bound = _unpack_bound(header, model, read)
-    if bound is not None:
-        model.bound_ = bound
-    if "exact_classes" in header:
-        model.exact_classes_ = unpack_labels(read, "exact_classes", header["exact_classes"])
-
-
-def _pack_bound(bound: Bound, tensors: dict[str, np.ndarray]) -> Any:
-    """A bound by name and options; None for one of the user's own."""
-    try:
-        return pack_parameter("LinearClassifier", "method", bound, tensors)
-    except TypeError:
-        return None
-
-
-def _unpack_bound(header: dict[str, Any], model: LinearClassifier, read: Tensors) -> Bound | None:
-    """The bound of the fit; None where the file could not hold it."""
-    if "bound" in header:
-        stored = header["bound"]
-        if stored is None:
-            return None
-        bound: Bound = unpack_parameter("LinearClassifier", "method", stored, read)
-        return bound
-    # A file from before bounds were stored: the method's, or that of what was chosen.
-    from bigcat.estimators.linear import bound_of
-
-    if model.method != "auto":
-        return resolve_method(model.method).bound
-    chosen = (model.history_.choice or {}).get("bound")
-    return bound_of(BOUNDS[chosen](), was_chosen=True) if chosen in BOUNDS else AugmentReduce()
-
-
-def _stored_array(
-    name: str, read: Tensors, read_weights: Tensors, header: dict[str, Any]
-) -> np.ndarray:
-    """One array of the weights in float32, in the order of axes that it was saved in."""
-    array, stored = read_weights(name), header["weights_dtype"]
-    known = [stored]
-    if stored == "float32":
-        known.append("float64")  # weights that somebody had set were once stored as they were
-    if array.ndim == 1:  # of pairs: numbers of classes and places, or weights that have no unit
-        known = ["int32", "int64", "float32" if stored == "float32" else "float16"]
-    if array.ndim > 2 or array.dtype.name not in known:
-        raise ValueError(
-            f"{name} has shape {array.shape} of {array.dtype} among weights of {stored}"
-        )
-    if array.ndim == 1:
-        return expand(array, None)
-    array = array.T if name in header["transposed"] else array
-    if stored != "int8":
-        return expand(array, None)
-    scale = read(f"{name}.scale")
-    if scale.shape != array.shape[:1]:
-        raise ValueError(f"{name}.scale has shape {scale.shape}, not {array.shape[:1]}")
-    check_floats(f"{name}.scale", scale)
-    return expand(array, scale)
+    model.restore(weights, intercept.astype(np.float32, copy=False), model.classes_, history)
+    if stored["bound"] is not None:
+        bound = from_json(stored["bound"], read)
+        model.bound_ = make_part("LinearClassifier", "method", bound)

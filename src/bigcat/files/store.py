@@ -1,38 +1,56 @@
-"""Model files: safetensors with a JSON header, never pickle; written whole or not at all.
+"""Model files: saving, loading and checking them.
 
-`docs/model-files.md` describes the file. Loading one runs no code that the file brings along, and
-believes nothing that it says of itself: digests tell damage, `checks` what does not fit together.
+`docs/model-files.md` describes the file.  Loading runs no code from it and reads no other file.
+Digests tell damage; since anybody can compute them, all that later code relies on is checked too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.data.tables import TableEncoder
-from bigcat.files.checks import check_classes, check_counts
-from bigcat.files.columns import pack_columns, unpack_columns
-from bigcat.files.formats import FORMAT, FORMAT_VERSION
-from bigcat.files.linear import check_dtype, pack_linear, unpack_linear
-from bigcat.files.opening import HEADER, HEADER_DIGEST, ModelFileError, opened
-from bigcat.files.parameters import pack_parameter, unpack_parameter
-from bigcat.files.tensors import TensorFile, Tensors, digest_of, text_digest, write_tensors
-from bigcat.files.values import from_json, pack_labels, to_json, unpack_labels
-from bigcat.files.vectorizers import UntrustedError, pack_vectorizer, unpack_vectorizer
+from bigcat.files.codec import Arrays, describe_part, from_json, make_part, to_json
+from bigcat.files.linear import check_dtype, linear_to_json, restore_linear
+from bigcat.files.schema import FORMAT, SCHEMA, VERSION, check
+from bigcat.files.vectorizers import (
+    UntrustedError,
+    describe_columns,
+    describe_vectorizer,
+    make_columns,
+    make_vectorizer,
+)
+from bigcat.tensor_file import BrokenFileError, TensorFile, open_tensors, write_tensors
+from bigcat.training.selection import Selection
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, LinearClassifier
 
-__all__ = ["check_destination", "load_model", "save_model"]
+_ANOTHER_COPY = "take another copy of the file or fit the model again"
+#: Parameters that are stored apart, or are folders of one machine.
+_NOT_PARAMETERS = ("noise", "checkpoint", "weights_folder")
+#: Errors of code that takes the content of a file for what it should be.
+_MISFITS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class ModelFileError(ValueError):
+    """A file that is not a usable bigcat model; the message names file, cause and remedy."""
+
+    def __init__(self, path: str | os.PathLike[str], cause: str, remedy: str) -> None:
+        super().__init__(f"{os.fspath(path)}: {cause}; {remedy}")
+
+
+class _UnusableError(ValueError):
+    """A cause with a remedy of its own."""
 
 
 def save_model(
@@ -44,31 +62,31 @@ def save_model(
 ) -> Path:
     """Write a fitted model to a file.
 
-    The file appears under its name only when it is complete and on the disk; until then, and
-    after any failure, what was there before stays untouched.
+    The file appears under its name when it is complete and on the disk.  Until then, and after any
+    failure, a file of that name stays as it was.  The same model gives the same bytes.
 
     Parameters
     ----------
     model : LinearClassifier or BayesianClassifier
-        A fitted one, of `bigcat.dask` too. Parameters that JSON cannot hold (callbacks, a
-        ``RandomState``, a prior of your own) are left out, and the header says so. A custom noise
-        is stored by name only.
+        A fitted estimator, of `bigcat.dask` too.  Parameters that a file cannot hold (callbacks, a
+        ``RandomState``, a prior of your own) are left out, and the header lists them.  A custom
+        noise is stored by name only.
     path : path
-        Of the file, usually ending in ``.safetensors``.
+        Name of the file, usually ending in ``.safetensors``.
     extra : dict, optional
-        Anything that JSON can hold, for you to find again with ``load_model(path,
-        with_extra=True)``. The key ``vectorizer`` may hold a fitted scikit-learn text vectoriser
-        (TfidfVectorizer, CountVectorizer, HashingVectorizer), and the key ``columns`` the
+        Plain values and arrays to be returned by ``load_model(path, with_extra=True)``.  The key
+        ``vectorizer`` may hold a fitted scikit-learn text vectoriser (TfidfVectorizer,
+        CountVectorizer, HashingVectorizer), and the key ``columns`` the
         `bigcat.data.Dataset.columns` of a table.
     dtype : {"float32", "float16", "int8"}
-        In which numbers the weights of a `LinearClassifier` are stored: as they are, or rounded to
-        half or a quarter of the bytes (int8 with one scale for each class, or feature of
-        ``embedding_``).  `bigcat.storage_loss` tells what that costs.
+        Type of the stored weights of a `LinearClassifier`: as they are, or rounded to half or a
+        quarter of the bytes (int8 with one scale for each class, or feature of ``embedding_``).
+        `bigcat.storage_loss` returns the cost in log-likelihood.
 
     Returns
     -------
     Path
-        Of the written file.
+        The written file.
 
     Examples
     --------
@@ -82,10 +100,10 @@ def save_model(
     True
     """
     target = check_destination(path)
-    if hasattr(model, "to_local"):  # one of `bigcat.dask`
+    if hasattr(model, "to_local"):  # of `bigcat.dask`
         model = model.to_local()
     kind = type(model).__name__
-    if kind not in KINDS:
+    if kind not in ("LinearClassifier", "BayesianClassifier"):
         raise TypeError(
             f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
             "of a pipeline or a search, save the fitted classifier inside it"
@@ -98,72 +116,54 @@ def save_model(
         )
     if not hasattr(model, "classes_"):
         raise ValueError("the model is not fitted, so there is nothing to save; call fit first")
-    classes = np.asarray(model.classes_)
+    history = getattr(model, "history_", [])
+    arrays: Arrays = {}
+    linear = posterior = None
+    if kind == "LinearClassifier":
+        linear = linear_to_json(cast("LinearClassifier", model), dtype, arrays)
+    else:
+        from bigcat.files.bayesian import posterior_to_json
 
-    tensors: dict[str, np.ndarray] = {}
-    parameters, left_out = _storable_parameters(model, tensors)
-    header: dict[str, Any] = {
+        posterior = posterior_to_json(cast("BayesianClassifier", model), arrays)
+    parameters, left_out = {}, {}
+    for name, value in model.get_params(deep=False).items():
+        if name not in _NOT_PARAMETERS:
+            try:
+                described = describe_part(kind, name, value)
+                parameters[name] = to_json(described, arrays, f"parameters.{name}")
+            except TypeError as error:
+                left_out[name] = str(error)
+    fitted = {name: getattr(model, f"{name}_", None) for name in SCHEMA["fitted"]}
+    extra = dict(extra or {})
+    vectorizer, columns = extra.pop("vectorizer", None), None
+    if hasattr(extra.get("columns"), "transformers_"):
+        columns = extra.pop("columns")
+    try:
+        stored_extra = to_json(extra, arrays, "extra")
+    except TypeError as error:
+        raise TypeError(f"extra can hold only plain values and arrays: {error}") from None
+    header = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "version": VERSION,
         "bigcat_version": __version__,
         "estimator": kind,
         "parameters": parameters,
-        "parameters_left_out": left_out,
-        "classes": pack_labels(tensors, "classes", classes),
-        "n_features_in": int(model.n_features_in_),
-        "n_iter": to_json(getattr(model, "n_iter_", None)),
-        "history": [_without_nan(row) for row in getattr(model, "history_", [])],
-        "choice": to_json(getattr(getattr(model, "history_", None), "choice", None)),
+        "left_out": left_out,
+        "noise": _describe_noise(model.noise if linear else model.fitted_noise),
+        "fitted": to_json(fitted, arrays),
+        "linear": linear,
+        "posterior": posterior,
+        "history": to_json([_without_seconds(row) for row in history], arrays, "history"),
+        "selection": to_json(_selection(model), arrays, "selection"),
+        "vectorizer": to_json(describe_vectorizer(vectorizer), arrays, "vectorizer"),
+        "columns": to_json(describe_columns(columns), arrays, "columns"),
+        "extra": stored_extra,
     }
-    header["noise"] = _describe_noise(_noise_of(model))
-    if kind == "LinearClassifier":
-        header |= pack_linear(tensors, cast("LinearClassifier", model), dtype)
-    else:
-        from bigcat.files.bayesian import pack_posterior
-
-        header["posterior"] = pack_posterior(tensors, cast("BayesianClassifier", model))
-    if hasattr(model, "class_count_"):
-        tensors["class_count"] = np.asarray(model.class_count_, np.int64)
-    if hasattr(model, "feature_names_in_"):
-        header["feature_names"] = pack_labels(tensors, "feature_names", model.feature_names_in_)
-    extra = dict(extra or {})
-    vectorizer = extra.pop("vectorizer", None)
-    if vectorizer is not None:
-        header["vectorizer"] = pack_vectorizer(tensors, vectorizer)
-    if isinstance(extra.get("columns"), TableEncoder):
-        header["columns"] = pack_columns(tensors, extra.pop("columns"))
-    try:
-        header["extra"] = to_json(extra)
-    except TypeError as error:
-        raise TypeError(f"extra can hold only what JSON can hold: {error}") from None
-    check_classes(classes)
-    header["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
-    header["digests"] = {name: digest_of(tensor) for name, tensor in tensors.items()}
-    text = json.dumps(header, allow_nan=False)
-    write_tensors(target, {HEADER: text, HEADER_DIGEST: text_digest(text)}, tensors)
+    _check_fitted(fitted)
+    write_tensors(target, header, arrays)
     return Path(path)
 
 
-@overload
-def load_model(
-    path: str | os.PathLike[str],
-    *,
-    noise: Any = None,
-    with_extra: Literal[False] = False,
-    mmap: bool = False,
-    verify: bool = False,
-    trust_vectorizer: bool = False,
-) -> Any: ...
-@overload
-def load_model(
-    path: str | os.PathLike[str],
-    *,
-    noise: Any = None,
-    with_extra: Literal[True],
-    mmap: bool = False,
-    verify: bool = False,
-    trust_vectorizer: bool = False,
-) -> tuple[Any, dict[str, Any]]: ...
 def load_model(
     path: str | os.PathLike[str],
     *,
@@ -178,251 +178,247 @@ def load_model(
     Parameters
     ----------
     path : path
+        Name of the file.
     noise : bigcat.noise object, optional
-        Needed where the model was fitted with a custom noise, whose functions a file cannot hold.
+        The custom noise of the fit, whose functions a file cannot hold.
     with_extra : bool
-        Also return the dict that was saved as ``extra`` (a vectoriser in it is ready for use).
+        Return a tuple of the model and the dict that was saved as ``extra``.
     mmap : bool
-        Leave the weights in the file: read-only views of it, which the system reads when they are
-        needed and processes share.  For a `LinearClassifier` stored as float32; other numbers are
-        turned into float32 by loading them.
+        Leave the weights of a `LinearClassifier` in the file: read-only views of it, which the
+        system reads when they are needed and processes share.  For weights stored as float32.
     verify : bool
-        Hold mapped weights to their digests, too, and look whether they are finite: the whole file
-        is read once.  What is not mapped is always checked.
+        Check mapped weights as well, which reads the whole file once.  Anything else is always
+        checked.
     trust_vectorizer : bool
-        Take a vectoriser whatever its options are: a regular expression that may take for ever,
-        n-grams of any length, names of files as text.  For files whose author you trust.
+        Accept a vectoriser with any options: a regular expression that may run for hours, n-grams
+        of any length, names of files as text.  For files whose author you trust.
+
+    Returns
+    -------
+    LinearClassifier or BayesianClassifier
+        The fitted model; with ``with_extra=True``, a tuple of it and a dict.
 
     Raises
     ------
     ModelFileError
-        When the file is cut off, damaged, of another kind or of a newer format.
+        When the file is cut off, damaged, of another kind or of a later format.
     """
-    from bigcat.estimators import History
+    from bigcat import estimators
     from bigcat.noise import Noise
 
     if not isinstance(noise, str | Noise | None):
         raise TypeError(f"noise={noise!r} is neither a name nor an object of bigcat.noise")
-    with opened(path) as (header, file):
-        read: Tensors = file.read
-        read_weights = read
-        if mmap:
-            _check_can_be_mapped(path, header)
-            read_weights = _mapped(file, verify)
-        classes = unpack_labels(read, "classes", header["classes"])
-        check_classes(classes)
-        model = _unfitted(path, header, read, noise)
-        rows = [_with_nan(row) for row in header["history"]]
-        history = History(rows, choice=from_json(header.get("choice")))
-        if header["estimator"] == "LinearClassifier":
-            finite = verify or not mmap
-            unpack_linear(read, read_weights, header, model, classes, history, finite=finite)
-        else:
-            from bigcat.files.bayesian import unpack_posterior
+    with _opened(path) as file:
+        header, read = file.header, file.read
 
-            n_features = header["n_features_in"]
-            the_noise = _chosen_noise(path, header["noise"], noise)
-            unpack_posterior(
-                read, header["posterior"], model, classes, n_features, history, the_noise
+        def get(key: str) -> Any:
+            return from_json(header[key], read)
+
+        kind, linear, posterior = header["estimator"], header["linear"], header["posterior"]
+        if mmap and (linear is None or linear["dtype"] != "float32"):
+            stored = "a posterior" if linear is None else f"stored as {linear['dtype']}"
+            raise _UnusableError(
+                f"its weights are {stored}, and only a LinearClassifier in float32 can be mapped",
+                "load it without mmap=True, or save the model with dtype='float32'",
             )
-        model.n_features_in_ = header["n_features_in"]
-        if header["n_iter"] is not None:
-            model.n_iter_ = header["n_iter"]
-        if "class_count" in header["shapes"]:
-            model.class_count_ = read("class_count")
-            check_counts(model.class_count_, len(classes))
-        if "feature_names" in header:
-            names = unpack_labels(read, "feature_names", header["feature_names"])
-            if names.shape != (header["n_features_in"],):
-                raise ValueError(f"there are {len(names)} names of columns")
-            model.feature_names_in_ = names
-            if hasattr(model, "posterior_"):
-                model.posterior_.feature_names = names
+        fitted = get("fitted")
+        _check_fitted(fitted)
+        fitted_noise = _chosen_noise(header["noise"], noise)
+        parameters = {name: make_part(kind, name, v) for name, v in get("parameters").items()}
+        if linear is not None:
+            parameters["noise"] = fitted_noise
+        elif fitted_noise is not None and hasattr(parameters.get("method"), "noise"):
+            parameters["method"] = replace(parameters["method"], noise=fitted_noise)
+        model = getattr(estimators, kind)(**parameters)
+        for name, value in fitted.items():
+            if value is not None:
+                setattr(model, f"{name}_", value)
+        rows = [{k: math.nan if v is None else v for k, v in row.items()} for row in get("history")]
+        history = estimators.History(rows)
+        if linear is not None:
+            view = partial(file.view, verify=verify) if mmap else None
+            restore_linear(model, linear, history, read, view, verify or not mmap)
+        else:
+            from bigcat.files.bayesian import restore_posterior
+
+            restore_posterior(model, posterior, history, read, fitted_noise)
+        _restore_selection(model, get("selection"))
         if not with_extra:
             return model
-        extra = from_json(header["extra"])
-        if "vectorizer" in header:
-            extra["vectorizer"] = _trusted(
-                path, unpack_vectorizer, read, header["vectorizer"], trust_vectorizer
-            )
-        if "columns" in header:
-            n_features = header["n_features_in"]
-            extra["columns"] = _trusted(
-                path, unpack_columns, read, header["columns"], n_features, trust_vectorizer
-            )
+        extra = get("extra")
+        try:
+            if header["vectorizer"] is not None:
+                extra["vectorizer"] = make_vectorizer(get("vectorizer"), trust_vectorizer)
+            if header["columns"] is not None:
+                columns = make_columns(get("columns"), model.n_features_in_, trust_vectorizer)
+                extra["columns"] = columns
+        except UntrustedError as error:
+            raise _UnusableError(
+                f"its vectoriser has the option {error}, which could read other files or run for "
+                "hours",
+                "if you trust who wrote the file, load it in Python with trust_vectorizer=True",
+            ) from None
         return model, extra
 
 
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON header of a model file without reading the arrays.
+
+    Returns
+    -------
+    dict
+        ``bigcat_version``, ``estimator``, ``parameters``, ``left_out``, ``noise``, ``tensors`` and
+        the other keys that `docs/model-files.md` lists.
+    """
+    with _opened(path) as file:
+        return file.header
+
+
+def check_model_file(path: str | os.PathLike[str]) -> None:
+    """Read a model file once and compare all of it with its digests, in little memory.
+
+    Raises
+    ------
+    ModelFileError
+        When anything is not what was written.
+    """
+    with _opened(path) as file:
+        file.check()
+
+
 def check_destination(path: str | os.PathLike[str]) -> Path:
-    """Raise OSError now if a model could not be written there; else give the file to replace."""
+    """Return the file to replace; OSError if a model could not be written there."""
     target = Path(os.path.realpath(path))
-    folder = target.parent
+    folder, name = target.parent, os.fspath(path)
     if target.is_dir():
-        raise IsADirectoryError(
-            errno.EISDIR, f"{os.fspath(path)} is a folder; give the name of a file to write"
-        )
+        raise OSError(errno.EISDIR, f"{name} is a folder; give the name of a file to write")
     if not folder.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT,
-            f"cannot write {os.fspath(path)}: the folder {folder} does not exist; create it first",
-        )
+        cause = f"the folder {folder} does not exist; create it first"
+        raise OSError(errno.ENOENT, f"cannot write {name}: {cause}")
     if not os.access(folder, os.W_OK):
-        raise PermissionError(
-            errno.EACCES,
-            f"cannot write {os.fspath(path)}: no permission to write to the folder {folder}; "
-            "choose another one",
-        )
+        cause = f"no permission to write to the folder {folder}; choose another one"
+        raise OSError(errno.EACCES, f"cannot write {name}: {cause}")
     return target
 
 
-# --- the two estimators -------------------------------------------------------------------------
-
-#: Estimators that files hold, and the parameter on which the noise is an option.
-KINDS = {"LinearClassifier": None, "BayesianClassifier": "method"}
-
-
-def _unfitted(
-    path: str | os.PathLike[str], header: dict[str, Any], read: Tensors, noise: Any
-) -> Any:
-    """An estimator with the parameters of the file."""
-    from bigcat import estimators
-
-    kind = header["estimator"]
-    wrote = f"bigcat {header['bigcat_version']} wrote it, and this is bigcat {__version__}"
-    remedy = "load it with the version that wrote it"
-    if kind not in KINDS:
-        raise ModelFileError(path, f"{wrote}, which has no {kind}", remedy)
-    parameters = {
-        name: unpack_parameter(kind, name, value, read)
-        for name, value in header["parameters"].items()
-    }
-    the_noise = _chosen_noise(path, header["noise"], noise)
-    owner = KINDS[kind]
-    if owner is None:
-        parameters["noise"] = the_noise
-    elif the_noise is not None and hasattr(parameters[owner], "noise"):
-        parameters[owner] = replace(parameters[owner], noise=the_noise)
-    try:
-        return getattr(estimators, kind)(**parameters)
-    except TypeError as error:
-        raise ModelFileError(path, f"{wrote}: {error}", remedy) from error
-
-
-# --- reading ------------------------------------------------------------------------------------
-
-
-def _check_can_be_mapped(path: str | os.PathLike[str], header: dict[str, Any]) -> None:
-    remedy = "load it without mmap=True"
-    if header["estimator"] != "LinearClassifier":
-        raise ModelFileError(path, f"it holds a {header['estimator']}, which is not mapped", remedy)
-    stored = header["weights_dtype"]
-    if stored != "float32":
-        raise ModelFileError(
-            path,
-            f"its weights are stored as {stored}, and only float32 can be used where it lies",
-            f"{remedy}, or save the model with dtype='float32'",
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[TensorFile]:
+    """Open a model file with a valid header; errors of the block become a ModelFileError."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            errno.ENOENT, f"there is no model file {os.fspath(path)}; check the name"
         )
-
-
-def _mapped(file: TensorFile, verify: bool) -> Tensors:
-    """A function that gives weights by name as read-only views of the file."""
-
-    def view(name: str) -> np.ndarray:
-        if verify and name in file.digests:
-            file.check(name)
-        return file.view(name)
-
-    return view
-
-
-def _trusted(path: str | os.PathLike[str], unpack: Callable[..., Any], *what: Any) -> Any:
-    """What was unpacked, or an error that says how to trust a vectoriser."""
     try:
-        return unpack(*what)
-    except UntrustedError as error:
-        raise ModelFileError(
-            path,
-            f"its vectoriser has the option {error}, which could read other files or take for ever",
-            "if you trust who wrote the file, load it in Python with trust_vectorizer=True",
-        ) from None
+        with open_tensors(path) as file:
+            _check_header(file.header)
+            yield file
+    except _UnusableError as error:
+        raise ModelFileError(path, *error.args) from error.__cause__
+    except BrokenFileError as error:
+        cause = f"it is cut off, damaged or not a model file ({error})"
+        raise ModelFileError(path, cause, _ANOTHER_COPY) from error
+    except _MISFITS as error:
+        cause = str(error) if isinstance(error, ValueError) else repr(error)
+        cause = f"its content does not fit together, or a later bigcat wrote it ({cause})"
+        raise ModelFileError(path, cause, _ANOTHER_COPY) from error
 
 
-# --- parameters and noise -----------------------------------------------------------------------
+def _check_header(header: dict[str, Any]) -> None:
+    version = header.get("version")
+    if header.get("format") == FORMAT and version != VERSION:
+        raise _UnusableError(
+            f"its format has version {version!r}, and bigcat {__version__} reads version {VERSION}",
+            f"load it with bigcat {header.get('bigcat_version')}, which wrote it",
+        )
+    check("header", header, SCHEMA)
+    part = "linear" if header["estimator"] == "LinearClassifier" else "posterior"
+    if [key for key in ("linear", "posterior") if header[key] is not None] != [part]:
+        raise ValueError(f"a {header['estimator']} needs {part}, and nothing else")
 
 
-def _storable_parameters(
-    model: Any, tensors: dict[str, np.ndarray]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    kind = type(model).__name__
-    stored, left_out = {}, {}
-    for name, value in model.get_params(deep=False).items():
-        # Apart; and folders of one machine, for one fit.
-        if name in ("noise", "checkpoint", "weights_folder"):
-            continue
-        try:
-            stored[name] = pack_parameter(kind, name, value, tensors)
-        except TypeError as error:
-            left_out[name] = str(error)
-    return stored, left_out
+def _check_fitted(fitted: dict[str, Any]) -> None:
+    """Raise ValueError unless labels, names and counts fit together."""
+    classes, count = fitted["classes"], fitted["class_count"]
+    names, n_features = fitted["feature_names_in"], fitted["n_features_in"]
+    if classes.ndim != 1 or len(classes) < 2:
+        raise ValueError(f"classes have shape {classes.shape}, and a model has two or more")
+    if not np.all(classes[:-1] < classes[1:]):  # which bisection needs, and NaN is not
+        raise ValueError("classes are not in ascending order, each of them once")
+    if fitted["exact_classes"] is not None and not np.isin(fitted["exact_classes"], classes).all():
+        raise ValueError("exact_classes holds labels that are not among the classes")
+    if count is not None and (
+        (count.shape, count.dtype.kind) != (classes.shape, "i") or count.min() < 0
+    ):
+        raise ValueError(f"class_count is not one number of rows for {len(classes)} classes")
+    if names is not None and names.shape != (n_features,):
+        raise ValueError(f"feature_names_in has shape {names.shape} for {n_features} features")
+    if names is not None and len(set(names.tolist())) < n_features:
+        raise ValueError("a name occurs twice in feature_names_in; rename it")
 
 
-def _noise_of(model: Any) -> Any:
-    """The noise that a model was fitted with; None where it has none."""
-    owner = KINDS[type(model).__name__]
-    return model.noise if owner is None else model.fitted_noise
+# --- noise, history, selection ------------------------------------------------------------------
 
 
 def _describe_noise(noise: Any) -> dict[str, Any] | None:
-    if noise is None:
-        return None
     from bigcat.noise import CustomNoise, resolve
 
-    if isinstance(noise, str):
-        noise = resolve(noise)
-    return {
-        "name": noise.name,
-        "custom": isinstance(noise, CustomNoise),
-        "probabilities": noise.probabilities,
-    }
-
-
-def _chosen_noise(path: str | os.PathLike[str], stored: dict[str, Any] | None, given: Any) -> Any:
-    """The noise that the file names, or the one that was given for it; None where it has none."""
-    if stored is None:
+    if noise is None:
         return None
+    noise = resolve(noise)
+    custom = isinstance(noise, CustomNoise)
+    return {"name": noise.name, "custom": custom, "probabilities": noise.probabilities}
+
+
+def _chosen_noise(stored: dict[str, Any] | None, given: Any) -> Any:
+    """Return the noise that the file names, or the one that was given for it, or None."""
     from bigcat.noise import resolve
 
+    if stored is None:
+        return None
     name = stored["name"]
-    if given is None:
-        if stored["custom"]:
-            raise ModelFileError(
-                path,
-                f"the model was fitted with the custom noise {name!r}, and a file cannot hold its "
-                "functions",
-                "pass them: load_model(path, noise=...)",
+    if given is not None:
+        given_name = given if isinstance(given, str) else given.name
+        if given_name != name:
+            raise _UnusableError(
+                f"the model was fitted with the noise {name!r}, not {given_name!r}",
+                "pass that one, or leave out noise= if it is not a custom one",
             )
-        usual = stored["probabilities"] == "quadrature"
-        return name if usual else replace(resolve(name), probabilities=stored["probabilities"])
-    given_name = given if isinstance(given, str) else given.name
-    if given_name != name:
-        raise ModelFileError(
-            path,
-            f"the model was fitted with the noise {name!r}, not {given_name!r}",
-            "pass that one, or leave out noise= if it is not a custom one",
+        return given
+    if stored["custom"]:
+        raise _UnusableError(
+            f"the model was fitted with the custom noise {name!r}, whose functions a file cannot "
+            "hold",
+            "pass them: load_model(path, noise=...)",
         )
-    return given
+    usual = stored["probabilities"] == "quadrature"
+    return name if usual else replace(resolve(name), probabilities=stored["probabilities"])
 
 
-def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
-    """Numbers as plain JSON has them: NaN becomes null."""
-    values = {
-        key: value.item() if isinstance(value, np.generic) else value for key, value in row.items()
-    }
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in values.items()
-    }
+def _without_seconds(value: Any) -> Any:
+    """Return a copy in which measured times are None, since a fit takes others each time."""
+    if isinstance(value, dict):
+        return {
+            key: None if str(key).endswith("seconds") else _without_seconds(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return type(value)(map(_without_seconds, value))
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _with_nan(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: math.nan if value is None else value for key, value in row.items()}
+def _selection(model: Any) -> list[dict[str, Any]] | None:
+    """Return what a fit selected as rows of plain values; None where nothing was selected."""
+    if hasattr(model, "selection_"):
+        return [_without_seconds(model.selection_.to_dict())]
+    choice = getattr(getattr(model, "history_", None), "choice", None)
+    return None if choice is None else [_without_seconds(choice)]
+
+
+def _restore_selection(model: Any, rows: list[dict[str, Any]] | None) -> None:
+    """Give a fitted model what `_selection` returned."""
+    if rows is None:
+        return
+    if hasattr(model, "selection_"):
+        model.selection_ = Selection.from_dict(rows[0])
+    else:
+        model.history_.choice = rows[0]

@@ -24,6 +24,8 @@ def history(
 ) -> Axes:
     """Draw bound and held-out log-likelihood against the seconds of the fit.
 
+    A model file holds no seconds; for a fit from one, passes take their place.
+
     Parameters
     ----------
     history : History or fitted estimator
@@ -49,20 +51,22 @@ def history(
     'seconds of training'
     """
     rows = getattr(history, "history_", history)
-    ax = prepared(ax, "seconds of training", "nats per row")
-    seconds = _column(rows, "seconds")
+    places, axis = _column(rows, "seconds"), "seconds of training"
+    if not np.isfinite(places).any():
+        places, axis = np.arange(1.0, len(rows) + 1), "passes over the rows"
+    ax = prepared(ax, axis, "nats per row")
     bound, name = _column(rows, "bound"), "bound, training rows"
     if not np.isfinite(bound).any():  # an estimator's objective is on another scale
         bound, name = _column(rows, "log_likelihood"), "log-likelihood, training rows"
     held_out = _column(rows, "validation_log_likelihood")
-    marker = "o" if len(seconds) <= FEW_POINTS else ""
+    marker = "o" if len(places) <= FEW_POINTS else ""
     style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.8}
     for number, fit in enumerate(_fits(rows)):  # one curve each; the first has the label
         shown = (lambda text: text) if number == 0 else (lambda text: None)
         if np.isfinite(held_out).any():
             what = shown("held-out log-likelihood")
-            ax.plot(seconds[fit], held_out[fit], color=BLUE, label=what, **style)
-        ax.plot(seconds[fit], bound[fit], color=ORANGE, label=shown(name), **style)
+            ax.plot(places[fit], held_out[fit], color=BLUE, label=what, **style)
+        ax.plot(places[fit], bound[fit], color=ORANGE, label=shown(name), **style)
     if baseline is not None:
         ax.axhline(baseline, color=GREY, linestyle=DASHED, linewidth=1.3, label="class frequencies")
     ax.set_xlim(left=0)

@@ -80,7 +80,8 @@ def _model(section: Section) -> str:
 def _fit(section: Section) -> str:
     if "missing" in section:
         return _missing(section)
-    said = f"The fit took {section['seconds']:.1f} seconds in {section['epochs']:,} passes"
+    took = "" if math.isnan(section["seconds"]) else f"{section['seconds']:.1f} seconds in "
+    said = f"The fit took {took}{section['epochs']:,} passes"
     if section["forecast"]:
         said += f"; {section['forecast']:.1f} had been forecast as the most it could take"
     if not section["curve"]:
@@ -92,7 +93,7 @@ def _fit(section: Section) -> str:
     ]  # fmt: skip
     chart = _figure(
         as_svg(history(section["history"], baseline=section["baseline"]), "history"),
-        "Bound and log-likelihood over the seconds of the fit.",
+        "Bound and log-likelihood in the course of the fit.",
         "How the fit went.",
         ["pass", "seconds", "bound", "log-likelihood, training rows", "held-out"],
         rows,

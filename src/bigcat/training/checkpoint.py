@@ -6,18 +6,16 @@ whose end is in the folder is put in its place at once, the one that was under w
 was last written down, and what lies between is worked out as before.  On one thread the result has
 the same bits as if nothing had happened.
 
-A file appears under its name when it is whole and on the disk, and a checksum of its content is a
-part of that name.  Of each run the two last files are kept, so that a damaged one costs an interval
-and not the fit.
+A file appears under its name when it is whole and on the disk, and holds a digest of its content.
+Of each run the two last files are kept, so that a damaged one costs an interval and not the fit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
-import mmap
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,8 +25,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bigcat.atomic import replacing
 from bigcat.caller import warn_caller
-from bigcat.tensor_heads import BrokenFileError, read_head
+from bigcat.tensor_file import BrokenFileError, open_tensors, seal, unseal, write_tensors
 from bigcat.training.loop import Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
 
@@ -169,7 +168,13 @@ class Checkpoint:
         """The fit has ended; a next one may take the folder."""
         found = self._fit_of_folder()
         assert found is not None
-        _write_json(self.folder / FIT_FILE, {**found, "complete": True})
+        try:
+            _write_json(self.folder / FIT_FILE, {**found, "complete": True})
+        except OSError as error:
+            warn_caller(
+                f"could not note in {self.folder} that the fit is complete: {error}; the model is "
+                "fitted, and the folder can be deleted"
+            )
 
     # The folder
 
@@ -214,8 +219,6 @@ class Checkpoint:
                 f"the checkpoint in {self.folder} is of another fit: {'; '.join(differences)}; "
                 "give what it was given, or delete the folder and begin anew"
             )
-        for path in self.folder.glob("*.tmp"):
-            path.unlink(missing_ok=True)
         kept = found["random_state"]
         keys = np.array(kept["keys"], np.uint32)
         start = Snapshot({"name": kept["name"], "rest": kept["rest"]}, {"keys": keys})
@@ -236,7 +239,7 @@ class Checkpoint:
     def _put(self, kept: Snapshot) -> None:
         """Write a file of the current run; a fit does not end because a disk is full."""
         before = self._files(self.n_runs)
-        number = 1 + (int(before[-1].name.split("-")[2]) if before else 0)
+        number = 1 + (int(before[-1].stem.split("-")[2]) if before else 0)
         self.last = time.monotonic()
         try:
             _write(self.folder, f"run-{self.n_runs:04d}-{number:06d}", kept)
@@ -258,7 +261,10 @@ def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
     # The file that says which fit it is goes last: without it the others are of no fit.
     ours = sorted((p for p in folder.iterdir() if _is_ours(p)), key=lambda p: p.name == FIT_FILE)
     for path in ours:
-        path.unlink(missing_ok=True)
+        if path.is_dir():  # of a writer that was killed
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
     if not keep_folder:
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -299,71 +305,27 @@ def _is_ours(path: Path) -> bool:
 
 
 def _write(folder: Path, name: str, kept: Snapshot) -> None:
-    """Under its name, with its checksum, when it is whole and on the disk."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
-    temporary = folder / f"{name}.tmp"
-    arrays = {key: np.ascontiguousarray(array) for key, array in kept.arrays.items()}
-    try:
-        save_file(arrays, temporary, {"numbers": json.dumps(kept.numbers)})
-        _appear(temporary, folder / f"{name}-{_checksum(temporary)}.safetensors")
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, SafetensorError):  # which is how it says that a disk is full
-            raise OSError(str(error)) from error
-        raise
+    write_tensors(folder / f"{name}.safetensors", {"numbers": kept.numbers}, kept.arrays)
 
 
 def _read(path: Path) -> Snapshot | None:
-    """What was written; None where the checksum or the head says that it is something else.
+    """Return what was written, or None for a damaged file.
 
-    Arrays are read-only views of the file, since the weights need not fit into memory: who wants to
-    keep one copies it.
+    Arrays are read-only views of the file, since the weights need not fit into memory.
     """
-    with contextlib.suppress(OSError, BrokenFileError):
-        if _checksum(path) == path.stem.rpartition("-")[2]:
-            with open(path, "rb") as file:
-                texts, places = read_head(file)
-                pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            arrays = {
-                name: np.ndarray(place.shape, place.dtype, pages, place.start)
-                for name, place in places.items()
-            }
-            return Snapshot(json.loads(texts["numbers"]), arrays)
+    with contextlib.suppress(OSError, BrokenFileError), open_tensors(path) as file:
+        arrays = {name: file.view(name, verify=True) for name in file.header["tensors"]}
+        return Snapshot(file.header["numbers"], arrays)
     return None
 
 
-def _checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    text = json.dumps(content)
-    temporary = path.with_suffix(".tmp")
-    checksum = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    temporary.write_text(f"{checksum}\n{text}\n")
-    _appear(temporary, path)
+    with replacing(path) as file:
+        file.write(seal(content).encode())
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    checksum, _, text = path.read_text(errors="replace").partition("\n")
-    text = text.rstrip("\n")
-    if hashlib.blake2b(text.encode(), digest_size=16).hexdigest() != checksum:
+    try:
+        return unseal(path.read_text(errors="replace"))
+    except BrokenFileError:
         return None
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
-def _appear(temporary: Path, path: Path) -> None:
-    """Give a file its name once it is on the disk, and put the name on the disk as well."""
-    with open(temporary, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    if os.name == "posix":
-        descriptor = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -75,14 +75,16 @@ class Selection:
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers, lists and dicts, such as JSON has."""
-        return asdict(self)
+        """Return plain numbers, lists and dicts, such as JSON has; None for NaN."""
+        return _plain(asdict(self))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
         """Return the selection that `to_dict` was called on."""
-        candidates = tuple(CandidateResult(**c) for c in values["candidates"])
-        return cls(**{**values, "candidates": candidates})
+        candidates = tuple(
+            CandidateResult(**{"seconds": math.nan, **_numbers(c)}) for c in values["candidates"]
+        )
+        return cls(**{**_numbers(values), "candidates": candidates})
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         names = ["candidate", "log-likelihood", "+-", "weight", "seconds"]
@@ -115,3 +117,15 @@ class Selection:
 
     def _repr_html_(self) -> str:
         return f"<p>{self._title()}</p>{html_table(*self._cells())}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in values.items()}
