@@ -76,7 +76,8 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, lists and dicts, such as JSON has; None for NaN."""
-        return _plain(asdict(self))
+        found: dict[str, Any] = _plain(asdict(self))
+        return found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Selection:
