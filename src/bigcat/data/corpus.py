@@ -8,6 +8,7 @@ import re
 import sys
 import sysconfig
 import tokenize
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -77,9 +78,10 @@ def stdlib_corpus(
     Returns
     -------
     Split
-        ``report`` has ``files``, ``files_unreadable``, ``classes``, ``features``,
-        ``feature_names`` (a tuple (position, token) a column; position 1 is the token just
-        before) and the rows kept and dropped of both parts.
+        ``groups`` of both parts are the files that rows come from.  ``report`` has ``files``,
+        ``files_unreadable``, ``classes``, ``features``, ``feature_names`` (a tuple (position,
+        token) a column; position 1 is the token just before) and the rows kept and dropped of both
+        parts.
 
     Examples
     --------
@@ -116,13 +118,14 @@ def stdlib_corpus(
     class_of[classes] = np.arange(len(classes))
     names = np.array([tokens[code] for code in classes])
     kept = {part: contexts[class_of[contexts[:, 0]] >= 0] for part, contexts in parts.items()}
-    columns, feature_names = _choose_features(kept["train"][:, 1:], tokens, max_features)
+    columns, feature_names = _choose_features(kept["train"][:, 1:-1], tokens, max_features)
 
     def dataset(part: str) -> Dataset:
-        target, before = kept[part][:, 0], kept[part][:, 1:]
+        target, before, file = kept[part][:, 0], kept[part][:, 1:-1], kept[part][:, -1]
         X = _one_hot(columns, before, len(feature_names))
         dropped = len(parts[part]) - len(target)
-        return make_dataset(X, names[class_of[target]], "corpus", rows_of_unseen_classes=dropped)
+        found = make_dataset(X, names[class_of[target]], "corpus", rows_of_unseen_classes=dropped)
+        return replace(found, groups=file)
 
     split = Split(dataset("train"), dataset("test"))
     split.report.update(
@@ -177,7 +180,7 @@ def _stdlib_files() -> tuple[Path, list[Path]]:
 def _read_contexts(
     root: Path, files: list[Path], n_previous: int, max_rows: int | None
 ) -> tuple[dict[str, np.ndarray], list[str], int, int]:
-    """For each part an array (identifier, token before, the one before it, ...) of token codes."""
+    """Return for each part rows of (identifier, token before, the one before it, ..., file)."""
     code: dict[str, int] = {_START: 0}
     is_identifier = [False]
     found: dict[str, list[np.ndarray]] = {"train": [], "test": []}
@@ -204,12 +207,13 @@ def _read_contexts(
         codes[n_previous:] = [code[token] for token in tokens]
         at = n_previous + np.flatnonzero(np.array(is_identifier)[codes[n_previous:]])
         contexts = codes[at[:, None] - np.arange(n_previous + 1)]
+        contexts = np.column_stack([contexts, np.full(len(at), n_files, np.int32)])
         if key[-1] % _TEST_EVERY == 0:
             found["test"].append(contexts)
         else:
             found["train"].append(contexts)
             n_train += len(contexts)
-    empty = np.empty((0, n_previous + 1), np.int32)
+    empty = np.empty((0, n_previous + 2), np.int32)
     parts = {part: np.concatenate([empty, *arrays]) for part, arrays in found.items()}
     parts["train"] = parts["train"][:max_rows]
     return parts, list(code), n_files, unreadable

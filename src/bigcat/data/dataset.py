@@ -38,7 +38,7 @@ class Dataset:
     columns : sklearn.compose.ColumnTransformer or None
         For a table: the fitted transformer that made ``X`` from its columns.
     groups : ndarray of shape (n_rows,) or None
-        For a table: the group of each row, if `group_column` was given.
+        The group of each row: of a table, if `group_column` was given; of the corpus, its file.
 
     Examples
     --------

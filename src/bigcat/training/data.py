@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Validation rows: a part of all rows, within these limits.
 VALIDATION_PART, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS = 0.05, 1_000, 5_000
+#: Groups held out at least, if they are a fifth at most: a group is one observation.
+MIN_GROUPS = 20
 #: Up to so many rows, each is predicted once, by a fit without its fold.
 MAX_ROWS_OF_FOLDS, N_FOLDS = 10_000, 5
 #: Identical rows count as duplicates up to so many of them; more are a category.
@@ -94,8 +96,10 @@ def split(
     else:
         wanted = n_validation_rows(n) if fraction is None else fraction * n
         rows_so_far = np.cumsum(np.bincount(order))
-        n_units = max(int(np.searchsorted(rows_so_far, wanted, side="right")), 1)
-        held = [order < min(n_units, len(rows_so_far) - 1)]
+        n_units = len(rows_so_far)
+        n_held = int(np.searchsorted(rows_so_far, wanted)) + 1
+        n_held = max(n_held, min(MIN_GROUPS, n_units // 5))
+        held = [order < min(n_held, n_units - 1)]
     folds = []
     for is_held in held:
         kept = np.flatnonzero(~is_held)
