@@ -21,7 +21,7 @@ IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 # With a core for each process, more threads of BLAS and OpenMP would only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: environment demo cluster-demo test test-slow torture coverage mutants package lint format \
+.PHONY: environment demo cluster-demo test test-slow torture coverage package lint format \
 	bench bench-full docs clean
 
 environment: $(READY)
@@ -53,18 +53,10 @@ coverage: $(READY)
 	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q tests/test_tiny_fits.py
 	NUMBA_DISABLE_JIT=1 $(COVERAGE) run --parallel-mode -m pytest -q -p tests.quick \
 		-W ignore -m "not slow and not data" $(PLAIN) || true # some take compiled code for granted
-	printf '%s\n' tests/test_*.py tests/torture tests/mutants src | $(ONE_THREAD) xargs -n 15 -P 2 \
+	printf '%s\n' tests/test_*.py tests/torture src | $(ONE_THREAD) xargs -n 15 -P 2 \
 		$(COVERAGE) run --parallel-mode -m pytest -q -m "not slow"
 	$(COVERAGE) combine --quiet
 	$(BIN)/python -m tests.coverage_report
-
-# Small errors on purpose; as many per package, or all of them with SAMPLE=0.
-SAMPLE ?= 100
-SEED ?= 0
-mutants: $(READY)
-	for package in noise numerics samplers bounds; do NUMBA_DISABLE_JIT=1 $(ONE_THREAD) \
-		$(BIN)/python -m tests.mutants $$package --sample $(SAMPLE) --seed $(SEED); done
-	$(ONE_THREAD) $(BIN)/python -m tests.mutants bayes --sample $(SAMPLE) --seed $(SEED)
 
 # The archives that people install, each tried in an environment of its own; PYTHON=python3.13 for
 # another one.  Both have the same kernels at the same place, which compile once.

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import HashingVectorizer
 
 from bigcat.data import DataError, convert, open_shards
 from bigcat.data.shards import INDEX, Index, digest_of
@@ -24,8 +23,6 @@ from bigcat.tensor_file import KEY, seal, unseal
 from tests.data_files import texts
 from tests.torture.damage import Rng, damaged
 from tests.torture.models import save_models
-
-WORDS = HashingVectorizer(n_features=64, token_pattern=r"\w+", dtype=np.float32)
 
 
 class WrongError(AssertionError):

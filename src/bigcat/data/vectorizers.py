@@ -18,7 +18,8 @@ from bigcat.data.text import nothing_left
 MAX_WORDS = 1 << 21
 VECTORIZER = "vectorizer.json"
 
-_KINDS = ("HashingVectorizer", "CountVectorizer", "TfidfVectorizer")
+#: Kinds that files hold.
+VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 _CHOOSES_WORDS = ("min_df", "max_df", "max_features", "vocabulary")
 _WEIGHTS = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
 
@@ -26,8 +27,8 @@ _WEIGHTS = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
 def check_vectorizer(vectorizer: Any) -> None:
     """Raise for a vectoriser whose settings JSON cannot hold."""
     kind = type(vectorizer).__name__
-    if kind not in _KINDS:
-        raise ValueError(f"vectorizer must be one of {', '.join(_KINDS)}, got {kind}")
+    if kind not in VECTORIZERS:
+        raise ValueError(f"vectorizer must be one of {', '.join(VECTORIZERS)}, got {kind}")
     for name, value in vectorizer.get_params(deep=False).items():
         if callable(value) and name != "dtype":
             raise ValueError(f"the vectoriser's {name} is a function, which no file can hold")
@@ -151,7 +152,7 @@ def load_vectorizer(folder: Path, digest: str, n_features: int) -> Any:
         if hashlib.sha256(content).hexdigest() != digest:
             raise ValueError("its digest is another")
         packed = json.loads(content)
-        if packed["kind"] not in _KINDS:
+        if packed["kind"] not in VECTORIZERS:
             raise ValueError(f"unknown vectoriser {packed['kind']!r}")
         settings = packed["settings"]
         settings["ngram_range"] = tuple(settings["ngram_range"])

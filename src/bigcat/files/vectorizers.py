@@ -22,7 +22,7 @@ from bigcat.data.tables import (
     column_transformer,
     require_pyarrow,
 )
-from bigcat.data.vectorizers import n_features_of, with_words
+from bigcat.data.vectorizers import VECTORIZERS, n_features_of, with_words
 from bigcat.files.schema import (
     MAX_WEIGHT,
     check,
@@ -33,7 +33,6 @@ from bigcat.files.schema import (
     shown,
 )
 
-VECTORIZERS = ("TfidfVectorizer", "CountVectorizer", "HashingVectorizer")
 #: Longest n-gram of a vectoriser from a file.
 LONGEST_NGRAM = 20
 
