@@ -126,12 +126,14 @@ def _others(parameters: Parameters, sizes: Sizes, plan: FitPlan) -> list[Candida
         solver = low.config.parts.solver
         slower = low.config.with_solver(solver.at_part_of_rate(0.5))
         found += [Candidate("low rank 3", low.config), Candidate("at half the rate", slower)]
+    effort = table.EFFORTS["balanced"]
+    config = table._full_rank(replace(parameters, rank=None), sizes, effort, False, False)
     if "ridge path" in names:
-        effort = table.EFFORTS["balanced"]
-        full = replace(parameters, rank=None)
-        for rate in table.RATES:
-            config = table._full_rank(full, sizes, rate, effort, False, False)
-            found.append(Candidate(f"full rank at rate {rate:g}", config))
+        found.append(Candidate("full rank", config))
+    elif "full rank" in names and not plan.candidates[-1].in_pairs:
+        solver = config.parts.solver
+        faster = config.with_solver(solver.at_part_of_rate(4.0))
+        found.append(Candidate("full rank, faster", faster))
     return found
 
 
@@ -265,9 +267,9 @@ VARIANTS: dict[str, Callable[[list[str], list[str]], Variant | None]] = {
     "without rank 64": _without("rank 64"),
     "without low rank": _without("low rank", "rank 64"),
     "without full rank": _without("full rank", "ridge path"),
-    "without rate 16": _without("rate 16"),
     "passes for the ridge path": _passes_for_the_path,
     "with a third of rank 256": _with("low rank 3"),
+    "with full rank at four times the rate": _with("full rank, faster"),
     "with low rank at half the rate": _with("at half the rate"),
     "with doubtful gains shrunk": _changed(shrinks_doubtful_gains=True),
 }

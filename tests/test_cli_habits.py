@@ -94,7 +94,7 @@ def test_auto_is_listed(capsys):
     assert main(["methods"]) == 0
     out = capsys.readouterr().out
     assert "auto " in out
-    assert "the default: one of the others" in " ".join(out.split())
+    assert "the default" in out
     assert main(["methods", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["name"] == "auto"
 

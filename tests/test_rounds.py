@@ -198,8 +198,8 @@ def test_rows_far_away_count_for_ridge_and_rates(sample: TrainingData) -> None:
 def test_parts_whose_changes_cannot_be_combined_are_refused(
     sample: TrainingData, parameters: dict[str, object], message: str
 ) -> None:
+    estimator = LinearClassifier(max_epochs=3, **parameters)  # type: ignore[arg-type]
+    sizes = Sizes.of(sample.X, N_CLASSES)
+    plan = plan_for_rounds(Parameters.of(estimator.get_params()), sizes)
     with pytest.raises(ValueError, match=message):
-        plan_for_rounds(
-            Parameters.of(LinearClassifier(max_epochs=3, **parameters).get_params()),  # type: ignore[arg-type]
-            Sizes.of(sample.X, N_CLASSES),
-        )
+        check_config(plan.first)

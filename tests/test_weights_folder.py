@@ -231,7 +231,6 @@ def test_files_are_those_of_other_models_byte_by_byte(tmp_path):
     [
         ({"method": "exact", "solver": "lbfgs"}, "solver='lbfgs' works out all weights in memory"),
         ({"method": "exact", "l2": "path"}, r"l2='path' .* give l2 a number"),
-        ({"method": "auto", "batch_size": 1, "rank": None}, "would add up 2 in memory; set effort"),
     ],
 )
 def test_fits_that_are_more_than_passes_are_refused(options, message, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ BLUE, ORANGE, GREY = "#1f5fbf", "#d9730d", "#9a9a9a"
 WIDTH, HEIGHT, GAP = 2.75, 1.7, 0.5
 STEPS = [
     ("validate", BLUE, "check X and y;\nhold out 5 % of the rows,\nor whole groups"),
-    ("candidates", BLUE, "low rank, several times;\nfull rank: a ridge path,\nor several rates"),
+    ("candidates", BLUE, "low rank, several times;\nfull rank: a ridge path,\nor damped steps"),
     ("stack", ORANGE, "a weight for each,\nand one for the class\nfrequencies, by log score"),
     ("refit", BLUE, "candidates with\na weight, now\non all rows"),
     ("model", ORANGE, "one weighted sum;\nselection_ has\nthe table"),

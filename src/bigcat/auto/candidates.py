@@ -5,7 +5,7 @@ candidate          settings                                              where
 =================  ====================================================  ========================
 low rank (three)   vectors of length 256, twice, and 64; AdaGrad         32 classes and features
 ridge path         full rank by L-BFGS, ridge by cross-validation        where that takes a second
-full rank (two)    damped steps at rates 4 and 16                        elsewhere, to 250,000 rows
+full rank          damped steps, a row at a time                         elsewhere, to 250,000 rows
 =================  ====================================================  ========================
 
 A parameter that the user sets removes candidates and changes nothing else.  A named method, a
@@ -53,7 +53,7 @@ ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 
 # Full rank.
-RATES = (4.0, 16.0)
+FULL_RATE = 4.0
 #: All classes are visited up to so many, and of noises that need nodes up to so many.
 MAX_VISITED, MAX_VISITED_BY_NODES = 4_096, 2_048
 FULL_NEGATIVES = 16
@@ -70,16 +70,15 @@ class Effort(NamedTuple):
     """How many models, and how long."""
 
     n_low_rank: int
-    rates: tuple[float, ...]
     part_of_visits: float
     beside: bool  # full rank beside low rank
     refits: bool
 
 
 EFFORTS = {
-    "quick": Effort(1, RATES[:1], 0.5, False, False),
-    "balanced": Effort(2, RATES, 1.0, True, True),
-    "best": Effort(4, RATES, 1.5, True, True),
+    "quick": Effort(1, 0.5, False, False),
+    "balanced": Effort(2, 1.0, True, True),
+    "best": Effort(4, 1.5, True, True),
 }
 
 
@@ -242,20 +241,10 @@ def _candidates(
     if full and small:
         candidates.append(_ridge_path(replace(parameters, rank=None), sizes))
     elif full:
-        full_rank = replace(parameters, rank=None)
         in_pairs = low and not _has_matrix(sizes)
-        rates = effort.rates
-        if (
-            parameters.given("learning_rate")
-            or solver is not None
-            or rounds
-            or not _has_matrix(sizes)
-        ):
-            rates = rates[:1]
-        for rate in rates:
-            config = _full_rank(full_rank, sizes, rate, effort, in_pairs, rounds)
-            name = f"full rank at rate {rate:g}" if len(rates) > 1 else "full rank"
-            candidates.append(Candidate(name, config, in_pairs=in_pairs))
+        full_rank = replace(parameters, rank=None)
+        config = _full_rank(full_rank, sizes, effort, in_pairs, rounds)
+        candidates.append(Candidate("full rank", config, in_pairs=in_pairs))
     return candidates
 
 
@@ -308,7 +297,6 @@ def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig
 def _full_rank(
     parameters: Parameters,
     sizes: Sizes,
-    rate: float,
     effort: Effort,
     in_pairs: bool,
     rounds: bool,
@@ -335,7 +323,7 @@ def _full_rank(
             else AdaGrad(float(parameters.learning_rate))
         )
     else:
-        steps = Damped(_rate(parameters, rate))
+        steps = Damped(_rate(parameters, FULL_RATE))
     config = named_config(
         parameters,
         method,
