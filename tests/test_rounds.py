@@ -8,7 +8,16 @@ import pytest
 import scipy.sparse as sp
 
 from bigcat.auto import Parameters, plan_for_rounds
-from bigcat.dask.lanes import Change, Trained, Turn, Whole, begin, combine, train_lane
+from bigcat.dask.lanes import (
+    Change,
+    Trained,
+    Turn,
+    Whole,
+    begin,
+    check_config,
+    combine,
+    train_lane,
+)
 from bigcat.dask.spare import Spare
 from bigcat.estimators import LinearClassifier
 from bigcat.rows import Sizes, as_rows, squared_norms
