@@ -43,8 +43,8 @@ MAX_ITERATIONS, TOL_PART = 200, 0.1
 RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 #: Fewer classes or features than this are no matter for vectors.
 MIN_SIDE = 32
-#: All classes of a batch are multiplied up to so many, and up to so many where rows are short.
-MAX_ALL_CLASSES, MAX_ALL_CLASSES_OF_SHORT_ROWS, SHORT_ROW = 2_048, 1_024, 32
+#: Up to so many classes, all of them are in each step.
+MAX_ALL_CLASSES = 2_048
 #: Classes drawn for a batch, and in the first third of the epochs.
 NEGATIVES, FIRST_NEGATIVES = 384, 128
 #: Rows visited in all, and per class; within some epochs, and at least so many steps.
@@ -54,8 +54,6 @@ RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 
 # Full rank.
 FULL_RATE = 4.0
-#: All classes are visited up to so many, and of noises that need nodes up to so many.
-MAX_VISITED, MAX_VISITED_BY_NODES = 4_096, 2_048
 FULL_NEGATIVES = 16
 FULL_EPOCHS = (3, 8)
 #: Weights up to which sparse rows have a matrix of them, and beyond which pairs alone.
@@ -257,13 +255,12 @@ def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig
     method, sampler, n_negatives = "complementary", parameters.sampler, NEGATIVES
     n_negatives = setting(parameters, "n_negatives", auto=NEGATIVES)
     solver = _solver(parameters.solver)
-    short = sizes.n_values <= SHORT_ROW * sizes.n_rows and parameters.noise.softmax
     asks = parameters.given("sampler") or parameters.given("n_negatives")
     if solver is not None and solver.bounds is not None:
         method = "augment-reduce"
     elif asks:
         sampler = parameters.sampler if parameters.given("sampler") else "shared"
-    elif sizes.n_classes <= (MAX_ALL_CLASSES_OF_SHORT_ROWS if short else MAX_ALL_CLASSES):
+    elif sizes.n_classes <= MAX_ALL_CLASSES:
         method, sampler = "exact", "everything"
     else:
         sampler = Shared(NEGATIVES, n_first=FIRST_NEGATIVES)
@@ -303,12 +300,11 @@ def _full_rank(
 ) -> FitConfig:
     """Give each class a weight per feature; one row at a time, with damped steps."""
     solver = _solver(parameters.solver)
-    most = MAX_VISITED if parameters.noise.softmax else MAX_VISITED_BY_NODES
     asks = parameters.given("sampler") or parameters.given("n_negatives")
     sampler = parameters.sampler
     if solver is not None and solver.bounds is not None:
         method = "augment-reduce"
-    elif sizes.n_classes <= most and not asks and not in_pairs:
+    elif sizes.n_classes <= MAX_ALL_CLASSES and not asks and not in_pairs:
         method, sampler = "exact", "everything"
     else:
         method = "complementary"
@@ -347,11 +343,10 @@ def _full_rank(
 def _stream(parameters: Parameters, sizes: Sizes) -> FitConfig:
     """Return one model for rows that come in parts."""
     low = parameters.rank not in (None, "auto")
-    most = MAX_VISITED if parameters.noise.softmax else MAX_VISITED_BY_NODES
     asks = parameters.given("sampler") or parameters.given("n_negatives")
     instead: dict[str, Any] = {"sampler": "everything"}
     method = "exact"
-    if sizes.n_classes > most or asks:
+    if sizes.n_classes > MAX_ALL_CLASSES or asks:
         method = "complementary"
         instead["sampler"] = parameters.sampler if parameters.given("sampler") else "frequency"
         if low and not parameters.given("sampler"):

@@ -267,9 +267,13 @@ class _Training:
         if validation is not None:
             return [Fold(np.arange(self.data.n_rows), np.arange(validation.n_rows))]
         window = self.plan.first.window
-        if window is None:
+        n = self.data.n_rows
+        if window is not None:
+            return split_off_end(self.data, min(n_validation_rows(n), window))
+        if self.plan.refits:
             return split(self.data, self.random_state)
-        return split_off_end(self.data, min(n_validation_rows(self.data.n_rows), window))
+        # Folds would leave a fit to four fifths of the rows.
+        return split(self.data, self.random_state, min(n_validation_rows(n), n // 5) / n)
 
     def _pieces(
         self, fold: Fold, validation: TrainingData | None
