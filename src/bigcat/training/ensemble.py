@@ -148,6 +148,27 @@ def base_scores(config: FitConfig, data: TrainingData, n_classes: int) -> np.nda
 
 
 @dataclass
+class _Trials:
+    """Fits without the validation rows.
+
+    Parameters
+    ----------
+    rows : TrainingData
+        The validation rows, without their values where there were folds.
+    weights : array
+        A stacking weight per candidate, NaN for one that diverged.
+    results : dict
+        Fits of the last fold, by the number of the candidate.
+    """
+
+    stacked: Stacked
+    rows: TrainingData
+    weights: np.ndarray
+    seconds: np.ndarray
+    results: dict[int, FitResult]
+
+
+@dataclass
 class _Training:
     """One call of `train`, on data as fits see them."""
 
@@ -300,20 +321,46 @@ class _Training:
         return ridge.search(config, self.data, pieces, fit)
 
     def _stacked(self, validation: TrainingData | None) -> FitResult:
-        plan, config = self.plan, self.plan.first
+        plan, folds = self.plan, self._folds(validation)
         candidates = list(plan.candidates)
-        refits = plan.refits and validation is None
-        folds = self._folds(validation)
         if not folds:
             return self._unvalidated(candidates)
-        seconds = np.zeros(len(candidates))
         paths: dict[int, ridge.Path] = {}
         for i, candidate in enumerate(candidates):
             if candidate.searches_ridge:
                 paths[i] = self._ridge_path(candidate.config, folds, validation)
-                l2 = paths[i].l2
-                candidates[i] = replace(candidate, config=replace(candidate.config, l2=l2))
-        scores, failed = [], dict[int, DivergedFit]()
+                config = replace(candidate.config, l2=paths[i].l2)
+                candidates[i] = replace(candidate, config=config)
+        trials = self._trials(candidates, folds, validation, paths)
+        stacked, rows = trials.stacked, trials.rows
+        table = candidate_results(candidates, trials.weights, trials.seconds, stacked, rows)
+        chosen = [i for i in range(len(candidates)) if trials.weights[i] > 0.0]
+        refits = plan.refits and validation is None
+        results = trials.results
+        if refits or any(i not in results for i in chosen):
+            self.done, trials.results = [], {}  # the memory is needed
+            results = {}
+            for i in chosen:
+                results[i] = self._refit(candidates[i])
+                self.done.append((float(trials.weights[i]), results[i]))
+        if not chosen:
+            result = self._frequencies(rows.n_rows)
+        else:
+            parts = [(float(trials.weights[i]), results[i]) for i in chosen]
+            result = self._sum(parts, stacked.frequency_weight)
+        result.selection = selection_of(plan, table, stacked, rows, refits)
+        return result
+
+    def _trials(
+        self,
+        candidates: list[Candidate],
+        folds: list[Fold],
+        validation: TrainingData | None,
+        paths: dict[int, ridge.Path],
+    ) -> _Trials:
+        """Fit the candidates without the validation rows, and find their stacking weights."""
+        seconds, failed = np.zeros(len(candidates)), dict[int, DivergedFit]()
+        scores: list[tuple[list[int], ValidationScores]] = []
         results: dict[int, FitResult] = {}
         for number, fold in enumerate(folds):
             kept, held = self._pieces(fold, validation)
@@ -336,18 +383,16 @@ class _Training:
                     failed[i] = error
                     continue
                 seconds[i] += result.seconds
-                models[i] = LinearModel(
-                    result.weights, result.intercept, candidate.config.parts.noise
-                )
+                noise = candidate.config.parts.noise
+                models[i] = LinearModel(result.weights, result.intercept, noise)
                 results[i] = result
                 if number == 0:
                     self.done.append((1.0, result))
             if not models:
                 raise failed[0]
-            base = base_scores(config, kept, self.n_classes)
-            known = list(models)
-            found = ValidationScores.of([models[i] for i in known], base, held, self.random_state)
-            scores.append((known, found))
+            base = base_scores(self.plan.first, kept, self.n_classes)
+            found = ValidationScores.of([*models.values()], base, held, self.random_state)
+            scores.append((list(models), found))
         left = [i for i in range(len(candidates)) if i not in failed]
         joined = ValidationScores.joined(
             [
@@ -355,32 +400,18 @@ class _Training:
                 for known, found in scores
             ]
         )
-        stacked = stack(joined, config.parts.noise)
+        stacked = stack(joined, self.plan.first.parts.noise)
         weights = np.full(len(candidates), np.nan)
         weights[left] = stacked.weights
-        table = candidate_results(candidates, weights, seconds, stacked, joined.data)
-        chosen = [i for i in range(len(candidates)) if weights[i] > 0.0]
-        if refits or any(i not in results for i in chosen):
-            self.done, results = [], {}
-            for i in chosen:
-                candidate = candidates[i]
-                with warnings.catch_warnings():
-                    if candidate.searches_ridge:  # a weak ridge is as good before its optimum
-                        warnings.simplefilter("ignore", ConvergenceWarning)
-                    results[i] = self._fit(
-                        candidate.config,
-                        self.data,
-                        Stage("refit", candidate.name),
-                        in_pairs=candidate.in_pairs,
-                    )
-                self.done.append((float(weights[i]), results[i]))
-        if not chosen:
-            result = self._frequencies(joined.data.n_rows)
-        else:
-            parts = [(float(weights[i]), results[i]) for i in chosen]
-            result = self._sum(parts, stacked.frequency_weight)
-        result.selection = selection_of(plan, table, stacked, joined.data, refits)
-        return result
+        return _Trials(stacked, joined.data, weights, seconds, results)
+
+    def _refit(self, candidate: Candidate) -> FitResult:
+        """Fit a candidate to all rows."""
+        with warnings.catch_warnings():
+            if candidate.searches_ridge:  # a weak ridge is as good before its optimum
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            stage = Stage("refit", candidate.name)
+            return self._fit(candidate.config, self.data, stage, in_pairs=candidate.in_pairs)
 
     def _unvalidated(self, candidates: list[Candidate]) -> FitResult:
         """Average the candidates where no row can be held out: each has a class of its own."""
