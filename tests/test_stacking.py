@@ -209,6 +209,15 @@ def test_the_selection_tells_candidates_weights_and_validation_rows():
     assert {pair for pair in stages if pair[0] == "refit"} == weighted
 
 
+def test_quick_fits_hold_rows_out_once():
+    X, y, *_ = rows_of(2_000, 40, 40)
+    X[np.arange(2_000), y] += 3.0
+    model = LinearClassifier(effort="quick", rank=8, random_state=0).fit(X, y)
+    assert model.selection_.n_validation_rows == 400
+    assert not model.selection_.refitted
+    assert {row["stage"] for row in model.history_} == {"validation"}
+
+
 def test_callbacks_receive_stage_candidate_and_epoch():
     seen = []
     X, y, *_ = rows_of(2_000, 40, 40)
