@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
+from benchmarks.datasets import load
 from benchmarks.field import dense, repeated, sparse
 from bigcat import LinearClassifier, data
 from bigcat.inspection import check_leakage
@@ -298,9 +299,9 @@ def test_small_classes_far_from_each_other_are_no_near_duplicates():
 )
 def test_real_sets():
     for name in ("bibtex", "omniglot"):
-        train = data.load(name).train
+        train = load(name).train
         assert is_quiet(check_leakage(train.X, train.y))
-    frogs = data.load("frogs").train  # in the order of the recordings
+    frogs = load("frogs").train  # in the order of the recordings
     assert check_leakage(frogs.X, frogs.y).block_length is not None
 
 

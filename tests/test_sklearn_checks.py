@@ -21,6 +21,8 @@ from bigcat import LinearClassifier
 # to 1e-9).
 CONFIGURATIONS = [
     LinearClassifier(),
+    LinearClassifier(effort="quick", rank=2),
+    LinearClassifier(effort="best"),
     LinearClassifier(method="exact", l2=1.0),
     LinearClassifier(rank=2),
 ]

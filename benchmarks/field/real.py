@@ -224,7 +224,7 @@ def _load(name: str, words: str | None = None) -> tuple[data.Split, int]:
     if name == "stdlib":
         split = data.stdlib_corpus(ROWS_OF_STDLIB)
         return split, len(split.train)
-    n_all = next(entry["rows_train"] for entry in data.available() if entry["name"] == name)
+    n_all = next(entry["rows_train"] for entry in datasets.available() if entry["name"] == name)
     first: dict[str, Any] = {}
     if name in PREFIXES:
         first = {"n_train": MOST_OF_PREFIX, "n_test": MOST_TEST_OF_PREFIX}

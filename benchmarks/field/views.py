@@ -18,6 +18,7 @@ import numpy as np
 import sklearn.datasets
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 
+from benchmarks import datasets
 from benchmarks.field.installed import import_optional
 from benchmarks.field.problem import (
     Data,
@@ -29,7 +30,6 @@ from benchmarks.field.problem import (
     from_two_pools,
 )
 from benchmarks.field.sparse import csr
-from bigcat import data
 from bigcat.data import DataError
 
 # Reading
@@ -189,13 +189,13 @@ def _newsgroups_characters(rng: np.random.Generator) -> Data:
 
 def _ptb_one_word(rng: np.random.Generator) -> Data:
     """The next word from the one before; rows are a stretch of the text."""
-    words = data.load("ptb", n_previous=1, n_train=28_000).train
+    words = datasets.load("ptb", n_previous=1, n_train=28_000).train
     return from_series(words.X, _codes(words.y)[0], 4_000, rng)
 
 
 def _ptb_three_words(rng: np.random.Generator) -> Data:
     """The next of the 1,000 most frequent words, from three before it; rows at random."""
-    split = data.load("ptb", n_previous=3, n_train=300_000)
+    split = datasets.load("ptb", n_previous=3, n_train=300_000)
     frequent = np.flatnonzero(_in_frequent(split.train.y, 1_000))
     rows = frequent[_chosen(len(frequent), 8_000, rng)]
     test = np.isin(split.test.y, split.train.y[rows])
@@ -208,7 +208,7 @@ def _yelp_short_histories(rng: np.random.Generator) -> Data:
 
     Histories of test rows have up to six items.
     """
-    split = data.load("yelp", unseen="keep")
+    split = datasets.load("yelp", unseen="keep")
     short = (np.diff(split.train.X.indptr) <= 3) & _in_frequent(split.train.y, 2_000)
     rows = np.flatnonzero(short)
     rows = rows[_chosen(len(rows), 15_000, rng)]
@@ -219,7 +219,7 @@ def _yelp_short_histories(rng: np.random.Generator) -> Data:
 
 def _beauty_other_items(rng: np.random.Generator) -> Data:
     """One of the items in a history from the others and the next; 3,000 frequent items."""
-    train = data.load("beauty", unseen="keep").train
+    train = datasets.load("beauty", unseen="keep").train
     kept = np.flatnonzero(np.diff(train.X.indptr) >= 2)
     kept = kept[_chosen(len(kept), 40_000, rng)]
     X, following = train.X[kept].tocsr(copy=True), train.y[kept].astype(np.int64)
@@ -270,7 +270,7 @@ def _pictures(
     """Pictures of some classes, 28 by 28, made into something else."""
 
     def make(rng: np.random.Generator) -> Data:
-        split = data.load(name)
+        split = datasets.load(name)
         classes = np.sort(rng.permutation(np.unique(split.train.y))[:n_classes])
         pools: list[Any] = []
         for part in (split.train, split.test):
