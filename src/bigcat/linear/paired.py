@@ -209,6 +209,7 @@ class Pairs(WeightsKind):
     classes: np.ndarray = field(compare=False, repr=False)
     scales_rows: ClassVar[bool] = False
     linear_scores: ClassVar[bool] = True
+    quick_scores: ClassVar[bool] = False
     sees_problem_rows: ClassVar[bool] = False
     has_vectors: ClassVar[bool] = False
 

@@ -161,6 +161,8 @@ class WeightsKind(ABC):
     linear_scores: ClassVar[bool]
     #: Do kernels see the problem's own rows, not another form of them?
     sees_problem_rows: ClassVar[bool]
+    #: Are scores of all classes quick enough for a look at some rows after each epoch?
+    quick_scores: ClassVar[bool] = True
     #: Do classes and features have vectors, which may be moved as a whole?
     has_vectors: ClassVar[bool]
 

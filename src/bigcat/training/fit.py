@@ -365,7 +365,7 @@ class Fit:
         exactly after each epoch, few enough that this costs little beside the epoch.
         """
         p = self.problem
-        if self.parts.bound.is_bound:
+        if self.parts.bound.is_bound or not self.kind.quick_scores:
             return None
         n = min(p.n_rows, max(MOST_SCORES // p.n_classes, LEAST_ROWS))
         if self.config.window is not None:
