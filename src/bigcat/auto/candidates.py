@@ -65,7 +65,7 @@ MAX_ROWS_REFITTED = 250_000
 
 
 class Effort(NamedTuple):
-    """How many models, and how long."""
+    """Number of models, and their length."""
 
     n_low_rank: int
     part_of_visits: float

@@ -395,10 +395,7 @@ class _Training:
             scores.append((list(models), found))
         left = [i for i in range(len(candidates)) if i not in failed]
         joined = ValidationScores.joined(
-            [
-                found._replace(scores=found.scores[[*(known.index(i) for i in left), -1]])
-                for known, found in scores
-            ]
+            [found.only([known.index(i) for i in left]) for known, found in scores]
         )
         stacked = stack(joined, self.plan.first.parts.noise)
         weights = np.full(len(candidates), np.nan)

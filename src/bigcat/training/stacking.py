@@ -71,17 +71,23 @@ class ValidationScores(NamedTuple):
         """Score rows by all models, a block of rows at a time."""
         n_classes, softmax = len(base), models[0].noise.softmax
         data = data.take(np.arange(min(data.n_rows, max_rows_scored(n_classes, softmax))))
-        parts: list[np.ndarray] = []
-        log_counts: list[np.ndarray] = []
+        n_kept = min(n_classes, MAX_CLASSES) if softmax else n_classes
+        kept = np.empty((len(models) + 1, data.n_rows, n_kept), np.float32)
+        log_counts = np.empty((data.n_rows, n_kept), np.float32)
         base = base.astype(np.float32)
         for rows, scores in _blocks(models, data):
             scores -= base
             labels = data.labels[rows]
-            columns, counts = _some_classes(scores, base, labels, random_state, softmax)
-            taken = np.take_along_axis(scores, columns[None], axis=2)
-            parts.append(np.concatenate([taken, base[columns][None]]))
-            log_counts.append(counts)
-        return cls(np.concatenate(parts, axis=1), np.concatenate(log_counts), data)
+            columns, log_counts[rows] = _some_classes(scores, base, labels, random_state, softmax)
+            kept[:-1, rows] = np.take_along_axis(scores, columns[None], axis=2)
+            kept[-1, rows] = base[columns]
+        return cls(kept, log_counts, data)
+
+    def only(self, models: Sequence[int]) -> Self:
+        """Return the scores of some models and of the class frequencies; no copy of all."""
+        if len(models) == len(self.scores) - 1:
+            return self
+        return self._replace(scores=self.scores[[*models, -1]])
 
     @classmethod
     def joined(cls, folds: Sequence[ValidationScores]) -> Self:
@@ -163,7 +169,7 @@ def stack(found: ValidationScores, noise: Noise) -> Stacked:
     while True:
         weights = np.zeros(n_models + 1)
         places = np.append(active, n_models)
-        weights[places] = _best_weights(found._replace(scores=found.scores[places]), noise)
+        weights[places] = _best_weights(found.only(active.tolist()), noise)
         small = weights[active] < MIN_WEIGHT
         if not small.any():
             break
