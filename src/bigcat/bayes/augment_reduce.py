@@ -22,6 +22,8 @@ from bigcat.combinations import Parts, resolve
 from bigcat.linear import FullRank, FullRankWeights, LinearModel
 from bigcat.noise import Noise
 from bigcat.rows import Problem, Sizes, as_rows
+from bigcat.samplers import Uniform
+from bigcat.solvers import AdaGrad
 from bigcat.training.checks import check_whole, is_number
 from bigcat.training.data import TrainingData, split
 from bigcat.training.scaling import warn_of_unscaled
@@ -104,8 +106,8 @@ class AugmentReducePosterior(PosteriorMethod):
         return resolve(
             "augment-reduce",
             noises.resolve(self.noise),
-            n_negatives=int(self.n_negatives),
-            learning_rate=float(self.learning_rate),
+            solver=AdaGrad(float(self.learning_rate)),
+            sampler=Uniform(int(self.n_negatives)),
         )
 
     # Fitting

@@ -254,8 +254,8 @@ class _Training:
                     "number"
                 )
             config = replace(config, l2=self._ridge_path(config, folds, validation).l2)
-        elif config.early_stopping and validation is None:
-            data, validation = self._held_out(config)
+        elif config.validation_fraction is not None and validation is None:
+            data, validation = self._held_out(config, config.validation_fraction)
         result = self._fit(
             config,
             data,
@@ -269,8 +269,8 @@ class _Training:
         result.selection, result.history = selection_of(self.plan, table), self.history
         return result
 
-    def _held_out(self, config: FitConfig) -> tuple[TrainingData, TrainingData]:
-        fraction, n = config.validation_fraction, self.data.n_rows
+    def _held_out(self, config: FitConfig, fraction: float) -> tuple[TrainingData, TrainingData]:
+        n = self.data.n_rows
         if config.window is None:
             folds = split(self.data, self.random_state, fraction)
         else:

@@ -1,9 +1,13 @@
-"""When a noisy objective no longer grows."""
+"""When a fit stops before its last epoch."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Protocol
+
+from bigcat.part import Part
+from bigcat.training.checks import check_fraction, check_whole, is_number
 
 
 class StoppingRule(Protocol):
@@ -78,12 +82,6 @@ class Plateau:
 class NoGain:
     """Stops a fit after `patience` epochs none of which beat the best value by `tol`.
 
-    Parameters
-    ----------
-    tol : float or None
-        None never stops.
-    patience : int
-
     Examples
     --------
     >>> from bigcat.training.stopping import NoGain
@@ -92,16 +90,56 @@ class NoGain:
     [False, False, False, True]
     """
 
-    def __init__(self, tol: float | None, patience: int) -> None:
+    def __init__(self, tol: float, patience: int) -> None:
         self.tol, self.patience = tol, patience
         self.best, self.stale = -math.inf, 0
 
     def __call__(self, value: float) -> bool:
-        gained = value > self.best + (self.tol or 0.0)
+        gained = value > self.best + self.tol
         self.best = max(self.best, value)
         self.stale = 0 if gained else self.stale + 1
-        return self.tol is not None and self.stale >= self.patience
+        return self.stale >= self.patience
 
     @property
     def moving(self) -> bool:
-        return self.tol is not None and self.stale == 0
+        return self.stale == 0
+
+
+@dataclass(frozen=True, repr=False)
+class EarlyStopping(Part):
+    """Stop when a watched value no longer grows.
+
+    Parameters
+    ----------
+    validation_fraction : float or None, default=0.1
+        Part of the rows to hold out: their log-likelihood is watched, and the best epoch's weights
+        are kept.  None watches the objective of the training rows instead, as the mean of
+        `patience` epochs.
+    patience : int, default=5
+        Epochs without a gain after which a fit stops.
+    tol : float, default=1e-4
+        Gain per row, in nats, below which an epoch counts as none.
+
+    Examples
+    --------
+    >>> from bigcat import EarlyStopping
+    >>> EarlyStopping(patience=10).validation_fraction
+    0.1
+    """
+
+    validation_fraction: float | None = 0.1
+    patience: int = 5
+    tol: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if self.validation_fraction is not None:
+            check_fraction(self.validation_fraction)
+        check_whole("patience", self.patience)
+        if not (is_number(self.tol) and 0.0 <= self.tol < math.inf):
+            raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
+
+    def rule(self) -> StoppingRule:
+        """Return the rule of one fit."""
+        if self.validation_fraction is None:
+            return Plateau(self.tol, self.patience)
+        return NoGain(self.tol, self.patience)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from bigcat.samplers import Stratified
 from bigcat.training.config import FitConfig
 
 #: Runs of rows that make a window: taken from all over the rows, anew in each epoch.
@@ -34,7 +33,7 @@ def in_windows(n: int, window: int, random_state: np.random.RandomState) -> np.n
     return order
 
 
-def for_streams(config: FitConfig, window: int, chosen_sampler: bool) -> FitConfig:
+def for_streams(config: FitConfig, window: int) -> FitConfig:
     """Return the settings without what would hold all rows in memory."""
     parts = config.parts
     if not parts.solver.stochastic:
@@ -43,7 +42,4 @@ def for_streams(config: FitConfig, window: int, chosen_sampler: bool) -> FitConf
             "window_bytes; take solver='auto', or open the folder with as large a window as the "
             "rows"
         )
-    if chosen_sampler and parts.sampler.name == "co-occurrence":  # its tables are as large as rows
-        sampler = Stratified.with_draws(parts.sampler.n_drawn or 1)
-        config = replace(config, parts=replace(parts, sampler=sampler))
     return replace(config, window=window)
