@@ -71,11 +71,9 @@ def at_the_mode() -> LinearClassifier:
     return linear(
         method="exact",
         sampler="everything",
-        solver=LBFGS(),
+        solver=LBFGS(tol=1e-4),
         l2=1.0,
-        tol=1e-4,
         max_epochs=500,
-        init="frequencies",
     )
 
 
@@ -310,11 +308,9 @@ def _at_ridge(l2: float, X, y, X_test, y_test) -> float:
     model = linear(
         method="exact",
         sampler="everything",
-        solver=LBFGS(),
+        solver=LBFGS(tol=1e-4),
         l2=l2,
-        tol=1e-4,
         max_epochs=500,
-        init="frequencies",
     )
     seen = np.isin(y_test, np.unique(y))
     return float(model.fit(X, y).log_proba_of(X_test[seen], y_test[seen]).mean())

@@ -144,7 +144,7 @@ def _plan(parameters: Parameters, sizes: Sizes, streams: bool, rounds: bool = Fa
         candidate = Candidate(parameters.method.name, config, parameters.l2 == "path")
         return FitPlan((candidate,), reason="the method as given")
     if parameters.l2 == "path" and parameters.solver is None and parameters.sampler is None:
-        parameters = replace(parameters, solver=LBFGS())
+        parameters = replace(parameters, solver=LBFGS(tol=TOL_OF_PATH))
     effort, solver = EFFORTS[parameters.effort], parameters.solver
     if solver is not None and not solver.stochastic:
         candidates = [_ridge_path(parameters, sizes)]
