@@ -145,8 +145,12 @@ def test_without_a_seed_the_numbers_of_the_first_process_count(tmp_path, die_aft
 def begun(tmp_path, die_after):
     """A fit that was killed after its first epoch, and its folder."""
     estimator = LinearClassifier(
-        method="augment-reduce", max_epochs=3, random_state=0, checkpoint=tmp_path / "fit"
-    ).set_params(checkpoint_every=0.0, tol=None)
+        method="augment-reduce",
+        max_epochs=3,
+        random_state=0,
+        early_stopping=False,
+        checkpoint=Checkpoint(tmp_path / "fit", every_seconds=0.0),
+    )
     die_after(2)
     with pytest.raises(Killed):
         estimator.fit(X, Y)
@@ -173,7 +177,8 @@ def test_an_unfinished_fit_is_not_overwritten(begun):
 
 
 def test_progress_and_the_interval_may_change(begun):
-    begun.set_params(progress=False, checkpoint_every=5.0).fit(X, Y, resume=True)
+    checkpoint = Checkpoint(begun.checkpoint.folder, every_seconds=5.0)
+    begun.set_params(progress=False, checkpoint=checkpoint).fit(X, Y, resume=True)
     assert begun.n_iter_ == 3
 
 
@@ -188,7 +193,7 @@ def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
     never = LinearClassifier(
         method="augment-reduce", max_epochs=3, random_state=0, early_stopping=False
     )
-    newest = sorted(Path(begun.checkpoint).glob("run-*"))[-1]
+    newest = sorted(Path(begun.checkpoint.folder).glob("run-*"))[-1]
     content = bytearray(newest.read_bytes())
     content[-5] ^= 1
     newest.write_bytes(content)
@@ -201,7 +206,7 @@ def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
 
 def test_a_checkpoint_whose_head_lies_is_not_mapped(begun):
     """It says that an array takes half of its bytes."""
-    newest = sorted(Path(begun.checkpoint).glob("run-*"))[-1]
+    newest = sorted(Path(begun.checkpoint.folder).glob("run-*"))[-1]
     written = newest.read_bytes()
     content = written.replace(b'"F64"', b'"F32"', 1)
     assert content != written
@@ -212,7 +217,7 @@ def test_a_checkpoint_whose_head_lies_is_not_mapped(begun):
 
 
 def test_a_damaged_list_of_parameters_is_an_error(begun):
-    path = Path(begun.checkpoint) / checkpoint.FIT_FILE
+    path = Path(begun.checkpoint.folder) / checkpoint.FIT_FILE
     path.write_text(path.read_text().replace('"3"', '"4"', 1))
     with pytest.raises(CheckpointError, match=r"fit\.json is damaged, .*; delete"):
         begun.fit(X, Y, resume=True)
@@ -245,7 +250,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_fit(tmp_path, monkeypatch):
 
 
 def test_what_a_killed_checkpoint_leaves_is_removed(begun):
-    folder = Path(begun.checkpoint)
+    folder = Path(begun.checkpoint.folder)
     left = folder / ".run-0001-000009.safetensors.abcdefgh.tmp"
     left.mkdir()
     (left / "file").write_bytes(b"half of it")

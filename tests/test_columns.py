@@ -7,10 +7,9 @@ import pytest
 import scipy.sparse
 
 from bigcat import LinearClassifier
-from bigcat.rows import Columns, as_rows
+from bigcat.rows import Columns, SparseColumns, as_rows
 from bigcat.rows.problem import Problem
 from bigcat.solvers import LBFGS, AdaGrad
-from bigcat.training.sparse_columns import SparseColumns
 
 
 def labelled(n=3_000, n_features=6, n_classes=5, seed=0):

@@ -621,7 +621,7 @@ def test_grid_search_in_a_pipeline(data):
     keep = np.isin(y, np.flatnonzero(np.bincount(y) >= 10))
     model = LinearClassifier(method="augment-reduce", max_epochs=3, random_state=0)
     pipeline = make_pipeline(StandardScaler(), model)
-    grid = {"linearclassifier__l2": [0.1, 1000.0], "linearclassifier__n_negatives": [2]}
+    grid = {"linearclassifier__l2": [0.1, 1000.0], "linearclassifier__sampler": [Uniform(2)]}
     search = GridSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(X[keep], y[keep])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_["linearclassifier__l2"] == 0.1

@@ -235,7 +235,7 @@ def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
         "random_state": 0,
         "early_stopping": early_stopping,
     }
-    model = LinearClassifier(max_epochs=9, early_stopping=False, **options)
+    model = LinearClassifier(max_epochs=9, **options)
     with monkeypatch.context() as patched:
         patched.setattr(Passes, "train", ruin_after(3, Passes))
         told = rf"{options['method']} bound became nan in epoch 4; "

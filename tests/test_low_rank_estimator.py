@@ -384,7 +384,7 @@ def test_numbers_that_are_not_finite_leave_the_estimator_as_it_was(data):
     X, y = data
     model = low_rank().fit(X, y)
     before = factors(model)
-    model.set_params(learning_rate=1e200)
+    model.set_params(solver__learning_rate=1e200)
     with pytest.raises(DivergedError, match=r"exact bound became|weights were infinite or NaN"):
         model.fit(X, y)
     assert_unchanged(model, before)

@@ -134,7 +134,7 @@ def test_the_papers_settings_are_as_they_were():
     assert not AdaGrad(0.3).ends_at_zero
     assert AdaGrad().ends_at_zero
     assert not AdaGrad().at_constant_rate().ends_at_zero
-    with pytest.raises(ValueError, match="learning_rate='fast' must be above 0"):
+    with pytest.raises(ValueError, match="learning_rate='fast' must be a finite number above 0"):
         Vanilla(learning_rate="fast")
 
 

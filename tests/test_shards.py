@@ -30,7 +30,7 @@ from bigcat.rows import SparseRows, as_rows
 from bigcat.solvers import Damped
 from bigcat.training import read_ahead
 from bigcat.training.data import TrainingData, split_off_end
-from bigcat.training.streams import in_windows
+from bigcat.training.order import in_windows
 from tests.data_files import parquet_table
 from tests.memory import peak_of
 

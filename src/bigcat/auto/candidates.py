@@ -29,7 +29,6 @@ from bigcat.samplers import CoOccurrence, Everything, Frequency, Sampler, Shared
 from bigcat.solvers import LBFGS, AdaGrad, Damped, Solver
 from bigcat.training.config import Candidate, FitConfig, FitPlan
 from bigcat.training.stopping import EarlyStopping
-from bigcat.training.streams import for_streams
 
 # Small problems, for which L-BFGS takes about a second.  In the span of the rows a class has as
 # many weights as there are features, or rows if these are fewer.
@@ -87,7 +86,7 @@ def plan_for(parameters: Parameters, sizes: Sizes, window: int | None = None) ->
     """
     plan = _plan(parameters, sizes, window is not None)
     if window is not None:
-        plan = plan.mapped(lambda config: for_streams(config, window))
+        plan = plan.mapped(lambda config: config.in_windows(window))
         reason = f"{plan.reason}; rows come from files, {window:,} at a time"
         plan = replace(plan, scales_columns=False, reason=reason)
     return _checked(plan, parameters, sizes)
@@ -100,7 +99,7 @@ def plan_for_rounds(parameters: Parameters, sizes: Sizes) -> FitPlan:
     """
     plan = _plan(parameters, sizes, True, rounds=True)
     plan = plan.mapped(
-        lambda config: replace(for_streams(config, sizes.n_rows), window=None, n_threads=1)
+        lambda config: replace(config.in_windows(sizes.n_rows), window=None, n_threads=1)
     )
     plan = replace(plan, scales_columns=False, reason=f"{plan.reason}; rows of several machines")
     return _checked(plan, parameters, sizes)
@@ -116,7 +115,7 @@ def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
     else:
         config = _stream(parameters, sizes)
     if window is not None:
-        config = for_streams(config, window)
+        config = config.in_windows(window)
     _check_path(parameters, config)
     check_parts_for_rows(config.parts, sizes.sparse)
     return config.with_solver(config.parts.solver.at_constant_rate())

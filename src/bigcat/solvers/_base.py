@@ -157,7 +157,8 @@ class Solver(Part):
                 f"init={self.init!r} is not known; choose one of {', '.join(map(repr, INITS))}"
             )
         size, rate = self.batch_size, self.rate
-        if self.stochastic and not (isinstance(size, numbers.Integral) and size >= 1):
+        is_whole = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+        if self.stochastic and not (is_whole and size >= 1):
             raise ValueError(f"batch_size={size!r} must be a whole number of at least 1")
         if rate is None or rate == AUTO:
             return

@@ -18,7 +18,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,19 +178,6 @@ class Checkpointer:
         """After a run: its end is kept as long as the folder."""
         self._write(place, ended=True)
         self.process = self.listener = None
-
-    # What happens between runs
-
-    def value(self, compute: Callable[[], float]) -> float:
-        """A number that took a while, such as what a trial gave; not computed twice."""
-        self.n_runs += 1
-        for path in reversed(self._files(self.n_runs)):
-            kept = _read(path)
-            if kept is not None:
-                return float(kept.numbers["value"])
-        value = compute()
-        self._put(Snapshot({"value": value}))
-        return value
 
     def complete(self) -> None:
         """The fit has ended; a next one may take the folder."""

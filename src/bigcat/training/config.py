@@ -10,7 +10,7 @@ from bigcat.combinations import Parts
 from bigcat.linear import FullRank, WeightsKind
 from bigcat.solvers import Solver
 from bigcat.storage import Storage
-from bigcat.training.stopping import EarlyStopping, Never, StoppingRule
+from bigcat.training.stopping import EarlyStopping
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,24 @@ class FitConfig:
         rule = self.early_stopping
         return None if rule is None else rule.validation_fraction
 
-    def stop(self) -> StoppingRule:
-        """Return the rule that says when this fit stops.
+    def stop(self) -> EarlyStopping | None:
+        """Return the rule that this fit stops by.
 
         The objective says nothing while the rate is planned to fall to zero.
         """
-        watches_objective = self.validation_fraction is None
-        if self.early_stopping is None or (watches_objective and self.parts.solver.ends_at_zero):
-            return Never()
-        return self.early_stopping.rule()
+        planned = self.validation_fraction is None and self.parts.solver.ends_at_zero
+        return None if planned else self.early_stopping
+
+    def in_windows(self, window: int) -> FitConfig:
+        """Return the settings for rows that are mapped to files."""
+        solver = self.parts.solver
+        if not solver.stochastic:
+            raise ValueError(
+                f"solver={solver.name!r} needs all rows in every step, and these are more than "
+                "window_bytes; take solver='auto', or open the folder with as large a window as "
+                "the rows"
+            )
+        return replace(self, window=window)
 
     def with_solver(self, solver: Solver) -> FitConfig:
         return replace(self, parts=replace(self.parts, solver=solver))

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
-from bigcat.rows import Columns, Problem, is_sparse
+from bigcat.rows import Columns, Problem, SparseColumns, is_sparse
 from bigcat.solvers import LBFGS, DivergedError
 from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
@@ -26,7 +26,6 @@ from bigcat.training.passes import Passes
 from bigcat.training.record import Before, Record, Stage
 from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
-from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
 
@@ -194,8 +193,7 @@ class Fit:
         label = self.stage.label(bound.name)
         how = (self.callbacks.progress, config.max_epochs, label, bound.word)
         with progress.reporter(*how) as report:
-            self.stop = config.stop()
-            self.record = Record(self.stop, report, config.max_epochs, self.before, self.stage)
+            self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
             self.last_finite: Start | None = None
             try:
                 if self.parts.solver.stochastic:
@@ -249,8 +247,8 @@ class Fit:
         return initial_weights(problem, parts, kind, self.random_state)
 
     def _warn_if_moving(self) -> None:
-        rule = self.config.early_stopping
-        if rule is not None and self.stop.moving:
+        rule = self.record.rule
+        if rule is not None and rule.is_moving(self.record.watched):
             held_out = rule.validation_fraction is not None
             watched = "held-out log-likelihood" if held_out else "objective"
             warn_caller(
