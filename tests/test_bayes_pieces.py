@@ -172,7 +172,7 @@ def test_the_bytes_of_a_mode_are_those_of_its_plan():
 
 
 def test_many_weights_of_low_rank_have_nothing_beside_them():
-    parameters = Parameters.chosen(noises.resolve("gumbel"), "auto", True, 1)
+    parameters = Parameters(noises.resolve("gumbel"))
     few, many = (Sizes(50_000, 1 << 14, k, 1_000_000, True, 20) for k in (1 << 10, (1 << 10) + 1))
     assert around_linear._plan(parameters, few) == plan_for(parameters, few)
     alone = around_linear._plan(parameters, many)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
+    from bigcat.training.checkpoint import Checkpoint
+    from bigcat.training.stopping import EarlyStopping
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
@@ -36,6 +38,8 @@ _HOME = {
     "CategoricalDistribution": "bigcat.estimators",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
+    "Checkpoint": "bigcat.training.checkpoint",
+    "EarlyStopping": "bigcat.training.stopping",
     "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",
     "storage_loss": "bigcat.serving",
@@ -62,6 +66,8 @@ _SUBMODULES = {
 __all__ = [
     "BayesianClassifier",
     "CategoricalDistribution",
+    "Checkpoint",
+    "EarlyStopping",
     "LinearClassifier",
     "Method",
     "TopKIndex",
