@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from bigcat.training.history import html_table, text_table
 
 #: Rows that `repr` prints; `to_frame` and `to_latex` have all of them.
-MAX_PRINTED_ROWS = 200
+MAX_PRINTED_ROWS = 60
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -109,15 +109,18 @@ class ResultsTable:
 
     def to_html(self) -> str:
         """Return an HTML table, with title, figures and notes around it."""
+        return self._html(len(self))
+
+    def _repr_html_(self) -> str:
+        return self._html(MAX_PRINTED_ROWS)
+
+    def _html(self, n_rows: int) -> str:
         parts = [f"<p>{html.escape(self.title)}</p>"] if self.title else []
         if self.figures:
             parts.append(html_table(list(self.figures), [list(map(_cell, self.figures.values()))]))
-        parts.append(html_table(list(self.columns), self._cells(len(self))))
-        parts += [f"<p>{html.escape(note)}</p>" for note in self.notes]
-        return "".join(parts)
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
+        parts.append(html_table(list(self.columns), self._cells(n_rows)))
+        below = [*self._more(n_rows), *self.notes]
+        return "".join([*parts, *(f"<p>{html.escape(text)}</p>" for text in below)])
 
     def __repr__(self) -> str:
         parts = [self.title] if self.title else []
@@ -128,10 +131,12 @@ class ResultsTable:
         if len(self):
             cells = self._cells(MAX_PRINTED_ROWS)
             parts.append(text_table(list(self.columns), cells, self._numeric()))
-        more = len(self) - MAX_PRINTED_ROWS
-        if more > 0:
-            parts.append(f"... and {more:,} more rows")
-        return "\n\n".join([*parts, *self.notes]) or "an empty table"
+        below = [*self._more(MAX_PRINTED_ROWS), *self.notes]
+        return "\n\n".join([*parts, *below]) or "an empty table"
+
+    def _more(self, n_rows: int) -> list[str]:
+        more = len(self) - n_rows
+        return [f"... and {more:,} more rows"] if more > 0 else []
 
     def _numeric(self) -> list[bool]:
         return [values.dtype.kind in "iuf" for values in self.columns.values()]
@@ -170,9 +175,9 @@ def wald_columns(
         columns["robust_std_error"] = error = np.asarray(robust_std_errors, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = estimate / error
-    columns |= {"z": z, "p_value": 2.0 * norm.sf(np.abs(z))}
+    columns |= {"z": z, "p_value": 2.0 * ndtr(-np.abs(z))}
     low, high = quantile_names(level)
-    half = norm.ppf(0.5 + 0.5 * level) * error
+    half = ndtri(0.5 + 0.5 * level) * error
     return columns | {low: estimate - half, high: estimate + half}
 
 
@@ -191,7 +196,7 @@ def _cell(value: Any) -> str:
         return str(value)
     if math.isnan(value):
         return ""
-    plain = value == 0.0 or 1e-4 <= abs(value) < 1e6
+    plain = value == 0.0 or 1e-3 <= abs(value) < 1e6
     return f"{value:.4f}" if plain else f"{value:.3g}"
 
 
