@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
@@ -39,6 +40,8 @@ _HOME = {
     "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",
     "storage_loss": "bigcat.serving",
+    "FormulaClassifier": "bigcat.estimators.formula",
+    "from_formula": "bigcat.estimators.formula",
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
@@ -62,6 +65,7 @@ _SUBMODULES = {
 __all__ = [
     "BayesianClassifier",
     "CategoricalDistribution",
+    "FormulaClassifier",
     "LinearClassifier",
     "Method",
     "TopKIndex",
@@ -72,6 +76,7 @@ __all__ = [
     "dask",
     "data",
     "extending",
+    "from_formula",
     "inspection",
     "load_model",
     "methods",
