@@ -138,18 +138,6 @@ class FormulaClassifier(ClassifierMixin, BaseEstimator):
         found: np.ndarray = self.estimator_.predict_proba(self.model_matrix(data))
         return found
 
-    def predict_log_proba(self, data: Any) -> np.ndarray:
-        """Return the log-probabilities of all classes, (n, n_classes)."""
-        found: np.ndarray = self.estimator_.predict_log_proba(self.model_matrix(data))
-        return found
-
-    def predict_top_k(self, data: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """Return the `k` most probable classes and their log-probabilities, each (n, k)."""
-        found: tuple[np.ndarray, np.ndarray] = self.estimator_.predict_top_k(
-            self.model_matrix(data), k
-        )
-        return found
-
     def score(self, data: Any, y: ArrayLike | None = None) -> float:
         """Return the accuracy; labels are those of the data unless `y` is given."""
         labels = data[self._label] if y is None else y

@@ -162,7 +162,7 @@ def maximise(
         step = _solve(information, gradient).reshape(theta.shape)
         decrement = 0.5 * float(gradient @ step.ravel())
         length = 1.0
-        while (new := problem.log_likelihood(theta + length * step)) < value - DECREMENT:
+        while not (new := problem.log_likelihood(theta + length * step)) >= value - DECREMENT:
             length *= 0.5
         theta, value = theta + length * step, max(new, value)
         if decrement < DECREMENT:

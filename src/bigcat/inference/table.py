@@ -93,7 +93,7 @@ class ResultsTable:
         """Return a LaTeX ``tabular`` with the rules of the package booktabs."""
         names = [_latex(name) for name in self.columns]
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self._cells(len(self))]
-        figures = [rf"{_latex(name)} & {_latex(_cell(v))} \\" for name, v in self.figures.items()]
+        figures = [rf"{_latex(name)} & {_latex(_figure(v))} \\" for name, v in self.figures.items()]
         alignment = "".join("r" if right else "l" for right in self._numeric())
         lines = [
             rf"\begin{{tabular}}{{{alignment}}}",
@@ -117,7 +117,9 @@ class ResultsTable:
     def _html(self, n_rows: int) -> str:
         parts = [f"<p>{html.escape(self.title)}</p>"] if self.title else []
         if self.figures:
-            parts.append(html_table(list(self.figures), [list(map(_cell, self.figures.values()))]))
+            parts.append(
+                html_table(list(self.figures), [list(map(_figure, self.figures.values()))])
+            )
         parts.append(html_table(list(self.columns), self._cells(n_rows)))
         below = [*self._more(n_rows), *self.notes]
         return "".join([*parts, *(f"<p>{html.escape(text)}</p>" for text in below)])
@@ -125,7 +127,7 @@ class ResultsTable:
     def __repr__(self) -> str:
         parts = [self.title] if self.title else []
         if self.figures:
-            shown = [(name, _cell(value)) for name, value in self.figures.items()]
+            shown = [(name, _figure(value)) for name, value in self.figures.items()]
             width = max(map(len, self.figures))
             parts.append("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in shown))
         if len(self):
@@ -189,10 +191,12 @@ def quantile_names(level: float) -> tuple[str, str]:
     return f"{tail:.6g}%", f"{100.0 - tail:.6g}%"
 
 
+def _figure(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else _cell(value)
+
+
 def _cell(value: Any) -> str:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return f"{value:,}"
-    if not isinstance(value, float):  # np.float64 is one
+    if not isinstance(value, float):
         return str(value)
     if math.isnan(value):
         return ""
