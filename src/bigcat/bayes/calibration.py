@@ -48,8 +48,8 @@ class CalibrationCheck:
                 }
             )
         dropped = f", {self.n_dropped:,} of unknown classes left out" if self.n_dropped else ""
-        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
-        return f"{ResultsTable(columns)!r}\n{self.n_rows:,} rows{dropped}"
+        table = ResultsTable({name: [row[name] for row in rows] for name in rows[0]})
+        return f"{table!r}\n{self.n_rows:,} rows{dropped}"
 
 
 class _View:

@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
@@ -50,17 +49,12 @@ class FormulaClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    formula : str
-        Without a left side, `fit` needs `y`.
-    estimator : LinearClassifier or BayesianClassifier, optional
-        `LinearClassifier` with ``l2=0`` by default.
-    missing : {"raise", "drop"}, default="raise"
-        Missing values in the rows of `fit`, and of `summary` and `marginal_effects`.  Those of rows
-        to predict always raise.
+    formula, estimator, missing : as in `from_formula`
+        Missing values in rows to predict always raise.
 
     Attributes
     ----------
-    estimator_ : classifier
+    estimator_ : LinearClassifier or BayesianClassifier
         The fitted one; `model_matrix` makes rows for its other methods.
     classes_ : array of shape (n_classes,)
 
@@ -84,28 +78,20 @@ class FormulaClassifier(ClassifierMixin, BaseEstimator):
         self.estimator = estimator
         self.missing = missing
 
-    def fit(self, data: Any, y: ArrayLike | None = None) -> FormulaClassifier:
-        """Fit to the rows of a data frame.
-
-        Parameters
-        ----------
-        data : pandas.DataFrame
-        y : array of shape (n,), optional
-            The labels, where the formula has no left side.
-        """
+    def fit(self, data: Any, y: Any = None) -> FormulaClassifier:
+        """Fit to the rows of a pandas.DataFrame; `y` is ignored, labels are a column."""
         check_choice("missing", self.missing, ("raise", "drop"))
         label, terms = _parsed(self.formula)
-        if label is None and y is None:
+        if label not in data:
             raise ValueError(
-                f"formula={self.formula!r} has no left side, and y was not given; write "
-                "'label ~ ...' with the name of the column of labels"
+                f"data has no column {label!r}, the labels of {self.formula!r}; it has "
+                f"{', '.join(map(str, data.columns))}"
             )
-        data, labels = self._complete(data, label, terms.required_variables, y)
+        data = self._complete(data, [label, *terms.required_variables])
         matrix = terms.get_model_matrix(data, na_action="raise")
-        intercept = "Intercept" in matrix.columns
         estimator = LinearClassifier(l2=0) if self.estimator is None else clone(self.estimator)
-        estimator.set_params(fit_intercept=intercept)
-        estimator.fit(_features(matrix), labels)
+        estimator.set_params(fit_intercept="Intercept" in matrix.columns)
+        estimator.fit(_features(matrix), np.asarray(data[label]))
         self._label, self._terms = label, matrix.model_spec
         self.estimator_ = estimator
         self.classes_: np.ndarray = estimator.classes_
@@ -130,86 +116,72 @@ class FormulaClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, data: Any) -> np.ndarray:
         """Return the most probable class of each row."""
-        found: np.ndarray = self.estimator_.predict(self.model_matrix(data))
+        X = self.model_matrix(data)
+        found: np.ndarray = self.estimator_.predict(X)
         return found
 
     def predict_proba(self, data: Any) -> np.ndarray:
         """Return the probabilities of all classes, (n, n_classes)."""
-        found: np.ndarray = self.estimator_.predict_proba(self.model_matrix(data))
+        X = self.model_matrix(data)
+        found: np.ndarray = self.estimator_.predict_proba(X)
         return found
 
-    def score(self, data: Any, y: ArrayLike | None = None) -> float:
-        """Return the accuracy; labels are those of the data unless `y` is given."""
-        labels = data[self._label] if y is None else y
-        return float(accuracy_score(np.asarray(labels), self.predict(data)))
+    def score(self, data: Any, y: Any = None) -> float:
+        """Return the accuracy; `y` is ignored, labels are a column."""
+        predicted = self.predict(data)
+        return float(accuracy_score(np.asarray(data[self._label]), predicted))
 
-    def summary(self, data: Any = None, y: ArrayLike | None = None, **options: Any) -> ResultsTable:
+    def summary(self, data: Any = None, **options: Any) -> ResultsTable:
         """Return the table of the estimator, with the terms of the formula as features.
 
         Parameters
         ----------
         data : pandas.DataFrame, optional
             The rows of the fit, which `LinearClassifier` needs for standard errors.
-        y : array of shape (n,), optional
-            Their labels, where the formula has no left side.
         **options
             Such as ``base``, ``level`` and ``robust``; see the `summary` of the estimator.
         """
         check_is_fitted(self)
-        rows = () if data is None else self._rows(data, y)
+        rows = () if data is None else self._rows(data)
         table: ResultsTable = self.estimator_.summary(*rows, **options)
         table.title = self.formula
         return table
 
-    def marginal_effects(
-        self, data: Any, y: ArrayLike | None = None, **options: Any
-    ) -> ResultsTable:
+    def marginal_effects(self, data: Any, **options: Any) -> ResultsTable:
         """Return average marginal effects; see the method of the estimator."""
         check_is_fitted(self)
-        X, labels = self._rows(data, y)
-        classical = isinstance(self.estimator_, LinearClassifier)
-        rows = (X, labels) if classical else (X,)
+        X, labels = self._rows(data)
+        rows = (X, labels) if isinstance(self.estimator_, LinearClassifier) else (X,)
         table: ResultsTable = self.estimator_.marginal_effects(*rows, **options)
         return table
 
-    def _rows(self, data: Any, y: ArrayLike | None) -> tuple[Any, np.ndarray]:
-        data, labels = self._complete(data, self._label, self._terms.required_variables, y)
-        return self.model_matrix(data), labels
+    def _rows(self, data: Any) -> tuple[Any, np.ndarray]:
+        data = self._complete(data, [self._label, *self._terms.required_variables])
+        return self.model_matrix(data), np.asarray(data[self._label])
 
-    def _complete(
-        self, data: Any, label: str | None, variables: set[str], y: ArrayLike | None
-    ) -> tuple[Any, np.ndarray]:
-        """Return rows and labels without missing values."""
-        if y is None and label is not None and label not in data:
-            raise ValueError(
-                f"data has no column {label!r}, the labels of {self.formula!r}; it has "
-                f"{', '.join(map(str, data.columns))}"
-            )
-        labels = data[label] if y is None else np.asarray(y)
-        needed = [*variables, *([label] if y is None else [])]
+    def _complete(self, data: Any, needed: list[str]) -> Any:
+        """Return the rows without missing values."""
         if self.missing == "drop":
-            present = data[[name for name in needed if name in data]].notna().all(axis=1)
-            data, labels = data[present], labels[np.asarray(present)]
+            data = data.dropna(subset=[name for name in needed if name in data])
         _check_missing(data, needed)
-        return data, np.asarray(labels)
+        return data
 
 
-def _parsed(formula: str) -> tuple[str | None, Any]:
-    """Return the column of the labels, if any, and the terms on the right."""
+def _parsed(formula: str) -> tuple[str, Any]:
+    """Return the column of the labels and the terms on the right."""
     try:
         from formulaic import Formula
     except ImportError as error:
         raise ImportError("formulas need formulaic: pip install 'bigcat[formula]'") from error
     parsed = Formula(formula)
-    if not hasattr(parsed, "lhs"):
-        return None, parsed
-    terms = [str(term).strip("`") for term in parsed.lhs]
-    if len(terms) != 1 or set(terms) != set(parsed.lhs.required_variables):
+    left: Any = getattr(parsed, "lhs", ())
+    labels = [str(term).strip("`") for term in left]
+    if len(labels) != 1 or set(labels) != set(left.required_variables):
         raise ValueError(
-            f"the left side of {formula!r} must be the name of one column, the labels; make a "
-            "column of any expression first"
+            f"the left side of {formula!r} must be the name of one column, the labels, as in "
+            "'party ~ age'; make a column of any expression first"
         )
-    return terms[0], parsed.rhs
+    return labels[0], parsed.rhs
 
 
 def _features(matrix: Any) -> Any:

@@ -58,7 +58,7 @@ class ResultsTable:
 
     def __init__(
         self,
-        columns: Mapping[str, ArrayLike],
+        columns: Mapping[str, Any],
         *,
         title: str = "",
         figures: Mapping[str, Any] | None = None,
