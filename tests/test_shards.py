@@ -28,7 +28,7 @@ from bigcat.data.shards import shard_digest
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.solvers import Damped
-from bigcat.training import read_ahead
+from bigcat.training import order as visits
 from bigcat.training.data import TrainingData, split_off_end
 from bigcat.training.order import in_windows
 from tests.data_files import parquet_table
@@ -500,15 +500,15 @@ def test_rows_are_asked_for_before_they_are_visited(folder, monkeypatch):
     maps = [cast(Any, shards._arrays[name])._mmap for name in ("indices", "values")]
     asked: dict[int, set[int]] = {id(pages): set() for pages in maps}
     monkeypatch.setattr(mmap, "PAGESIZE", 64)  # the rows are few
-    monkeypatch.setattr(read_ahead, "ASKED_BYTES", 128)
-    ahead = read_ahead.ReadAhead(rows, window)
+    monkeypatch.setattr(visits, "ASKED_BYTES", 128)
+    ahead = visits.ReadAhead(rows, window)
 
     def note(pages, what, start, length):
         if what == mmap.MADV_WILLNEED:
             assert start % mmap.PAGESIZE == 0
             asked[id(pages)] |= set(range(start, start + length))
 
-    monkeypatch.setattr(read_ahead, "_advise", note)
+    monkeypatch.setattr(visits, "_advise", note)
     ahead.begin(order)
     for last in (0, 10, window, 3 * window):
         ahead.ask_until(last)
