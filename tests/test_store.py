@@ -446,7 +446,7 @@ def test_bad_destinations_are_refused_before_any_work(tmp_path):
         save_model(make_model(), tmp_path)
     with pytest.raises(ValueError, match=r"the model is not fitted.*call fit first"):
         save_model(LinearClassifier(), tmp_path / "model")
-    with pytest.raises(TypeError, match="or a BayesianClassifier, got CountVectorizer"):
+    with pytest.raises(TypeError, match="pipeline that ends in one, got CountVectorizer"):
         save_model(CountVectorizer(), tmp_path / "model")
     model = make_model(np.array([(1,), (2,)] * 3 + [None], dtype=object)[:6])
     with pytest.raises(TypeError, match=r"classes holds \(1,\) of type tuple.*convert the labels"):

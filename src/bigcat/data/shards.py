@@ -429,9 +429,7 @@ def _map(folder: Path, name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndar
     return array  # type: ignore[no-any-return]
 
 
-def _opened_again(
-    folder: Path, window_bytes: int, classes: np.ndarray, fingerprint: str
-) -> Shards:
+def _opened_again(folder: Path, window_bytes: int, classes: np.ndarray, fingerprint: str) -> Shards:
     shards = Shards(folder, window_bytes=window_bytes)
     if shards.fingerprint != fingerprint:
         raise DataError(f"{folder}: its rows were replaced since they were pickled; pickle it anew")

@@ -81,6 +81,7 @@ SCHEMA: dict[str, Any] = {
     ),
     "vectorizer": dict | None,
     "columns": dict | None,
+    "steps": dict | None,
     "extra": dict,
     "tensors": dict,
 }

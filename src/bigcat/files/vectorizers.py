@@ -1,4 +1,4 @@
-r"""Text vectorisers and columns of tables in a model file.
+r"""Text vectorisers in a model file.
 
 A vectoriser does what its options say: read files whose names are in the text
 (``input="filename"``), match a regular expression for hours, or make millions of n-grams.  So
@@ -8,30 +8,13 @@ options from a file must be harmless, unless the caller trusts the file's author
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from bigcat.data.tables import (
-    CATEGORIES,
-    NUMBERS,
-    categories_of,
-    column_transformer,
-    require_pyarrow,
-)
 from bigcat.data.vectorizers import VECTORIZERS, n_features_of, with_words
-from bigcat.files.schema import (
-    MAX_WEIGHT,
-    check,
-    check_floats,
-    is_names,
-    is_number,
-    is_whole,
-    shown,
-)
+from bigcat.files.schema import check, check_floats, is_number, is_whole, shown
 
 #: Longest n-gram of a vectoriser from a file.
 LONGEST_NGRAM = 20
@@ -100,8 +83,8 @@ class UntrustedError(ValueError):
     """An option of a vectoriser that could do harm."""
 
 
-def describe_vectorizer(vectorizer: Any) -> dict[str, Any] | None:
-    """Return kind, options and words of a fitted vectoriser, all of which a file can hold."""
+def describe_vectorizer(vectorizer: Any, fitted: bool = True) -> dict[str, Any] | None:
+    """Return kind, options and words of a vectoriser, all of which a file can hold."""
     if vectorizer is None:
         return None
     kind = type(vectorizer).__name__
@@ -120,11 +103,11 @@ def describe_vectorizer(vectorizer: Any) -> dict[str, Any] | None:
                 "save the model without the vectoriser and keep it yourself"
             )
     words = None
-    if kind != "HashingVectorizer":
+    if kind != "HashingVectorizer" and (fitted or hasattr(vectorizer, "vocabulary_")):
         check_is_fitted(vectorizer, "vocabulary_")
         vocabulary = vectorizer.vocabulary_
         words = np.array(sorted(vocabulary, key=vocabulary.get), object)
-    idf = vectorizer.idf_ if options.get("use_idf") else None
+    idf = vectorizer.idf_ if options.get("use_idf") and words is not None else None
     return {"kind": kind, "options": options, "words": words, "idf": idf}
 
 
@@ -142,7 +125,7 @@ def make_vectorizer(stored: dict[str, Any], trusted: bool = False) -> Any:
     if options.get("token_pattern", "") is None and options["analyzer"] == "word":
         raise ValueError("the vectoriser has token_pattern=None, which finds no words")
     vectorizer = getattr(text, kind)(**options | {"dtype": np.dtype(options["dtype"]).type})
-    if kind == "HashingVectorizer":
+    if kind == "HashingVectorizer" or words is None:
         return vectorizer
     idf = None
     if options.get("use_idf"):
@@ -152,89 +135,3 @@ def make_vectorizer(stored: dict[str, Any], trusted: bool = False) -> Any:
     if words.dtype != object or n_features_of(vectorizer) != len(words):
         raise ValueError("the words of the vectoriser are not different strings")
     return vectorizer
-
-
-def describe_columns(columns: Any) -> dict[str, Any] | None:
-    """Return names, values and scales of a ColumnTransformer of `bigcat.data.tables`."""
-    if columns is None:
-        return None
-    of = {step: names for step, _, names in columns.transformers}
-    numbers, categorical = of.get(NUMBERS, []), of.get(CATEGORIES, [])
-    text = [names for names in of.values() if isinstance(names, str)]
-    names = getattr(columns, "feature_names_in_", np.array([])).tolist()
-    own = _settings(column_transformer(numbers, categorical, text))
-    if {*names} != {*numbers, *categorical, *text} or _settings(columns) != own:
-        raise TypeError(
-            "a model file holds a ColumnTransformer of bigcat.data.read, and extra['columns'] is "
-            "another one; save the model without it and keep it in a file of its own"
-        )
-    scaler = columns.named_transformers_[NUMBERS] if categorical or text else None
-    return {
-        "names": names,
-        "numbers": numbers,
-        "categorical": categorical,
-        "text": text,
-        "categories": [np.asarray(v, object) for v in categories_of(columns).values()],
-        "vectorizers": [
-            describe_vectorizer(part) for _, part, of in columns.transformers_ if of in text
-        ],
-        "means": scaler.mean_ if scaler and numbers else None,
-        "scales": scaler.scale_ if scaler and numbers else None,
-    }
-
-
-def _settings(columns: Any) -> str:
-    """Return all settings of a ColumnTransformer but those of its vectorisers, to compare them."""
-    steps = [(step, isinstance(of, str) or part) for step, part, of in columns.transformers]
-    return str(columns.get_params(deep=False) | {"transformers": steps})
-
-
-def make_columns(stored: dict[str, Any], n_features: int, trusted: bool = False) -> Any:
-    """Return the ColumnTransformer; ValueError if its parts do not fit together or to the model."""
-    require_pyarrow()
-    import pandas
-
-    names, numbers, categorical, text = (
-        stored[key] for key in ("names", "numbers", "categorical", "text")
-    )
-    categories, vectorizers = stored["categories"], stored["vectorizers"]
-    kinds = [*numbers, *categorical, *text]
-    if not (is_names(names) and is_names(kinds) and {*names} == {*kinds}):
-        raise ValueError("the names of columns are not different strings, each of one kind")
-    if (len(categories), len(vectorizers)) != (len(categorical), len(text)):
-        raise ValueError("there are not values or a vectoriser for each column")
-    for name, values in zip(categorical, categories):
-        words = values.tolist()
-        if values.dtype != object or not words or any(a >= b for a, b in pairwise(words)):
-            raise ValueError(f"the categories of {name} are empty or not in order")
-    made = [make_vectorizer(vectorizer, trusted) for vectorizer in vectorizers]
-    total = len(numbers) + sum(map(len, categories)) + sum(map(n_features_of, made))
-    if total != n_features:
-        raise ValueError(f"the columns make {total} features, and the model has {n_features}")
-    columns = column_transformer(numbers, categorical, text)
-    steps = columns.transformers
-    # Fitting to one row sets what scikit-learn keeps beside the parts, which are put in after it.
-    columns.transformers = [
-        (step, "drop" if isinstance(of, str) else part, of) for step, part, of in steps
-    ]
-    row = dict.fromkeys(names, 0.0) | {name: v[0] for name, v in zip(categorical, categories)}
-    if categorical:
-        columns.set_params(**{f"{CATEGORIES}__categories": categories})
-    columns.fit(pandas.DataFrame([row]))
-    fitted = columns.named_transformers_
-    if categorical:
-        columns.set_params(**{f"{CATEGORIES}__categories": "auto"})
-        fitted[CATEGORIES].categories = "auto"
-    if numbers and (categorical or text):
-        for name, least in (("means", -MAX_WEIGHT), ("scales", 1e-300)):
-            check_floats(f"columns.{name}", stored[name], (len(numbers),), least)
-        scaler = fitted[NUMBERS]
-        scaler.mean_, scaler.scale_ = stored["means"], stored["scales"]
-        del scaler.var_, scaler.n_samples_seen_  # of the one row
-    words = dict(zip(text, made))
-    columns.transformers = [(s, clone(words[of]) if of in text else p, of) for s, p, of in steps]
-    columns.transformers_ = [
-        (step, words[of] if of in text else part, of) for step, part, of in columns.transformers_
-    ]
-    columns.sparse_output_ = bool(categorical or text)
-    return columns

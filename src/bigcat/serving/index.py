@@ -18,6 +18,7 @@ from bigcat.estimators import LinearClassifier
 from bigcat.estimators.inputs import check_for_prediction
 from bigcat.linear.top_k import best_columns, check_k
 from bigcat.machine import available_cores
+from bigcat.pipelines import apart
 
 __all__ = ["TopKIndex", "require_usearch"]
 
@@ -51,7 +52,7 @@ class TopKIndex:
 
     Parameters
     ----------
-    model : LinearClassifier
+    model : LinearClassifier, or pipeline that ends in one
         Fitted, of low rank, or of full rank with at most 2,048 features.  The index does not follow
         when the model is fitted on.
     connectivity : int, default=16
@@ -88,14 +89,12 @@ class TopKIndex:
         require_usearch()
         from usearch.index import Index
 
+        self._whole = apart(model)
+        self.model = model = self._whole.classifier
         if not isinstance(model, LinearClassifier):
             raise TypeError(
-                f"an index is made of a LinearClassifier, got {type(model).__name__}; of a "
-                "pipeline or a search, take the fitted classifier inside it"
-            )
-        if not hasattr(model, "classes_"):
-            raise ValueError(
-                "the model is not fitted, so there is nothing to index; call fit first"
+                f"an index is made of a LinearClassifier, or of a pipeline that ends in one, got "
+                f"{type(model).__name__}"
             )
         _check_number("connectivity", connectivity)
         _check_number("build_expansion", build_expansion)
@@ -107,7 +106,6 @@ class TopKIndex:
                 f"the model's classes have {vectors.shape[1]:,} weights each, and vectors of more "
                 f"than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
             )
-        self.model = model
         self.n_threads = n_threads or available_cores()
         intercept = model.intercept_ - model.intercept_.mean()
         squares = np.einsum("ij,ij->i", vectors, vectors)
@@ -210,7 +208,7 @@ class TopKIndex:
 
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """About the `k` best classes of each row, best first, and their scores, both (n, k)."""
-        columns, scores = self._search(check_for_prediction(self.model, X), k)
+        columns, scores = self._search(self._rows(X), k)
         return self.model.classes_[columns], scores
 
     def predict_top_k(
@@ -235,7 +233,7 @@ class TopKIndex:
         std : array of shape (n,), if asked for
             Standard error of a row's log-probabilities.
         """
-        X = check_for_prediction(self.model, X)
+        X = self._rows(X)
         linear = self.model.linear_model()
         linear.check_sampling(n_samples)
         columns, _scores = self._search(X, k)
@@ -255,9 +253,10 @@ class TopKIndex:
             too; ``seconds`` of the latter and ``exact_seconds`` of the former, which also computes
             normalisers; ``rows``.
         """
+        X = self._rows(X)
         self.model.predict_top_k(X[:1], k)  # compiles
         start = time.perf_counter()
-        found = self.top_k(X, k)[0]
+        found = self.model.classes_[self._search(X, k)[0]]
         between = time.perf_counter()
         exact = self.model.predict_top_k(X, k)[0]
         end = time.perf_counter()
@@ -267,6 +266,9 @@ class TopKIndex:
             "exact_seconds": end - between,
             "rows": len(found),
         }
+
+    def _rows(self, X: Any) -> Any:
+        return check_for_prediction(self.model, self._whole.transform(X))
 
     def _search(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of about the best classes and their scores, (n, k)."""
