@@ -8,8 +8,10 @@ import mmap
 import os
 import pickle
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,7 +26,7 @@ from bigcat import BayesianClassifier, LinearClassifier, metrics
 from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, conversion, convert, open_shards, read, reading
-from bigcat.data.shards import shard_digest
+from bigcat.data.shards import Index, shard_digest
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
@@ -264,6 +266,7 @@ def test_damage_is_found_when_a_shard_is_first_used(rows, tmp_path):
         ("arrays", "..", "its arrays are elsewhere"),
         ("classes", [2, 1], "its classes are not in order"),
         ("classes", [], "it has no classes"),
+        ("classes", [1, 10**30], "a class is not an integer of 64 bits"),
     ],
 )
 def test_a_made_up_index_is_refused(tmp_path, field, value, says):
@@ -406,6 +409,46 @@ def test_a_full_disk_leaves_the_rows_of_before(rows, tmp_path, monkeypatch):
         convert(path, tmp_path / "rows", seed=2)
     assert {file.name for file in (tmp_path / "rows").rglob("*")} == files
     assert open_shards(tmp_path / "rows").fingerprint == before.fingerprint
+
+
+def test_a_folder_may_be_replaced_while_it_is_opened(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text("v,label\n1,a\n2,b\n")
+    pickled = pickle.dumps(convert(path, tmp_path / "rows"))
+    other = tmp_path / "b.csv"
+    other.write_text("v,label\n3,c\n4,d\n")
+    usual, calls = Index.read, []
+
+    def replaced_after(folder):
+        index = usual(folder)
+        calls.append(index)
+        if len(calls) == 1:
+            monkeypatch.setattr(Index, "read", usual)
+            convert(other, folder)
+        return index
+
+    monkeypatch.setattr(Index, "read", replaced_after)
+    assert sorted(open_shards(tmp_path / "rows").y) == ["c", "d"]
+    with pytest.raises(DataError, match="its rows were replaced since they were pickled"):
+        pickle.loads(pickled)
+
+
+def converted(path, folder) -> str:
+    try:
+        return f"{len(convert(path, folder))} rows"
+    except ValueError as error:
+        return str(error)
+
+
+def test_converters_of_several_processes_leave_one_good_folder(rows, tmp_path):
+    path = files_of(rows, tmp_path)["rows.csv"]
+    with ProcessPoolExecutor(3, get_context("spawn")) as pool:
+        found = [*pool.map(partial(converted, path), [tmp_path / "rows"] * 9)]
+    assert f"{N} rows" in found
+    odd = {text for text in found if text != f"{N} rows"}
+    assert all("another conversion writes to it; wait for its end" in text for text in odd)
+    same_rows(open_shards(tmp_path / "rows"), read(path).X, read(path).y)
+    assert len(os.listdir(tmp_path / "rows")) == 3
 
 
 def test_one_conversion_writes_to_a_folder_at_a_time(rows, tmp_path, monkeypatch):

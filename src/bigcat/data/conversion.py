@@ -150,7 +150,7 @@ def convert(
         shutil.rmtree(arrays / _PARTS)
         sync_folder(arrays)
         index.write(Path(folder))
-    return Shards(folder)
+        return Shards(folder)
 
 
 @dataclass(frozen=True)
