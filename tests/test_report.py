@@ -136,15 +136,6 @@ def test_of_many_rows_some_are_drawn_and_rows_keep_their_numbers(fitted, tmp_pat
             assert y[example["row"]] == pair["truth"]
 
 
-def test_a_model_without_mistakes_and_of_two_classes(tmp_path):
-    X = np.array([[-1.0], [1.0]]).repeat(20, axis=0)
-    y = (X[:, 0] > 0).astype(int)
-    model = LinearClassifier("gumbel", "exact", l2=0.1).fit(X, y)
-    page = page_of(model, X, y, tmp_path)
-    assert "no mistake" in page.text
-    assert "Two classes have no map" in page.text
-
-
 def test_a_posterior_has_its_intervals_on_the_page(tmp_path):
     rng = np.random.RandomState(0)
     X = rng.randn(120, 3)

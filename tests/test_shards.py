@@ -7,7 +7,6 @@ import json
 import mmap
 import os
 import pickle
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -19,18 +18,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from forms import forms
-from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 
-from bigcat import BayesianClassifier, LinearClassifier, metrics
-from bigcat.bayes import IndependentBinary
+from bigcat import LinearClassifier, metrics
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, conversion, convert, open_shards, read, reading
 from bigcat.data.shards import Index, shard_digest
-from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
 from bigcat.training import read_ahead
-from bigcat.training.data import TrainingData, split_off_end
 from bigcat.training.streams import in_windows
 from tests.data_files import parquet_table
 from tests.memory import peak_of
@@ -162,18 +157,6 @@ def test_text_in_one_pass(rows, tmp_path, vectorizer):
     words = ["word3 word7 word7 unheard"]
     ours, theirs = shards.vectorizer.transform(words), whole.vectorizer.transform(words)
     np.testing.assert_allclose(ours.toarray(), theirs.toarray(), rtol=1e-6)
-
-
-def test_words_are_counted_in_bounded_memory():
-    counts = WordCounts(max_words=100)
-    rng = np.random.RandomState(0)
-    for block in range(50):
-        rare = [f"rare{block}-{i}" for i in range(40)]
-        in_rows = np.array([60, *rng.randint(1, 3, 40)])
-        counts.add(100, ["often", *rare], in_rows, np.full(41, 60))
-        assert len(counts.rows) == len(counts.times) <= 100
-    assert counts.forgotten > 0
-    assert 3000 - counts.forgotten <= counts.rows["often"] <= counts.times["often"] == 3000
 
 
 @pytest.mark.parametrize(
@@ -308,29 +291,6 @@ def test_a_made_up_vectorizer_is_refused(tmp_path, change, says):
     (rows.folder / rows.index.arrays / "vectorizer.json").write_text("{}")
     with pytest.raises(DataError, match="its digest is another"):
         rows.vectorizer
-
-
-def test_a_vectorizer_has_as_many_columns_as_the_rows(tmp_path):
-    (tmp_path / "rows.tsv").write_text("a\tone two\nb\tone two\n")
-    words = HashingVectorizer(n_features=16)
-    rows = convert(tmp_path / "rows.tsv", tmp_path / "rows", vectorizer=words)
-    assert rows.vectorizer.n_features == 16
-    other = with_vectorizer(rows, lambda packed: packed["settings"].update(n_features=17))
-    with pytest.raises(DataError, match="expected n_features=16 columns, found 17"):
-        other.vectorizer
-
-
-def test_slices_shards_and_pickles(rows, tmp_path):
-    shards = convert(files_of(rows, tmp_path)["rows.xc"], tmp_path / "rows", shard_bytes=10_000)
-    X, y = shards.X, shards.y
-    part = shards[100:250]
-    assert (X[100:250] != part.X).nnz == 0
-    np.testing.assert_array_equal(part.y, y[100:250])
-    np.testing.assert_array_equal(np.concatenate([shard.y for shard in shards]), y)
-    again = pickle.loads(pickle.dumps(shards))
-    assert again.fingerprint == shards.fingerprint
-    with pytest.raises(TypeError, match="taken by slices"):
-        shards[3]  # type: ignore[index]
 
 
 def test_parquet(rows, tmp_path):
@@ -565,20 +525,6 @@ def test_rows_are_asked_for_before_they_are_visited(folder, monkeypatch):
             assert {byte // 64 for byte in found} == {byte // 64 for byte in needed}
 
 
-def test_rows_that_are_held_out_are_the_last(rows):
-    X, y = rows
-    order = np.random.RandomState(0).permutation(N)
-    labels = y[order].astype(np.int64)
-    labels[N - 1] = K  # a class with no other row
-    data = TrainingData(X[order], labels, np.ones(N))
-    ((kept, held),) = split_off_end(data, 60)
-    assert np.array_equal(kept, np.arange(N - 60))
-    assert held.min() >= N - 60
-    assert N - 1 not in held
-    assert len(held) > 50
-    assert split_off_end(TrainingData(X[:2], np.arange(2), np.ones(2)), 1) == []
-
-
 ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad"}
 FITS: dict[str, dict[str, Any]] = {
     "augment-reduce": {**ADAGRAD, "max_epochs": 8},
@@ -665,40 +611,6 @@ def test_partial_fit_and_validation(folder):
     assert metrics.log_likelihood(model, shards) > before
     model.set_params(max_epochs=2, tol=None).fit(shards, X_val=shards)
     assert np.isfinite(model.history_["validation_log_likelihood"]).all()
-
-
-def test_what_is_refused(folder):
-    shards = open_shards(folder / "rows")
-    with pytest.raises(ValueError, match="y was given beside Shards"):
-        LinearClassifier().fit(shards, shards.y)
-    with pytest.raises(ValueError, match="y was given beside Shards"):
-        BayesianClassifier().fit(shards, shards.y)
-    with pytest.raises(ValueError, match="window_bytes=0 must be"):
-        open_shards(folder / "rows", window_bytes=0)
-
-
-def test_a_posterior_takes_a_folder(folder):
-    shards = open_shards(folder / "rows")
-    method = IndependentBinary(covariance="diagonal", max_iter=3)
-    model = BayesianClassifier(method, random_state=0, progress=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # three iterations
-        of_folder = clone(model).fit(shards).predict_proba(shards)
-        of_arrays = model.fit(shards.X, shards.y).predict_proba(shards.X)
-    np.testing.assert_array_equal(of_folder, of_arrays)
-
-
-def test_advice_for_columns_of_a_folder_that_differ(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 4))
-    X[:, 0] *= 1e4
-    lines = [",".join([*(f"{x:.3f}" for x in row), f"k{i % 3}"]) for i, row in enumerate(X)]
-    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,d,label", *lines]))
-    convert(tmp_path / "rows.csv", tmp_path / "rows")
-    model = LinearClassifier(method="exact", solver="damped", max_epochs=1, random_state=0)
-    for window, says in ((2_000, "before the conversion, or open"), (10**6, "leave method")):
-        with pytest.warns(UserWarning, match=f"one column is [0-9,]+ times as large.*{says}"):
-            model.fit(open_shards(tmp_path / "rows", window_bytes=window))
 
 
 def test_a_checkpoint_knows_the_folder_without_reading_it(folder, tmp_path, rows):

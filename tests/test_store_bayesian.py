@@ -114,17 +114,6 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 
-@pytest.mark.slow  # two fits of each model
-def test_the_parameters_come_back(fitted, tmp_path):
-    _, model = fitted
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    found, expected = loaded.get_params(deep=False), model.get_params(deep=False)
-    for prior in (found.pop("prior"), expected.pop("prior")):
-        again = loaded.set_params(prior=prior).fit(X, Y).coef_
-        np.testing.assert_array_equal(again, clone(model).fit(X, Y).coef_)
-    assert found == expected
-
-
 def test_a_file_knows_whether_its_evidence_is_a_bound(tmp_path):
     """By the fit, whatever the parameters say by then."""
     for first, then in (("laplace", "independent-binary"), ("independent-binary", "laplace")):
@@ -133,14 +122,6 @@ def test_a_file_knows_whether_its_evidence_is_a_bound(tmp_path):
         loaded = load_model(save_model(model, tmp_path / "m"))
         assert loaded.evidence_ == model.evidence_
         assert hasattr(loaded, "elbo_") == (first != "laplace")
-
-
-def test_arviz_from_a_file(tmp_path):
-    pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
-    model = binary(random_state=0).fit(X, Y)
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    found, expected = (m.posterior_.to_arviz(20).posterior["weights"] for m in (loaded, model))
-    assert found.identical(expected)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
@@ -157,16 +138,6 @@ def test_batches_go_on_from_a_file(tmp_path, link, covariance):
     assert again.fitted.seen == model.fitted.seen == (120, 3)
     if covariance == "full":
         np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-8)
-
-
-def test_column_names_and_extra(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    model = binary(random_state=0).fit(frame, Y)
-    path = save_model(model, tmp_path / "m", extra={"note": "first"})
-    loaded, extra = load_model(path, with_extra=True)
-    assert list(loaded.feature_names_in_) == ["a", "b", "c"]
-    assert extra == {"note": "first"}
 
 
 def test_what_a_file_cannot_hold(tmp_path):
@@ -282,9 +253,3 @@ def test_variances_that_no_posterior_has_are_refused(tmp_path, covariance, name,
         load_model(path)
 
 
-def test_draws_of_another_number_of_classes_are_refused(tmp_path):
-    path = save_model(laplace(n_draws=8, prior="gaussian").fit(X, Y), tmp_path / "model")
-    rewrite(path, lambda h: None, covariance__deviations=np.zeros((8, 3, 4), np.float32))
-    message = r"covariance.deviations has shape \(8, 3, 4\), but \(8, 4, 4\) belongs to 4 classes"
-    with pytest.raises(ModelFileError, match=message):
-        load_model(path)

@@ -207,36 +207,6 @@ def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
         read(path, vectorizer=object())
 
 
-def test_fields_are_taken_exactly_as_they_are(tmp_path):
-    """Blanks and quotes that do not begin a field are part of it."""
-    path = tmp_path / "rows.csv"
-    path.write_text('a,label,b\n1, x ,2\n3, "x",4\n')
-    for encoded in ([], ["b"]):
-        assert read(path, categorical=encoded).y.tolist() == [" x ", ' "x"']
-
-
-@pytest.mark.parametrize("blank", ["\x1c", "\u2003", "\xa0"])
-def test_around_numbers_there_may_be_spaces_and_tabs_alone(tmp_path, blank):
-    """Python's `strip` and `float` take these as well, NumPy and the scanner do not."""
-    path = tmp_path / "rows.csv"
-    path.write_text(f"a,label,b\n1,x,2\n{blank}1,x,4\n")
-    for encoded in ([], ["b"]):
-        with pytest.raises(DataError, match="line 3: expected a number in column 'a', found"):
-            read(path, categorical=encoded)
-    path.write_text("a,label,b\n 1\t,x,2\n")
-    for encoded in ([], ["b"]):
-        assert read(path, categorical=encoded).y.tolist() == ["x"]
-
-
-@pytest.mark.parametrize("ending", ["", "\n", "\n1,,cat\n"])
-def test_a_table_without_rows(tmp_path, ending):
-    path = tmp_path / "rows.csv"
-    path.write_text("a,label,note" + ending)
-    for vectorizer in (None, HashingVectorizer(n_features=16)):
-        with pytest.raises(DataError, match="expected labelled rows, found none"):
-            read(path, text_columns=["note"], vectorizer=vectorizer)
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_the_extra_that_tables_need(name, tmp_path, monkeypatch, capsys):
     (tmp_path / name).write_text("a,label\n1,x\n")
