@@ -122,5 +122,3 @@ def test_sizes(name):
 @pytest.mark.parametrize("name", LARGE)
 def test_sizes_of_large_sets(name):
     assert sizes_of(load(name)) == stated_sizes(name)
-
-

@@ -1,6 +1,5 @@
 """Event logs: reading, windows of earlier starts, and the made-up log with an intruder."""
 
-
 import numpy as np
 import pytest
 
@@ -68,5 +67,3 @@ def test_made_up_log_round_trip_and_truth(tmp_path):
     assert set(log.starts.users[log.starts.user[log.intruder]]) == {log.victim}
     same = events.planted_intruder(3, 15, 400, seed=2)
     assert np.array_equal(same.starts.process, log.starts.process)
-
-

@@ -52,5 +52,3 @@ def test_predictable_classes_are_the_authors_data():
     assert drawn.y.tolist() == y
     np.testing.assert_allclose(p.sum(1), 1)
     np.testing.assert_array_equal(drawn.probabilities(X[:7]), p[:7])
-
-

@@ -278,5 +278,3 @@ def test_bad_input_is_refused(change, message):
     given = {"X": np.random.default_rng(0).standard_normal((60, 2)), "y": np.arange(60) % 2}
     with pytest.raises(ValueError, match=message):
         check_leakage(**(given | change))
-
-

@@ -85,24 +85,16 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
     "float64 for float16": ({"coef": FLOATS}, {"linear.dtype": "float16"}, "among float16 weigh"),
     "int8 for float32": ({"coef": FLOATS.astype(np.int8)}, {}, "of int8 among float32 weights"),
     "a type that is none": ({}, {"linear.dtype": "float31"}, "linear.dtype is 'float31'"),
-    "a type that is a list": ({}, {"linear.dtype": ["float32"]}, "linear.dtype is"),
     "NaN weights": ({"coef": with_nan()}, {}, "coef holds nan, which is not between"),
-    "infinite weights": ({"coef": FLOATS * np.inf}, {}, "coef holds inf"),
-    "NaN intercept": ({"intercept": with_nan(6)}, {}, "intercept holds nan"),
     "absurd intercept": (
         {"intercept": np.full(6, -3.4e38, np.float32)},
         {},
         r"intercept holds -3\.4e\+38, which is not between -1e\+18 and 1e\+18",
     ),
     "integer intercept": ({"intercept": np.arange(6)}, {}, "intercept is of int64, not of fl"),
-    "three axes": ({"coef": np.ones((6, 4, 1), np.float32)}, {}, "coef has 3 axes"),
     "version true": ({}, {"version": True}, "version is True"),
-    "version 1.0": ({}, {"version": 1.0}, r"version is 1\.0"),
-    "version of text": ({}, {"version": "1"}, "its format has version '1'"),
     "a key too many": ({}, {"made": "2026-01-01"}, "lacks made, or it is not known"),
     "history of numbers": ({}, {"history": [1, 2]}, r"history is \[1, 2\]"),
-    "a selection of numbers": ({}, {"selection": [1]}, r"selection is \[1\]"),
-    "parameters in a list": ({}, {"parameters": []}, r"parameters is \[\]"),
     "no noise": ({}, {"noise": {"name": "gumbel"}}, "noise lacks custom"),
     "noise that is unknown": (
         {},
@@ -114,36 +106,23 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
         {"linear.rank": 0},
         "rank None, but the header is of 6 classes and 4 features and rank 0",
     ),
-    "rank true": ({}, {"linear.rank": True}, "rank is True"),
-    "features below 0": ({}, {"fitted.n_features_in": -4}, "n_features_in is -4"),
-    "features 4.0": ({}, {"fitted.n_features_in": 4.0}, r"n_features_in is 4\.0"),
     "no weights": ({}, {"linear.arrays": {"intercept": {"$array": "intercept"}}}, "no weights"),
     "weights twice": (
         {},
         {"linear.arrays": {n: {"$array": "coef"} for n in ("coef", "intercept")}},
         "coef is not a tensor of the file or is used twice|shape",
     ),
-    "neither kind": ({}, {"linear": None}, "a LinearClassifier needs linear, and nothing else"),
     "labels of no kind": ({}, {"fitted.classes": {"$pickle": "classes"}}, r"\$pickle is not known"),
-    "labels that are a number": ({}, {"fitted.classes": 7}, "classes is 7"),
     "one class": (
         {"classes__utf8": np.array([97], np.uint8), "classes__ends": np.array([1])},
         {},
         "classes have shape",
     ),
     "ends that go back": ({"classes__ends": np.array([6, 0, 6, 0, 6, 6])}, {}, "ends do not cut"),
-    "ends below 0": ({"classes__ends": np.array([-1, 2, 3, 4, 5, 6])}, {}, "ends do not cut"),
-    "ends too far": ({"classes__ends": np.array([1, 2, 3, 4, 5, 7])}, {}, "ends do not cut"),
-    "ends of floats": ({"classes__ends": np.arange(1.0, 7.0)}, {}, "ends do not cut"),
     "labels out of order": (
         {"classes__utf8": np.frombuffer(b"abdcef", np.uint8)},
         {},
         "not in ascending order",
-    ),
-    "labels twice": (
-        {"classes__utf8": np.frombuffer(b"abccef", np.uint8)},
-        {},
-        "not in ascending order, each of them once",
     ),
     "labels that are no text": (
         {"classes__utf8": np.frombuffer(b"abcd\xff\xff", np.uint8)},
@@ -152,11 +131,6 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
     ),
     "counts of other classes": (
         {"class_count": np.ones(5, int)},
-        {"fitted.class_count": {"$array": "class_count"}},
-        "class_count is not one number of rows for 6 classes",
-    ),
-    "counts below 0": (
-        {"class_count": -np.ones(6, int)},
         {"fitted.class_count": {"$array": "class_count"}},
         "class_count is not one number of rows for 6 classes",
     ),
@@ -170,21 +144,8 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
         {"fitted.feature_names_in": {"$strings": "n"}},
         "a name occurs twice in feature_names_in",
     ),
-    "too few names": (
-        {"n__utf8": np.frombuffer(b"ab", np.uint8), "n__ends": np.arange(1, 3)},
-        {"fitted.feature_names_in": {"$strings": "n"}},
-        r"feature_names_in has shape \(2,\) for 4 features",
-    ),
     "a part that is none": ({}, {"parameters.solver": SGD | {"part": "os.system"}}, "os.system"),
-    "an option of nobody": (
-        {},
-        {"parameters.solver": SGD | {"options": {"x": 1}}},
-        "unexpected keyword argument 'x'",
-    ),
-    "options without a form": ({}, {"parameters.solver": SGD | {"options": 7}}, "not fit together"),
-    "a set of lists": ({}, {"parameters.l2": {"$set": [[1]]}}, "unhashable"),
     "an estimator of later": ({}, {"estimator": "Oracle"}, "estimator is 'Oracle'"),
-    "an estimator in a list": ({}, {"estimator": ["Oracle"]}, r"estimator is \['Oracle'\]"),
 }
 
 
@@ -429,5 +390,3 @@ def test_a_save_that_goes_on_is_left_alone(path):
         assert len(os.listdir(path.parent)) == 2
     assert path.read_bytes() == b"the last one wins"
     assert os.listdir(path.parent) == [path.name]
-
-

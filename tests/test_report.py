@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,15 +183,6 @@ def test_the_commands(tmp_path, capsys):
     assert "meow" in capsys.readouterr().out
     assert main(["explain", str(model), str(train), "--row", "99"]) == 2
     assert "has 36 rows" in capsys.readouterr().err
-
-
-def test_the_page_about_reports_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = Path(__file__).parents[1] / "docs" / "reports.md"
-    scope: dict[str, object] = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        exec(block, scope)
-    assert {path.name for path in tmp_path.iterdir()} == {"digits.html", "reliability.png"}
 
 
 SCRIPT = """<script>

@@ -181,13 +181,10 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
             lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="class full")),
             "covariance.matrices",
         ),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="x")), "'x'"),
         (
             lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")),
             "posterior lacks evidence",
         ),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(evidence="x")), "evidence is 'x'"),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(intercept=1)), "intercept is 1"),
         (
             lambda p: rewrite(p, lambda h: h["posterior"]["facts"].update(link="cauchit")),
             "link is 'cauchit",
@@ -196,11 +193,7 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
             lambda p: rewrite(p, lambda h: h["posterior"]["facts"].update(averaging_weight=9)),
             "weight is 9",
         ),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(steps_made=True)), "made is True"),
         (lambda p: rewrite(p, lambda h: None, mean=np.full((4, 4), np.nan)), "mean holds nan"),
-        (lambda p: rewrite(p, lambda h: None, mean=np.ones((4, 4), int)), "mean is of int64, not"),
-        (lambda p: rewrite(p, lambda h: h.update(estimator="Oracle")), "estimator is 'Oracle'"),
-        (lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)), "argument 'flux'"),
     ],
 )
 def test_damaged_files(tmp_path, damage, message):
@@ -216,16 +209,12 @@ def test_damaged_files(tmp_path, damage, message):
     ("covariance", "damage", "message"),
     [
         ("draws", lambda h: h["posterior"].update(covariance="joint full"), "covariance.matrix"),
-        ("draws", lambda h: h["fitted"].update(n_features_in=7), r"mean has shape \(4, 4\)"),
         ("full", lambda h: h["posterior"].update(covariance="draws"), "covariance.deviations"),
-        ("full", lambda h: h["posterior"].update(intercept=False), r"mean has shape \(4, 4\)"),
         (
             "draws",
             lambda h: h["posterior"]["facts"].update(n_draws=10**9),
             "facts.n_draws is 1000000000",
         ),
-        ("draws", lambda h: h["posterior"]["facts"].update(seed=-1), "facts.seed is -1"),
-        ("draws", lambda h: h["posterior"].update(facts={}), "facts lacks n_draws"),
         ("draws", lambda h: h["posterior"]["arrays"].update(weights=1), "'weights'"),
     ],
 )
@@ -251,5 +240,3 @@ def test_variances_that_no_posterior_has_are_refused(tmp_path, covariance, name,
     rewrite(path, **{name.replace(".", "__"): array})
     with pytest.raises(ModelFileError, match=f"{name} holds (-1|nan), which is not between"):
         load_model(path)
-
-
