@@ -18,8 +18,8 @@ from test_store import make_model
 
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.atomic import replacing
+from bigcat.data.vectorizers import is_linear
 from bigcat.files import ModelFileError, load_model, save_model
-from bigcat.files.vectorizers import is_linear
 from bigcat.linear import LowRankWeights, PairedWeights
 
 TEXTS = ["the cat sat", "a dog ran far", "the dog sat"]

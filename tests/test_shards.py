@@ -226,8 +226,8 @@ def test_damage_is_found_when_a_shard_is_first_used(rows, tmp_path):
 @pytest.mark.parametrize(
     ("field", "value", "says"),
     [
-        ("report", "many", "its report is of another kind"),
-        ("n_features", 10**40, "a size is not a whole number of 62 bits"),
+        ("report", "many", "index.report is 'many'"),
+        ("n_features", 10**40, "index.n_features is 10000"),
         ("rows", [1, 2], "its shards are of different numbers"),
         ("values", [8 * 10**14], "a shard has other values than its rows have"),
         ("arrays", "..", "its arrays are elsewhere"),
@@ -259,9 +259,9 @@ def with_vectorizer(rows: Shards, change) -> Shards:
     ("change", "says"),
     [
         (lambda packed: packed.update(words=None), "NotFittedError"),
-        (lambda packed: packed.update(kind="Pipeline"), "unknown vectoriser 'Pipeline'"),
-        (lambda packed: packed["settings"].update(norm="l9"), "does not work"),
-        (lambda packed: packed["settings"].update(input="filename"), "input must be 'content'"),
+        (lambda packed: packed.update(kind="Pipeline"), "vectorizer.kind is 'Pipeline'"),
+        (lambda packed: packed["options"].update(norm="l9"), "does not work"),
+        (lambda packed: packed["options"].update(input="filename"), "input is 'filename'"),
     ],
 )
 def test_a_made_up_vectorizer_is_refused(tmp_path, change, says):

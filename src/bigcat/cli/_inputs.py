@@ -100,7 +100,7 @@ def _range(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     if not low.isdigit() or not (high or low).isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
-    from bigcat.files.vectorizers import LONGEST_NGRAM
+    from bigcat.data.vectorizers import LONGEST_NGRAM
 
     found = int(low), int(high or low)
     if not 1 <= found[0] <= found[1] <= LONGEST_NGRAM:  # what a model file would not give back

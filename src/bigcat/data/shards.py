@@ -22,10 +22,33 @@ import scipy.sparse as sp
 
 from bigcat.atomic import replacing
 from bigcat.data.dataset import DataError, Dataset, array_of_strings, labels_of_rows
+from bigcat.schema import check, is_whole
 
 INDEX, FORMAT_VERSION = "index.json", 2
 #: Default bytes of rows that a fit visits in random order at a time.
 WINDOW_BYTES = 1 << 28
+
+
+def _is_size(value: object) -> bool:
+    return is_whole(value, 0, (1 << 62) - 1)
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_size, value))
+
+
+_SCHEMA: dict[str, Any] = {
+    "arrays": str,
+    "n_features": _is_size,
+    "sparse": bool,
+    "rows": _are_sizes,
+    "values": _are_sizes,
+    "digests": list,
+    "classes": list,
+    "report": dict,
+    "column_names": list | None,
+    "vectorizer": str | None,
+}
 
 
 @dataclass(frozen=True)
@@ -133,20 +156,8 @@ class Index:
 
     def _check(self) -> None:
         """Raise for values that compiled code could come to harm by, whoever wrote them."""
-        kinds: dict[str, Any] = {
-            "sparse": bool,
-            "report": dict,
-            "arrays": str,
-            "digests": list,
-            "classes": list,
-        }
-        kinds |= {"column_names": list | None, "vectorizer": str | None}
-        for name, kind in kinds.items():
-            if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"its {name} is of another kind")
-        for ends in (self.rows, self.values, [self.n_features]):
-            if not ends or any(type(n) is not int or not 0 <= n < 1 << 62 for n in ends):
-                raise ValueError("a size is not a whole number of 62 bits")
+        check("index", asdict(self), _SCHEMA)
+        for ends in (self.rows, self.values):
             if any(a > b for a, b in pairwise(ends)):
                 raise ValueError("the ends of shards do not rise")
         if not len(self.rows) == len(self.values) == len(self.digests) or not self.n_rows:
@@ -155,10 +166,7 @@ class Index:
             raise ValueError("a shard has other values than its rows have")
         if Path(self.arrays).name != self.arrays or self.arrays in ("", ".", ".."):
             raise ValueError("its arrays are elsewhere")
-        if len({type(name) for name in self.classes}) != 1 or type(self.classes[0]) not in (
-            int,
-            str,
-        ):
+        if {type(name) for name in self.classes} not in ({int}, {str}):
             raise ValueError("it has no classes, or classes of two kinds")
         if type(self.classes[0]) is int and max(map(abs, self.classes)) >= 1 << 63:
             raise ValueError("a class is not an integer of 64 bits")

@@ -148,8 +148,8 @@ def _numeric_columns(X: Any) -> Sequence[Any] | None:
         kind = getattr(column.dtype, "kind", "O")
         if kind in "mM":
             raise ValueError(
-                f"column {name!r} of X is of {column.dtype}; turn dates and times into numbers with "
-                "a meaning"
+                f"column {name!r} of X is of {column.dtype}; turn dates and times into numbers "
+                "with a meaning"
             )
         for row, value in enumerate(column if kind not in "biufc" else ()):
             if not isinstance(value, str):
@@ -262,7 +262,7 @@ def check_finite(X: Any, names: Sequence[Any] | None = None) -> None:
         rows = np.flatnonzero(bad.any(axis=1))
     where, remedy = _listed("row", rows), "drop or impute them"
     if names is not None and not scipy.sparse.issparse(X):
-        columns = np.array([repr(names[i]) for i in np.flatnonzero(bad.any(axis=0))])
+        columns = np.array([repr(name) for name, odd in zip(names, bad.any(axis=0)) if odd])
         where += f" of {_listed('column', columns)}"
         remedy += ", for example by scikit-learn's SimpleImputer"
     raise ValueError(f"X holds {kinds} in {where}; {remedy}")

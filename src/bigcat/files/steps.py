@@ -20,9 +20,8 @@ from sklearn.compose import ColumnTransformer
 
 from bigcat.data.opening import check_claim
 from bigcat.data.tables import NUMBERS, numbers_only, require_pyarrow, words_of
-from bigcat.data.vectorizers import VECTORIZERS
-from bigcat.files.schema import check, is_names
-from bigcat.files.vectorizers import describe_vectorizer, make_vectorizer
+from bigcat.data.vectorizers import VECTORIZERS, describe_vectorizer, make_vectorizer
+from bigcat.schema import check, is_names
 
 _SCHEMA = "schema.json"
 #: Where classes of steps may be; trees and neighbours follow their arrays without a look.
