@@ -115,15 +115,6 @@ def test_blank_lines_at_the_end_of_xc_are_no_rows_but_inside_they_are(tmp_path):
     assert data.report["rows_without_label"] == 1
 
 
-def test_label_single_drops_and_counts(tmp_path):
-    data = read(write(tmp_path / "a.txt", XC), label="single")
-    assert data.y.tolist() == [1, 0]
-    assert data.X.nnz == 1
-    assert data.report["multi_label_rows"] == 1
-    with pytest.raises(ValueError, match=r"label must be 'first'.*or 'single'.*got 'last'"):
-        read(tmp_path / "a.txt", label="last")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("zero_based", "columns"), [("auto", [0, 1]), (False, [0, 1]), (True, [1, 2])]
 )

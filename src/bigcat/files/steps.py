@@ -21,9 +21,10 @@ from sklearn.compose import ColumnTransformer
 from bigcat.data.opening import check_claim
 from bigcat.data.tables import NUMBERS, numbers_only, require_pyarrow, words_of
 from bigcat.data.vectorizers import VECTORIZERS, describe_vectorizer, make_vectorizer
+from bigcat.machine import require
 from bigcat.schema import check, is_names
 
-_SCHEMA = "schema.json"
+_SCHEMA, _NEEDS = "schema.json", "steps of scikit-learn in a model file need"
 #: Where classes of steps may be; trees and neighbours follow their arrays without a look.
 _MODULES = re.compile(
     r"builtins|numpy(\..+)?|scipy\.special\..+|_operator|sklearn\.(compose|decomposition|"
@@ -32,20 +33,9 @@ _MODULES = re.compile(
 )
 
 
-def require_skops() -> Any:
-    """Return `skops.io`; ImportError names the extra that brings it."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ImportError(
-            'model files hold steps of scikit-learn by skops; pip install "bigcat[pipelines]"'
-        ) from error
-    return skops.io
-
-
 def describe_steps(steps: Any) -> dict[str, Any]:
     """Return an archive of fitted steps of scikit-learn, and the text vectorisers in them."""
-    skops = require_skops()
+    skops = require("skops.io", _NEEDS, "pipelines")
     vectorizers = [*_vectorizers_in(steps)]
     # Neither copied nor stored, and made anew on loading.
     archived = copy.deepcopy(steps, {id(one): type(one)() for one in vectorizers})
@@ -65,7 +55,7 @@ def describe_steps(steps: Any) -> dict[str, Any]:
 
 def make_steps(stored: dict[str, Any], trusted: bool = False) -> Any:
     """Return what `describe_steps` was given; ValueError if it is damaged or made to do harm."""
-    skops = require_skops()
+    skops = require("skops.io", _NEEDS, "pipelines")
     content = np.asarray(stored["archive"], np.uint8).tobytes()
     try:
         steps = skops.loads(content, trusted=_types_in(content))
@@ -152,7 +142,7 @@ def _types_in(content: bytes) -> list[str]:
     for module, name in found:
         if not _MODULES.fullmatch(module):
             raise ValueError(f"{module}.{name} is another")
-    trusted = require_skops().get_untrusted_types(data=content)
+    trusted = require("skops.io", _NEEDS, "pipelines").get_untrusted_types(data=content)
     for name in trusted:
         if not name.startswith(("sklearn.", "numpy.dtype")):
             raise ValueError(f"{name} is another")

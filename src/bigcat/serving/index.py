@@ -17,10 +17,10 @@ from sklearn.utils import check_random_state
 from bigcat.estimators import LinearClassifier
 from bigcat.estimators.inputs import check_for_prediction
 from bigcat.linear.top_k import best_columns, check_k
-from bigcat.machine import available_cores
+from bigcat.machine import available_cores, require
 from bigcat.pipelines import apart
 
-__all__ = ["TopKIndex", "require_usearch"]
+__all__ = ["TopKIndex"]
 
 #: Longer vectors are not worth a graph.
 MOST_FEATURES = 2048
@@ -28,16 +28,6 @@ MOST_FEATURES = 2048
 _BLOCK = 1024
 #: Times that search and scan are timed, of which the quickest counts.
 _REPEATS = 3
-
-
-def require_usearch() -> None:
-    """Raise, with what to install, where usearch is missing."""
-    try:
-        import usearch.index  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'TopKIndex needs usearch, which is not installed; pip install "bigcat[ann]"'
-        ) from error
 
 
 class TopKIndex:
@@ -86,9 +76,7 @@ class TopKIndex:
         expansion: int = 128,
         n_threads: int | None = None,
     ) -> None:
-        require_usearch()
-        from usearch.index import Index
-
+        Index = _usearch().Index
         self._whole = apart(model)
         self.model = model = self._whole.classifier
         if not isinstance(model, LinearClassifier):
@@ -182,9 +170,7 @@ class TopKIndex:
         return {**self.__dict__, "_index": graph, "_expansion": self.expansion}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        require_usearch()
-        from usearch.index import Index
-
+        Index = _usearch().Index
         state = dict(state)
         graph, expansion = state.pop("_index"), state.pop("_expansion")
         self.__dict__ = state
@@ -320,6 +306,10 @@ class TopKIndex:
         found = np.zeros((1, k), np.int64)  # of one row usearch gives what it has, no more
         found[0, : len(matches.keys)] = matches.keys
         return found, np.array([len(matches.keys)])
+
+
+def _usearch() -> Any:
+    return require("usearch.index", "TopKIndex needs", "ann")
 
 
 def _check_number(name: str, value: int) -> None:

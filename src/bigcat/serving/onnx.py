@@ -18,6 +18,7 @@ from bigcat.atomic import replacing
 from bigcat.files import check_destination
 from bigcat.linear import Weights
 from bigcat.linear.top_k import check_k
+from bigcat.machine import require
 from bigcat.pipelines import apart
 
 if TYPE_CHECKING:
@@ -33,12 +34,7 @@ OPSET = 13
 
 def require_onnx() -> None:
     """Raise, with what to install, where onnx is missing."""
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'ONNX files need onnx, which is not installed; pip install "bigcat[onnx]"'
-        ) from error
+    require("onnx", "ONNX files need", "onnx")
 
 
 def save_onnx(
@@ -103,14 +99,9 @@ def save_onnx(
 
 def _after(steps: list[tuple[str, Any]], model: Any) -> Any:
     """Return a model with the steps of a pipeline before it, by skl2onnx."""
-    try:
-        from skl2onnx import convert_sklearn
-        from skl2onnx.common.data_types import FloatTensorType, StringTensorType
-    except ImportError as error:
-        raise ImportError(
-            'ONNX files of pipelines need skl2onnx; pip install "bigcat[onnx]"'
-        ) from error
+    convert_sklearn = require("skl2onnx", "ONNX files of pipelines need", "onnx").convert_sklearn
     from onnx.compose import merge_models
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
     from sklearn.pipeline import Pipeline
 
     first = steps[0][1]
