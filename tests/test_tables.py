@@ -211,9 +211,7 @@ def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
 def test_the_extra_that_tables_need(name, tmp_path, monkeypatch, capsys):
     (tmp_path / name).write_text("a,label\n1,x\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        ImportError, match=r"csv and Parquet files need pyarrow, which is"
-    ):
+    with pytest.raises(ImportError, match=r"csv and Parquet files need pyarrow, which is"):
         read(tmp_path / name)
     assert main(["fit", str(tmp_path / name), "--model", str(tmp_path / "m")]) == 2
     assert "bigcat[tables]" in capsys.readouterr().err
@@ -272,7 +270,7 @@ def test_columns_that_make_other_features_are_not_saved(tmp_path):
         text_columns="call",
         categorical="city",
     )
-    model = bigcat.LinearClassifier(random_state=0, tol=0.1).fit(train.X[:, :4], train.y)
+    model = bigcat.LinearClassifier(random_state=0, max_epochs=2).fit(train.X[:, :4], train.y)
     with pytest.raises(
         ValueError, match=r"extra\['columns'\] makes \d+ features, and the model has 4"
     ):
@@ -295,7 +293,7 @@ def test_columns_come_back_from_a_file(tmp_path, options):
         names = ["city", "call", "kind"]
     path = write(tmp_path / "a.csv", rows(), names)
     train = read(path, label_column="kind", **options)
-    model = bigcat.LinearClassifier(random_state=0, tol=0.1).fit(train.X, train.y)
+    model = bigcat.LinearClassifier(random_state=0).fit(train.X, train.y)
     file = tmp_path / "model.safetensors"
     bigcat.save_model(model, file, extra={"columns": train.columns})
     found = bigcat.load_model(file, with_extra=True)[1]["columns"]
