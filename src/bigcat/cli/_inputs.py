@@ -100,7 +100,7 @@ def _range(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     if not low.isdigit() or not (high or low).isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
-    from bigcat.files.vectorizers import LONGEST_NGRAM
+    from bigcat.data.vectorizers import LONGEST_NGRAM
 
     found = int(low), int(high or low)
     if not 1 <= found[0] <= found[1] <= LONGEST_NGRAM:  # what a model file would not give back
@@ -141,6 +141,8 @@ class StoredModel:
         from bigcat.files import load_model
 
         estimator, extra = load_model(path, with_extra=True)
+        if hasattr(estimator, "steps"):
+            estimator, extra["vectorizer"] = _apart(path, estimator)
         if arguments is not None:
             estimator = _bayesian.predictor(estimator, path, arguments)
         return cls(estimator, extra)
@@ -179,6 +181,18 @@ class StoredModel:
             return None
         form = FORMS.get(self.extra.get("form", ""))
         return form.name if form is not None and form.is_text else "tsv"
+
+
+def _apart(path: str, pipeline: Any) -> tuple[Any, Any]:
+    """Return classifier and vectoriser of a pipeline that has no other steps."""
+    *before, (_, classifier) = pipeline.steps
+    if len(before) != 1 or not hasattr(before[0][1], "build_analyzer"):
+        raise ValueError(
+            f"{path} is a pipeline of {', '.join(name for name, _ in pipeline.steps)}, and the "
+            "command line takes a text vectoriser and a classifier; load it in Python with "
+            "bigcat.load_model"
+        )
+    return classifier, before[0][1]
 
 
 def read(
