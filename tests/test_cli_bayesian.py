@@ -16,7 +16,7 @@ from bigcat.bayes import (
     Laplace,
     LearnedScale,
 )
-from bigcat.cli import _bayesian, fit, main
+from bigcat.cli import _estimators, fit, main, predict
 
 BINARY = ["--method", "independent-binary"]
 LOGIT = [*BINARY, "--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"]
@@ -100,7 +100,7 @@ def test_intervals_of_probabilities(files, capsys, monkeypatch, options):  # noq
     narrow = np.array([[row[2:4], row[6:8]] for row in rows], float)
     assert (narrow[..., 0] >= found[:, 1] * 0.9999).all()
     assert (narrow[..., 1] <= found[:, 2] * 1.0001).all()
-    monkeypatch.setattr(_bayesian.Predictor, "MOST", 7 * K)  # a few rows at a time
+    monkeypatch.setattr(predict, "MAX_PROBABILITIES", 7 * K)  # a few rows at a time
     assert main([*words, "0.5"]) == 0
     again = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[:2] for row in again] == [row[:2] for row in rows]
@@ -110,7 +110,7 @@ def test_intervals_of_probabilities(files, capsys, monkeypatch, options):  # noq
 
 @pytest.mark.parametrize("level", ["90", "0", "1", "nine"])
 def test_levels_that_are_none(capsys, level):
-    message = f"argument --interval: '{level}' is no number between 0 and 1, such as 0.9"
+    message = f"argument --interval: '{level}' is no number above 0 and below 1"
     assert message in error_of(capsys, ["predict", "model", "data", "--interval", level])
 
 
@@ -133,8 +133,9 @@ def test_options_reach_the_estimator(files, capsys):  # noqa: F811
 
 def estimator_of(words):
     parser = argparse.ArgumentParser()
-    fit.add_to(parser.add_subparsers())
-    return _bayesian.estimator(parser.parse_args(f"fit x --model m --bayesian {words}".split()))
+    fit.add_to(parser)
+    arguments = parser.parse_args(f"x --model m --bayesian {words}".split())
+    return _estimators.estimator(arguments)
 
 
 def test_the_noise_reaches_the_method():
