@@ -181,7 +181,7 @@ class RoundsFit:
             self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
             try:
                 keeper = self.callbacks.keeper
-                run_epochs(self.rounds, config.max_epochs, _Watched(self), keeper)
+                run_epochs(self.rounds, config.max_epochs, RoundsListener(self), keeper)
             except KeyboardInterrupt:
                 if not self.record.history:
                     raise
@@ -244,7 +244,7 @@ class RoundsFit:
         )
 
 
-class _Watched:
+class RoundsListener:
     """Passes on to the record of a fit what the loop reports."""
 
     def __init__(self, fit: RoundsFit) -> None:
