@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bigcat import cli
+from bigcat import Checkpoint, EarlyStopping, cli
 from bigcat.cli import _estimators, _options, _output, main
 
 TEXTS = {"cat": "soft purr", "dog": "loud bark", "emu": "fast run"}
@@ -187,12 +187,15 @@ def test_ascii_locales_do_not_matter(tmp_path):
 
 def test_options_reach_the_estimator():
     words = "--method augment-reduce --l2 0.25 --batch-size 8 --negatives 2 --epochs 4"
-    words += " --early-stopping --learning-rate 0.5"
+    words += " --validation-fraction 0.2 --learning-rate 0.5 --checkpoint c --checkpoint-every 9"
     arguments = cli.parser().parse_args(["fit", "x", "--model", "m", *words.split()])
     model = _estimators.estimator(arguments)
-    assert (model.method, model.l2, model.batch_size) == ("augment-reduce", 0.25, 8)
-    assert (model.n_negatives, model.early_stopping, model.learning_rate) == (2, True, 0.5)
+    assert (model.method, model.l2) == ("augment-reduce", 0.25)
     assert (model.max_epochs, model.random_state) == (4, 0)
+    assert (model.solver.batch_size, model.solver.learning_rate) == (8, 0.5)
+    assert model.sampler.n_negatives == 2
+    assert model.early_stopping == EarlyStopping(0.2)
+    assert model.checkpoint == Checkpoint("c", 9.0)
 
 
 def test_evaluate_and_predict_show_how_far_they_are(model, tmp_path, capsys, monkeypatch):

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 #: Options that are parameters of `LinearClassifier`, under the same names.
 LINEAR = (
-    "noise", "method", "effort", "rank", "solver", "sampler", "n_negatives", "batch_size",
-    "max_epochs", "learning_rate", "l2", "early_stopping", "validation_fraction", "n_threads",
-    "random_state", "checkpoint", "checkpoint_every", "weights_folder",
+    "noise", "method", "effort", "rank", "solver", "sampler", "max_epochs", "l2", "early_stopping",
+    "n_threads", "random_state", "checkpoint", "weights_folder",
 )  # fmt: skip
+#: Options of the parts of a `LinearClassifier`: parameter, its default, and options.
+OF_PARTS = (
+    ("solver", "adagrad", ("learning_rate", "batch_size")),
+    ("sampler", "shared", ("n_negatives", "exact_classes")),
+)
 #: Options that are parameters of `BayesianClassifier`.
-BAYESIAN = ("prior", "random_state", "n_threads", "checkpoint", "checkpoint_every")
+BAYESIAN = ("prior", "random_state", "n_threads", "checkpoint")
 #: Options that mean nothing without --bayesian.
 NEED_BAYESIAN = ("link", "likelihood", "covariance", "n_draws", "prior", "prior_scale")
 #: Options that mean nothing with it, and what to do instead.
@@ -103,6 +107,10 @@ def estimator(arguments: argparse.Namespace) -> Any:
     else:
         found = estimators.LinearClassifier(**_given(arguments, LINEAR))
         _set_options_of_parts(found, arguments)
+    if arguments.checkpoint and arguments.checkpoint_every is not None:
+        from bigcat import Checkpoint
+
+        found.checkpoint = Checkpoint(arguments.checkpoint, arguments.checkpoint_every)
     found.progress = progress(arguments)
     return found
 
@@ -123,15 +131,23 @@ def progress(arguments: argparse.Namespace) -> bool | str:
 
 
 def _set_options_of_parts(estimator: Any, arguments: argparse.Namespace) -> None:
+    from bigcat import EarlyStopping
     from bigcat.combinations import resolve_method
 
     if arguments.expectation is not None:
         estimator.set_params(method__expectation=arguments.expectation)
-    if arguments.exact_classes is not None:
-        if estimator.sampler == "auto":
-            named = estimator.method != "auto"
-            estimator.sampler = resolve_method(estimator.method).sampler if named else "uniform"
-        estimator.set_params(sampler__exact_classes=arguments.exact_classes)
+    for part, usual, names in OF_PARTS:
+        given = {n: v for n, v in _given(arguments, names).items() if v != "auto"}
+        if given and getattr(estimator, part) == "auto":
+            named = arguments.method not in (None, "auto")
+            setattr(
+                estimator,
+                part,
+                getattr(resolve_method(arguments.method), part) if named else usual,
+            )
+        estimator.set_params(**{f"{part}__{name}": value for name, value in given.items()})
+    if arguments.validation_fraction is not None:
+        estimator.early_stopping = EarlyStopping(arguments.validation_fraction)
 
 
 def _posterior(arguments: argparse.Namespace) -> Any:

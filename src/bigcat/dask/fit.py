@@ -253,7 +253,7 @@ class RoundsListener:
         self.training = fit.training_sample()
 
     def epoch_done(self, value: float, seconds: float) -> bool:
-        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.early_stopping
+        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.validation_fraction
         watched = fit.watches or keeps
         score = fit.log_likelihood(fit.validation, now) if watched else float("nan")
         columns = {
@@ -407,7 +407,7 @@ class ClusterFit:
     def _in_rounds(self, start: Start | None) -> FitResult:
         plan, stacks = self.plan, self.plan.stacks and start is None
         blocks, numbers, held = self.blocks, self.numbers, list[Future[TrainingData]]()
-        if self.given is None and (stacks or plan.first.early_stopping):
+        if self.given is None and (stacks or plan.first.validation_fraction is not None):
             blocks, numbers, held = self._held_out()
         validation = self.given or held
         candidates = plan.candidates if stacks else plan.candidates[:1]
@@ -510,7 +510,7 @@ class ClusterFit:
         """Hold out the last rows of every block, but no class loses all its rows."""
         n, config = self.found.n_rows, self.plan.first
         wanted = min(n_validation_rows(n), n // 5)
-        if config.early_stopping:
+        if config.validation_fraction is not None:
             wanted = round(config.validation_fraction * n)
         blocks = [
             [replace(b, end=b.n_rows - min(-(-wanted * b.n_rows // n), b.n_rows)) for b in some]
@@ -532,7 +532,7 @@ class ClusterFit:
         numbers = submit("numbers", hold_out, self.numbers, self.survey, ends)
         held = at_ends(held_rows, numbers)
         if not sum(self.cluster.results([submit("n", n_rows_of, rows) for rows in held])):
-            if config.early_stopping:
+            if config.validation_fraction is not None:
                 raise ValueError(
                     "no validation row has a class that is left in the training rows; give X_val "
                     "and y_val or set early_stopping=False"

@@ -153,7 +153,7 @@ class LinearClassifier(estimators.LinearClassifier):
         for name in ("n_workers", "rows_per_round"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
-        checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
+        checkpoints.of(self, resume)
         cluster = Cluster(self.client_, self.n_workers)
         source = source_of(cluster, X, y, sample_weight)
         survey = source.survey(with_digest=self.checkpoint is not None)
@@ -198,7 +198,7 @@ class LinearClassifier(estimators.LinearClassifier):
 
     def _plan(self, parameters: Parameters, sizes: Sizes, has_validation: bool) -> FitPlan:
         """Return the plan; raise for what a cluster cannot do."""
-        if not (isinstance(parameters.solver, LBFGS) or parameters.solver == LBFGS.name):
+        if not isinstance(parameters.solver, LBFGS):
             plan = plan_for_rounds(parameters, sizes)
             for candidate in plan.candidates:
                 check_config(candidate.config)
@@ -207,7 +207,7 @@ class LinearClassifier(estimators.LinearClassifier):
         refused = {
             "X_val": has_validation,
             "checkpoint": self.checkpoint is not None,
-            "early_stopping": plan.first.early_stopping,
+            "early_stopping": plan.first.validation_fraction is not None,
         }
         for name, given in refused.items():
             if given:

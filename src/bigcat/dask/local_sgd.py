@@ -185,7 +185,7 @@ class TrainedWeights:
         """Return what a fit starts from: given weights, or those of the configuration."""
         random_state, problem = np.random.RandomState(seed), statistics.problem(config)
         if given is None:
-            given = initial_weights(config.init, problem, config.parts, config.kind, random_state)
+            given = initial_weights(problem, config.parts, config.kind, random_state)
         return cls.of(State.new(problem, config.parts, config.kind, given, random_state))
 
     def copy(self) -> TrainedWeights:
@@ -284,7 +284,6 @@ def train_part(
         batch_size=config.batch_size,
         max_epochs=config.max_epochs,
         random_state=random_state,
-        shuffle=config.shuffle,
         extent=statistics.extent,
     )
     passes.begin_epoch(turn.epoch, config.max_epochs)
