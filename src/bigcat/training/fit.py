@@ -163,6 +163,8 @@ class Fit:
         Seconds of earlier fits, to be counted in the history.
     stage : Stage, optional
         Where in a larger fit this one stands.
+    objective : optional
+        For L-BFGS, in place of the `bigcat.training.lbfgs.Objective` of the problem.
     """
 
     def __init__(
@@ -174,8 +176,9 @@ class Fit:
         callbacks: Callbacks,
         before: Before | None = None,
         stage: Stage | None = None,
+        objective: Any = None,
     ) -> None:
-        self.config, self.problem = config, problem
+        self.config, self.problem, self.objective = config, problem, objective
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
         self.before, self.stage = before or Before(), stage or Stage()
@@ -279,6 +282,7 @@ class Fit:
             max_iterations=config.max_epochs,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
+            objective=self.objective,
         )
         if not converged:
             made = len(self.record.history)
