@@ -1,4 +1,4 @@
-"""The only package that talks to numba.
+"""The only package that talks to numba, which is imported when the first kernel is called.
 
 ``kernel``
     An entry point called from Python.  Compiled on first use, the GIL released, cached on disk
@@ -25,14 +25,14 @@ from bigcat.compile.intrinsics import (
     bits_of_float,
     by_precision,
     call_address,
-    eight_bytes,
     float_of_bits,
     like,
     maximum,
     prefetch,
-    trailing_zeros,
+    product,
 )
 from bigcat.compile.notices import watching
+from bigcat.compile.sources import source_hash
 
 __all__ = [
     "as_precise_as",
@@ -41,7 +41,6 @@ __all__ = [
     "call_address",
     "device",
     "device_in_order",
-    "eight_bytes",
     "float_of_bits",
     "generic",
     "implement",
@@ -49,6 +48,7 @@ __all__ = [
     "like",
     "maximum",
     "prefetch",
-    "trailing_zeros",
+    "product",
+    "source_hash",
     "watching",
 ]

@@ -6,12 +6,11 @@ numba tells of each compilation; a kernel that comes from the cache is none.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-
-from numba.core import event
 
 #: Is told the name of a kernel when its compilation begins, and None when it ends.
 Watcher = Callable[[str | None], None]
@@ -31,8 +30,8 @@ def watching(told: Watcher) -> Iterator[None]:
         _watchers.remove(told)
 
 
-class _Compilations(event.Listener):
-    """Of bigcat's kernels, with all that they call: numba compiles one at a time."""
+class _Compilations:
+    """A listener of numba's to bigcat's kernels; numba compiles one at a time."""
 
     def __init__(self) -> None:
         self.names: list[str | None] = []
@@ -58,4 +57,12 @@ class _Compilations(event.Listener):
             told(name)
 
 
-event.register("numba:compile", _Compilations())
+@functools.cache
+def register() -> None:
+    """Listen to numba from here on."""
+    from numba.core import event
+
+    class Listener(_Compilations, event.Listener):
+        pass
+
+    event.register("numba:compile", Listener())
