@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bigcat.compile import kernel
-from bigcat.compile.blas import product
+from bigcat.compile import product
 
 
 @kernel

@@ -18,7 +18,7 @@
 The rest are intrinsics: what kernels need and numba does not have.
 """
 
-from bigcat.compile.decorators import device, device_in_order, kernel
+from bigcat.compile.decorators import COMPILE_ABOVE, Kernel, device, device_in_order, kernel
 from bigcat.compile.dispatch import generic, implement
 from bigcat.compile.intrinsics import (
     as_precise_as,
@@ -35,6 +35,8 @@ from bigcat.compile.notices import watching
 from bigcat.compile.sources import source_hash
 
 __all__ = [
+    "COMPILE_ABOVE",
+    "Kernel",
     "as_precise_as",
     "bits_of_float",
     "by_precision",

@@ -24,6 +24,7 @@ from numba.core import caching
 from bigcat.caller import warn_caller
 from bigcat.compile.sources import source_hash
 
+
 # numba offers no public way to change what its cache is keyed on.  These are its own locators
 # (folder from NUMBA_CACHE_DIR, beside the source, in the user's cache folder: the first that is
 # writable) with that hash as their stamp.  A test starts a second process and asserts

@@ -11,6 +11,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+#: Multiplications of a prediction, or of an epoch, above which compiling pays: NumPy takes a second
+#: or two for so many, a kernel half of it, and compiling the kernel about what that saves.
+COMPILE_ABOVE = 1 << 32
+
 #: Kernels take their types from their arguments.
 Function = Callable[..., Any]
 

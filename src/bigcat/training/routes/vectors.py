@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from bigcat.compile import COMPILE_ABOVE
 from bigcat.kernels.train_rows import NEGLIGIBLE
 from bigcat.rows import is_sparse
 from bigcat.solvers import AdaGrad
@@ -20,10 +21,6 @@ from bigcat.verbs import rate
 
 if TYPE_CHECKING:
     from bigcat.training.passes import Passes
-
-#: Multiplications of an epoch above which sparse rows are worth compiling for: their features
-#: are gathered one by one, which a kernel does twice as fast.
-COMPILE_ABOVE = 1 << 36
 
 
 class AllVectors(Route):
@@ -43,6 +40,7 @@ class AllVectors(Route):
             and parts.bound.is_likelihood
             and parts.sampler.all_classes
             and solver.per == "coordinate"
+            # Features of sparse rows are gathered one by one, which a kernel does twice as fast.
             and not (sizes.sparse and products > COMPILE_ABOVE)
         )
 
