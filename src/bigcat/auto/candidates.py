@@ -1,12 +1,13 @@
 """``method="auto"``: the table of candidates.
 
-=================  ====================================================  ========================
-candidate          settings                                              where
-=================  ====================================================  ========================
-low rank (three)   vectors of length 256, twice, and 64; AdaGrad         32 classes and features
-ridge path         full rank by L-BFGS, ridge by cross-validation        where that takes a second
-full rank          damped steps, a row at a time                         elsewhere, to 250,000 rows
-=================  ====================================================  ========================
+============  =============================================  =========================
+candidate     settings                                       where
+============  =============================================  =========================
+low rank      vectors of length 256, two starts; AdaGrad     32 classes and features
+rank 64       the same, shorter vectors                      there, up to 250,000 rows
+ridge path    full rank by L-BFGS, ridge by folds            where that takes a second
+full rank     damped steps, one row at a time                elsewhere
+============  =============================================  =========================
 
 A parameter that the user sets removes candidates and changes nothing else.  A named method, a
 solver or a number for `l2` is an objective of the user's: it is maximised as it stands.
@@ -56,11 +57,11 @@ RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 FULL_RATE = 4.0
 FULL_NEGATIVES = 16
 FULL_EPOCHS = (3, 8)
-#: Weights up to which sparse rows have a matrix of them, and beyond which pairs alone.
-MAX_MATRIX_WEIGHTS = 1 << 24
+#: Most weights of full rank beside low rank: of a matrix, else of pairs of class and feature.
+MAX_FULL_WEIGHTS = 1 << 24
 
-#: Rows up to which full rank stands beside low rank, and candidates are fitted again to all rows.
-#: Beyond, validation rows are less than 2 % of them.
+#: Most rows for which rank 64 takes part, and candidates are fitted again to all rows.  Beyond,
+#: rank 64 gains nothing, and validation rows are less than 2 %.
 MAX_ROWS_REFITTED = 250_000
 
 
@@ -222,8 +223,7 @@ def _candidates(
             and not rounds
             and parameters.noise.softmax
             and not parameters.given("learning_rate")
-            and sizes.n_rows <= MAX_ROWS_REFITTED
-            and (_has_matrix(sizes) or (sizes.sparse and not streams))
+            and (_has_matrix(sizes) or (_has_pairs(sizes) and not streams))
         )
     else:
         low, full, n_low = parameters.rank is not None, parameters.rank is None, 1
@@ -233,7 +233,7 @@ def _candidates(
         for number in range(n_low):
             name = f"low rank {number + 1} of {n_low}" if n_low > 1 else "low rank"
             candidates.append(Candidate(name, config))
-        if n_low > 1:
+        if n_low > 1 and sizes.n_rows <= MAX_ROWS_REFITTED:
             config = _low_rank(replace(parameters, rank=SMALL_RANK), sizes, effort)
             candidates.append(Candidate(f"rank {SMALL_RANK}", config))
     if full and small:
@@ -247,7 +247,13 @@ def _candidates(
 
 
 def _has_matrix(sizes: Sizes) -> bool:
-    return sizes.n_features * sizes.n_classes <= MAX_MATRIX_WEIGHTS
+    """Return True if full rank is a matrix of moderate size."""
+    return sizes.n_features * sizes.n_classes <= MAX_FULL_WEIGHTS
+
+
+def _has_pairs(sizes: Sizes) -> bool:
+    """Return True if pairs of class and feature that occur together are as few."""
+    return sizes.sparse and sizes.n_values <= MAX_FULL_WEIGHTS
 
 
 def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig:
