@@ -74,7 +74,7 @@ def uses_of_the_cache() -> dict[str, list[int]]:
     found = {}
     for module in [m for name, m in sorted(sys.modules.items()) if name.startswith("bigcat")]:
         for kernel in vars(module).values():
-            if isinstance(kernel, Kernel) and getattr(kernel.dispatcher, "signatures", ()):
+            if isinstance(kernel, Kernel) and getattr(kernel.dispatcher, "signatures", None):
                 name = f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
                 if getattr(kernel.dispatcher._cache, "cache_path", None):
                     stats = kernel.dispatcher.stats

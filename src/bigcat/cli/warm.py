@@ -34,7 +34,7 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     from bigcat.compile.cache import cache_folder
     from bigcat.noise import REGISTRY
-    from bigcat.warming import warm
+    from bigcat.precompile import precompile
 
     noises = tuple(arguments.noise or ["gumbel"])
     unknown = [name for name in noises if name not in REGISTRY]
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--noise {unknown[0]} is not known; choose of {', '.join(REGISTRY)}")
     console = _output.console()
     began = time.perf_counter()
-    compiled = warm(
+    compiled = precompile(
         noises=noises,
         dtypes=("float32", "float64") if arguments.double else ("float32",),
         on_case=lambda name: None if arguments.json else console.print(name, style="dim"),

@@ -12,13 +12,22 @@
     ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
     jitclasses, closures or function arguments the result can be cached.  `bigcat.verbs` lists all.
 
-``watching``
-    Tells whoever waits when kernels are compiled.
+``pays``
+    Decides whether work is large enough to compile for; NumPy does what is not.
+``watching`` and ``clock``
+    Tell whoever waits when kernels are compiled, and count seconds without that.
 
 The rest are intrinsics: what kernels need and numba does not have.
 """
 
-from bigcat.compile.decorators import COMPILE_ABOVE, Kernel, device, device_in_order, kernel
+from bigcat.compile.decorators import (
+    Kernel,
+    compiling_always,
+    device,
+    device_in_order,
+    kernel,
+    pays,
+)
 from bigcat.compile.dispatch import generic, implement
 from bigcat.compile.intrinsics import (
     as_precise_as,
@@ -31,16 +40,17 @@ from bigcat.compile.intrinsics import (
     prefetch,
     product,
 )
-from bigcat.compile.notices import watching
+from bigcat.compile.notices import clock, watching
 from bigcat.compile.sources import source_hash
 
 __all__ = [
-    "COMPILE_ABOVE",
     "Kernel",
     "as_precise_as",
     "bits_of_float",
     "by_precision",
     "call_address",
+    "clock",
+    "compiling_always",
     "device",
     "device_in_order",
     "float_of_bits",
@@ -49,6 +59,7 @@ __all__ = [
     "kernel",
     "like",
     "maximum",
+    "pays",
     "prefetch",
     "product",
     "source_hash",

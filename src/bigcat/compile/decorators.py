@@ -7,7 +7,7 @@ import functools
 import gc
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +28,25 @@ _INLINED: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrap
 INLINED: Any = {**_INLINED, **OPTIONS}
 
 _lock = threading.RLock()
+_eager = False
+
+
+def pays(work: float) -> bool:
+    """Return True if so many multiplications are worth compiling for."""
+    return _eager or work > COMPILE_ABOVE
+
+
+@contextlib.contextmanager
+def compiling_always() -> Iterator[None]:
+    """Take compiled kernels in this block, however small the work is."""
+    global _eager
+    before, _eager = _eager, True
+    try:
+        yield
+    finally:
+        _eager = before
+
+
 _waiting: list[Callable[[], object]] = []
 
 

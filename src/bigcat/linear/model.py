@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from bigcat.bounds import Bound
 from bigcat.bounds._base import full_rows
-from bigcat.compile import COMPILE_ABOVE, Kernel
+from bigcat.compile import Kernel, pays
 from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_probs_of_labels
 from bigcat.linear import sampled_normaliser
 from bigcat.linear.top_k import best_columns, check_k
@@ -252,7 +252,7 @@ class LinearModel:
 
         width = X.nnz / max(n, 1) if operands.sparse else operands.weights.shape[1]
         work = n * self.n_classes * (width + PRODUCTS_OF_A_SCORE)
-        if work > COMPILE_ABOVE or kernel.is_ready(*of_kernel(slice(0, min(n, 1)))):
+        if pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1)))):
             task: Callable[[slice], object] = lambda rows: kernel(*of_kernel(rows))  # noqa: E731
         else:
             score = self._scorer(X)

@@ -29,7 +29,7 @@ def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
     """
     n, n_classes = scores.shape
     if k == 1 and not np.isnan(scores).any():
-        return scores.argmax(axis=1)[:, None]
+        return np.asarray(scores.argmax(axis=1))[:, None]
     highest, n_groups = scores, n_classes // _GROUP
     if n_groups >= 4 * k:  # the k-th highest of some groups is not above the k-th of all
         grouped = scores[:, : n_groups * _GROUP].reshape(n, _GROUP, n_groups)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from bigcat.compile import COMPILE_ABOVE
+from bigcat.compile import pays
 from bigcat.kernels.train_rows import NEGLIGIBLE
 from bigcat.rows import is_sparse
 from bigcat.solvers import AdaGrad
@@ -41,7 +41,7 @@ class AllVectors(Route):
             and parts.sampler.all_classes
             and solver.per == "coordinate"
             # Features of sparse rows are gathered one by one, which a kernel does twice as fast.
-            and not (sizes.sparse and products > COMPILE_ABOVE)
+            and not (sizes.sparse and pays(products))
         )
 
     @staticmethod
