@@ -39,8 +39,9 @@ from bigcat.noise import resolve as resolve_noise
 from bigcat.part import Part
 
 _ESTIMATIONS = ("exact", "sampled", "mcfadden")
-#: Pairs times coefficients that may be rows in memory; pairs from which fits start by a sample.
-_MAX_ROWS, _LARGE = 100_000_000, 20_000_000
+#: Pairs times variables that may be rows in memory, pairs from which fits start by a sample, and
+#: pairs up to which constants alone are fitted.
+_MAX_ROWS, _LARGE, _SMALL = 100_000_000, 20_000_000, 1_000_000
 
 
 class ChoiceModel(Analysis, BaseEstimator):
@@ -413,11 +414,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.coef_, derivatives, error = cases.improve(optimum.coef, optimum.free)
         self.sampling_error_ = np.full(len(self.coef_), np.nan)
         self.sampling_error_[optimum.free] = error
-        self.n_iter_, self.converged_ = optimum.n_iter + 1, optimum.converged
-        assert derivatives.gradient is not None
+        self.n_iter_, self.converged_ = optimum.n_iter + 2, optimum.converged
         assert derivatives.information is not None
-        gain = 0.5 * float((self.coef_ - optimum.coef) @ derivatives.gradient)
-        self.log_likelihood_ = derivatives.value + gain
+        self.log_likelihood_ = derivatives.value
         self.covariance_ = classical(derivatives.information, optimum.free)
         self.std_errors_ = np.sqrt(np.diag(self.covariance_))
         self.robust_covariance_ = None
@@ -463,7 +462,7 @@ class ChoiceModel(Analysis, BaseEstimator):
             zeros = np.zeros(len(self.coef_names_))
             self.null_log_likelihood_ = float(target.likelihood.at(zeros, 0).value)
             return
-        if isinstance(found, Pairs) and not self._in_pairs(noise):
+        if isinstance(found, Pairs) and found.n_cases * len(found.labels) <= _SMALL:
             found = found.rows()
         n = len(found.labels)
         if isinstance(found, Pairs):

@@ -87,63 +87,71 @@ class SampledCases:
         return RowsLikelihood(X, offset, starts, chosen, Gumbel())
 
     def improve(self, coef: Array, free: Array) -> tuple[Array, Derivatives, Array]:
-        """Return coefficients one Newton step on, derivatives, and their error by sampling."""
-        sums, squares, n_passes = [], np.zeros((len(coef),) * 2), _MIN_PASSES
-        while True:
-            while len(sums) < n_passes:
-                totals, square = self._pass(coef)
-                sums.append(totals)
-                squares += square
-            value, gradient, noise = self._jackknife(np.stack(sums))
-            information = squares / len(sums)
+        """Return coefficients two Newton steps on, derivatives, and their error by sampling."""
+        n_passes = _MIN_PASSES
+        for last in (False, True):
+            value, gradient, information, noise = self._sums(coef, n_passes)
             inverse = solve(information[np.ix_(free, free)], np.eye(int(free.sum())))
             spread = np.sqrt(np.diag(inverse @ noise[np.ix_(free, free)] @ inverse))
             error = spread / np.sqrt(np.diag(inverse))
-            if error.max() < _ENOUGH or n_passes >= _MAX_PASSES:
-                break
-            n_passes *= 2
-        step = np.zeros_like(coef)
-        step[free] = inverse @ gradient[free]
-        return coef + step, Derivatives(value, gradient, information), error
+            if not last:
+                needed = n_passes * float((error / _ENOUGH).max()) ** 2
+                n_passes = int(np.clip(np.ceil(1.2 * needed), _MIN_PASSES, _MAX_PASSES))
+            step = np.zeros_like(coef)
+            step[free] = inverse @ gradient[free]
+            coef = coef + step
+        value += 0.5 * float(step @ gradient)
+        return coef, Derivatives(value, gradient, information), error
 
-    def _pass(self, coef: Array) -> tuple[Array, Array]:
-        """Return estimates of Z and sum x exp(V) of each case, and of the information."""
-        n, weights = self.pairs.n_cases, self.pairs.weights
-        found, square = np.empty((n, 1 + len(coef))), np.zeros((len(coef),) * 2)
-        step = max(1, _CHUNK // (self.n_draws * (1 + len(coef))))
+    def _sums(self, coef: Array, n_passes: int) -> tuple[float, Array, Array, Array]:
+        """Return log-likelihood, gradient, information and the gradient's noise."""
+        n, P = self.pairs.n_cases, len(coef)
+        totals = np.zeros(1 + P)
+        information, noise = np.zeros((P, P)), np.zeros((P, P))
+        step = max(1, _CHUNK // (self.n_draws * (1 + P)))
         for first in range(0, n, step):
             i = np.arange(first, min(first + step, n))[:, None]
-            chosen = self._chosen()[i]
-            drawn = self._draw(len(i))
-            j = np.hstack([chosen, drawn])
-            X, offset = self._values(i, j)
-            V = X @ coef + offset
-            V = V - V[:, :1]  # relative to the chosen one, as Z is
-            mass = np.exp(V)
-            mass[:, 1:] *= (drawn != chosen) / (self.probabilities[drawn] * self.n_draws)
-            mask = self.pairs.availability(i, j)
-            if mask is not None:
-                mass = mass * mask
-            X = X - X[:, :1]
-            found[i[:, 0], 0] = mass.sum(axis=1)
-            found[i[:, 0], 1:] = means = np.einsum("ij,ijp->ip", mass, X)
-            p = mass / mass.sum(axis=1, keepdims=True) * weights[i]
-            square += np.einsum("ij,ijp,ijr->pr", p, X, X, optimize=True)
-            means = means / mass.sum(axis=1, keepdims=True)
-            square -= (weights[i] * means).T @ means
-        return found, square
+            weights = self.pairs.weights[i]
+            sums, squares = np.empty((n_passes, len(i), 1 + P)), np.zeros((len(i), P, P))
+            for part in sums:
+                part[:], square = self._draw_sums(coef, i)
+                squares += square
+            statistic, left_out = _jackknife(sums)
+            totals += (weights * statistic).sum(axis=0)
+            away = weights * left_out[:, :, 1:]
+            noise += (n_passes - 1) / n_passes * np.einsum("tip,tir->pr", away, away, optimize=True)
+            whole = sums.sum(axis=0)
+            means = whole[:, 1:] / whole[:, :1]
+            information += np.einsum("i,ipr->pr", weights[:, 0] / whole[:, 0], squares)
+            information -= (weights * means).T @ means
+        return float(totals[0]), totals[1:], information, noise
 
-    def _jackknife(self, sums: Array) -> tuple[float, Array, Array]:
-        """Return log-likelihood and gradient without their first bias, and the gradient's noise."""
-        T, weights = len(sums), self.pairs.weights
+    def _draw_sums(self, coef: Array, i: Array) -> tuple[Array, Array]:
+        """Return estimates of Z, sum x exp(V) and sum x x' exp(V), over exp(V) of the chosen."""
+        chosen = self._chosen()[i]
+        drawn = self._draw(len(i))
+        j = np.hstack([chosen, drawn])
+        X, offset = self._values(i, j)
+        V = X @ coef + offset
+        mass = np.exp(V - V[:, :1])
+        mass[:, 1:] *= (drawn != chosen) / (self.probabilities[drawn] * self.n_draws)
+        mask = self.pairs.availability(i, j)
+        if mask is not None:
+            mass = mass * mask
+        X = X - X[:, :1]
+        weighted = mass[:, :, None] * X
+        squares = np.matmul(weighted.transpose(0, 2, 1), X)
+        return np.column_stack([mass.sum(axis=1), weighted.sum(axis=1)]), squares
 
-        def statistics(total: Array) -> Array:
-            return np.column_stack([-np.log(total[:, 0]), -total[:, 1:] / total[:, :1]])
 
-        whole = sums.sum(axis=0)
-        left_out = np.stack([statistics((whole - part) / (T - 1)) for part in sums])
-        mean = left_out.mean(axis=0)
-        best = weights @ (T * statistics(whole / T) - (T - 1) * mean)
-        away = (left_out - mean)[:, :, 1:] * weights[:, None]
-        noise = (T - 1) / T * np.einsum("tip,tir->pr", away, away, optimize=True)
-        return float(best[0]), best[1:], noise
+def _jackknife(sums: Array) -> tuple[Array, Array]:
+    """Return log-likelihood and gradient of each case without first bias, and what parts change."""
+    n_passes = len(sums)
+
+    def statistics(total: Array) -> Array:
+        return np.column_stack([-np.log(total[:, 0]), -total[:, 1:] / total[:, :1]])
+
+    whole = sums.sum(axis=0)
+    left_out = np.stack([statistics((whole - part) / (n_passes - 1)) for part in sums])
+    mean = left_out.mean(axis=0)
+    return n_passes * statistics(whole / n_passes) - (n_passes - 1) * mean, left_out - mean
