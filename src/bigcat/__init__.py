@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         samplers,
         solvers,
     )
+    from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.files import load_model, save_model
@@ -34,6 +35,7 @@ _HOME = {
     "LinearClassifier": "bigcat.estimators",
     "BayesianClassifier": "bigcat.estimators",
     "CategoricalDistribution": "bigcat.estimators",
+    "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
     "TopKIndex": "bigcat.serving",
@@ -62,6 +64,7 @@ _SUBMODULES = {
 __all__ = [
     "BayesianClassifier",
     "CategoricalDistribution",
+    "ChoiceModel",
     "LinearClassifier",
     "Method",
     "TopKIndex",

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bigcat.choice.covariance import TestResult
+from bigcat.choice.covariance import ChiSquaredTest
 from bigcat.choice.data import Array, Layout, Pairs, Rows, codes_of
 from bigcat.choice.prediction import PairsModel, RowsModel, changed, varies_within_cases
 from bigcat.inference import ResultsTable, quantile_names, wald_columns
@@ -36,8 +36,8 @@ class Analysis:
     seconds_: float
     noise: Any
     random_state: Any
-    _coding: Coding | None
-    _utility: Utility
+    coding_: Coding
+    utility_: Utility
     _read: Any
     _beside: Any
     _draw: Any
@@ -61,9 +61,7 @@ class Analysis:
         check_is_fitted(self, "coef_")
         robust = robust and self.robust_covariance_ is not None
         errors = self.robust_std_errors_ if robust else None
-        columns = wald_columns(
-            self.coef_, self.std_errors_, robust_std_errors=errors, level=level
-        )
+        columns = wald_columns(self.coef_, self.std_errors_, robust_std_errors=errors, level=level)
         final, null, n = self.log_likelihood_, self.null_log_likelihood_, self.n_free_
         figures = {
             "cases": self.n_cases_,
@@ -191,7 +189,13 @@ class Analysis:
         return self._effects(data, variable, alternatives, available, False, "Marginal effects")
 
     def _effects(
-        self, data: Any, variable: str, alternatives: Any, available: Any, relative: bool, title: str
+        self,
+        data: Any,
+        variable: str,
+        alternatives: Any,
+        available: Any,
+        relative: bool,
+        title: str,
     ) -> ResultsTable:
         check_is_fitted(self, "coef_")
         found = self._read(data, alternatives, available, fitting=False)
@@ -266,7 +270,7 @@ class Analysis:
             raise ValueError(f"noise={self.noise!r} has no logsum; it is for noise='gumbel'")
         return model.log_sums(self.coef_)
 
-    def likelihood_ratio_test(self, restricted: Any) -> TestResult:
+    def likelihood_ratio_test(self, restricted: Any) -> ChiSquaredTest:
         """Test this model against one with fewer coefficients, fitted to the same data."""
         df = self.n_free_ - restricted.n_free_
         if df <= 0 or self.n_cases_ != restricted.n_cases_:
@@ -275,9 +279,9 @@ class Analysis:
                 f"cases, and this model {self.n_free_} and {self.n_cases_}; it needs fewer "
                 "coefficients and the same cases"
             )
-        return TestResult.of(2.0 * (self.log_likelihood_ - restricted.log_likelihood_), df)
+        return ChiSquaredTest.of(2.0 * (self.log_likelihood_ - restricted.log_likelihood_), df)
 
-    def wald_test(self, hypothesis: Mapping[str, float], *, robust: bool = True) -> TestResult:
+    def wald_test(self, hypothesis: Mapping[str, float], *, robust: bool = True) -> ChiSquaredTest:
         """Test that coefficients have given values."""
         check_is_fitted(self, "coef_")
         if unknown := set(hypothesis) - set(self.coef_names_):
@@ -288,7 +292,7 @@ class Analysis:
         assert covariance is not None
         away = self.coef_[places] - np.array([*hypothesis.values()], float)
         matrix = covariance[np.ix_(places, places)]
-        return TestResult.of(float(away @ np.linalg.solve(matrix, away)), len(places))
+        return ChiSquaredTest.of(float(away @ np.linalg.solve(matrix, away)), len(places))
 
     def _model(
         self, data: Any, alternatives: Any, available: Any, like: Mapping[Any, Any] | None
@@ -297,4 +301,3 @@ class Analysis:
         found = self._read(data, alternatives, available, fitting=False)
         model: RowsModel | PairsModel = self._beside(found, like)
         return model
-

@@ -15,17 +15,15 @@ from bigcat.choice.newton import solve
 _MAX_STEPS, _SMALL = 500, 1e-8
 
 
-class TestResult(NamedTuple):
+class ChiSquaredTest(NamedTuple):
     """A statistic that is chi-squared with `df` degrees of freedom under the hypothesis."""
-
-    __test__ = False  # not one of pytest's
 
     statistic: float
     df: int
     p_value: float
 
     @classmethod
-    def of(cls, statistic: float, df: int) -> TestResult:
+    def of(cls, statistic: float, df: int) -> ChiSquaredTest:
         return cls(float(statistic), df, float(chi2.sf(statistic, df)))
 
 

@@ -59,7 +59,9 @@ class Layout:
     def matrices(self, table: Mapping[str, Array]) -> dict[str, Array]:
         """Return the variables of a wide table, each of shape (n_cases, n_alternatives)."""
         assert self.columns is not None
-        before, _, after = self.columns.format(variable="\0", alternative=self.names[0][1]).partition("\0")
+        before, _, after = self.columns.format(
+            variable="\0", alternative=self.names[0][1]
+        ).partition("\0")
         variables = [
             column[len(before) : len(column) - len(after)]
             for column in table
@@ -73,8 +75,10 @@ class Layout:
         return found
 
     def matrix(self, pattern: str, table: Mapping[str, Array]) -> Array:
-        """Return what a pattern with ``{alternative}`` names, of shape (n_cases, n_alternatives)."""
-        return np.stack([column(table, pattern.format(alternative=n)) for _, n in self.names], axis=1)
+        """Return what a pattern names, of shape (n_cases, n_alternatives)."""
+        return np.stack(
+            [column(table, pattern.format(alternative=n)) for _, n in self.names], axis=1
+        )
 
 
 @dataclass
@@ -149,9 +153,7 @@ class Pairs:
 
     def columns(self, i: Array, j: Array) -> Columns:
         """Return the columns of pairs of cases and alternatives, which may be broadcast."""
-        return Columns(
-            [(self.choosers, (i,)), (self.alternatives, (j,)), (self.matrices, (i, j))]
-        )
+        return Columns([(self.choosers, (i,)), (self.alternatives, (j,)), (self.matrices, (i, j))])
 
     def availability(self, i: Array, j: Array) -> Array | None:
         """Return a mask of pairs that broadcasts to their shape; None where all are available."""
@@ -159,7 +161,7 @@ class Pairs:
             return None
         if callable(self.available):
             return np.asarray(self.available(i, j), bool)
-        return self.available[j] if self.available.ndim == 1 else self.available[i, j]
+        return np.asarray(self.available[j] if self.available.ndim == 1 else self.available[i, j])
 
     def without(self, removed: Array) -> Pairs:
         """Return the pairs where alternatives with these numbers are not available."""
@@ -167,7 +169,7 @@ class Pairs:
 
         def available(i: Array, j: Array) -> Array:
             mask = self.availability(i, j)
-            return kept[j] if mask is None else mask & kept[j]
+            return np.asarray(kept[j] if mask is None else mask & kept[j])
 
         return replace(self, available=available)
 
@@ -179,6 +181,7 @@ class Pairs:
         sizes = np.empty(self.n_cases, int)
         for i in range(self.n_cases):
             mask = self.availability(np.array([[i]]), every)
+            assert mask is not None
             sizes[i] = np.broadcast_to(mask, every.shape).sum()
         return sizes
 
@@ -246,9 +249,7 @@ def numbers(values: Any, name: str) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def read_long(
-    table: dict[str, Array], layout: Layout, available: Any, fitting: bool
-) -> Rows:
+def read_long(table: dict[str, Array], layout: Layout, available: Any, fitting: bool) -> Rows:
     """Return the rows of a long table: one per case and alternative."""
     if layout.case is None or layout.alternative is None:
         raise ValueError("a long table needs case= and alternative=, the names of two columns")
@@ -323,13 +324,11 @@ def read_pairs(
         stores = read_table(alternatives)
         labels = column(stores, str(layout.alternative))
         if len(np.unique(labels)) < len(labels):
-            raise ValueError(f"{layout.alternative} names an alternative twice; make its values unique")
+            raise ValueError(f"{layout.alternative} has equal values; make them unique")
         stores.pop(str(layout.alternative))
         own = {layout.choice, layout.case, layout.counts, layout.weights, layout.groups}
         if both := (set(stores) & set(table)) - own:
-            raise ValueError(
-                f"both tables have a column {min(both)!r}; rename it in one of them"
-            )
+            raise ValueError(f"both tables have a column {min(both)!r}; rename it in one of them")
     if isinstance(available, str):
         if layout.columns is None:
             available = column(stores, available)

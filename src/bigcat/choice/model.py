@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bigcat.bayes import GaussianPrior
 from bigcat.caller import warn_caller
+from bigcat.choice import files
 from bigcat.choice.analysis import Analysis
 from bigcat.choice.covariance import classical, sandwich, solve_by_products
 from bigcat.choice.data import (
@@ -27,16 +29,13 @@ from bigcat.choice.data import (
     read_pairs,
     read_table,
 )
-from bigcat.choice.newton import MAX_DENSE, Optimum, Penalised, maximise, solve
+from bigcat.choice.newton import Optimum, Penalised, maximise
 from bigcat.choice.pairs_likelihood import PairsLikelihood
-from bigcat.choice.prediction import PairsModel, RowsModel, changed, varies_within_cases
-from bigcat.choice.rows_likelihood import RowsLikelihood
+from bigcat.choice.prediction import PairsModel, RowsModel
 from bigcat.choice.sampling import SampledCases
-from bigcat.choice.utility import Coding, Formula, Source, Term, Utility
-from bigcat.inference import ResultsTable, quantile_names, wald_columns
+from bigcat.choice.utility import Coding, Source, Term, Utility
 from bigcat.noise import Noise
 from bigcat.noise import resolve as resolve_noise
-from bigcat.part import Part
 
 _ESTIMATIONS = ("exact", "sampled", "mcfadden")
 #: Pairs times variables that may be rows in memory, pairs from which fits start by a sample, and
@@ -238,16 +237,12 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.layout_ = Layout(
             choice, case, alternative, columns, names, counts, weights, groups, pattern
         )
-        self._utility = Utility.of(self.utility, self.by_alternative, self.constants)
+        self.utility_ = Utility.of(self.utility, self.by_alternative, self.constants)
         found = self._read(data, alternatives, available, fitting=True)
         self.alternatives_, self.n_cases_ = found.labels, found.n_cases
-        self._reference = 0
-        if self.reference is not None:
-            self._reference = int(codes_of(np.array([self.reference]), found.labels, "reference")[0])
-        self._coding: Coding | None = None
+        self.coding_ = self._coding(found)
+        self.coef_names_ = self.coding_.names
         model = self._beside(found)
-        assert self._coding is not None
-        self.coef_names_ = self._coding.names
         likelihood = self._target(model, found, noise)
         self._estimate(likelihood, model, found)
         self._set_figures(found, likelihood, noise)
@@ -256,70 +251,99 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.seconds_ = time.perf_counter() - begun
         return self
 
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the fitted model to a file, whose usual ending is ``.safetensors``.
+
+        Functions of the utility and noises of your own are left out; `load` takes them.
+        """
+        check_is_fitted(self, "coef_")
+        return files.write(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        noise: Noise | None = None,
+    ) -> ChoiceModel:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+        functions : dict, optional
+            Functions of the utility by the names of their coefficients, and that of the offset
+            under "offset".
+        noise : Noise, optional
+            The noise of the fit, where it was one of your own.
+        """
+        return files.read(cls, path, functions or {}, noise)
+
     # Reading
 
     def _read(self, data: Any, alternatives: Any, available: Any, fitting: bool) -> Rows | Pairs:
         table, layout = read_table(data), self.layout_
         available = layout.available if available is None else available
-        if layout.columns is not None or alternatives is not None:
-            return read_pairs(table, layout, alternatives, available, fitting)
-        return read_long(table, layout, available, fitting)
-
-    def _beside(
-        self, found: Rows | Pairs, like: Mapping[Any, Any] | None = None
-    ) -> RowsModel | PairsModel:
-        """Return the utility beside data; at the first call, of a fit, columns get their coding."""
-        noise, offset = resolve_noise(self.noise), self._offset()
-        if isinstance(found, Pairs) and self._in_pairs(noise):
-            return self._beside_pairs(found, like)
-        n_terms = len(self._utility.generic) + len(self._utility.specific)
-        if isinstance(found, Pairs):
-            if self.estimation != "exact":
-                raise ValueError(
-                    f"estimation={self.estimation!r} is for choosers beside a table of alternatives "
-                    "with Gumbel noise and variables that have one coefficient; use 'exact'"
-                )
-            size = found.n_cases * len(found.labels) * max(1, n_terms)
-            if size > _MAX_ROWS:
-                raise ValueError(
-                    f"{found.n_cases:,} cases and {len(found.labels):,} alternatives are too many "
-                    "for this model; use Gumbel noise and variables with one coefficient, or fewer"
-                )
-            found = found.rows()
-        if self._coding is None:
-            self._coding = Coding.of(self._utility, found, self._reference)
-        own = np.arange(len(found.labels))
-        if self._coding.specific:
-            own = self._own(found.labels, like)
-        return RowsModel(self._utility, self._coding, offset, noise, found, own)
+        if layout.columns is None and alternatives is None:
+            return read_long(table, layout, available, fitting)
+        pairs = read_pairs(table, layout, alternatives, available, fitting)
+        if self._in_pairs(resolve_noise(self.noise)):
+            return pairs
+        if self.estimation != "exact":
+            raise ValueError(
+                f"estimation={self.estimation!r} is for choosers beside a table of alternatives, "
+                "with Gumbel noise and one coefficient per variable; use 'exact'"
+            )
+        n_terms = len(self.utility_.generic) + len(self.utility_.specific)
+        if pairs.n_cases * len(pairs.labels) * max(1, n_terms) > _MAX_ROWS:
+            raise ValueError(
+                f"{pairs.n_cases:,} cases and {len(pairs.labels):,} alternatives are too many for "
+                "this model; use Gumbel noise and variables with one coefficient, or fewer cases"
+            )
+        return pairs.rows()
 
     def _in_pairs(self, noise: Noise) -> bool:
-        utility = self._utility
+        """Return True if pairs of choosers and alternatives are made when they are needed."""
+        utility = self.utility_
         simple = all(isinstance(term, Term) for term in utility.generic)
         in_table = self.layout_.columns is None
         return in_table and noise.softmax and simple and not utility.specific
 
-    def _beside_pairs(self, pairs: Pairs, like: Mapping[Any, Any] | None) -> PairsModel:
-        terms = self._utility.terms_of_pairs()
-        if self._coding is None:
-            constants = [("constant", False)] if self._utility.constants else []
-            names = [term.name for term in terms]
-            self._coding = Coding(names, constants, self.alternatives_, self._reference)
-        constant, n_constants = np.full(len(pairs.labels), -1), 0
-        if self._utility.constants:
-            own = self._own(pairs.labels, like)
-            constant = np.where(own == self._reference, -1, own - (own > self._reference))
-            n_constants = len(self.alternatives_) - 1
-        likelihood = PairsLikelihood(pairs, terms, self._offset(), constant, n_constants)
-        return PairsModel(likelihood, pairs)
+    def _coding(self, found: Rows | Pairs) -> Coding:
+        """Return which coefficient belongs to what."""
+        reference = 0
+        if self.reference is not None:
+            wanted = np.array([self.reference])
+            reference = int(codes_of(wanted, found.labels, "reference")[0])
+        if isinstance(found, Rows):
+            return Coding.of(self.utility_, found, reference)
+        constants = [("constant", False)] if self.utility_.constants else []
+        names = [term.name for term in self.utility_.terms_of_pairs()]
+        return Coding(names, constants, found.labels, reference)
+
+    def _beside(
+        self, found: Rows | Pairs, like: Mapping[Any, Any] | None = None
+    ) -> RowsModel | PairsModel:
+        """Return the utility beside data."""
+        coding, noise = self.coding_, resolve_noise(self.noise)
+        offset = None if self.offset is None else Term("offset", self.offset)
+        own = np.arange(len(found.labels))
+        if coding.specific:
+            own = self._own(found.labels, like)
+        if isinstance(found, Rows):
+            return RowsModel(self.utility_, coding, offset, noise, found, own)
+        constant, n_constants = np.full(len(own), -1), 0
+        if self.utility_.constants:
+            constant = np.where(own == coding.reference, -1, own - (own > coding.reference))
+            n_constants = len(coding.labels) - 1
+        terms = self.utility_.terms_of_pairs()
+        return PairsModel(PairsLikelihood(found, terms, offset, constant, n_constants), found)
 
     def _own(self, labels: Array, like: Mapping[Any, Any] | None) -> Array:
         """Return which alternative of the fit has the coefficients of each label."""
         wanted = [(like or {}).get(label, label) for label in labels.tolist()]
         return codes_of(np.array(wanted), self.alternatives_, "alternative")
-
-    def _offset(self) -> Term | None:
-        return None if self.offset is None else Term("offset", self.offset)
 
     # Estimating
 
@@ -362,21 +386,25 @@ class ChoiceModel(Analysis, BaseEstimator):
         assert isinstance(found, Pairs)
         probabilities = np.ones(len(found.labels))
         if self.sampling is not None:
-            probabilities = Term(self.sampling, self.sampling).value(Columns([(found.alternatives, (np.arange(len(found.labels)),))]))
+            probabilities = Term(self.sampling, self.sampling).value(
+                Columns([(found.alternatives, (np.arange(len(found.labels)),))])
+            )
             if not (probabilities > 0.0).all():
                 raise ValueError(f"{self.sampling} has to be above zero for sampling")
         return SampledCases(
             found,
             model.likelihood.terms,
-            self._offset(),
-            self._utility.constants,
-            self._reference,
+            model.likelihood.offset,
+            self.utility_.constants,
+            self.coding_.reference,
             probabilities / probabilities.sum(),
             self.n_sampled,
             check_random_state(self.random_state),
         )
 
-    def _estimate(self, target: Penalised, model: RowsModel | PairsModel, found: Rows | Pairs) -> None:
+    def _estimate(
+        self, target: Penalised, model: RowsModel | PairsModel, found: Rows | Pairs
+    ) -> None:
         n = len(self.coef_names_)
         start, free = np.zeros(n), np.ones(n, bool)
         low, high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -392,7 +420,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         limits = self.coef_names_, free, low, high, self.max_iter
         large = isinstance(found, Pairs) and found.n_cases * len(found.labels) > _LARGE
         by_sample = self.estimation == "sampled"
-        if isinstance(model, PairsModel) and (by_sample or (large and not self._utility.constants)):
+        if isinstance(model, PairsModel) and (by_sample or (large and not self.utility_.constants)):
             cases = self._sampled(model, found)
             first = Penalised(cases.likelihood(), target.precision, target.mean)
             optimum = maximise(first, start, *limits)
@@ -409,8 +437,10 @@ class ChoiceModel(Analysis, BaseEstimator):
         return 0.5 * float(target.precision @ (self.coef_ - target.mean) ** 2)
 
     def _improve(self, cases: SampledCases, optimum: Optimum, target: Penalised) -> None:
-        if self._utility.constants or self.bounds or target.precision.any():
-            raise ValueError("estimation='sampled' takes no constants, bounds or prior; use 'exact'")
+        if self.utility_.constants or self.bounds or target.precision.any():
+            raise ValueError(
+                "estimation='sampled' takes no constants, bounds or prior; use 'exact'"
+            )
         self.coef_, derivatives, error = cases.improve(optimum.coef, optimum.free)
         self.sampling_error_ = np.full(len(self.coef_), np.nan)
         self.sampling_error_[optimum.free] = error
@@ -473,7 +503,10 @@ class ChoiceModel(Analysis, BaseEstimator):
         else:
             sizes = np.diff(found.starts)
             weights = np.add.reduceat(found.chosen, found.starts[:-1])
-            counts, whole = np.bincount(found.alternative, found.chosen, n), bool((sizes == n).all())
+            counts, whole = (
+                np.bincount(found.alternative, found.chosen, n),
+                bool((sizes == n).all()),
+            )
         self.null_log_likelihood_ = -float(weights @ np.log(sizes))
         if whole:
             counts = counts[counts > 0]

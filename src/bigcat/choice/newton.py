@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,8 @@ class Likelihood(Protocol):
     n_coefficients: int
 
     def at(self, coef: Array, order: int = 2) -> Derivatives: ...
+
+    def scores(self, coef: Array) -> Iterator[tuple[slice, Array]]: ...
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def maximise(
     first = _information(here)
     check_collinear(first, free, names)
     converged, moving, n_iter = False, free, 0
-    for n_iter in range(1, max_iter + 1):
+    while n_iter < max_iter:
+        n_iter += 1
         gradient, information = here.gradient, _information(here)
         assert gradient is not None
         stuck = ((coef <= low) & (gradient < 0)) | ((coef >= high) & (gradient > 0))
@@ -116,7 +119,13 @@ def _lbfgs(
         return -found.value, -found.gradient[free]
 
     bounds = list(zip(low[free], high[free]))
-    options = {"maxiter": 20 * max_iter, "maxfun": 40 * max_iter, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-4}
+    options = {
+        "maxiter": 20 * max_iter,
+        "maxfun": 40 * max_iter,
+        "maxcor": 30,
+        "ftol": 1e-14,
+        "gtol": 1e-4,
+    }
     found = minimize(value, coef[free], jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     coef = coef.copy()
     coef[free] = found.x
@@ -178,4 +187,4 @@ def _warn_if_separable(found: Optimum, first: Array, names: Sequence[str]) -> No
 
 
 def _listed(names: Sequence[str], weights: Array) -> str:
-    return ", ".join(names[k] for k in np.flatnonzero(weights > 0.1 * weights.max()))
+    return ", ".join(names[k] for k in np.flatnonzero(weights > 0.1 * weights.max()).tolist())

@@ -14,7 +14,7 @@ separable variables  sum_i w_i E[x x'] = sum_j a_j a'_j sum_i w_i p_ij c_i c'_i.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,7 +118,7 @@ class PairsLikelihood:
         self._on_threads(add)
         return np.asarray(out[self.others])
 
-    def _on_threads(self, task) -> None:  # type: ignore[no-untyped-def]
+    def _on_threads(self, task: Callable[[slice], None]) -> None:
         with one_blas_thread:
             map_on_threads(task, list(self.chunks()), available_cores())
 
@@ -203,8 +203,8 @@ class PairsLikelihood:
             if mask is None or np.broadcast_to(mask, shape)[row, column]:
                 raise ValueError(
                     f"the utility of {self.pairs.labels[column]!r} in case "
-                    f"{self.pairs.case_names[cases.start + row]} is {V[row, column]}; a variable is "
-                    "not finite there"
+                    f"{self.pairs.case_names[cases.start + row]} is {V[row, column]}; correct a "
+                    "variable there"
                 )
         if mask is not None:
             V = np.where(mask, V, -np.inf)
@@ -279,11 +279,11 @@ class _Totals:
             mass = part.p * value
             self.dense_expected[a] += mass.T @ (weights[:, None] * C)
             mass *= weights[:, None]
-            for l, other in zip(variables.dense[: a + 1], part.dense):
+            for m, other in zip(variables.dense[: a + 1], part.dense):
                 moment = float(np.einsum("ij,ij->", mass, other))
-                self.squares[k, l] += moment
-                if k != l:
-                    self.squares[l, k] += moment
+                self.squares[k, m] += moment
+                if k != m:
+                    self.squares[m, k] += moment
         if self.cross is not None:
             self.cross -= part.p.T @ weighted
         if self.products is not None:
@@ -318,12 +318,12 @@ class _Totals:
         variables, squares = self.likelihood.variables, self.squares.copy()
         A = variables.A
         for a, k in enumerate(variables.separable):
-            for b, l in enumerate(variables.separable):
-                squares[k, l] += float(self.expected[:, self._place(a, b)] @ (A[:, a] * A[:, b]))
-            for d, l in enumerate(variables.dense):
+            for b, m in enumerate(variables.separable):
+                squares[k, m] += float(self.expected[:, self._place(a, b)] @ (A[:, a] * A[:, b]))
+            for d, m in enumerate(variables.dense):
                 moment = float(self.dense_expected[d, :, variables.chooser[a]] @ A[:, a])
-                squares[k, l] += moment
-                squares[l, k] += moment
+                squares[k, m] += moment
+                squares[m, k] += moment
         return squares
 
     def of_constants_with_terms(self) -> Array:

@@ -14,6 +14,7 @@ normalised to add up to one, and H_j = F'/F at e_q - g_j,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ def integrate(noise: Noise, gaps: Array, present: Array) -> Integral:
     return Integral(log_prob, weights, hazard, np.einsum("ijq,iq->ij", changes, weights))
 
 
-def _mode(slope, n: int) -> tuple[Array, Array]:  # type: ignore[no-untyped-def]
+def _mode(slope: Callable[[Array], Array], n: int) -> tuple[Array, Array]:
     """Return where a falling function is zero, roughly, and the width of the peak there."""
     low, high = np.full(n, -1.0), np.full(n, 1.0)
     for end, sign in ((low, -1.0), (high, 1.0)):

@@ -53,7 +53,8 @@ class SampledCases:
     def _draw(self, n: int) -> Array:
         cumulative = np.cumsum(self.probabilities)
         draws = self.random_state.random_sample((n, self.n_draws)) * cumulative[-1]
-        return np.minimum(np.searchsorted(cumulative, draws, "right"), len(cumulative) - 1)
+        drawn = np.searchsorted(cumulative, draws, "right")
+        return np.minimum(drawn, len(cumulative) - 1)
 
     def _values(self, i: Array, j: Array) -> tuple[Array, Array]:
         """Return variables and offsets of pairs: (*shape, P) and (*shape)."""

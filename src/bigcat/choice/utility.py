@@ -37,7 +37,7 @@ class Term:
 
 @dataclass
 class Formula:
-    """A part of a formula that formulaic evaluates; it keeps what it learned from the first rows."""
+    """A part of a formula that formulaic evaluates, with what it learned from the first rows."""
 
     text: str
     spec: Any = None
@@ -93,7 +93,15 @@ class Utility:
             raise ValueError(f"utility={utility!r} has {len(parts)} parts; write at most three")
         parts += ["1"] * (2 - len(parts))
         with_constants = not re.search(r"(^|\+)\s*0|-\s*1", parts[1])
-        return cls(_parsed(parts[0]), [t for part in parts[1:] for t in _parsed(part)], with_constants)
+        return cls(
+            _parsed(parts[0]), [t for part in parts[1:] for t in _parsed(part)], with_constants
+        )
+
+    @property
+    def has_state(self) -> bool:
+        """Whether values depend on the rows of the fit."""
+        terms = [*self.generic, *self.specific]
+        return any(isinstance(term, Formula) and term.has_state for term in terms)
 
     def terms_of_pairs(self) -> list[Term]:
         """Return the terms where rows are not all in memory, which formulaic would need."""
@@ -142,7 +150,7 @@ class Coding:
     """Which column of the design matrix belongs to which variable and alternative."""
 
     generic: list[str]
-    #: Names of variables with a coefficient for each alternative, and whether the reference has one.
+    #: Variables with a coefficient for each alternative, and whether the reference has one.
     specific: list[tuple[str, bool]]
     labels: Array
     reference: int
