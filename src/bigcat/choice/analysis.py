@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bigcat.choice.covariance import ChiSquaredTest
 from bigcat.choice.data import Array, Layout, Pairs, Rows, codes_of
-from bigcat.choice.prediction import PairsModel, RowsModel, changed, varies_within_cases
+from bigcat.choice.prediction import PairsModel, RowsModel, changed
+from bigcat.choice.utility import varies_within_cases
 from bigcat.inference import ResultsTable, quantile_names, wald_columns
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Analysis:
         values = np.asarray(rows.columns[variable], float)
         step = 1e-4 if relative else 1e-4 * max(float(values.std()), 1e-8)
         which: list[int | None] = [None]
-        if varies_within_cases(rows, variable):
+        if varies_within_cases(values, rows.starts):
             which = list(range(len(rows.labels)))
         columns: dict[str, Array] = {"alternative": rows.labels}
         coef = self.coef_[None]

@@ -108,7 +108,7 @@ def _restored(parameters: dict[str, Any], functions: Mapping[str, Any]) -> dict[
     def function(name: str) -> Any:
         if name not in functions:
             raise ValueError(
-                f"a model file holds no functions; give functions={{{name!r}: ...}}, that of the fit"
+                f"a file holds no functions; give that of the fit: functions={{{name!r}: ...}}"
             )
         return functions[name]
 

@@ -174,9 +174,9 @@ def _warn_if_separable(found: Optimum, first: Array, names: Sequence[str]) -> No
     if not 0 < free.sum() <= 2000:
         return
     here = _information(found.derivatives)[np.ix_(free, free)]
-    values, vectors = eigh(here, first[np.ix_(free, free)], subset_by_index=[0, 0])
-    if values[0] < _SEPARABLE:
-        weights = np.abs(vectors[:, 0]) * np.sqrt(np.diag(first)[free])
+    smallest = eigh(here, first[np.ix_(free, free)], eigvals_only=True, subset_by_index=[0, 0])
+    if smallest[0] < _SEPARABLE:
+        weights = np.abs(found.coef[free]) * np.sqrt(np.diag(first)[free])
         kept = [name for name, is_free in zip(names, free) if is_free]
         warn_caller(
             f"choices are separable by {_listed(kept, weights)}: the likelihood rises without end "

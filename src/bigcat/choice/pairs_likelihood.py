@@ -148,6 +148,11 @@ class PairsLikelihood:
             source = by_alternative if isinstance(by_alternative, str) else term.source
             value = Term(term.name, source).value(self.pairs.columns(everyone, every))
             columns.append(np.broadcast_to(value, self.n_alternatives))
+            if np.ptp(columns[-1]) == 0.0:
+                raise ValueError(
+                    f"{term.name} is the same for all alternatives, so its coefficient is not "
+                    "identified; leave it out"
+                )
         found.A = np.column_stack(columns) if columns else np.zeros((self.n_alternatives, 0))
         found.chooser = np.array(which, int)
         for name, values, labels in (

@@ -96,9 +96,3 @@ def changed(rows: Rows, variable: str, which: int | None, by: float, relative: b
     values[mask] += by * (values[mask] if relative else 1.0)
     return rows.with_column(variable, values)
 
-
-def varies_within_cases(rows: Rows, variable: str) -> bool:
-    """Return True if a variable differs between the alternatives of some case."""
-    values = np.asarray(rows.columns[variable], float)
-    low = np.minimum.reduceat(values, rows.starts[:-1])
-    return bool((low < np.maximum.reduceat(values, rows.starts[:-1])).any())

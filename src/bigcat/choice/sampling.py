@@ -54,7 +54,7 @@ class SampledCases:
         cumulative = np.cumsum(self.probabilities)
         draws = self.random_state.random_sample((n, self.n_draws)) * cumulative[-1]
         drawn = np.searchsorted(cumulative, draws, "right")
-        return np.minimum(drawn, len(cumulative) - 1)
+        return np.asarray(np.minimum(drawn, len(cumulative) - 1))
 
     def _values(self, i: Array, j: Array) -> tuple[Array, Array]:
         """Return variables and offsets of pairs: (*shape, P) and (*shape)."""

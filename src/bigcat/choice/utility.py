@@ -145,6 +145,12 @@ def _values(terms: Sequence[Term | Formula], rows: Rows) -> dict[str, Array]:
     return found
 
 
+def varies_within_cases(values: Array, starts: Array) -> bool:
+    """Return True if values differ between the alternatives of some case."""
+    low = np.minimum.reduceat(values, starts[:-1])
+    return bool((low < np.maximum.reduceat(values, starts[:-1])).any())
+
+
 @dataclass
 class Coding:
     """Which column of the design matrix belongs to which variable and alternative."""
@@ -169,14 +175,21 @@ class Coding:
         Coefficients of a variable that is the same for all alternatives of a case can only be
         told apart from that of the reference, which is zero.
         """
-        specific = []
-        for name, value in _values(utility.specific, rows).items():
-            low = np.minimum.reduceat(value, rows.starts[:-1])
-            high = np.maximum.reduceat(value, rows.starts[:-1])
-            specific.append((name, bool((low < high).any())))
+        generic = _values(utility.generic, rows)
+        for name, value in generic.items():
+            if not varies_within_cases(value, rows.starts):
+                raise ValueError(
+                    f"{name} is the same for all alternatives of each case, so its coefficient is "
+                    "not identified; give it one for each alternative (by_alternative, or the "
+                    "second part of a formula)"
+                )
+        specific = [
+            (name, varies_within_cases(value, rows.starts))
+            for name, value in _values(utility.specific, rows).items()
+        ]
         if utility.constants:
             specific.append(("constant", False))
-        return cls([*_values(utility.generic, rows)], specific, rows.labels, reference)
+        return cls([*generic], specific, rows.labels, reference)
 
     def matrix(self, utility: Utility, rows: Rows, codes: Array | None = None) -> Any:
         """Return the design matrix, dense or CSR, one row per case and alternative.
