@@ -238,6 +238,11 @@ def column(table: Mapping[str, Array], name: str) -> Array:
     return table[name]
 
 
+def quoted(value: Any) -> str:
+    """Return a label for a message."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
 def numbers(values: Any, name: str) -> Array:
     """Return a column as float64; TypeError for text."""
     array = np.asarray(values)
@@ -275,14 +280,13 @@ def read_long(table: dict[str, Array], layout: Layout, available: Any, fitting: 
     twice = (np.diff(case[order]) == 0) & (np.diff(alternative[order]) == 0)
     if twice.any():
         row = order[np.flatnonzero(twice)[0]]
-        raise ValueError(f"case {case_names[case[row]]} has {labels[alternative[row]]!r} twice")
+        raise ValueError(
+            f"case {case_names[case[row]]} has {quoted(labels[alternative[row]])} twice"
+        )
     odd = np.flatnonzero((chosen != 0.0) & ~mask)
     if len(odd):
         row = odd[0]
-        raise ValueError(
-            f"case {case_names[case[row]]} chose {labels[alternative[row]]!r}, which is not "
-            "available to it; correct the choice or the availability"
-        )
+        raise not_available(case_names[case[row]], labels[alternative[row]])
     if fitting:
         totals = np.bincount(case, chosen, len(case_names))
         single = layout.counts is None
@@ -359,10 +363,7 @@ def read_pairs(
         mask = pairs.availability(np.arange(n), pairs.chosen)
         if mask is not None and not mask.all():
             i = int(np.argmin(np.broadcast_to(mask, n)))
-            raise ValueError(
-                f"case {names[i]} chose {labels[pairs.chosen[i]]!r}, which is not available to it; "
-                "correct the choice or the availability"
-            )
+            raise not_available(names[i], labels[pairs.chosen[i]])
     return pairs
 
 
@@ -394,7 +395,7 @@ def codes_of(values: Array, labels: Array, name: str, cases: Array | None = None
         where = "" if cases is None else f" of case {cases[wrong[0]]}"
         shown = ", ".join(map(str, labels[:10])) + (", ..." if len(labels) > 10 else "")
         what = "no alternative is chosen" if value != value or value is None else "is unknown"
-        raise ValueError(f"{name}={value!r}{where}: {what}; the alternatives are {shown}")
+        raise ValueError(f"{name}={quoted(value)}{where}: {what}; the alternatives are {shown}")
     return codes
 
 
@@ -421,7 +422,12 @@ def check_available(chosen: Array, mask: Array, names: Array, labels: Array) -> 
     odd = np.argwhere((chosen > 0.0) & ~mask)
     if len(odd):
         i, j = odd[0]
-        raise ValueError(
-            f"case {names[i]} chose {labels[j]!r}, which is not available to it; correct the "
-            "choice or the availability"
-        )
+        raise not_available(names[i], labels[j])
+
+
+def not_available(case: Any, label: Any) -> ValueError:
+    """Return the error for a choice that could not be made."""
+    return ValueError(
+        f"case {case} chose {quoted(label)}, which is not available to it; correct the choice or "
+        "the availability"
+    )

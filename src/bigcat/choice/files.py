@@ -101,7 +101,7 @@ def _plain(value: Any) -> Any:
         return _FUNCTION
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
-    return list(value) if isinstance(value, tuple) else value
+    return value
 
 
 def _restored(parameters: dict[str, Any], functions: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bigcat.choice.data import Array, Pairs
+from bigcat.choice.data import Array, Pairs, quoted
 from bigcat.choice.rows_likelihood import Derivatives
 from bigcat.choice.utility import Term
 from bigcat.machine import available_cores, map_on_threads, one_blas_thread
@@ -207,7 +207,7 @@ class PairsLikelihood:
             row, column = np.argwhere(~np.isfinite(V))[0]
             if mask is None or np.broadcast_to(mask, shape)[row, column]:
                 raise ValueError(
-                    f"the utility of {self.pairs.labels[column]!r} in case "
+                    f"the utility of {quoted(self.pairs.labels[column])} in case "
                     f"{self.pairs.case_names[cases.start + row]} is {V[row, column]}; correct a "
                     "variable there"
                 )

@@ -95,4 +95,3 @@ def changed(rows: Rows, variable: str, which: int | None, by: float, relative: b
     mask = np.ones(len(values), bool) if which is None else rows.alternative == which
     values[mask] += by * (values[mask] if relative else 1.0)
     return rows.with_column(variable, values)
-

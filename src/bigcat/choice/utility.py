@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.choice.data import Array, Columns, Rows, numbers
+from bigcat.choice.data import Array, Columns, Rows, numbers, quoted
 
 Source = str | Callable[[Columns], Any]
 #: Formulas that need no other library: names, products of names, and 0, 1 or -1.
@@ -140,7 +140,7 @@ def _values(terms: Sequence[Term | Formula], rows: Rows) -> dict[str, Array]:
             row = int(np.argmin(np.isfinite(value)))
             raise ValueError(
                 f"{name} is {value[row]} in case {rows.case_names[rows.cases[row]]}, alternative "
-                f"{rows.labels[rows.alternative[row]]!r}; leave the case out or fill in a value"
+                f"{quoted(rows.labels[rows.alternative[row]])}; leave the case out or fill in a value"
             )
     return found
 
