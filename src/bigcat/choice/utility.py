@@ -138,9 +138,10 @@ def _values(terms: Sequence[Term | Formula], rows: Rows) -> dict[str, Array]:
     for name, value in found.items():
         if not np.isfinite(value).all():
             row = int(np.argmin(np.isfinite(value)))
+            label = quoted(rows.labels[rows.alternative[row]])
             raise ValueError(
                 f"{name} is {value[row]} in case {rows.case_names[rows.cases[row]]}, alternative "
-                f"{quoted(rows.labels[rows.alternative[row]])}; leave the case out or fill in a value"
+                f"{label}; leave the case out or fill in a value"
             )
     return found
 
