@@ -16,6 +16,9 @@ import numpy as np
 
 import bigcat
 from bigcat import LinearClassifier, noise
+from bigcat.samplers import Uniform
+from bigcat.solvers import LBFGS
+from bigcat.solvers import REGISTRY as SOLVERS
 
 #: Each of these is a training kernel of its own, of a method and of a noise that others have too.
 LONG = {
@@ -56,10 +59,14 @@ def weights_of_fits(which: str) -> dict[str, list]:
     own = noise.CustomNoise("own", _log_cdf, _log_cdf_grad, _log_pdf, _log_pdf_grad)
     rng = np.random.RandomState(0)
     X, y = rng.standard_normal((9, 2)), np.arange(9) % 3
-    options: dict[str, Any] = {"n_negatives": 1, "batch_size": 4, "max_epochs": 2}
-    options |= {"random_state": 0, "tol": None}
+    options: dict[str, Any] = {"max_epochs": 2, "random_state": 0, "early_stopping": False}
     weights = {}
     for row, name in methods_and_noises(which):
+        solver = SOLVERS[row["solver"]]()
+        if solver.stochastic:
+            options |= {"solver": solver.with_options(batch_size=4), "sampler": Uniform(1)}
+        else:
+            options |= {"solver": LBFGS(tol=0.0), "sampler": "auto"}
         model = LinearClassifier(own if name == "custom" else name, row["name"], **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few iterations, and integers meant to overflow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_long_wide_and_choosers_beside_alternatives_are_one_model():
     for k, mode in enumerate(modes):
         wide |= {f"cost_{mode}": costs[:, k], f"{mode}_there": there[:, k]}
     long = fitted(data)
-    options = {"alternatives": list(modes), "columns": "{variable}_{alternative}"}
+    options: dict[str, Any] = {"alternatives": [*modes], "columns": "{variable}_{alternative}"}
     model = ChoiceModel("cost | income")
     model.fit(wide, choice="mode", available="{alternative}_there", **options)
     np.testing.assert_allclose(model.coef_, long.coef_, atol=1e-8)
@@ -212,7 +213,7 @@ def test_rows_of_a_case_need_not_lie_together():
     np.testing.assert_allclose(other.predict_proba(mixed), model.predict_proba(data)[order])
 
 
-STORES = {
+STORES: dict[str, Any] = {
     "price": "price",
     "size": "size",
     "income:price": "income:price",

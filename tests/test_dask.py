@@ -30,16 +30,18 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 distributed = pytest.importorskip("distributed")
 
+from bigcat import Checkpoint, EarlyStopping  # noqa: E402
 from bigcat.dask import LinearClassifier  # noqa: E402
 from bigcat.dask.cluster import Cluster, connected  # noqa: E402
 from bigcat.dask.rounds import cut_rows  # noqa: E402
 from bigcat.dask.survey import merge_surveys, survey_rows  # noqa: E402
+from bigcat.solvers import AdaGrad  # noqa: E402
 
 #: Few rounds, so that a fit takes a moment.
 SETTINGS: dict[str, Any] = {
     "rank": 8,
     "max_epochs": 6,
-    "learning_rate": 0.2,
+    "solver": AdaGrad(0.2, schedule="linear", power=1.25, batch_size=128),
     "rows_per_round": 512,
     "n_lanes": 2,
     "random_state": 0,
@@ -95,8 +97,8 @@ def fitted(client: Any, rows: tuple[Any, np.ndarray]) -> LinearClassifier:
 
 def test_quality_is_that_of_one_process(client: Any, rows: tuple[Any, np.ndarray]) -> None:
     X, y = rows
-    solver = bigcat.solvers.AdaGrad(0.2, schedule="linear")
-    same: dict[str, Any] = {"method": "exact", "rank": 8, "batch_size": 128, "max_epochs": 6}
+    solver = bigcat.solvers.AdaGrad(0.2, schedule="linear", batch_size=128)
+    same: dict[str, Any] = {"method": "exact", "rank": 8, "max_epochs": 6}
     one = bigcat.LinearClassifier(solver=solver, random_state=0, **same).fit(X, y)
     two = LinearClassifier(
         solver=solver, random_state=0, client=client, n_lanes=2, rows_per_round=256, **same
@@ -245,8 +247,12 @@ def test_rows_of_weight_zero_are_not_there(client: Any, rows: tuple[Any, np.ndar
 
 def test_early_stopping_keeps_the_best_epoch(client: Any, rows: tuple[Any, np.ndarray]) -> None:
     X, y = rows
-    settings = SETTINGS | {"max_epochs": 12, "early_stopping": True, "tol": 0.3}
-    model = LinearClassifier(client=client, n_iter_no_change=1, **settings)
+    settings = SETTINGS | {"max_epochs": 12}
+    model = LinearClassifier(
+        client=client,
+        early_stopping=EarlyStopping(tol=0.3, patience=1),
+        **settings,
+    )
     model.fit(csr(X[:2000]), labels_of(y[:2000]), X_val=csr(X[2000:]), y_val=labels_of(y[2000:]))
     scores = model.history_["validation_log_likelihood"]
     assert len(scores) < 12
@@ -385,7 +391,7 @@ def test_a_fit_goes_on_from_its_last_round(
         if row["epoch"] == 3:
             raise Stop
 
-    kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0}
+    kept = {"checkpoint": Checkpoint(tmp_path / "kept", 0.0)}
     model = clone(fitted).set_params(**kept)
     with pytest.raises(Stop):
         clone(model).set_params(callbacks=[give_up]).fit(X, y)

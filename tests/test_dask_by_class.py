@@ -19,9 +19,8 @@ from bigcat.dask.by_class import direction  # noqa: E402
 
 SETTINGS: dict[str, Any] = {
     "method": "exact",
-    "solver": "lbfgs",
+    "solver": bigcat.solvers.LBFGS(tol=1e-7),
     "l2": 1.0,
-    "tol": 1e-7,
     "max_epochs": 200,
     "progress": False,
 }

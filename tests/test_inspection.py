@@ -9,6 +9,7 @@ from bigcat.inspection import similarity
 from bigcat.inspection.features import weights_of
 from bigcat.linear.low_rank import LowRankWeights
 from bigcat.linear.paired import PairedWeights
+from bigcat.solvers import SGD
 from tests.test_metrics import make
 
 
@@ -163,7 +164,7 @@ def test_the_curve_of_hits_is_hit_at_k():
 def test_models_remember_how_many_rows_a_class_had():
     model, X, y = exact_model()
     assert inspection.training_counts(model).tolist() == np.bincount(y).tolist()
-    model = LinearClassifier("gumbel", "exact", solver="sgd", learning_rate=0.1)
+    model = LinearClassifier("gumbel", "exact", solver=SGD(learning_rate=0.1))
     model.partial_fit(X[:50], y[:50], classes=np.arange(4))
     model.partial_fit(X[50:], y[50:])
     assert model.class_count_.tolist() == np.bincount(y).tolist()

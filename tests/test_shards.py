@@ -20,16 +20,17 @@ from forms import forms
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 
-from bigcat import BayesianClassifier, LinearClassifier, metrics
+from bigcat import BayesianClassifier, Checkpoint, LinearClassifier, metrics
 from bigcat.bayes import IndependentBinary
 from bigcat.cli import main
 from bigcat.data import DataError, Shards, conversion, convert, open_shards, read, reading
 from bigcat.data.shards import shard_digest
 from bigcat.data.vectorizers import WordCounts
 from bigcat.rows import SparseRows, as_rows
+from bigcat.solvers import Damped
 from bigcat.training import read_ahead
 from bigcat.training.data import TrainingData, split_off_end
-from bigcat.training.streams import in_windows
+from bigcat.training.order import in_windows
 from tests.data_files import parquet_table
 from tests.memory import peak_of
 
@@ -540,7 +541,7 @@ ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad"}
 FITS: dict[str, dict[str, Any]] = {
     "augment-reduce": {**ADAGRAD, "max_epochs": 8},
     "early stopping": {**ADAGRAD, "early_stopping": True, "max_epochs": 8},
-    "the defaults": {"batch_size": 1},  # few rows alone would be fitted exactly
+    "the defaults": {"solver": Damped(4.0)},  # few rows alone would be fitted exactly
 }
 
 
@@ -620,7 +621,7 @@ def test_partial_fit_and_validation(folder):
     for _ in range(3):
         model.partial_fit(shards)
     assert metrics.log_likelihood(model, shards) > before
-    model.set_params(max_epochs=2, tol=None).fit(shards, X_val=shards)
+    model.set_params(max_epochs=2, early_stopping=False).fit(shards, X_val=shards)
     assert np.isfinite(model.history_["validation_log_likelihood"]).all()
 
 
@@ -662,14 +663,17 @@ def test_a_checkpoint_knows_the_folder_without_reading_it(folder, tmp_path, rows
     X, y = rows
     shards = open_shards(folder / "rows", window_bytes=12_000)
     given: dict[str, Any] = {**ADAGRAD, "max_epochs": 4, "random_state": 0}
-    never = LinearClassifier(**given, tol=None).fit(shards)
+    never = LinearClassifier(early_stopping=False, **given).fit(shards)
 
     def stop(row):
         if row["epoch"] == 2:
             raise KeyboardInterrupt
 
     stopped = LinearClassifier(
-        **given, tol=None, checkpoint=tmp_path / "fit", checkpoint_every=0.0, callbacks=[stop]
+        checkpoint=Checkpoint(tmp_path / "fit", 0.0),
+        callbacks=[stop],
+        early_stopping=False,
+        **given,
     )
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(shards)

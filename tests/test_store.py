@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 
-from bigcat import tensor_file
+from bigcat import EarlyStopping, tensor_file
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History, LinearClassifier
 from bigcat.files import ModelFileError, load_model, read_header, save_model
@@ -131,15 +131,13 @@ def test_parameters_come_back_as_they_were(tmp_path):
         class_weight=weights,
         sampler=Uniform(3, exact_classes=np.array(["a", "b"])),
         method=AugmentReduce(expectation="sample", n_nodes=3),
-        tol=np.float64(-np.inf),
-        n_negatives=np.int64(3),
+        early_stopping=EarlyStopping(validation_fraction=None, tol=np.float64(0.5)),
     )
     loaded = load_model(save_model(model, tmp_path / "m"))
     assert loaded.class_weight == weights
     assert loaded.sampler == Uniform(3, exact_classes=["a", "b"])
     assert loaded.method == AugmentReduce(expectation="sample", n_nodes=3)
-    assert loaded.tol == -np.inf
-    assert loaded.n_negatives == 3
+    assert loaded.early_stopping == EarlyStopping(None, tol=0.5)
 
 
 def test_parts_come_back_by_name(tmp_path):

@@ -367,7 +367,7 @@ def test_columns_come_back_from_a_file(tmp_path, options):
         names = ["city", "call", "kind"]
     path = write(tmp_path / "a.csv", rows(), names)
     train = read(path, label_column="kind", **options)
-    model = bigcat.LinearClassifier(random_state=0, tol=0.1).fit(train.X, train.y)
+    model = bigcat.LinearClassifier(random_state=0).fit(train.X, train.y)
     file = tmp_path / "model.safetensors"
     bigcat.save_model(model, file, extra={"columns": train.columns})
     found = bigcat.load_model(file, with_extra=True)[1]["columns"]

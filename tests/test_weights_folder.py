@@ -20,6 +20,7 @@ import bigcat
 from bigcat import LinearClassifier, storage
 from bigcat.cli import main
 from bigcat.data import convert, open_shards
+from bigcat.solvers import AdaGrad
 from bigcat.training import checkpoint, passes, preprocess
 
 RNG = np.random.RandomState(0)
@@ -28,7 +29,7 @@ Y = (X @ RNG.standard_normal((4, 5)) + RNG.gumbel(size=(600, 5))).argmax(axis=1)
 SPARSE = scipy.sparse.random(2_000, 300, 0.05, format="csr", random_state=0)
 OF_SPARSE = (SPARSE @ RNG.standard_normal((300, 20))).argmax(axis=1)
 DATA = {"dense": (X, Y), "sparse": (SPARSE, OF_SPARSE)}
-ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad", "batch_size": 8}
+ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": AdaGrad(batch_size=8)}
 SGD: dict[str, Any] = {"method": "augment-reduce", "solver": "sgd", "l2": 3.0}
 
 pytestmark = [
@@ -38,7 +39,7 @@ pytestmark = [
 
 
 def classifier(folder: Any = None, **options: Any) -> LinearClassifier:
-    defaults: dict[str, Any] = {"max_epochs": 3, "random_state": 0, "n_negatives": 2}
+    defaults: dict[str, Any] = {"max_epochs": 3, "random_state": 0}
     return LinearClassifier(**{**defaults, **options}, weights_folder=folder)
 
 
@@ -87,7 +88,7 @@ FITS: dict[str, dict[str, Any]] = {
     "a solver's memory": ADAGRAD,
     "one scale of all weights": SGD,
     "the best epoch": {"method": "augment-reduce", "early_stopping": True},
-    "random weights": {**ADAGRAD, "init": "random"},
+    "random weights": {**ADAGRAD, "solver": AdaGrad(batch_size=8, init="random")},
     "an average": {"method": "exact", "solver": bigcat.solvers.Damped(1.0, average=True)},
     "low rank": {"method": "exact", "solver": "adagrad", "rank": 8},
 }
@@ -170,7 +171,7 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
     monkeypatch.setattr(passes, "FIRST_CHUNK", 64)
     monkeypatch.setattr(passes, "CHUNK_SECONDS", 1e-9)
     usual = classifier(**FITS[which]).fit(X, Y)
-    put, left = checkpoint.Checkpoint._put, [7]
+    put, left = checkpoint.Checkpointer._put, [7]
 
     def put_and_die(self, kept):
         put(self, kept)
@@ -178,9 +179,9 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
         if left[0] == 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint.Checkpoint, "_put", put_and_die)
+    monkeypatch.setattr(checkpoint.Checkpointer, "_put", put_and_die)
     (tmp_path / "weights").mkdir()
-    kept: dict[str, Any] = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0}
+    kept: dict[str, Any] = {"checkpoint": bigcat.Checkpoint(tmp_path / "kept", 0.0)}
     with pytest.raises(KeyboardInterrupt):
         classifier(**FITS[which], **kept).fit(X, Y)
     mapped = classifier(tmp_path / "weights", **FITS[which], **kept)
@@ -314,14 +315,16 @@ LIMITED = """
     import numpy as np
     import scipy.sparse
     from bigcat import LinearClassifier
+    from bigcat.samplers import Uniform
+    from bigcat.solvers import AdaGrad
 
     X = scipy.sparse.csr_matrix((np.ones(4_000), (range(4_000), range(4_000))))
     y = np.arange(4_000) % 400
 
     def fit(folder, n_classes):
         model = LinearClassifier(
-            method="augment-reduce", n_negatives=2, max_epochs=2, random_state=0, batch_size=8,
-            solver="adagrad", tol=None, weights_folder=folder
+            method="augment-reduce", sampler=Uniform(2), max_epochs=2, random_state=0,
+            solver=AdaGrad(batch_size=8), early_stopping=False, weights_folder=folder
         )
         return model.fit(X, y % n_classes)
 
@@ -365,7 +368,7 @@ KILLED = """
 
     rng = np.random.RandomState(0)
     model = LinearClassifier(
-        method="augment-reduce", n_negatives=2, max_epochs=3, random_state=0, solver="sgd", l2=3.0,
+        method="augment-reduce", max_epochs=3, random_state=0, solver="sgd", l2=3.0,
         callbacks=[tell], weights_folder=sys.argv[1]
     )
     model.fit(rng.standard_normal((600, 4)), np.arange(600) % 5)

@@ -18,6 +18,7 @@ from bigcat import BayesianClassifier, LinearClassifier
 from bigcat import dask as on_dask
 from bigcat.bayes import Laplace
 from bigcat.dask.cluster import connected
+from bigcat.solvers import LBFGS
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
     y = scores.argmax(axis=1)
     size = -(-n // (4 * arguments.workers))
     chunks = da.from_array(X, chunks=(size, d)), da.from_array(y, chunks=size)
-    exact: dict[str, Any] = {"method": "exact", "solver": "lbfgs", "l2": 1.0, "progress": False}
-    exact |= {"tol": 1e-6, "max_epochs": 300}
+    exact: dict[str, Any] = {"method": "exact", "l2": 1.0, "progress": False}
+    exact |= {"solver": LBFGS(tol=1e-6), "max_epochs": 300}
     method = Laplace(covariance="class")
 
     def timed(what: str, fit: Callable[[], Any]) -> Any:

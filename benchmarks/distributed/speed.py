@@ -25,6 +25,7 @@ from bigcat import LinearClassifier, dask
 from bigcat.dask import rounds
 from bigcat.dask.cluster import connected
 from bigcat.data import Shards
+from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad
 
 
@@ -43,10 +44,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     settings: dict[str, Any] = {
         "method": "complementary",
-        "sampler": "shared",
-        "n_negatives": 512,
-        "batch_size": 128,
-        "solver": AdaGrad(0.065, schedule="linear", per="vector"),
+        "sampler": Shared(512),
+        "solver": AdaGrad(0.065, schedule="linear", per="vector", batch_size=128),
         "rank": arguments.rank,
         "max_epochs": arguments.passes,
         "progress": False,

@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
+    from bigcat.training.checkpoint import Checkpoint
+    from bigcat.training.stopping import EarlyStopping
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
@@ -38,9 +41,13 @@ _HOME = {
     "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
+    "Checkpoint": "bigcat.training.checkpoint",
+    "EarlyStopping": "bigcat.training.stopping",
     "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",
     "storage_loss": "bigcat.serving",
+    "FormulaClassifier": "bigcat.estimators.formula",
+    "from_formula": "bigcat.estimators.formula",
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
@@ -64,7 +71,10 @@ _SUBMODULES = {
 __all__ = [
     "BayesianClassifier",
     "CategoricalDistribution",
+    "Checkpoint",
     "ChoiceModel",
+    "EarlyStopping",
+    "FormulaClassifier",
     "LinearClassifier",
     "Method",
     "TopKIndex",
@@ -75,6 +85,7 @@ __all__ = [
     "dask",
     "data",
     "extending",
+    "from_formula",
     "inspection",
     "load_model",
     "methods",

@@ -20,7 +20,6 @@ PARAMETERS = {
     "seed": "random_state",
     "threads": "n_threads",
     "checkpoint": "checkpoint",
-    "checkpoint_every": "checkpoint_every",
 }
 # Those that are options of a method, if it has one of these names.
 METHOD_OPTIONS = {
@@ -111,6 +110,7 @@ def estimator(arguments: argparse.Namespace) -> Any:
     """The BayesianClassifier that the options describe."""
     from bigcat.bayes import GaussianPrior
     from bigcat.estimators import BayesianClassifier
+    from bigcat.training.checkpoint import Checkpoint
 
     for option, instead in REFUSED.items():
         if getattr(arguments, option) is not None:
@@ -127,6 +127,8 @@ def estimator(arguments: argparse.Namespace) -> Any:
                 "scales of its own; leave one of them out"
             )
         parameters["prior"] = GaussianPrior(scale=arguments.prior_scale)
+    if arguments.checkpoint and arguments.checkpoint_every is not None:
+        parameters["checkpoint"] = Checkpoint(arguments.checkpoint, arguments.checkpoint_every)
     if arguments.json:
         parameters["progress"] = False
     return BayesianClassifier(_method(arguments), **parameters)

@@ -9,7 +9,7 @@ from bigcat.cli import _bayesian, fit
 
 # Parameters whose options have other names.
 _OPTIONS = {
-    **{name: option for option, name in fit.PARAMETERS.items()},
+    **{name: option for option, name in (fit.PARAMETERS | fit.OF_PARTS).items()},
     **{name: option for option, names in _bayesian.METHOD_OPTIONS.items() for name in names},
     "n_features": "features",
     "text_columns": "text_column",

@@ -19,18 +19,22 @@ PARAMETERS = {
     "rank": "rank",
     "solver": "solver",
     "sampler": "sampler",
-    "negatives": "n_negatives",
-    "batch_size": "batch_size",
     "epochs": "max_epochs",
-    "learning_rate": "learning_rate",
     "l2": "l2",
     "early_stopping": "early_stopping",
-    "validation_fraction": "validation_fraction",
     "threads": "n_threads",
     "seed": "random_state",
     "checkpoint": "checkpoint",
-    "checkpoint_every": "checkpoint_every",
     "weights_folder": "weights_folder",
+}
+# Those that are options of a part, and their names there.
+OF_PARTS = {
+    "negatives": "n_negatives",
+    "batch_size": "batch_size",
+    "learning_rate": "learning_rate",
+    "exact_classes": "exact_classes",
+    "validation_fraction": "validation_fraction",
+    "checkpoint_every": "every_seconds",
 }
 
 FULL_RANK = _bayesian.FULL_RANK
@@ -217,16 +221,29 @@ def run(arguments: argparse.Namespace) -> int:
 def _set_options(estimator: Any, arguments: argparse.Namespace) -> None:
     """Options of parts, where a part is named that has them."""
     from bigcat.combinations import resolve_method
+    from bigcat.training.checkpoint import Checkpoint
+    from bigcat.training.stopping import EarlyStopping
 
     if arguments.expectation is not None:
         if estimator.method == "auto":
             raise ValueError("--expectation belongs to --method augment-reduce; give that too")
         estimator.set_params(method__expectation=arguments.expectation)
-    if arguments.exact_classes is not None:
-        if estimator.sampler == "auto":
+    for parameter, options in (
+        ("solver", ("learning_rate", "batch_size")),
+        ("sampler", ("negatives", "exact_classes")),
+    ):
+        given = {OF_PARTS[o]: getattr(arguments, o) for o in options}
+        given = {name: value for name, value in given.items() if value not in (None, "auto")}
+        if given and getattr(estimator, parameter) == "auto":
             named = estimator.method != "auto"
-            estimator.sampler = resolve_method(estimator.method).sampler if named else "uniform"
-        estimator.set_params(sampler__exact_classes=arguments.exact_classes)
+            usual = {"solver": "adagrad", "sampler": "shared"}[parameter]
+            usual = getattr(resolve_method(estimator.method), parameter) if named else usual
+            setattr(estimator, parameter, usual)
+        estimator.set_params(**{f"{parameter}__{name}": v for name, v in given.items()})
+    if arguments.validation_fraction is not None:
+        estimator.early_stopping = EarlyStopping(arguments.validation_fraction)
+    if arguments.checkpoint_every is not None and arguments.checkpoint is not None:
+        estimator.checkpoint = Checkpoint(arguments.checkpoint, arguments.checkpoint_every)
 
 
 def _report(estimator: Any) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def check_config(config: FitConfig) -> None:
             f"noise={config.parts.noise.name!r} has no normaliser that falls apart by class; take "
             "noise='gumbel', or solver='adagrad'"
         )
-    if config.early_stopping:
+    if config.validation_fraction is not None:
         raise ValueError("solver='lbfgs' on a cluster holds no rows out; set early_stopping=False")
 
 
@@ -295,7 +295,7 @@ class ByClass:
         edges = [n_classes * i // n_blocks for i in range(n_blocks + 1)]
         self.classes = [slice(a, b) for a, b in pairwise(edges)]
         assert isinstance(config.parts.solver, LBFGS)
-        self.memory = config.parts.solver.memory
+        self.memory, self.tol = config.parts.solver.memory, config.parts.solver.tol
         arrays = 2 * self.memory + 6
         of_block = 8 * arrays * -(-n_classes // n_blocks) * (self.n_features + 1)
         cluster.check_memory(of_block, "a block of classes with what L-BFGS remembers")
@@ -316,7 +316,7 @@ class ByClass:
         if not converged:
             warn_caller(
                 f"L-BFGS stopped after {len(self.record.history)} iterations without reaching "
-                f"tol={config.tol}; raise max_epochs, or scale the columns of X",
+                f"tol={self.tol}; raise max_epochs, or scale the columns of X",
                 ConvergenceWarning,
             )
         return result
@@ -326,7 +326,7 @@ class ByClass:
     ) -> tuple[list[Future[Owned]], bool]:
         config, submit = self.config, self.cluster.submit
         intercepts = np.zeros(len(class_weights))
-        if config.init == "frequencies" and config.fit_intercept:
+        if config.parts.solver.init == "frequencies" and config.fit_intercept:
             intercepts = scores_of_frequencies(class_weights, config.parts.noise)
             intercepts -= intercepts.mean()  # which no step changes
         self.row_weights = submit("weights", row_weights_of, *self.rows)
@@ -338,7 +338,7 @@ class ByClass:
         places, norms, value, _ = self._try(owned, np.zeros(1), 0.0)
         owned, products, steepest = self._move(owned, places, norms, 0)
         for _ in range(config.max_epochs):
-            if steepest <= config.tol:
+            if steepest <= self.tol:
                 return owned, True
             coefficients = direction(products)
             promised = float(coefficients @ products[-1])
@@ -356,7 +356,7 @@ class ByClass:
             began = time.perf_counter()
             if stop:
                 return owned, True
-        return owned, steepest <= config.tol
+        return owned, steepest <= self.tol
 
     def _try(
         self, owned: list[Future[Owned]], coefficients: np.ndarray, step: float

@@ -99,7 +99,7 @@ class ClusterFit:
     def _run(self, start: tuple[Weights, np.ndarray] | None) -> FitResult:
         plan, stacks = self.plan, self.plan.stacks and start is None
         blocks, known, held = self._all_rows(), self.known, list[Future[TrainingData]]()
-        if self.validation is None and (stacks or plan.first.early_stopping):
+        if self.validation is None and (stacks or plan.first.validation_fraction):
             blocks, known, held = self._held_out()
         judges = self.validation or held
         if not (stacks and judges):
@@ -222,7 +222,7 @@ class ClusterFit:
         """Hold out the last rows of every block, but no class loses all its rows."""
         n, config = self.found.n_rows, self.plan.first
         wanted = min(n_validation_rows(n), n // 5)
-        if config.early_stopping:
+        if config.validation_fraction is not None:
             wanted = round(config.validation_fraction * n)
         blocks = [
             [Block(rows, m, m - min(-(-wanted * m // n), m)) for rows, m in lane]
@@ -242,7 +242,7 @@ class ClusterFit:
         held = at_ends(held_rows, known)
         counts = self.cluster.results([self.cluster.submit("n", _n_rows, h) for h in held])
         if not sum(counts):
-            if config.early_stopping:
+            if config.validation_fraction is not None:
                 raise ValueError(
                     "no validation row has a class that is left in the training rows; give X_val "
                     "and y_val or set early_stopping=False"

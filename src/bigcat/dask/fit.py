@@ -276,7 +276,7 @@ class _Watched:
         self.training = fit.training_rows()
 
     def epoch_done(self, value: float, seconds: float) -> bool:
-        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.early_stopping
+        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.validation_fraction
         watched = fit.watches or keeps
         score = fit.log_likelihood(fit.judges, now) if watched else float("nan")
         is_bound = fit.config.parts.bound.is_bound

@@ -310,7 +310,7 @@ def begin(
     random_state = np.random.RandomState(seed)
     problem = problem_of(config, no_rows, whole)
     if start is None:
-        start = initial_weights(config.init, problem, config.parts, config.kind, random_state)
+        start = initial_weights(problem, config.parts, config.kind, random_state)
     return Trained.of(State.new(problem, config.parts, config.kind, start, random_state))
 
 
@@ -345,7 +345,6 @@ def train_lane(
         batch_size=config.batch_size,
         max_epochs=config.max_epochs,
         random_state=random_state,
-        shuffle=config.shuffle,
         extent=whole.extent,
     )
     passes.begin_epoch(turn.epoch, config.max_epochs)

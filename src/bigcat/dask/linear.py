@@ -134,7 +134,7 @@ class LinearClassifier(OnCluster, estimators.LinearClassifier):
         for name in ("n_lanes", "rows_per_round"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
-        checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
+        checkpoints.of(self, resume)
         cluster = Cluster(self.client_, self.n_lanes)
         source = source_of(cluster, X, y, sample_weight)
         survey = source.survey(with_digest=self.checkpoint is not None)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from bigcat.training.history import html_table, text_table
 
 #: Rows that `repr` prints; `to_frame` and `to_latex` have all of them.
-MAX_PRINTED_ROWS = 200
+MAX_PRINTED_ROWS = 60
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -58,7 +58,7 @@ class ResultsTable:
 
     def __init__(
         self,
-        columns: Mapping[str, ArrayLike],
+        columns: Mapping[str, Any],
         *,
         title: str = "",
         figures: Mapping[str, Any] | None = None,
@@ -93,7 +93,7 @@ class ResultsTable:
         """Return a LaTeX ``tabular`` with the rules of the package booktabs."""
         names = [_latex(name) for name in self.columns]
         body = [" & ".join(map(_latex, row)) + r" \\" for row in self._cells(len(self))]
-        figures = [rf"{_latex(name)} & {_latex(_cell(v))} \\" for name, v in self.figures.items()]
+        figures = [rf"{_latex(name)} & {_latex(_figure(v))} \\" for name, v in self.figures.items()]
         alignment = "".join("r" if right else "l" for right in self._numeric())
         lines = [
             rf"\begin{{tabular}}{{{alignment}}}",
@@ -109,29 +109,36 @@ class ResultsTable:
 
     def to_html(self) -> str:
         """Return an HTML table, with title, figures and notes around it."""
-        parts = [f"<p>{html.escape(self.title)}</p>"] if self.title else []
-        if self.figures:
-            parts.append(html_table(list(self.figures), [list(map(_cell, self.figures.values()))]))
-        parts.append(html_table(list(self.columns), self._cells(len(self))))
-        parts += [f"<p>{html.escape(note)}</p>" for note in self.notes]
-        return "".join(parts)
+        return self._html(len(self))
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return self._html(MAX_PRINTED_ROWS)
+
+    def _html(self, n_rows: int) -> str:
+        parts = [f"<p>{html.escape(self.title)}</p>"] if self.title else []
+        if self.figures:
+            parts.append(
+                html_table(list(self.figures), [list(map(_figure, self.figures.values()))])
+            )
+        parts.append(html_table(list(self.columns), self._cells(n_rows)))
+        below = [*self._more(n_rows), *self.notes]
+        return "".join([*parts, *(f"<p>{html.escape(text)}</p>" for text in below)])
 
     def __repr__(self) -> str:
         parts = [self.title] if self.title else []
         if self.figures:
-            shown = [(name, _cell(value)) for name, value in self.figures.items()]
+            shown = [(name, _figure(value)) for name, value in self.figures.items()]
             width = max(map(len, self.figures))
             parts.append("\n".join(f"{name.ljust(width)}  {cell}" for name, cell in shown))
         if len(self):
             cells = self._cells(MAX_PRINTED_ROWS)
             parts.append(text_table(list(self.columns), cells, self._numeric()))
-        more = len(self) - MAX_PRINTED_ROWS
-        if more > 0:
-            parts.append(f"... and {more:,} more rows")
-        return "\n\n".join([*parts, *self.notes]) or "an empty table"
+        below = [*self._more(MAX_PRINTED_ROWS), *self.notes]
+        return "\n\n".join([*parts, *below]) or "an empty table"
+
+    def _more(self, n_rows: int) -> list[str]:
+        more = len(self) - n_rows
+        return [f"... and {more:,} more rows"] if more > 0 else []
 
     def _numeric(self) -> list[bool]:
         return [values.dtype.kind in "iuf" for values in self.columns.values()]
@@ -170,9 +177,9 @@ def wald_columns(
         columns["robust_std_error"] = error = np.asarray(robust_std_errors, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = estimate / error
-    columns |= {"z": z, "p_value": 2.0 * norm.sf(np.abs(z))}
+    columns |= {"z": z, "p_value": 2.0 * ndtr(-np.abs(z))}
     low, high = quantile_names(level)
-    half = norm.ppf(0.5 + 0.5 * level) * error
+    half = ndtri(0.5 + 0.5 * level) * error
     return columns | {low: estimate - half, high: estimate + half}
 
 
@@ -184,14 +191,16 @@ def quantile_names(level: float) -> tuple[str, str]:
     return f"{tail:.6g}%", f"{100.0 - tail:.6g}%"
 
 
+def _figure(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else _cell(value)
+
+
 def _cell(value: Any) -> str:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return f"{value:,}"
-    if not isinstance(value, float):  # np.float64 is one
+    if not isinstance(value, float):
         return str(value)
     if math.isnan(value):
         return ""
-    plain = value == 0.0 or 1e-4 <= abs(value) < 1e6
+    plain = value == 0.0 or 1e-3 <= abs(value) < 1e6
     return f"{value:.4f}" if plain else f"{value:.3g}"
 
 

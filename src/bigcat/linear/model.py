@@ -171,12 +171,12 @@ class LinearModel:
 
     # Scores
 
-    def score_blocks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-        """(rows, scores of all classes) in blocks, so that no (n, n_classes) array exists."""
+    def score_blocks(self, X: Any, size: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield (rows, scores of all classes) in blocks of `size` scores or a row."""
         dtype = self.precision
         products = self.weights.products(scipy.sparse.issparse(X), dtype)
         intercept = self.intercept.astype(dtype)
-        block = max(1, BLOCK // self.n_classes)
+        block = max(1, size // self.n_classes)
         for start in range(0, X.shape[0], block):
             rows = slice(start, min(start + block, X.shape[0]))
             scores = products(X[rows].astype(dtype, copy=False))

@@ -15,6 +15,7 @@ from bigcat.linear import LinearModel, Pairs, weighted_sum
 from bigcat.linear.labels import encode
 from bigcat.rows import Problem, as_rows
 from bigcat.training import ridge
+from bigcat.training.advice import warn_if_useless, warn_of_unscaled
 from bigcat.training.config import Candidate, FitConfig, FitPlan
 from bigcat.training.data import (
     Fold,
@@ -33,14 +34,12 @@ from bigcat.training.fit import (
     StoppedFit,
 )
 from bigcat.training.history import History
-from bigcat.training.preprocess import Preprocessing, copied
+from bigcat.training.preprocess import Preprocessing
 from bigcat.training.record import Before, Stage
-from bigcat.training.scaling import warn_of_unscaled
 from bigcat.training.selection import CandidateResult, Selection
 from bigcat.training.stacking import Stacked, ValidationScores, stack
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
-from bigcat.training.usefulness import warn_if_useless
 
 
 def train(
@@ -73,7 +72,7 @@ def train(
     prepared = Preprocessing.of(data, len(classes), scales, config.fit_intercept)
     data, validation = prepared.data(data), validation and prepared.data(validation)
     if start is not None:
-        start = prepared.start(copied(start, config.kind.storage))
+        start = prepared.start(start, config.kind.storage)
     classes = prepared.classes(classes)
     callbacks = replace(
         callbacks, number_of=numbering(classes), classes=classes, columns=prepared.columns
@@ -254,8 +253,8 @@ class _Training:
                     "number"
                 )
             config = replace(config, l2=self._ridge_path(config, folds, validation).l2)
-        elif config.early_stopping and validation is None:
-            data, validation = self._held_out(config)
+        elif config.validation_fraction is not None and validation is None:
+            data, validation = self._held_out(config, config.validation_fraction)
         result = self._fit(
             config,
             data,
@@ -269,8 +268,8 @@ class _Training:
         result.selection, result.history = selection_of(self.plan, table), self.history
         return result
 
-    def _held_out(self, config: FitConfig) -> tuple[TrainingData, TrainingData]:
-        fraction, n = config.validation_fraction, self.data.n_rows
+    def _held_out(self, config: FitConfig, fraction: float) -> tuple[TrainingData, TrainingData]:
+        n = self.data.n_rows
         if config.window is None:
             folds = split(self.data, self.random_state, fraction)
         else:

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
-from bigcat.rows import Columns, Problem, is_sparse
-from bigcat.solvers import DivergedError
+from bigcat.rows import Columns, Problem, SparseColumns, is_sparse
+from bigcat.solvers import LBFGS, DivergedError
 from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
 from bigcat.training.config import FitConfig
@@ -26,7 +26,6 @@ from bigcat.training.passes import Passes
 from bigcat.training.record import Before, Record, Stage
 from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
-from bigcat.training.sparse_columns import SparseColumns
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
 
@@ -194,8 +193,7 @@ class Fit:
         label = self.stage.label(bound.name)
         how = (self.callbacks.progress, config.max_epochs, label, bound.word)
         with progress.reporter(*how) as report:
-            self.stop = config.stop()
-            self.record = Record(self.stop, report, config.max_epochs, self.before, self.stage)
+            self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
             self.last_finite: Start | None = None
             try:
                 if self.parts.solver.stochastic:
@@ -222,7 +220,6 @@ class Fit:
             batch_size=config.batch_size,
             max_epochs=config.max_epochs,
             random_state=self.random_state,
-            shuffle=config.shuffle,
             fresh_rows=one_pass,
             n_threads=config.n_threads,
             window=config.window,
@@ -247,20 +244,24 @@ class Fit:
     def _begin(self) -> Start:
         """Return weights to start from; callers should not keep them beside those in training."""
         parts, kind, problem = self.parts, self.kind, self.problem
-        return initial_weights(self.config.init, problem, parts, kind, self.random_state)
+        return initial_weights(problem, parts, kind, self.random_state)
 
     def _warn_if_moving(self) -> None:
-        if self.stop.moving:
-            watched = "held-out log-likelihood" if self.config.early_stopping else "objective"
+        rule = self.record.rule
+        if rule is not None and rule.is_moving(self.record.watched):
+            held_out = rule.validation_fraction is not None
+            watched = "held-out log-likelihood" if held_out else "objective"
             warn_caller(
-                f"the {watched} was still growing by more than tol={self.config.tol} an epoch when "
+                f"the {watched} was still growing by more than tol={rule.tol} an epoch when "
                 f"max_epochs={self.config.max_epochs} ended the fit; raise max_epochs, or set "
-                "tol=None if that is as intended",
+                "early_stopping=False if that is as intended",
                 ConvergenceWarning,
             )
 
     def _run_lbfgs(self, start: Start | None) -> FitResult:
         config, problem, kind = self.config, self.problem, self.kind
+        solver = self.parts.solver
+        assert isinstance(solver, LBFGS)
         start = start or self._begin()
 
         def on_iteration(
@@ -276,7 +277,6 @@ class Fit:
             kind.as_matrix(start[0], problem),
             start[1].astype(np.float64),
             max_iterations=config.max_epochs,
-            tol=config.tol,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
         )
@@ -289,8 +289,8 @@ class Fit:
                     "that more would not help: scale the columns of X, or raise tol"
                 )
             warn_caller(
-                f"L-BFGS stopped after {made} iterations without reaching tol={config.tol}; "
-                f"{remedy}",
+                f"L-BFGS stopped after {made} iterations without reaching "
+                f"tol={solver.tol}; {remedy}",
                 ConvergenceWarning,
             )
         return self._result(kind.of_matrix(matrix, problem), intercepts, None)
@@ -325,7 +325,7 @@ class Fit:
             "log_likelihood": _log_likelihood(model, self.training_sample),
             "validation_log_likelihood": score,
         }
-        keeps, storage = self.config.early_stopping, self.kind.storage
+        keeps, storage = self.config.validation_fraction is not None, self.kind.storage
         stop = self.record.add(
             seconds,
             columns,

@@ -122,7 +122,6 @@ def run_lbfgs(
     intercepts: np.ndarray,
     *,
     max_iterations: int,
-    tol: float,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
 ) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -176,7 +175,7 @@ def run_lbfgs(
                 "maxiter": max_iterations,
                 "maxfun": 2 * max_iterations + 20,
                 "maxcor": solver.memory,
-                "gtol": tol,
+                "gtol": solver.tol,
                 "ftol": 0.0,
             },
         )

@@ -7,7 +7,6 @@ of it goes to a `Listener`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -93,9 +92,6 @@ class Keeper(Protocol):
     def end(self, place: Place) -> None:
         """After the last epoch."""
 
-    def value(self, compute: Callable[[], float]) -> float:
-        """A number that takes a while, worked out between two runs."""
-
     def complete(self) -> None:
         """After the last run."""
 
@@ -109,9 +105,6 @@ class _KeepsNothing:
 
     def end(self, place: Place) -> None:
         pass
-
-    def value(self, compute: Callable[[], float]) -> float:
-        return compute()
 
     def complete(self) -> None:
         pass

@@ -17,9 +17,8 @@ from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
 from bigcat.samplers._checks import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
-from bigcat.training.order import Order
+from bigcat.training.order import Order, ReadAhead
 from bigcat.training.plan import Extent, can_share, make_plan
-from bigcat.training.read_ahead import ReadAhead
 from bigcat.training.routes import Journey, route_for
 from bigcat.training.snapshot import (
     Place,

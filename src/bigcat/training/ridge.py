@@ -15,6 +15,7 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
+from bigcat.solvers import LBFGS
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, Start
@@ -63,7 +64,10 @@ def search(
     l2 = STRONGEST * unit_of(data)
     best, stale, tried = Path(l2, [], []), 0, list[Tried]()
     iterations = min(config.max_epochs, MAX_ITERATIONS_OF_TRIALS)
-    trial = replace(config, max_epochs=iterations, tol=max(config.tol, TOL_OF_TRIALS))
+    solver = config.parts.solver
+    assert isinstance(solver, LBFGS)
+    rough = replace(solver, tol=max(solver.tol, TOL_OF_TRIALS))
+    trial = replace(config.with_solver(rough), max_epochs=iterations)
     while stale < PATIENCE and l2 >= 0.999 * WEAKEST * unit_of(data):
         models, values = [], []
         for i, (rows, others) in enumerate(zip(kept, held_out)):

@@ -26,6 +26,8 @@ from bigcat.training.data import TrainingData
 MAX_SCORES, MIN_ROWS = 1 << 27, 1_000
 #: The same for noises whose probabilities are integrals.
 MAX_SCORES_BY_NODES = 1 << 20
+#: Scores of all models together that are worked out at a time.
+BLOCK = 1 << 22
 #: Classes kept per row: half of them the best, half drawn from the others.
 MAX_CLASSES = 1_024
 #: Precision of the prior on the weights, in rows' worth of nats.
@@ -125,7 +127,8 @@ def _blocks(
     models: Sequence[LinearModel], data: TrainingData
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Scores of some rows by all models, (models, rows, classes)."""
-    for blocks in zip(*(model.score_blocks(data.X) for model in models)):
+    size = BLOCK // len(models)
+    for blocks in zip(*(model.score_blocks(data.X, size) for model in models)):
         yield blocks[0][0], np.stack([scores for _, scores in blocks]).astype(np.float32)
 
 
