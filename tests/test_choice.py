@@ -554,7 +554,10 @@ def test_a_model_file_gives_the_same_model(tmp_path):
     loaded = ChoiceModel.load(path)
     np.testing.assert_array_equal(loaded.predict_proba(data), model.predict_proba(data))
     np.testing.assert_array_equal(loaded.draws_, model.draws_)
-    assert repr(loaded.summary()) == repr(model.summary())
+    assert (
+        loaded.summary().to_latex().split("seconds")[0]
+        == (model.summary().to_latex().split("seconds")[0])
+    )
     assert loaded.get_params() == model.get_params()
     (tmp_path / "other").write_bytes(b"no model")
     with pytest.raises(ModelFileError, match="not a file of a ChoiceModel"):

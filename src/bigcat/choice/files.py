@@ -41,6 +41,7 @@ def write(model: ChoiceModel, path: str | os.PathLike[str]) -> Path:
         for name, value in vars(model).items()
         if name.endswith("_") and name not in ("utility_", "coding_", "layout_")
     }
+    state["seconds_"] = float("nan")  # the same model gives the same bytes
     arrays: dict[str, np.ndarray] = {}
     header = {
         "format": _FORMAT,
