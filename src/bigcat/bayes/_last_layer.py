@@ -16,7 +16,9 @@ from bigcat.training.ensemble import train
 
 def fit_embedding(task: Task, noise: Noise, rank: int) -> Floats:
     """Return the embedding, (n_features, rank), of a model fitted as `LinearClassifier` fits it."""
-    parameters = Parameters.chosen(noise, rank, task.fit_intercept, task.n_threads)
+    parameters = Parameters(
+        noise, rank=rank, fit_intercept=task.fit_intercept, n_threads=task.n_threads
+    )
     sample = without_duplicates(task.sample)
     plan = plan_for(parameters, Sizes.of(sample.X, task.n_classes))
     weights = train(plan, sample, task.classes, task.random_state).weights
