@@ -284,7 +284,9 @@ class Chains:
     def _rescale(self, adapt: bool) -> None:
         """Scales times factors, and their weights with them."""
         values = self._here().values
-        for kind, way in self._moves() * N_FACTORS:
+        # Probabilities that are integrals are as dear as gradients.
+        n_factors = N_FACTORS if self.likelihood.noise.softmax else 1
+        for kind, way in self._moves() * n_factors:
             move = kind.name, way
             logs = self.deviations[move] * self.rng.standard_normal(len(self.stack))
             stack, prior, gain = self._followed(kind, way, logs)

@@ -310,7 +310,8 @@ class _Fit:
 
     def _draws(self) -> ChainDraws:
         n_weights = self.likelihood.n_classes * self.likelihood.shape[1]
-        n_chains = CHAINS if n_weights < MANY_WEIGHTS else CHAINS_OF_MANY
+        few = n_weights < MANY_WEIGHTS and self.noise.softmax
+        n_chains = CHAINS if few else CHAINS_OF_MANY
         prior = self._prior(n_chains)
         n_kept = -(-int(self.method.n_draws) // n_chains)
         every, most_every = self._iterations_per_draw(n_chains * n_kept)
