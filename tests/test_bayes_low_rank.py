@@ -134,15 +134,6 @@ def test_all_answers_are_those_of_the_matrices(kind):
     np.testing.assert_allclose(np.einsum("jki,jkl->kil", ends, ends), matrices, atol=1e-5)
 
 
-def test_the_transposed_root_is_the_roots():
-    form = covariances()["turned"]
-    unit = np.eye(6)[:, None].repeat(4, axis=1)
-    root = form.colour(unit, EVERYONE)
-    np.testing.assert_allclose(
-        form.transposed_root_times(unit, EVERYONE), root.transpose(2, 1, 0), atol=1e-6
-    )
-
-
 def test_arrays_that_do_not_belong_together():
     form = covariances()["turned"]
     with pytest.raises(ValueError, match="do not belong together"):

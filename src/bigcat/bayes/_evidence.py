@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._whitening import BlockSums, GaussianAtMode, make_whitening
+from bigcat.bayes._whitening import BlockSums, Whitening, make_whitening
 
 #: Multiplications that the determinant may take: seconds.
 MAX_PRODUCTS = 3e11
@@ -83,7 +83,7 @@ def log_evidence(
 
 def _log_mean_weight(
     log_density: Callable[[Floats], Floats],
-    whitening: GaussianAtMode,
+    whitening: Whitening,
     n_pairs: int,
     rng: np.random.RandomState,
     at_mode: float,

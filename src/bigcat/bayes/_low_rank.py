@@ -34,18 +34,10 @@ RELEVANT_CURVATURE = 0.01
 
 
 class LowRankGaussian(GaussianAtMode):
-    """The mode and a `LowRank` covariance."""
+    """A mode with a `LowRank` covariance."""
 
     def __init__(self, mode: Floats, covariance: LowRank) -> None:
-        self.mode = mode
-        self.form = covariance
-        self._everyone = slice(0, len(mode))
-
-    def to_weights(self, u: Floats) -> Floats:
-        return self.mode + self.form.colour(u, self._everyone)
-
-    def pulled(self, gradients: Floats) -> Floats:
-        return self.form.transposed_root_times(gradients, self._everyone)
+        self.mode, self.form = mode, covariance
 
     def covariance(self) -> LowRank:
         return self.form
@@ -123,13 +115,13 @@ class Curvature(NamedTuple):
             return cls(likelihood, basis, prior, spectra, Entries.none(len(spectra)), sums)
         return cls(likelihood, basis, prior, *_sums(likelihood, weights, basis))
 
-    def covariance(self, n_directions: int, factor: float = 1.0) -> LowRank:
-        """With the prior's precisions times a factor."""
+    def covariance(self, n_directions: int) -> LowRank:
+        """Return the covariance with the prior."""
         if self.matrices is not None:
-            return self._exact(self.matrices, factor)
+            return self._exact(self.matrices)
         n_classes, n_columns = self.spectra.shape
         n_directions = min(n_directions, n_columns)
-        diagonals = self.spectra + np.asarray(factor * self.prior, self.spectra.dtype)
+        diagonals = self.spectra + np.asarray(self.prior, self.spectra.dtype)
         directions = np.zeros((n_classes, n_directions, n_columns), np.float32)
         shrinkage = np.zeros((n_classes, n_directions), np.float32)
         for k, z in self._rows_of_classes(ROWS_PER_DIRECTION * n_directions):
@@ -140,12 +132,12 @@ class Curvature(NamedTuple):
         np.divide(1.0, scales, out=scales)
         return LowRank(scales, directions, shrinkage, self.basis)
 
-    def _exact(self, matrices: Floats, factor: float) -> LowRank:
+    def _exact(self, matrices: Floats) -> LowRank:
         """As many directions as columns: I + S_k in units of the prior, which is diagonal."""
-        values, vectors = np.linalg.eigh(matrices / factor)
+        values, vectors = np.linalg.eigh(matrices)
         shrinkage = 1.0 - 1.0 / (1.0 + np.maximum(values, 0.0))
         directions = vectors.transpose(0, 2, 1).astype(np.float32)
-        scales = np.full(values.shape, factor**-0.5, np.float32)
+        scales = np.ones(values.shape, np.float32)
         return LowRank(scales, directions, shrinkage.astype(np.float32), self.basis)
 
     def _rows_of_classes(self, most: int) -> Iterator[tuple[int, Floats]]:

@@ -31,22 +31,9 @@ from bigcat.bayes.covariance import (
 
 
 class GaussianAtMode(ABC):
-    """The mode and a root of the covariance; u and weights are stacks, (C, K, M).
-
-    Attributes
-    ----------
-    mode : array of shape (K, M)
-    """
+    """A Gaussian around a mode, (K, M)."""
 
     mode: Floats
-
-    @abstractmethod
-    def to_weights(self, u: Floats) -> Floats:
-        """m + L^-T u."""
-
-    @abstractmethod
-    def pulled(self, gradients: Floats) -> Floats:
-        """L^-1 g: gradients with respect to u."""
 
     @abstractmethod
     def covariance(self) -> Covariance:
@@ -54,7 +41,7 @@ class GaussianAtMode(ABC):
 
 
 class Whitening(GaussianAtMode):
-    """The same with the way back: coordinates for chains.
+    """The same with a root of the precision; u and weights are stacks, (C, K, M).
 
     Attributes
     ----------
@@ -65,8 +52,16 @@ class Whitening(GaussianAtMode):
     diagonal: Floats
 
     @abstractmethod
+    def to_weights(self, u: Floats) -> Floats:
+        """m + L^-T u."""
+
+    @abstractmethod
     def of_weights(self, stack: Floats) -> Floats:
         """L' (W - m)."""
+
+    @abstractmethod
+    def pulled(self, gradients: Floats) -> Floats:
+        """L^-1 g: gradients with respect to u."""
 
 
 class JointWhitening(Whitening):

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
 import scipy.sparse
+from numpy.typing import DTypeLike
 
 #: Rows that say what is usual in a column, and those of them that quantiles are taken of.
 LOOKED_AT, SORTED = 20_000, 5_000
