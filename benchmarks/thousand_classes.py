@@ -72,7 +72,7 @@ def _best_ridge(
 def _mode(X: np.ndarray, y: np.ndarray, penalty: float, start: np.ndarray) -> np.ndarray:
     design = Design(X, True)
     likelihood = Likelihood(design, y, noises.resolve("gumbel"), N_CLASSES, 1)
-    precision = np.append(np.full(N_FEATURES, penalty), 1e-2)[None]
+    precision = np.full((1, N_FEATURES + 1), penalty)  # true intercepts are 0
     return find_mode(likelihood, precision, np.zeros_like(precision), start, 1e-2)[0]
 
 

@@ -17,8 +17,8 @@ from bigcat.rows import SMALLEST, varies
 
 #: A column counts as mostly zero that has no more of other values.
 MOSTLY_ZERO = 0.5
-#: Sparse rows of up to so many numbers, zeros included, are centred and dense (128 MB).
-MAX_DENSE_NUMBERS = 1 << 24
+#: Sparse rows of so few columns, and numbers with zeros (128 MB), are centred and dense.
+MAX_DENSE_COLUMNS, MAX_DENSE_NUMBERS = 1_024, 1 << 24
 
 
 class ColumnScaling(NamedTuple):
@@ -65,7 +65,8 @@ class ColumnScaling(NamedTuple):
             inner = cls.of(np.asarray(X @ embedding), row_weights, centred)
             return inner._replace(embedding=embedding)
         centres = None
-        if scipy.sparse.issparse(X) and X.shape[0] * X.shape[1] <= MAX_DENSE_NUMBERS:
+        few = X.shape[1] <= MAX_DENSE_COLUMNS and X.shape[0] * X.shape[1] <= MAX_DENSE_NUMBERS
+        if scipy.sparse.issparse(X) and few:
             X = X.toarray()
         if centred and not scipy.sparse.issparse(X):
             sums = ColumnSums.of(X, row_weights)

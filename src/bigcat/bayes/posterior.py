@@ -19,8 +19,8 @@ from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.training.history import html_table
 
-#: Scores held at a time.
-BLOCK = 1 << 21
+#: Scores held at a time, and numbers of centred rows.
+BLOCK, CENTRED_BLOCK = 1 << 21, 1 << 24
 #: Draws for intervals where none are kept, at the least.
 USUAL_DRAWS = 200
 #: How a posterior makes probabilities: averaged over it, or at its mean.
@@ -98,6 +98,12 @@ class GaussianPosterior(ABC):
         """Leave out what the scaled weights give."""
         shown = ("mean", "covariance_form")
         return {name: value for name, value in vars(self).items() if name not in shown}
+
+    def _most_rows(self, numbers_per_row: int) -> int:
+        """Rows of a block, in which centred rows are dense."""
+        centred = self.columns is not None and self.columns.centres is not None
+        width = self.scaled_mean.shape[1] if centred else 1
+        return max(1, min(BLOCK // numbers_per_row, CENTRED_BLOCK // width))
 
     def design(self, X: Any) -> Design:
         """The rows as the weights of scaled columns see them."""
@@ -291,7 +297,7 @@ class GaussianPosterior(ABC):
             return
         weights = self._scaled_sample(n_draws, rng)
         flat = np.ascontiguousarray(weights.reshape(-1, weights.shape[2]).T)
-        step = max(1, BLOCK // flat.shape[1])
+        step = self._most_rows(flat.shape[1])
         for start in range(0, X.shape[0], step):
             design = self.design(X[start : start + step])
             scores = design.product(flat).reshape(design.n, n_draws, self.n_classes)
@@ -327,9 +333,9 @@ class GaussianPosterior(ABC):
         self, X: Any, variances: bool = False, width: int = 1
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(rows, scores x.mu_k, their variances or nothing) in blocks of rows, all classes."""
-        step = max(1, BLOCK // (self.n_classes * width))
+        step = self._most_rows(self.n_classes * width)
         # Products for several blocks at once: each needs the weights in another order.
-        outer = step * max(1, BLOCK // (self.n_classes * step))
+        outer = step * max(1, self._most_rows(self.n_classes) // step)
         everyone = slice(0, self.n_classes)
         weights = np.ascontiguousarray(self.scaled_mean.T, np.float64)
         for start in range(0, X.shape[0], outer):
