@@ -9,8 +9,6 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from memory import peak_of
 
 from bigcat.data import DataError, opening, read
@@ -159,52 +157,6 @@ def test_default_words(tmp_path):
 
 
 # ---------------------------------------------------------------- random files
-
-values = st.floats(allow_nan=False, allow_infinity=False, width=32, allow_subnormal=False)
-rows = st.lists(
-    st.tuples(
-        st.lists(st.integers(0, 19), max_size=3),
-        st.dictionaries(st.integers(0, 29), values, max_size=6),
-    ),
-    min_size=1,
-    max_size=8,
-)
-spellings = st.sampled_from([repr, "{:.9g}".format, "{:e}".format, "{:+.17E}".format])
-any_path = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
-def dense(kept, spell):
-    X = np.zeros((len(kept), 30))
-    for i, (_, features) in enumerate(kept):
-        for j, v in features.items():
-            X[i, j] = float(spell(v))
-    return X
-
-
-@any_path
-@given(rows=rows, spell=spellings, final=st.booleans())
-def test_random_xc(tmp_path, rows, spell, final):
-    lines = [f"{len(rows)} 30 20"] + [
-        " ".join(
-            [",".join(map(str, labels)), *(f"{j}:{spell(v)}" for j, v in sorted(features.items()))]
-        )
-        for labels, features in rows
-    ]
-    path = write(tmp_path / "a.txt", "\n".join(lines) + "\n" * (final or lines[-1] == ""))
-    kept = [row for row in rows if row[0]]
-    if not kept:
-        with pytest.raises(DataError, match="expected labelled rows, found none"):
-            read(path, "xc")
-        return
-    data = read(path, "xc")
-    assert data.y.tolist() == [labels[0] for labels, _ in kept]
-    assert data.X.has_sorted_indices
-    np.testing.assert_allclose(data.X.toarray(), dense(kept, spell), rtol=1e-7, atol=1e-44)
-    assert data.report["rows_without_label"] == len(rows) - len(kept)
-    assert data.report["multi_label_rows"] == sum(len(labels) > 1 for labels, _ in rows)
-
 
 # ---------------------------------------------------------------- guessing the form
 
