@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from memory import peak_of
 
-from bigcat.data import DataError, opening, read
+from bigcat.data import DataError, convert, opening, read
 
 # ---------------------------------------------------------------- round trips
 
@@ -351,3 +351,29 @@ def test_number_of_columns(tmp_path):
 
 
 # ---------------------------------------------------------------- the rest
+
+
+LABELS = [" a", "a", "a ", "\u2028", " "]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "quoted.csv", "a.parquet"])
+@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
+def test_labels_keep_blanks_and_separators_of_lines(tmp_path, name, reading):
+    path = tmp_path / name
+    if name == "a.parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = {"label": LABELS, "x": np.arange(5.0)}
+        parquet.write_table(pytest.importorskip("pyarrow").table(table), path)
+    elif name == "a.tsv":
+        write(path, "".join(f"{label}\tone two\n" for label in LABELS))
+    else:
+        quote = '"' * name.startswith("quoted")
+        write(path, "label,x\n" + "".join(f"{quote}{label}{quote},1\n" for label in LABELS))
+    assert sorted(reading(path).y) == sorted(LABELS)
+
+
+@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
+def test_columns_of_one_name_are_refused(tmp_path, reading):
+    path = write(tmp_path / "a.csv", "label,x,x\na,1,2\nb,3,4\n")
+    with pytest.raises(DataError, match="each name of a column once, found 'x' more than once"):
+        reading(path)
