@@ -70,7 +70,7 @@ BAD_PARAMETERS = {
     "method": ("softmax", "method='softmax' is not known; choose one of 'augment-reduce', 'one-"),
     "solver": ("adam", "solver='adam' is not known; choose 'auto' or one of 'adaptive', 'adagra"),
     "sampler": ("all", "sampler='all' is not known; choose 'auto' or one of 'uniform', 'everyth"),
-    "progress": ("yes", "progress='yes' is not known; choose 'auto', True or False"),
+    "progress": ("yes", "progress='yes' is not known; choose 'auto', True, False"),
     "class_weight": ({0: -1.0}, "class_weight={0: -1.0} must not hold negative numbers or NaN"),
     "callbacks": (7, "callbacks=7 must be a list of functions, or None"),
     "random_state": ("seed", "'seed' cannot be used to seed a numpy.random.RandomState instance"),
