@@ -293,6 +293,7 @@ def test_the_command_line(tmp_path, capsys):
     missing = ["--weights-folder", str(tmp_path / "none")]
     assert main([*words, str(tmp_path / "no.safetensors"), *missing]) == 2
     error = capsys.readouterr().err
-    assert f"--weights-folder {tmp_path / 'none'} is no folder; make it first" in error
+    assert f"{tmp_path / 'none'}" in error
+    assert "is no folder; make it first" in error
     assert main([*words, str(tmp_path / "no.safetensors"), "--bayesian", *folder]) == 2
     assert not (tmp_path / "no.safetensors").exists()
