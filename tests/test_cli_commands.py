@@ -14,7 +14,7 @@ import pytest
 import bigcat
 from bigcat.cli import main
 from bigcat.files import store
-from tests.torture.models import save_models
+from tests.some_models import save_models
 
 K, D = 4, 6
 WORDS = ["ant", "bee", "cow", "dog", "elk", "fox"]

@@ -349,3 +349,22 @@ def test_rows_that_need_no_check_are_checked_for_what_they_hold(sparse):
         np.testing.assert_array_equal(
             model.predict_proba(twice), model.predict_proba([[0, 2, 0, 0]])
         )
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["3", "dole"], "X holds 'dole' in row 1 of column 'job'.*scikit-learn's OneHotEncoder"),
+        ([1.0, np.nan], "X holds NaN in rows 1, 3, 5, .* of column 'job'.*SimpleImputer"),
+        ([None, 1], "X holds NaN in rows 0, 2, .* of column 'job'.*SimpleImputer"),
+        (np.array(["2020", "2021"], "M8[s]"), "column 'job' of X is of datetime64"),
+    ],
+)
+def test_columns_of_a_data_frame_are_named(column, message):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": X[:, 0], "job": [*column] * 20})
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier().fit(frame, Y)
+    model = LinearClassifier(max_epochs=1).fit(frame.assign(job=1.0), Y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(frame)

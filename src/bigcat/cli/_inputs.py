@@ -52,6 +52,8 @@ class StoredModel:
         from bigcat.files import load_model
 
         estimator, extra = load_model(path, with_extra=True)
+        if hasattr(estimator, "steps"):
+            estimator, extra["vectorizer"] = _apart(path, estimator)
         if arguments is not None:
             estimator = _estimators.predictor(estimator, path, arguments)
         return cls(estimator, extra)
@@ -90,6 +92,18 @@ class StoredModel:
             return None
         form = FORMS.get(self.extra.get("form", ""))
         return form.name if form is not None and form.is_text else "tsv"
+
+
+def _apart(path: str, pipeline: Any) -> tuple[Any, Any]:
+    """Return classifier and vectoriser of a pipeline that has no other steps."""
+    *before, (_, classifier) = pipeline.steps
+    if len(before) != 1 or not hasattr(before[0][1], "build_analyzer"):
+        raise ValueError(
+            f"{path} is a pipeline of {', '.join(name for name, _ in pipeline.steps)}, and the "
+            "command line takes a text vectoriser and a classifier; load it in Python with "
+            "bigcat.load_model"
+        )
+    return classifier, before[0][1]
 
 
 def read(

@@ -55,7 +55,7 @@ def _report(path: Path, header: dict[str, Any], verified: bool) -> dict[str, Any
         "covariance": posterior.get("covariance"),
         "n_iter": fitted["n_iter"],
         "vectorizer": None if vectorizer is None else vectorizer["kind"],
-        "columns": header["columns"],
+        "columns": None if header["columns"] is None else header["columns"]["names"],
         "label_column": header["extra"].get("label_column"),
         "extra": sorted(header["extra"]),
         "verified": verified,
@@ -77,8 +77,7 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         if report[name] is not None:
             rows.append((name, report[name], ""))
     if report["columns"] is not None:
-        columns = report["columns"]
-        names = [*columns["numbers"], *columns["categorical"], *columns["text"]]
+        names = report["columns"]
         some = ", ".join(names[:MAX_NAMES] + ["..."] * (len(names) > MAX_NAMES))
         rows.append(("columns", f"{len(names):,}", f"{some}; labels in {report['label_column']}"))
     if report["extra"]:
