@@ -32,12 +32,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from bigcat.compile.cache import cache_folder
-    from bigcat.warming import warm
+    from bigcat.precompile import precompile
 
     console = _output.console()
     console.quiet = arguments.json
     began = time.perf_counter()
-    compiled = warm(
+    compiled = precompile(
         noises=tuple(arguments.noise or ["gumbel"]),
         dtypes=("float32", "float64") if arguments.double else ("float32",),
         on_case=lambda name: console.print(name, style="dim"),

@@ -17,8 +17,7 @@ import math
 
 import numpy as np
 
-from bigcat.compile import device, kernel, prefetch
-from bigcat.compile.blas import product
+from bigcat.compile import device, kernel, prefetch, product
 from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE
 from bigcat.numerics.softmax import (
     CLASS_BLOCK,

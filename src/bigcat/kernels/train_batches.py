@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigcat.compile import device, implement, kernel
-from bigcat.compile.blas import product
+from bigcat.compile import device, implement, kernel, product
 from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE, Carried, fold, sweep
 from bigcat.rows import DenseRows, EmbeddedRows, SparseRows
 from bigcat.verbs import (

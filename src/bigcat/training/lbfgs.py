@@ -15,6 +15,7 @@ import scipy.sparse
 
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Parts
+from bigcat.compile import clock
 from bigcat.linear import WeightsKind
 from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
@@ -151,15 +152,15 @@ def run_lbfgs(
         slopes = np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
         return -value / total, slopes
 
-    clock, stopped = [time.perf_counter()], False
+    began, stopped = [clock()], False
 
     def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal stopped
-        seconds = time.perf_counter() - clock[0]
+        seconds = clock() - began[0]
         w, b = split(intermediate_result.x)
         ridge = 0.5 * problem.l2 * np.vdot(w, w) / total
         stopped = on_iteration(ridge - intermediate_result.fun, seconds, w, b)  # the bound alone
-        clock[0] = time.perf_counter()
+        began[0] = clock()
         if stopped:
             raise StopIteration
 

@@ -64,7 +64,8 @@ def reporter(
         task = bar.add_task(label, total=total_epochs, epoch=0, word=word, value="...")
 
         def compiling(kernel: str | None) -> None:
-            bar.update(task, description=label if kernel is None else f"{label}: {COMPILING}")
+            what = label if kernel is None else f"{label}: {COMPILING} ({kernel})"
+            bar.update(task, description=what)
 
         def report(epochs_done: float, value: float) -> None:
             bar.update(
