@@ -140,7 +140,8 @@ class Cluster:
                     wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
                 return
             except TimeoutError:
-                trouble = self._trouble()
+                with explained():
+                    trouble = self._trouble()
             if trouble is None:
                 idle_since = None
                 continue
