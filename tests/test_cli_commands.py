@@ -14,6 +14,8 @@ import pytest
 import bigcat
 from bigcat.cli import main
 from bigcat.files import store
+from bigcat.samplers import Uniform
+from bigcat.solvers import AdaGrad
 from tests.torture.models import save_models
 
 K, D = 4, 6
@@ -292,8 +294,9 @@ def test_options_reach_the_estimator(files, capsys):
     report = run_json(capsys, [*words, *FIT])
     assert report["validation_log_likelihood"] is not None
     loaded = bigcat.load_model(model)
-    assert (loaded.method, loaded.l2, loaded.batch_size) == ("augment-reduce", 0.25, 8)
-    assert (loaded.n_negatives, loaded.early_stopping, loaded.learning_rate) == (2, True, 0.5)
+    assert (loaded.method, loaded.l2) == ("augment-reduce", 0.25)
+    assert loaded.solver == AdaGrad(0.5, batch_size=8)
+    assert (loaded.sampler, loaded.early_stopping) == (Uniform(2), True)
     assert (loaded.max_epochs, loaded.random_state) == (4, 1)
 
 
@@ -508,7 +511,7 @@ def test_bad_training_files(capsys, tmp_path, case):
         (["--noise", "pink"], "pink"),
         (["--noise", "gaussian", "--method", "one-vs-each"], "one-vs-each"),
         (["--noise", "gaussian", "--method", "implicit"], "--solver implicit moves the double sum"),
-        (["--batch-size", "0"], "--batch-size 0 must be a whole number of at least 1, or 'auto'"),
+        (["--batch-size", "0"], "--batch-size 0 must be a whole number of at least 1"),
         (["--epochs", "0"], "--epochs 0 must be a whole number"),
         (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--learning-rate", "fast"], "'fast' is neither a number nor auto"),

@@ -155,14 +155,8 @@ class DivergedFit(DivergedError):
 class Fit:
     """One run, on rows that were held out already.
 
-    Parameters
-    ----------
-    validation : TrainingData or None
-        Rows whose log-likelihood is recorded after each epoch.
-    before : Before, optional
-        Seconds of earlier fits, to be counted in the history.
-    stage : Stage, optional
-        Where in a larger fit this one stands.
+    The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
+    the seconds of fits `before`, and says at which `stage` of a larger fit this one stands.
     """
 
     def __init__(

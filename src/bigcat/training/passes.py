@@ -41,18 +41,8 @@ FIRST_CHUNK = 2048
 class Passes:
     """The parts below the seam, the state that they change, and the route that they take.
 
-    Parameters
-    ----------
-    max_epochs : int
-        How many there will be at most, for rates that fall.
-    fresh_rows : bool
-        Rows that were never seen: local parameters start anew.
-    window : int or None
-        Rows that are visited in random order at a time (`FitConfig.window`).
-    n_threads : int
-        More than one give other bits each time.
-    extent : Extent, optional
-        Where these rows are some of a problem's.
+    Rates fall over `max_epochs`.  Local parameters of `fresh_rows`, which were never seen, start
+    anew.  `extent` is that of the problem, where these rows are some of it.
     """
 
     def __init__(
