@@ -139,7 +139,7 @@ def test_arviz_from_a_file(tmp_path):
     pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
     model = binary(random_state=0).fit(X, Y)
     loaded = load_model(save_model(model, tmp_path / "m"))
-    found, expected = (m.posterior_.to_arviz(20).posterior["weights"] for m in (loaded, model))
+    found, expected = (m.to_arviz(n_draws=20).posterior["weights"] for m in (loaded, model))
     assert found.identical(expected)
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
@@ -43,6 +44,8 @@ _HOME = {
     "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",
     "storage_loss": "bigcat.serving",
+    "FormulaClassifier": "bigcat.estimators.formula",
+    "from_formula": "bigcat.estimators.formula",
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
@@ -68,6 +71,7 @@ __all__ = [
     "CategoricalDistribution",
     "Checkpoint",
     "EarlyStopping",
+    "FormulaClassifier",
     "LinearClassifier",
     "Method",
     "TopKIndex",
@@ -78,6 +82,7 @@ __all__ = [
     "dask",
     "data",
     "extending",
+    "from_formula",
     "inspection",
     "load_model",
     "methods",

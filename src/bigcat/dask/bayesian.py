@@ -159,7 +159,6 @@ class BayesianClassifier(OnCluster, estimators.BayesianClassifier):  # type: ign
         self.class_count_ = np.zeros(len(known), np.int64)
         self.class_count_[encode(found.classes, known)] = found.counts
         self._take_over_rows(found, X)
-        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         return self
 
     def _posed(

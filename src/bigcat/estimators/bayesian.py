@@ -92,7 +92,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     ----------
     posterior_ : GaussianPosterior
         ``mean`` (n_classes, n_features + 1, the intercept last), ``scale``, ``covariance``,
-        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``, ``to_arviz``.
+        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``.
     coef_ : array of shape (n_classes, n_features)
     intercept_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
@@ -128,7 +128,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     >>> bool((low <= model.predict_proba(X[:1])).all())
     True
     >>> model.summary(classes=[0], top=2).shape
-    (2, 7)
+    (2, 10)
 
     The softmax, with classes sampled:
 
@@ -215,7 +215,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self._adopt(method.fit(replace(task, keeper=keeper)))
         self.class_count_ = np.bincount(sample.labels, minlength=len(known))
         validate_data(self, given_X, skip_check_array=True)
-        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         keeper.complete()
         return self
 
@@ -268,7 +267,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.class_count_ = rows if first else getattr(self, "class_count_", 0) + rows
         if first:
             validate_data(self, given_X, skip_check_array=True)
-        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         return self
 
     def memory_forecast(

@@ -19,6 +19,7 @@ from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.linear_predictions import LinearPredictions
 from bigcat.estimators.options import explains_unknown, named_part, only_if
+from bigcat.inference import warn_of_separation
 from bigcat.linear.labels import classes_of
 from bigcat.noise import Noise
 from bigcat.part import Part
@@ -329,6 +330,8 @@ class LinearClassifier(LinearPredictions):
             raise
         self._adopt(result, classes, bound, counts)
         validate_data(self, given_X, skip_check_array=True)
+        if self.l2 == 0 and not plan.first.parts.solver.stochastic:
+            warn_of_separation(self.linear_model(), sample.X, sample.labels)
         keeper.complete()
         return self
 

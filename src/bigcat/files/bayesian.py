@@ -144,7 +144,6 @@ def restore_posterior(
         names = [name.removeprefix("weight_prior.") for name in arrays]
         prior = {name: take(f"weight_prior.{name}", axes[name]) for name in names}
         posterior.prior = WeightPrior(**prior)
-    posterior.feature_names = getattr(model, "feature_names_in_", None)
     seen = Seen(stored["rows_seen"], stored["steps_made"])
     evidence, is_bound = from_json(stored["evidence"], read), stored["bounds_evidence"]
     model.restore(FittedPosterior(posterior, evidence, history, seen, bounds_evidence=is_bound))
