@@ -55,12 +55,8 @@ def is_auto(value: Any) -> bool:
 def check_nothing_is_left_open(model: LinearClassifier) -> None:
     """No parameter is "auto" that the fit would read, and the parts go together."""
     p = model.get_params()
-    unread = {"learning_rate"}  # the solver has it
-    if name(p["sampler"]) == "everything" or not isinstance(p["sampler"], str):
-        unread.add("n_negatives")
-    if isinstance(p["solver"], LBFGS):
-        unread.add("batch_size")
-    assert {key for key, value in p.items() if is_auto(value)} <= unread
+    assert [key for key, value in p.items() if is_auto(value)] == []
+    assert name(p["sampler"]) == "everything" or not isinstance(p["sampler"], str)
     assert not isinstance(p["solver"], str)
     assert p["n_threads"] is not None
     model.memory_forecast(1_000, 10, 20)  # raises for parts that do not
