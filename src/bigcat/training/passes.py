@@ -126,16 +126,20 @@ class Passes:
             self.ahead.ask_until(last)
         # The threads are ours.
         with one_blas_thread if self.route.multiplies else contextlib.nullcontext():
-            value, self.scale = train_together(
-                self.route.train,
-                first,
-                last,
-                self.scale,
-                self.n_threads,
-                self.plan,
-                self.solver,
-                self.state,
-            )
+            if self.n_threads == 1 or last - first <= self.plan.batch_size:
+                value, self.scale = self.route.train(0, first, last, self.scale, 1)
+                self.state.iteration += -(-(last - first) // self.plan.batch_size)
+            else:
+                value, self.scale = train_together(
+                    self.route.train,
+                    first,
+                    last,
+                    self.scale,
+                    self.n_threads,
+                    self.plan,
+                    self.solver,
+                    self.state,
+                )
         average = self.state.average
         if average is not None and last > 0 and last in (self.average_at, self.n_rows):
             average.add(self.state.weights, self.scale, self.state.intercepts)
