@@ -157,7 +157,8 @@ class Fit:
     """One run, on rows that were held out already.
 
     The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
-    the seconds of fits `before`, and says at which `stage` of a larger fit this one stands.
+    the seconds of fits `before`, and says at which `stage` of a larger fit this one stands.  An
+    `objective` for L-BFGS replaces that of the problem's own rows.
     """
 
     def __init__(
@@ -169,8 +170,9 @@ class Fit:
         callbacks: Callbacks,
         before: Before | None = None,
         stage: Stage | None = None,
+        objective: Any = None,
     ) -> None:
-        self.config, self.problem = config, problem
+        self.config, self.problem, self.objective = config, problem, objective
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
         self.before, self.stage = before or Before(), stage or Stage()
@@ -275,6 +277,7 @@ class Fit:
             max_iterations=config.max_epochs,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
+            objective=self.objective,
         )
         if not converged:
             made = len(self.record.history)
