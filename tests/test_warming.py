@@ -28,7 +28,7 @@ def event_of(module, name):
 
 def compiles(*calls):
     """What a listener tells of compilations that begin (a pair) and end (None)."""
-    listener = notices.Compilations()
+    listener = notices._Compilations()
     seen: list[str | None] = []
     with watching(seen.append):
         for call in calls:
