@@ -99,7 +99,6 @@ class FitResult:
     history: History
     head: np.ndarray
     resume: State | None = None
-    best_epoch: int = 0
     seconds: float = 0.0
     selection: Selection | None = None
 
@@ -306,7 +305,6 @@ class Fit:
             storage=self.kind.storage,
             head=self.problem.head,
             resume=resume,
-            best_epoch=best.epoch,
             seconds=self.record.seconds,
         )
 
