@@ -233,7 +233,6 @@ class RoundsFit:
             self.record.history,
             self.config.parts.solver.if_diverged,
             head=self.head,
-            best_epoch=self.record.best.epoch,
             seconds=self.record.seconds,
         )
 
