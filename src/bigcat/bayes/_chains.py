@@ -285,7 +285,7 @@ class Chains:
         """Scales times factors, and their weights with them."""
         values = self._here().values
         # Probabilities that are integrals are as dear as gradients.
-        n_factors = N_FACTORS if self.likelihood.noise.softmax else 1
+        n_factors = N_FACTORS if self.likelihood.noise.softmax else N_FACTORS // 2
         for kind, way in self._moves() * n_factors:
             move = kind.name, way
             logs = self.deviations[move] * self.rng.standard_normal(len(self.stack))

@@ -24,13 +24,14 @@ import scipy.linalg
 from scipy.special import logsumexp
 
 from bigcat.bayes._arrays import Floats
+from bigcat.bayes._forms import PRODUCTS_OF_INTEGRAL
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._whitening import BlockSums, Whitening, make_whitening
 
 #: Multiplications that the determinant may take: seconds.
 MAX_PRODUCTS = 3e11
 #: Weights whose Gaussian is drawn from, and pairs of draws at the least and most.
-MAX_SAMPLED_WEIGHTS, MIN_PAIRS, MAX_PAIRS = 2_048, 256, 8_192
+MAX_SAMPLED_WEIGHTS, MIN_PAIRS, MAX_PAIRS = 2_048, 256, 4_096
 #: Effective draws that make a mean of importance weights; with fewer their logarithms must be
 #: normal, but for a third cumulant that changes the result by so many nats at the most.
 MIN_EFFECTIVE, MAX_THIRD = 50.0, 1.0
@@ -73,7 +74,9 @@ def log_evidence(
     if size <= MAX_SAMPLED_WEIGHTS and float(n) * size**2 * of_fisher <= MAX_PRODUCTS:
         whitening = make_whitening("full", likelihood, mode, precision)
         laplace = at_mode - float(np.log(np.diag(whitening.root)).sum())
-        n_pairs = int(np.clip(PRODUCTS_OF_DRAWS / (2.0 * n * size), MIN_PAIRS, MAX_PAIRS))
+        of_score = mode.shape[1] if likelihood.noise.softmax else PRODUCTS_OF_INTEGRAL
+        products = 2.0 * n * len(mode) * of_score
+        n_pairs = int(np.clip(PRODUCTS_OF_DRAWS / products, MIN_PAIRS, MAX_PAIRS))
         gain = _log_mean_weight(log_density, whitening, n_pairs, rng, at_mode)
         return Evidence(laplace + gain)
     if reason := _why_not(likelihood):
