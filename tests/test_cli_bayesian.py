@@ -61,14 +61,12 @@ def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F
 
 
 def test_ranks(files, capsys):  # noqa: F811
-    """Around the fit of that rank there is no evidence; without one there is."""
+    """The last layer of a model of that rank, or all weights."""
     train, _, model = files("npz", "npz")
     words = ["fit", train, "--bayesian", "--model", model, *LAPLACE, "--rank"]
     report = run_json(capsys, [*words, "3"])
     assert report["choice"]["rank"] == 3
-    assert report["evidence"] is None
-    assert main([*words, "3"]) == 0
-    assert "evidence" not in capsys.readouterr().out
+    assert report["evidence"] < 0.0
     report = run_json(capsys, [*words, "none"])
     assert "rank" not in report["choice"]
     assert report["evidence"] < 0.0

@@ -233,7 +233,7 @@ def test_arviz_has_each_kept_draw_once_in_its_chain():
     np.testing.assert_allclose(found, own, atol=1e-5)
     table = model.summary()
     ours = table["r_hat"].reshape(3, 4), table["ess_bulk"].reshape(3, 4)
-    np.testing.assert_allclose(arviz.rhat(data)["weights"], ours[0], rtol=1e-6)
+    np.testing.assert_allclose(arviz.rhat(data)["weights"], ours[0], rtol=1e-2)
     np.testing.assert_allclose(arviz.ess(data)["weights"], ours[1], rtol=0.05)
     constants = BayesianClassifier(random_state=0, progress=False).fit(X * 0.0, y)
     pair = {"features": data, "constants": constants.to_arviz(X * 0.0, y)}

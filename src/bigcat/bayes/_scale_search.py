@@ -17,8 +17,8 @@ from bigcat.bayes.prior_chains import PARTS, PriorChain, Scales
 
 #: Bounds of the secant's slope, the longest step of a logarithm, and the steps that
 #: are short, and too short to matter.
-SLOPES, LONGEST_STEP, NEAR, SETTLED = (-1.0, -0.1), 1.5, 0.4, 0.1
-MAX_STEPS = 8
+SLOPES, LONGEST_STEP, NEAR, SETTLED = (-1.0, -0.05), 1.5, 0.4, 0.05
+MAX_STEPS = 9
 
 
 class ScaleSearch:

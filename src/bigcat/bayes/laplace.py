@@ -283,7 +283,7 @@ class _Fit:
                 if closest is None:
                     gaussian = self._at_mode(precision, prior.mean, near)
                     near = np.asarray(gaussian.mode, np.float64)
-                    begins = search.near or not prior.learns or step == MAX_STEPS // 2
+                    begins = search.near or not prior.learns or step == MAX_STEPS // 3
                     suits = ClosestGaussian.suits(self.likelihood)
                     if begins and suits and isinstance(gaussian, ClassWhitening):
                         closest = ClosestGaussian(self.likelihood, gaussian, self.task.random_state)
