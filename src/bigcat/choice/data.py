@@ -34,6 +34,9 @@ class Columns(Mapping[str, Array]):
                 return np.asarray(table[name][index])
         raise ValueError(f"there is no column {name!r}; the columns are {', '.join(self)}")
 
+    def __contains__(self, name: object) -> bool:
+        return any(name in table for table, _ in self.sources)
+
     def __iter__(self) -> Iterator[str]:
         return (name for table, _ in self.sources for name in table)
 

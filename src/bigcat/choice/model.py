@@ -20,11 +20,12 @@ from bigcat.choice.analysis import Analysis
 from bigcat.choice.covariance import classical, sandwich, solve_by_products
 from bigcat.choice.data import (
     Array,
-    Columns,
     Layout,
     Pairs,
     Rows,
     codes_of,
+    column,
+    numbers,
     read_long,
     read_pairs,
     read_table,
@@ -32,6 +33,7 @@ from bigcat.choice.data import (
 from bigcat.choice.newton import Optimum, Penalised, maximise
 from bigcat.choice.pairs_likelihood import PairsLikelihood
 from bigcat.choice.prediction import PairsModel, RowsModel
+from bigcat.choice.rows_likelihood import RowsLikelihood
 from bigcat.choice.sampling import SampledCases
 from bigcat.choice.utility import Coding, Source, Term, Utility
 from bigcat.noise import Noise
@@ -243,9 +245,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.coding_ = self._coding(found)
         self.coef_names_ = self.coding_.names
         model = self._beside(found)
-        likelihood = self._target(model, found, noise)
-        self._estimate(likelihood, model, found)
-        self._set_figures(found, likelihood, noise)
+        target = self._target(model)
+        self._estimate(target, model, found.groups)
+        self._set_figures(found, target, noise)
         if self.posterior:
             self.draws_ = self._draw(1000, check_random_state(self.random_state))
         self.seconds_ = time.perf_counter() - begun
@@ -332,7 +334,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         if coding.specific:
             own = self._own(found.labels, like)
         if isinstance(found, Rows):
-            return RowsModel(self.utility_, coding, offset, noise, found, own)
+            X = coding.matrix(self.utility_, found, own[found.alternative])
+            given = np.zeros(X.shape[0]) if offset is None else offset.value(found.columns)
+            return RowsModel(RowsLikelihood(X, given, found.starts, found.chosen, noise), found)
         constant, n_constants = np.full(len(own), -1), 0
         if self.utility_.constants:
             constant = np.where(own == coding.reference, -1, own - (own > coding.reference))
@@ -355,9 +359,7 @@ class ChoiceModel(Analysis, BaseEstimator):
             raise ValueError(f"{parameter} names {min(unknown)!r}; the coefficients are {shown}")
         return {places[name]: value for name, value in (given or {}).items()}
 
-    def _target(
-        self, model: RowsModel | PairsModel, found: Rows | Pairs, noise: Noise
-    ) -> Penalised:
+    def _target(self, model: RowsModel | PairsModel) -> Penalised:
         """Return what is maximised."""
         n = len(self.coef_names_)
         precision, mean = np.zeros(n), np.zeros(n)
@@ -373,26 +375,19 @@ class ChoiceModel(Analysis, BaseEstimator):
             raise ValueError(f"constants_l2={self.constants_l2} must be zero or more")
         constants = np.array([name.startswith("constant:") for name in self.coef_names_], bool)
         precision[constants] += self.constants_l2
-        likelihood: Any
-        if isinstance(model, RowsModel):
-            likelihood = model.likelihood()
-        else:
-            likelihood = model.likelihood
-            if self.estimation == "mcfadden":
-                likelihood = self._sampled(model, found).likelihood()
-        return Penalised(likelihood, precision, mean)
+        if self.estimation == "mcfadden" and isinstance(model, PairsModel):
+            return Penalised(self._sampled(model).likelihood(), precision, mean)
+        return Penalised(model.likelihood, precision, mean)
 
-    def _sampled(self, model: PairsModel, found: Rows | Pairs) -> SampledCases:
-        assert isinstance(found, Pairs)
-        probabilities = np.ones(len(found.labels))
+    def _sampled(self, model: PairsModel) -> SampledCases:
+        pairs = model.pairs
+        probabilities = np.ones(len(pairs.labels))
         if self.sampling is not None:
-            probabilities = Term(self.sampling, self.sampling).value(
-                Columns([(found.alternatives, (np.arange(len(found.labels)),))])
-            )
+            probabilities = numbers(column(pairs.alternatives, self.sampling), self.sampling)
             if not (probabilities > 0.0).all():
                 raise ValueError(f"{self.sampling} has to be above zero for sampling")
         return SampledCases(
-            found,
+            pairs,
             model.likelihood.terms,
             model.likelihood.offset,
             self.utility_.constants,
@@ -403,7 +398,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         )
 
     def _estimate(
-        self, target: Penalised, model: RowsModel | PairsModel, found: Rows | Pairs
+        self, target: Penalised, model: RowsModel | PairsModel, groups: Array | None
     ) -> None:
         n = len(self.coef_names_)
         start, free = np.zeros(n), np.ones(n, bool)
@@ -418,10 +413,10 @@ class ChoiceModel(Analysis, BaseEstimator):
                 raise ValueError(f"bounds of {self.coef_names_[k]} are {low[k]} and {high[k]}")
         start = np.clip(start, low, high)
         limits = self.coef_names_, free, low, high, self.max_iter
-        large = isinstance(found, Pairs) and found.n_cases * len(found.labels) > _LARGE
         by_sample = self.estimation == "sampled"
+        large = target.likelihood.n_cases * len(model.labels) > _LARGE
         if isinstance(model, PairsModel) and (by_sample or (large and not self.utility_.constants)):
-            cases = self._sampled(model, found)
+            cases = self._sampled(model)
             first = Penalised(cases.likelihood(), target.precision, target.mean)
             optimum = maximise(first, start, *limits)
             if by_sample:
@@ -431,7 +426,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         optimum = maximise(target, start, *limits)
         self.coef_, self.n_iter_, self.converged_ = optimum.coef, optimum.n_iter, optimum.converged
         self.log_likelihood_ = optimum.derivatives.value + self._penalty(target)
-        self._set_covariances(target, optimum, found.groups)
+        self._set_covariances(target, optimum, groups)
 
     def _penalty(self, target: Penalised) -> float:
         return 0.5 * float(target.precision @ (self.coef_ - target.mean) ** 2)
@@ -503,19 +498,18 @@ class ChoiceModel(Analysis, BaseEstimator):
         else:
             sizes = np.diff(found.starts)
             weights = np.add.reduceat(found.chosen, found.starts[:-1])
-            counts, whole = (
-                np.bincount(found.alternative, found.chosen, n),
-                bool((sizes == n).all()),
-            )
+            counts = np.bincount(found.alternative, found.chosen, n)
+            whole = bool((sizes == n).all())
         self.null_log_likelihood_ = -float(weights @ np.log(sizes))
         if whole:
             counts = counts[counts > 0]
             self.constants_log_likelihood_ = float(counts @ np.log(counts / counts.sum()))
         elif isinstance(found, Rows) and n <= 200:
             coding = Coding([], [("constant", False)], found.labels, int(counts.argmax()))
-            model = RowsModel(Utility([], [], True), coding, None, noise, found, np.arange(n))
             names, free = coding.names, np.delete(counts, coding.reference) > 0
-            prior = Penalised(model.likelihood(), np.zeros(n - 1), np.zeros(n - 1))
+            X, zeros = coding.matrix(Utility([], [], True), found), np.zeros(len(found.chosen))
+            likelihood = RowsLikelihood(X, zeros, found.starts, found.chosen, noise)
+            prior = Penalised(likelihood, np.zeros(n - 1), np.zeros(n - 1))
             low = np.where(free, -np.inf, -30.0)
             done = maximise(prior, np.where(free, 0.0, -30.0), names, free, low, -low, 100)
             self.constants_log_likelihood_ = done.derivatives.value
