@@ -620,6 +620,15 @@ def test_bad_input_is_named(data, utility, message):
         fitted(data, utility)
 
 
+def test_alternatives_that_are_never_chosen_have_no_constant():
+    data = trips()
+    data["chosen"] = np.where(data["mode"] == "bus", 0, data["chosen"])
+    data = {n: v[np.isin(data["trip"], data["trip"][data["chosen"] == 1])] for n, v in data.items()}
+    with pytest.raises(ValueError, match="1 alternatives are never chosen, such as 'bus'"):
+        fitted(data)
+    assert fitted(data, constants_l2=1.0).coef_[0] < 0.0
+
+
 def test_separable_choices_warn_and_name_the_variable():
     data = trips(n=60)
     data["sign"] = data["chosen"] * 1.0

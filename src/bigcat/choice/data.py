@@ -111,6 +111,10 @@ class Rows:
         """Number of the case of each row."""
         return np.repeat(np.arange(self.n_cases), np.diff(self.starts))
 
+    def totals(self) -> Array:
+        """Return the weighted number of choices of each alternative."""
+        return np.bincount(self.alternative, self.chosen, len(self.labels))
+
     def with_column(self, name: str, values: Array) -> Rows:
         """Return the rows with other values in a column."""
         columns = Columns([({name: values}, (np.arange(len(values)),)), *self.columns.sources])
@@ -165,6 +169,11 @@ class Pairs:
         if callable(self.available):
             return np.asarray(self.available(i, j), bool)
         return np.asarray(self.available[j] if self.available.ndim == 1 else self.available[i, j])
+
+    def totals(self) -> Array:
+        """Return the weighted number of choices of each alternative."""
+        assert self.chosen is not None
+        return np.bincount(self.chosen, self.weights, len(self.labels))
 
     def without(self, removed: Array) -> Pairs:
         """Return the pairs where alternatives with these numbers are not available."""

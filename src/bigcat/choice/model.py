@@ -244,6 +244,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.alternatives_, self.n_cases_ = found.labels, found.n_cases
         self.coding_ = self._coding(found)
         self.coef_names_ = self.coding_.names
+        self._check_constants(found.totals())
         model = self._beside(found)
         target = self._target(model)
         self._estimate(target, model, found.groups)
@@ -350,6 +351,22 @@ class ChoiceModel(Analysis, BaseEstimator):
         return codes_of(np.array(wanted), self.alternatives_, "alternative")
 
     # Estimating
+
+    def _check_constants(self, totals: Array) -> None:
+        """Raise ValueError for alternatives that are never chosen, whose constants diverge."""
+        known = {*(self.fixed or {}), *(self.bounds or {})}
+        if not self.utility_.constants or self.constants_l2 or self.prior is not None:
+            return
+        never = [
+            label
+            for label in self.alternatives_[totals == 0.0].tolist()
+            if f"constant:{label}" not in known
+        ]
+        if never:
+            raise ValueError(
+                f"{len(never):,} alternatives are never chosen, such as {never[0]!r}, so they have "
+                "no finite constant; leave them out, or shrink constants by constants_l2"
+            )
 
     def _numbers(self, given: Mapping[str, Any] | None, parameter: str) -> dict[int, Any]:
         """Return values by the numbers of coefficients; ValueError for an unknown name."""
@@ -489,19 +506,14 @@ class ChoiceModel(Analysis, BaseEstimator):
             return
         if isinstance(found, Pairs) and found.n_cases * len(found.labels) <= _SMALL:
             found = found.rows()
-        n = len(found.labels)
+        n, counts = len(found.labels), found.totals()
         if isinstance(found, Pairs):
-            sizes, whole = found.sizes(), found.available is None
-            assert found.chosen is not None
-            weights = found.weights
-            counts = np.bincount(found.chosen, weights, n)
+            sizes, weights = found.sizes(), found.weights
         else:
             sizes = np.diff(found.starts)
             weights = np.add.reduceat(found.chosen, found.starts[:-1])
-            counts = np.bincount(found.alternative, found.chosen, n)
-            whole = bool((sizes == n).all())
         self.null_log_likelihood_ = -float(weights @ np.log(sizes))
-        if whole:
+        if (sizes == n).all():
             counts = counts[counts > 0]
             self.constants_log_likelihood_ = float(counts @ np.log(counts / counts.sum()))
         elif isinstance(found, Rows) and n <= 200:
@@ -519,7 +531,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         n = len(self.covariance_)
         free = np.isfinite(np.diag(self.covariance_))
         if not free.any() or n < len(self.coef_):
-            raise ValueError("the covariance of all coefficients is needed, and is not known here")
+            raise ValueError(
+                "draws need the covariance of all coefficients, which is not known here; use n_draws=0"
+            )
         root = np.linalg.cholesky(self.covariance_[np.ix_(free, free)])
         draws = np.tile(self.coef_, (n_draws, 1))
         draws[:, free] += random_state.standard_normal((n_draws, int(free.sum()))) @ root.T

@@ -302,8 +302,8 @@ class _Totals:
         gradient = self.gradient
         others, pairs = likelihood.others, likelihood.pairs
         if others is not None:
-            counts = np.bincount(likelihood.chosen(slice(None)), pairs.weights, len(pairs.labels))
-            gradient = np.concatenate([gradient, (counts - self.expected[:, 0])[others]])
+            missed = pairs.totals() - self.expected[:, 0]
+            gradient = np.concatenate([gradient, missed[others]])
         if self.order == 1:
             return Derivatives(self.value, gradient)
         information = self.of_terms()
