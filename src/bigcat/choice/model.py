@@ -29,6 +29,7 @@ from bigcat.choice.data import (
     read_long,
     read_pairs,
     read_table,
+    read_wide,
 )
 from bigcat.choice.newton import Optimum, Penalised, maximise
 from bigcat.choice.pairs_likelihood import PairsLikelihood
@@ -226,19 +227,28 @@ class ChoiceModel(Analysis, BaseEstimator):
         -------
         self : ChoiceModel
         """
-        begun = time.perf_counter()
-        noise = resolve_noise(self.noise)
+        begun, before = time.perf_counter(), vars(self).copy()
         if self.estimation not in _ESTIMATIONS:
             known = ", ".join(map(repr, _ESTIMATIONS))
             raise ValueError(f"estimation={self.estimation!r} is not known; choose one of {known}")
-        wide = columns is not None
-        names = _names_of(alternatives) if wide else ()
-        if alternatives is not None and not wide and alternative is None:
+        names = () if columns is None else _names_of(alternatives)
+        if alternatives is not None and columns is None and alternative is None:
             alternative = choice
         pattern = available if isinstance(available, str) else None
-        self.layout_ = Layout(
-            choice, case, alternative, columns, names, counts, weights, groups, pattern
-        )
+        layout = Layout(choice, case, alternative, columns, names, counts, weights, groups, pattern)
+        try:
+            for name in [name for name in before if name.endswith("_")]:
+                delattr(self, name)
+            self._fit(data, layout, alternatives, available)
+        except BaseException:  # the model of an earlier fit stays
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        self.seconds_ = time.perf_counter() - begun
+        return self
+
+    def _fit(self, data: Any, layout: Layout, alternatives: Any, available: Any) -> None:
+        self.layout_ = layout
         self.utility_ = Utility.of(self.utility, self.by_alternative, self.constants)
         found = self._read(data, alternatives, available, fitting=True)
         self.alternatives_, self.n_cases_ = found.labels, found.n_cases
@@ -248,11 +258,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         model = self._beside(found)
         target = self._target(model)
         self._estimate(target, model, found.groups)
-        self._set_figures(found, target, noise)
+        self._set_figures(found, target)
         if self.posterior:
             self.draws_ = self._draw(1000, check_random_state(self.random_state))
-        self.seconds_ = time.perf_counter() - begun
-        return self
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the fitted model to a file, whose usual ending is ``.safetensors``.
@@ -288,7 +296,9 @@ class ChoiceModel(Analysis, BaseEstimator):
     def _read(self, data: Any, alternatives: Any, available: Any, fitting: bool) -> Rows | Pairs:
         table, layout = read_table(data), self.layout_
         available = layout.available if available is None else available
-        if layout.columns is None and alternatives is None:
+        if layout.columns is not None:
+            return read_wide(table, layout, available, fitting)
+        if alternatives is None:
             return read_long(table, layout, available, fitting)
         pairs = read_pairs(table, layout, alternatives, available, fitting)
         if self._in_pairs(resolve_noise(self.noise)):
@@ -310,8 +320,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         """Return True if pairs of choosers and alternatives are made when they are needed."""
         utility = self.utility_
         simple = all(isinstance(term, Term) for term in utility.generic)
-        in_table = self.layout_.columns is None
-        return in_table and noise.softmax and simple and not utility.specific
+        return noise.softmax and simple and not utility.specific
 
     def _coding(self, found: Rows | Pairs) -> Coding:
         """Return which coefficient belongs to what."""
@@ -495,7 +504,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.covariance_ = classical(squares, free[:n_terms])
         self.std_errors_[:n_terms] = np.sqrt(np.diag(self.covariance_))
 
-    def _set_figures(self, found: Rows | Pairs, target: Penalised, noise: Noise) -> None:
+    def _set_figures(self, found: Rows | Pairs, target: Penalised) -> None:
         """Compare with equal probabilities, and with constants alone."""
         fixed = len(self.fixed or {})
         self.n_free_ = len(self.coef_names_) - fixed
@@ -520,6 +529,7 @@ class ChoiceModel(Analysis, BaseEstimator):
             coding = Coding([], [("constant", False)], found.labels, int(counts.argmax()))
             names, free = coding.names, np.delete(counts, coding.reference) > 0
             X, zeros = coding.matrix(Utility([], [], True), found), np.zeros(len(found.chosen))
+            noise = resolve_noise(self.noise)
             likelihood = RowsLikelihood(X, zeros, found.starts, found.chosen, noise)
             prior = Penalised(likelihood, np.zeros(n - 1), np.zeros(n - 1))
             low = np.where(free, -np.inf, -30.0)
@@ -531,9 +541,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         n = len(self.covariance_)
         free = np.isfinite(np.diag(self.covariance_))
         if not free.any() or n < len(self.coef_):
-            raise ValueError(
-                "draws need the covariance of all coefficients, which is not known here; use n_draws=0"
-            )
+            raise ValueError("the covariance of the constants is not known; use n_draws=0")
         root = np.linalg.cholesky(self.covariance_[np.ix_(free, free)])
         draws = np.tile(self.coef_, (n_draws, 1))
         draws[:, free] += random_state.standard_normal((n_draws, int(free.sum()))) @ root.T

@@ -169,8 +169,6 @@ class PairsLikelihood:
         if callable(term.source):
             return None
         names = [name.strip() for name in term.source.split(":")]
-        if any(name in self.pairs.matrices for name in names):
-            return None
         mine = [name for name in names if name in self.pairs.choosers]
         theirs = [name for name in names if name not in mine]
         if not theirs:
