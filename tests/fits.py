@@ -16,6 +16,7 @@ import numpy as np
 
 import bigcat
 from bigcat import LinearClassifier, noise
+from bigcat.compile import Kernel
 from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS
 from bigcat.solvers import REGISTRY as SOLVERS
@@ -80,10 +81,10 @@ def uses_of_the_cache() -> dict[str, list[int]]:
     found = {}
     for module in [m for name, m in sorted(sys.modules.items()) if name.startswith("bigcat")]:
         for kernel in vars(module).values():
-            if hasattr(kernel, "stats") and hasattr(kernel, "py_func") and kernel.signatures:
+            if isinstance(kernel, Kernel) and getattr(kernel.dispatcher, "signatures", None):
                 name = f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
-                if getattr(kernel._cache, "cache_path", None):
-                    stats = kernel.stats
+                if getattr(kernel.dispatcher._cache, "cache_path", None):
+                    stats = kernel.dispatcher.stats
                     hits, misses = stats.cache_hits, stats.cache_misses
                     found[name] = [sum(hits.values()), sum(misses.values())]
     return found

@@ -389,10 +389,10 @@ def test_bound_sampler_and_solver_skeletons_are_fitted_together(digits, register
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
 
     # A part from outside the package must not reach the cache on disk (docs/decisions, 2).
-    cache = getattr(getattr(train_rows, "_cache", None), "_cache_file", None)
+    dispatcher: Any = train_rows.dispatcher
+    cache = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache is not None:  # not without a compiler, nor where no folder is writable
         outside = re.compile(r"\bTag\(")
-        dispatcher: Any = train_rows
         assert [s for s in dispatcher.signatures if outside.search(str(s))]
         assert [key for key in cache._load_index() if outside.search(str(key))] == []
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.kernels import VERSION
+from bigcat.compile import source_hash
 from bigcat.training.checkpoint import Checkpoint, Checkpointer, Identity, digest
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 
@@ -46,7 +46,7 @@ def keeper_for(
 
 
 def _parameters(estimator: Any) -> dict[str, str]:
-    found = {"bigcat": __version__, "compiled code": VERSION}
+    found = {"bigcat": __version__, "compiled code": source_hash()[:12]}
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, np.random.RandomState):
             value = "a RandomState"  # where it began is in the checkpoint
