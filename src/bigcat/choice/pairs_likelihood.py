@@ -26,6 +26,8 @@ from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 
 #: Pairs in a chunk: its arrays stay in the cache.
 _CHUNK = 1 << 18
+#: Cases from which probabilities of draws follow.
+_SOME_CASES = 200
 
 
 @dataclass
@@ -100,6 +102,12 @@ class PairsLikelihood:
         squares, cross = total.of_terms(), total.of_constants_with_terms()
         p = total.expected[:, 0]
         return squares, cross, np.asarray(p[self.others])
+
+    def mean_probabilities(self, coef: Array, random_state: np.random.RandomState) -> Array:
+        """Return mean probabilities of the alternatives for some of the cases."""
+        some = random_state.choice(self.n_cases, min(self.n_cases, _SOME_CASES), replace=False)
+        rows = [np.exp(self.log_probabilities(coef, slice(i, i + 1)))[0] for i in some.tolist()]
+        return np.asarray(np.mean(rows, axis=0))
 
     def constants_product(self, coef: Array, right: Array) -> Array:
         """Return the constants' block of the information times the columns of `right`."""
