@@ -70,7 +70,7 @@ BAD_PARAMETERS = {
     "method": ("softmax", "method='softmax' is not known; choose one of 'augment-reduce', 'one-"),
     "solver": ("adam", "solver='adam' is not known; choose 'auto' or one of 'adaptive', 'adagra"),
     "sampler": ("all", "sampler='all' is not known; choose 'auto' or one of 'uniform', 'everyth"),
-    "progress": ("yes", "progress='yes' is not known; choose 'auto', True or False"),
+    "progress": ("yes", "progress='yes' is not known; choose 'auto', True, False"),
     "class_weight": ({0: -1.0}, "class_weight={0: -1.0} must not hold negative numbers or NaN"),
     "callbacks": (7, "callbacks=7 must be a list of functions, or None"),
     "random_state": ("seed", "'seed' cannot be used to seed a numpy.random.RandomState instance"),
@@ -349,3 +349,22 @@ def test_rows_that_need_no_check_are_checked_for_what_they_hold(sparse):
         np.testing.assert_array_equal(
             model.predict_proba(twice), model.predict_proba([[0, 2, 0, 0]])
         )
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["3", "dole"], "X holds 'dole' in row 1 of column 'job'.*scikit-learn's OneHotEncoder"),
+        ([1.0, np.nan], "X holds NaN in rows 1, 3, 5, .* of column 'job'.*SimpleImputer"),
+        ([None, 1], "X holds NaN in rows 0, 2, .* of column 'job'.*SimpleImputer"),
+        (np.array(["2020", "2021"], "M8[s]"), "column 'job' of X is of datetime64"),
+    ],
+)
+def test_columns_of_a_data_frame_are_named(column, message):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": X[:, 0], "job": [*column] * 20})
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier().fit(frame, Y)
+    model = LinearClassifier(max_epochs=1).fit(frame.assign(job=1.0), Y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(frame)

@@ -116,7 +116,7 @@ def test_weights_of_rows_are_counts_and_an_intercept_is_optional():
 )
 def test_models_without_classical_errors_say_so(options, message):
     X, y = sample(100)
-    model = LinearClassifier(**{"l2": 0, "max_epochs": 3, "tol": None, **options}).fit(X, y)
+    model = LinearClassifier(**{"l2": 0, "max_epochs": 3, **options}).fit(X, y)
     with pytest.raises(ValueError, match=message):
         model.summary(X, y)
 

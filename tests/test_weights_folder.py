@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import joblib
 import numpy as np
@@ -21,7 +21,7 @@ from bigcat import LinearClassifier, storage
 from bigcat.cli import main
 from bigcat.data import convert, open_shards
 from bigcat.solvers import AdaGrad
-from bigcat.training import checkpoint, passes, preprocess
+from bigcat.training import checkpoint, passes
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))
@@ -63,24 +63,6 @@ def is_mapped(array: np.ndarray) -> bool:
     return isinstance(base, memoryview)
 
 
-class Watched(storage.MappedFiles):
-    """Knows what was made."""
-
-    made: ClassVar[list[tuple[int, ...]]] = []
-
-    def zeros(self, shape, dtype):
-        self.made.append(shape)
-        return super().zeros(shape, dtype)
-
-
-@pytest.fixture
-def made(monkeypatch):
-    """Shapes of all arrays that were made in files."""
-    monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(bigcat.estimators.linear, "MappedFiles", Watched)
-    return Watched.made
-
-
 # The same bits
 
 
@@ -106,38 +88,6 @@ def test_the_same_bits(which, form, tmp_path):
     assert all(is_mapped(array) for array in arrays_of(mapped)[:-1])
     assert not any(is_mapped(array) for array in arrays_of(usual))
     assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("options", "n_arrays"),
-    [
-        (SGD, 3),  # the weights, those of the last finite epoch, and the fitted ones in float32
-        (ADAGRAD, 4),  # and their sums of squares
-        ({**SGD, "early_stopping": True}, 4),  # and the best epoch's
-    ],
-)
-def test_all_arrays_of_the_weights_size_are_in_files(options, n_arrays, tmp_path, made):
-    model = classifier(tmp_path, **{**options, "max_epochs": 1}).fit(X, Y)
-    assert made.count(model.coef_.shape) == n_arrays
-    made.clear()
-    model.partial_fit(X, Y)  # which starts from a copy, and has no best epoch
-    assert made.count(model.coef_.shape) == (4 if options is ADAGRAD else 3)
-
-
-def test_defaults_of_a_rank_that_is_given(tmp_path):
-    usual = LinearClassifier(rank=5, random_state=0).fit(SPARSE, OF_SPARSE)
-    assert usual.selection_.candidates[0].weight > 0.0
-    mapped = LinearClassifier(rank=5, random_state=0, weights_folder=tmp_path)
-    assert_same(mapped.fit(SPARSE, OF_SPARSE), usual)
-
-
-def test_classes_in_the_order_of_their_frequency(tmp_path, monkeypatch):
-    """With many classes, which are put back in order in place."""
-    monkeypatch.setattr(preprocess, "MANY_CLASSES", 3)
-    for data in DATA.values():
-        mapped = classifier(tmp_path, **ADAGRAD).fit(*data)
-        assert_same(mapped, classifier(**ADAGRAD).fit(*data))
-        assert is_mapped(mapped.coef_)
 
 
 def test_a_folder_of_rows(tmp_path):
@@ -213,15 +163,6 @@ def test_a_fitted_model_is_like_any_other(tmp_path):
         assert not is_mapped(copy.coef_)
     assert [copy.weights_folder for copy in copies] == [folder, folder, None]
     assert clone(classifier(folder)).get_params()["weights_folder"] == folder
-
-
-def test_files_are_those_of_other_models_byte_by_byte(tmp_path):
-    for folder in (None, tmp_path):
-        model = classifier(folder, **SGD).fit(X, Y)
-        model.history_[:] = [dict.fromkeys(row, 0.0) for row in model.history_]  # seconds differ
-        bigcat.save_model(model, tmp_path / f"{folder is None}.safetensors")
-    first, second = ((tmp_path / f"{usual}.safetensors").read_bytes() for usual in (True, False))
-    assert first == second
 
 
 # What is refused

@@ -31,7 +31,7 @@ from bigcat.data import Shards, open_shards
 SETTINGS: dict[str, Any] = {
     "rank": 16,
     "max_epochs": 2,
-    "n_lanes": 2,
+    "n_workers": 2,
     "rows_per_round": 1_250,
     "random_state": 0,
     "progress": False,

@@ -22,7 +22,6 @@ import psutil
 from benchmarks.distributed.folders import made_up, written
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
-from bigcat.dask import rounds
 from bigcat.dask.cluster import connected
 from bigcat.data import Shards
 from bigcat.samplers import Shared
@@ -66,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         few, folder = folders(arguments, Path(temporary))
-        n, n_features = folder.shape
+        n = len(folder)
         per_round = -(-(arguments.of_rows or n) // (2 * arguments.rounds))
         for threads, what in ((1, "one thread"), (2, "two threads")):
             if what in arguments.ways:
@@ -74,15 +73,6 @@ def run(arguments: argparse.Namespace) -> None:
                 tell(what, local.fit)
         if "two workers" not in arguments.ways:
             return
-        moved: list[int] = []
-        submit = rounds.Rounds.train
-
-        def train(self: rounds.Rounds, first: int, last: int) -> float:
-            value = submit(self, first, last)
-            moved[:] = self.bytes_moved
-            return value
-
-        rounds.Rounds.train = train  # type: ignore[method-assign]
         with connected("local:2") as client:
             model = dask.LinearClassifier(
                 client=client,
@@ -91,11 +81,6 @@ def run(arguments: argparse.Namespace) -> None:
                 **settings,
             )
             tell("two workers", model.fit)
-        state = (len(model.classes_) + n_features) * (arguments.rank + 1) * 4
-        print(
-            f"{len(moved)} rounds of {per_round:,} rows per lane: {np.mean(moved) / 2**20:.1f} MiB "
-            f"of changes of two lanes; all weights are {state / 2**20:.1f} MiB"
-        )
 
 
 def folders(arguments: argparse.Namespace, temporary: Path) -> tuple[Shards, Shards]:

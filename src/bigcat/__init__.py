@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         samplers,
         solvers,
     )
+    from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
     from bigcat.estimators.formula import FormulaClassifier, from_formula
@@ -37,6 +38,7 @@ _HOME = {
     "LinearClassifier": "bigcat.estimators",
     "BayesianClassifier": "bigcat.estimators",
     "CategoricalDistribution": "bigcat.estimators",
+    "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
     "Checkpoint": "bigcat.training.checkpoint",
@@ -70,6 +72,7 @@ __all__ = [
     "BayesianClassifier",
     "CategoricalDistribution",
     "Checkpoint",
+    "ChoiceModel",
     "EarlyStopping",
     "FormulaClassifier",
     "LinearClassifier",

@@ -29,6 +29,8 @@ from bigcat.rows import Sizes
 from bigcat.samplers import CoOccurrence, Everything, Frequency, Sampler, Shared, Stratified
 from bigcat.solvers import LBFGS, AdaGrad, Damped, Solver
 from bigcat.training.config import Candidate, FitConfig, FitPlan
+from bigcat.training.preprocess import MANY_CLASSES
+from bigcat.training.stacking import PRODUCTS_OF_NODES
 from bigcat.training.stopping import EarlyStopping
 
 # Small problems, for which L-BFGS takes about a second.  In the span of the rows a class has as
@@ -36,18 +38,12 @@ from bigcat.training.stopping import EarlyStopping
 MAX_SMALL_WEIGHTS, MAX_SMALL_PRODUCTS = 1 << 14, 1 << 27
 #: Weights of L-BFGS at most, in float64 and some thirty times.
 MAX_LBFGS_WEIGHTS = 1 << 20
-#: A value costs other noises as many products.
-PRODUCTS_OF_NODES = 64
 MAX_ITERATIONS, TOL_OF_PATH = 200, 1e-5
 
 # Low rank.
 RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 #: Fewer classes or features than this are no matter for vectors.
 MIN_SIDE = 32
-#: Up to so many classes, all of them are in each step.
-MAX_ALL_CLASSES = 2_048
-#: Classes drawn for a batch in the first third of the epochs.
-FIRST_NEGATIVES = 128
 #: Rows visited in all, and per class; within some epochs, and at least so many steps.
 ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
 #: Learning rates with all classes and with drawn ones, and the part for noises of light tails.
@@ -251,8 +247,8 @@ def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig
     """Give classes and features vectors; batches by products of matrices, with AdaGrad."""
     sampler = parameters.sampler
     if sampler is None:
-        few = sizes.n_classes <= MAX_ALL_CLASSES
-        sampler = Everything() if few else Shared(n_first=FIRST_NEGATIVES)
+        few = sizes.n_classes <= MANY_CLASSES
+        sampler = Everything() if few else Shared(n_first=Shared.n_negatives // 3)
     drawn = not sampler.all_classes
     rate = RATE_OF_DRAWN if drawn else RATE
     if parameters.noise.light_tails:
@@ -280,7 +276,7 @@ def _full_rank(
     """Give each class a weight per feature; one row at a time, with damped steps."""
     sampler = parameters.sampler
     if sampler is None:
-        few = sizes.n_classes <= MAX_ALL_CLASSES and not in_pairs
+        few = sizes.n_classes <= MANY_CLASSES and not in_pairs
         some: Sampler = CoOccurrence() if sizes.sparse and not streams else Stratified()
         sampler = Everything() if few else some
     usual: Solver = AdaGrad() if rounds else Damped(FULL_RATE)
@@ -307,7 +303,7 @@ def _stream(parameters: Parameters, sizes: Sizes) -> FitConfig:
     sampler = parameters.sampler
     if sampler is None:
         some = Shared() if low else Frequency()
-        sampler = Everything() if sizes.n_classes <= MAX_ALL_CLASSES else some
+        sampler = Everything() if sizes.n_classes <= MANY_CLASSES else some
     usual: Solver = AdaGrad(RATE) if low else Damped(schedule="constant")
     return _for_passes(parameters, sampler, parameters.solver or usual, MAX_EPOCHS)
 

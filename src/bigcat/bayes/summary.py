@@ -14,7 +14,7 @@ from bigcat.bayes._mixing import by_chain, ess_bulk, mean_error, r_hat
 from bigcat.bayes.posterior import BLOCK, GaussianPosterior, tails_of
 from bigcat.inference import ResultsTable, quantile_names
 
-#: More rows than this are nobody's table.
+#: Most rows of a table.
 MOST_ROWS = 10_000_000
 
 

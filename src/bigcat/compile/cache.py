@@ -38,6 +38,14 @@ class _PackageStamp:
     def get_source_stamp(self) -> str:
         return source_hash()
 
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        # Numba encodes the path in UTF-8, which has no surrogates: the bytes of a name that the
+        # locale cannot decode.
+        known = os.fsencode(py_file).decode(errors="backslashreplace")
+        found: str = super().get_suitable_cache_subpath(known)  # type: ignore[misc]
+        return found
+
 
 class _FromEnvironment(_PackageStamp, caching.UserProvidedCacheLocator):
     pass

@@ -14,8 +14,8 @@ from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Seen
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.files.codec import Arrays, Read, from_json, to_json
-from bigcat.files.schema import MAX_WEIGHT, check, check_floats, is_number, is_whole
 from bigcat.noise import Noise, resolve
+from bigcat.schema import MAX_WEIGHT, check, check_floats, is_number, is_whole
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History

@@ -180,8 +180,8 @@ def maximise(
     elif value - at_start > MAX_GAP * n_parameters:
         warn_caller(
             f"the log-likelihood of the model on these rows is {value - at_start:.3g} nats below "
-            "its maximum, which the table is about; pass the rows of the fit, or fit with a "
-            "smaller tol and more max_epochs",
+            "its maximum, which the table is about; pass the rows of the fit, or fit more "
+            "closely with solver=LBFGS(tol=1e-6)",
             ConvergenceWarning,
         )
     _, information = problem.derivatives(theta)

@@ -11,7 +11,8 @@ from bigcat.noise import Noise
 from bigcat.rows import Columns, SparseColumns
 from bigcat.solvers import Solver
 from bigcat.training.data import TrainingData
-from bigcat.training.fit import COST_OF_NODES, LEAST_ROWS, MOST_SCORES, FitResult
+from bigcat.training.fit import LEAST_ROWS, MOST_SCORES, FitResult
+from bigcat.training.stacking import PRODUCTS_OF_NODES
 
 #: Rows that say how large columns are, and from which factor on one is told of it: where passes are
 #: made, and where L-BFGS at its usual tolerance of 1e-4 is done before it has begun.
@@ -88,7 +89,7 @@ def warn_if_useless(
     estimate = last["objective"] if np.isnan(last["log_likelihood"]) else last["log_likelihood"]
     if estimate >= usual + GAINED or (l2 > 0.0 and estimate >= usual - WORSE):
         return
-    n = max(MOST_SCORES // n_classes // (1 if noise.softmax else COST_OF_NODES), LEAST_ROWS)
+    n = max(MOST_SCORES // n_classes // (1 if noise.softmax else PRODUCTS_OF_NODES), LEAST_ROWS)
     some = data.take(np.arange(0, data.n_rows, -(-data.n_rows // n)))
     with np.errstate(over="ignore", invalid="ignore"):
         model = LinearModel(result.weights, result.intercept, noise)

@@ -39,6 +39,7 @@ class Objective:
         self.rng = new_state(np.random.RandomState(0))
         rest = np.setdiff1d(np.arange(problem.n_classes), problem.head)
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
+        self.total_weight = float(problem.row_weights.sum())
         self.at_a_time = max(1, BLOCK // problem.n_classes)
         # A problem of one block is looked at so often that to make it anew would cost most.
         self.whole = self._rows(0, problem.n_rows) if problem.n_rows <= self.at_a_time else None
@@ -125,17 +126,18 @@ def run_lbfgs(
     max_iterations: int,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
+    objective: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; returns the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
-    units of their typical length: the same for rows of any size.
+    units of their typical length: the same for rows of any size.  `objective` replaces that of the
+    problem's own rows.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
-    objective = Objective(problem, parts, kind)
-    shape = matrix.shape
-    total = float(problem.row_weights.sum())
+    objective = objective or Objective(problem, parts, kind)
+    shape, total = matrix.shape, objective.total_weight
     started = time.perf_counter()
     objective.compile()
     on_compiled(time.perf_counter() - started)
