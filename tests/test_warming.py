@@ -12,10 +12,8 @@ import pytest
 from rich.progress import Progress
 
 from bigcat import warming
-from bigcat.auto import Parameters, plan_for
 from bigcat.compile import notices, watching
 from bigcat.compile.cache import cache_folder
-from bigcat.estimators import LinearClassifier
 from bigcat.training import progress
 
 SOURCES = str(Path(warming.__file__).parents[1])
@@ -64,18 +62,6 @@ def test_the_bar_says_that_it_compiles(monkeypatch):
             told(None)
     assert notices._watchers == []
     assert seen == ["softmax: compiling, first run only", "softmax"]
-
-
-def test_cases_are_fits_of_different_kinds():
-    parameters = Parameters.of(LinearClassifier().get_params(deep=False))
-    configs = [
-        candidate.config
-        for case in warming.CASES
-        for candidate in plan_for(parameters, case.sizes()).candidates
-    ]
-    assert len({type(config.kind) for config in configs}) > 1
-    assert {config.parts.solver.stochastic for config in configs} == {True, False}
-    assert {config.parts.sampler.all_classes for config in configs} == {True, False}
 
 
 def python(code, folder, **more):
