@@ -15,6 +15,7 @@ from bigcat.linear import model as _predict
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
 from bigcat.solvers import LBFGS, AdaGrad, Damped, DivergedError, UMax
+from bigcat.training.routes import AllVectors
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")
@@ -372,3 +373,16 @@ def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
     before = model.coef_.copy()
     model.partial_fit(X, y)
     assert not np.array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+def test_uncompiled_batches_are_those_of_the_kernel(data, monkeypatch, sparse, l2):
+    X, y = data
+    X = scipy.sparse.csr_array(X) if sparse else X
+    uncompiled = low_rank(l2=l2).fit(X, y)
+    monkeypatch.setattr(AllVectors, "applies", staticmethod(lambda journey: False))
+    compiled = low_rank(l2=l2).fit(X, y)
+    np.testing.assert_allclose(
+        uncompiled.predict_proba(X), compiled.predict_proba(X), rtol=0, atol=1e-6
+    )

@@ -32,7 +32,7 @@ class AllVectors(Route):
     def applies(journey: Journey) -> bool:
         parts, sizes = journey.parts, journey.sizes
         solver, rank = parts.solver, journey.kind.rank
-        if rank is None or not isinstance(solver, AdaGrad) or solver.relative:
+        if rank is None or not isinstance(solver, AdaGrad):
             return False
         products = sizes.n_rows * rank * (sizes.n_classes + sizes.row_values)
         return (

@@ -5,18 +5,19 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rich.progress import Progress
 
-from bigcat import warming
-from bigcat.compile import notices, watching
+from bigcat import precompile
+from bigcat.compile import clock, notices, watching
 from bigcat.compile.cache import cache_folder
 from bigcat.training import progress
 
-SOURCES = str(Path(warming.__file__).parents[1])
+SOURCES = str(Path(precompile.__file__).parents[1])
 
 
 def event_of(module, name):
@@ -26,7 +27,7 @@ def event_of(module, name):
 
 def compiles(*calls):
     """What a listener tells of compilations that begin (a pair) and end (None)."""
-    listener = notices._Compilations()
+    listener = notices.Compilations()
     seen: list[str | None] = []
     with watching(seen.append):
         for call in calls:
@@ -41,7 +42,7 @@ def test_watchers_are_told_of_our_kernels(caplog):
     ours, inner, other = ("bigcat.kernels", "train"), ("bigcat.rows", "dot"), ("theirs", "f")
     with caplog.at_level(logging.INFO, "bigcat"):
         assert compiles(ours, inner, None, None) == ["train", None]
-    assert caplog.messages[0] == "compiling train, first run only"
+    assert caplog.messages[0] == "compiling kernel 1 of this process, train: first run only"
     assert caplog.messages[1].startswith("compiled train in ")
     assert compiles(other, None, ours, None) == ["train", None]
     assert compiles(other, ours, None, None) == []
@@ -61,7 +62,16 @@ def test_the_bar_says_that_it_compiles(monkeypatch):
             told("train")
             told(None)
     assert notices._watchers == []
-    assert seen == ["softmax: compiling, first run only", "softmax"]
+    assert seen == ["softmax: compiling, first run only (train)", "softmax"]
+
+
+def test_the_clock_stands_still_while_a_kernel_compiles():
+    before, started = clock(), time.perf_counter()
+    notices._compilations.on_start(event_of("bigcat.kernels", "train"))
+    time.sleep(0.2)
+    notices._compilations.on_end(event_of("", ""))
+    assert time.perf_counter() - started >= 0.2
+    assert clock() - before < 0.1
 
 
 def python(code, folder, **more):
