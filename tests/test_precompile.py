@@ -89,7 +89,7 @@ def test_the_folder_of_the_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow  # it compiles everything
-def test_after_warming_nothing_is_compiled(tmp_path):
+def test_after_precompiling_nothing_is_compiled(tmp_path):
     lines = [f"{i % 40}\tword{i % 40} word{i % 7}" for i in range(4_000)]
     (tmp_path / "train.tsv").write_text("\n".join(lines))
     table = [f"{i % 3},{i % 7},{'xyz'[i % 3]}" for i in range(300)]
