@@ -158,7 +158,7 @@ def steps_to_compare():
             yield pytest.param(name, per, id=f"{per}-{name}", marks=marks)
 
 
-@pytest.mark.parametrize(("name", "per"), steps_to_compare())
+@pytest.mark.parametrize(("name", "per"), list(steps_to_compare()))
 @pytest.mark.parametrize("head", [(), (2, 7)], ids=["", "exact classes"])
 def test_steps_are_those_of_the_twin(data, name, head, per):
     bound, sampler, batch_size, sparse = CASES[name]
