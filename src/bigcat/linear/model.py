@@ -261,7 +261,8 @@ class LinearModel:
             if score is None:
                 kernel(*of_kernel(rows))
             else:
-                uncompiled(rows, score(rows))
+                with np.errstate(over="ignore", invalid="ignore"):  # as kernels do
+                    uncompiled(rows, score(rows))
 
         # The threads are ours; kernels multiply few rows without BLAS.
         alone = operands.sparse or (compiled and n < FEW_ROWS)

@@ -70,7 +70,8 @@ class AllVectors(Route):
             members = p.order.rows[start : min(start + p.plan.batch_size, last)]
             iteration += n_together
             step_rate = rate(p.solver, iteration, state.epoch)
-            value += self._step(members, step_rate)
+            with np.errstate(all="ignore"):  # the loop looks whether values are finite
+                value += self._step(members, step_rate)
             if p.plan.sweep_majors:
                 swept = (cursor + np.arange(p.plan.sweep_majors)) % n_majors
                 cursor += p.plan.sweep_majors
