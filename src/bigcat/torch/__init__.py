@@ -11,9 +11,11 @@ except ImportError as error:
         "bigcat.torch needs PyTorch, which is not installed; pip install 'bigcat[torch]'"
     ) from error
 
+from bigcat.torch.conversion import from_linear, to_linear
 from bigcat.torch.head import CategoricalHead
 from bigcat.torch.noise import Noise
 from bigcat.torch.optim import RowSparseAdagrad, RowSparseAdam
+from bigcat.torch.posterior import HeadPosterior
 from bigcat.torch.samplers import (
     InBatch,
     Negatives,
@@ -28,6 +30,7 @@ del torch
 
 __all__ = [
     "CategoricalHead",
+    "HeadPosterior",
     "InBatch",
     "Negatives",
     "Noise",
@@ -37,5 +40,7 @@ __all__ = [
     "Uniform",
     "Weighted",
     "by_count",
+    "from_linear",
     "log_uniform",
+    "to_linear",
 ]

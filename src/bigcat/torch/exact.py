@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +24,13 @@ def blocks(n_rows: int, n_classes: int) -> list[slice]:
 def precise(tensor: Tensor) -> Tensor:
     """Return at least single precision, in which scores are added up."""
     return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which products have the precision of their factors."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
 
 
 def block_scores(hidden: Tensor, weight: Tensor, bias: Tensor | None, block: slice) -> Tensor:

@@ -227,7 +227,7 @@ class CategoricalHead(nn.Module):
         shape, target = target.shape, target.reshape(-1)
         valid = target != self.ignore_index
         hidden = hidden.reshape(-1, self.in_features).masked_fill(~valid[:, None], 0.0)
-        with torch.autocast(hidden.device.type, enabled=False):
+        with exact.without_autocast(hidden.device):
             if self.method == "exact":
                 loss = -self._log_prob(hidden, torch.where(valid, target, 0))
             else:
@@ -336,7 +336,7 @@ class CategoricalHead(nn.Module):
         hidden, target = self._checked(hidden, target)
         shape, target = target.shape, target.reshape(-1)
         valid = target != self.ignore_index
-        with torch.autocast(hidden.device.type, enabled=False):
+        with exact.without_autocast(hidden.device):
             rows = hidden.reshape(-1, self.in_features)
             value = self._log_prob(rows, torch.where(valid, target, 0))
         return value.masked_fill(~valid, 0.0).reshape(shape)
@@ -400,7 +400,7 @@ class CategoricalHead(nn.Module):
             raise ValueError(f"k={k} does not lie between 1 and n_classes={self.n_classes}")
         rows = hidden.reshape(-1, self.in_features)
         n = rows.shape[0]
-        with torch.autocast(hidden.device.type, enabled=False):
+        with exact.without_autocast(hidden.device):
             best = rows.new_zeros(n, 0, dtype=exact.precise(rows).dtype)
             classes = torch.zeros(n, 0, dtype=torch.long, device=rows.device)
             total = torch.full_like(rows[:, 0], -torch.inf, dtype=best.dtype)

@@ -216,7 +216,7 @@ def _log_decay(group: dict[str, Any]) -> float:
 
 
 def _per_row(values: Tensor, rows: Tensor) -> Tensor:
-    return values.reshape(*values.shape, *(1,) * (rows.dim() - values.dim()))
+    return values.reshape((*values.shape, *(1,) * (rows.dim() - values.dim())))
 
 
 def _write(target: Tensor, index: Index, rows: Tensor) -> None:
