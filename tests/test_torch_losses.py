@@ -1,5 +1,7 @@
 """Losses and gradients of `bigcat.torch` are those of the plain twins in `reference/`."""
 
+# mypy: disable-error-code="union-attr, index, arg-type, call-arg, name-defined"
+
 from __future__ import annotations
 
 import numpy as np
@@ -9,10 +11,17 @@ import reference.noise
 from reference import bounds, double_sum, estimators
 from reference.probabilities import log_prob_of
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'bigcat[torch]'")
+torch = pytest.importorskip("torch", reason="PyTorch is missing: pip install 'bigcat[torch]'")
 
-from bigcat.torch import CategoricalHead, Noise, Uniform, Weighted, by_count, log_uniform  # noqa: E402
-from bigcat.torch import losses  # noqa: E402
+from bigcat.torch import (  # noqa: E402
+    CategoricalHead,
+    Noise,
+    Uniform,
+    Weighted,
+    by_count,
+    log_uniform,
+    losses,
+)
 from bigcat.torch.noise import NOISES  # noqa: E402
 from bigcat.torch.rows import merged  # noqa: E402
 
@@ -101,9 +110,7 @@ def check(head: CategoricalHead, twin, negatives=True, **options) -> None:
 
 def full_rank(noise):
     def twin(psi_y, psi, weights, i):
-        value, slopes = log_prob_of(
-            noise, np.append(psi, psi_y), len(psi), np.append(weights, 1.0)
-        )
+        value, slopes = log_prob_of(noise, np.append(psi, psi_y), len(psi), np.append(weights, 1.0))
         return bounds.Bound(value, slopes[-1], slopes[:-1])
 
     return twin

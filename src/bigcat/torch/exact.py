@@ -49,9 +49,7 @@ def log_normaliser(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
     return total
 
 
-def log_softmax_of(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor
-) -> Tensor:
+def log_softmax_of(hidden: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor) -> Tensor:
     """Return the log-probability of one class per row.
 
     All scores are kept where they fit in one block.  Otherwise torch's own chunked loss takes over

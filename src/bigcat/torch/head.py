@@ -67,8 +67,8 @@ class CategoricalHead(nn.Module):
     method : str, default="auto"
         ``"exact"``: all classes, in blocks.  ``"complementary"``: unbiased normaliser, the least
         variance.  ``"augment-reduce"``: bound that is unbiased over the draws.  For Gumbel noise
-        also ``"one-vs-each"`` (bound), ``"importance"`` (sampled softmax), ``"nce"``, ``"umax"`` and
-        ``"implicit"``.  ``"auto"``: exact for few classes, else complementary; `selection` says
+        also ``"one-vs-each"`` (bound), ``"importance"`` (sampled softmax), ``"nce"``, ``"umax"``
+        and ``"implicit"``.  ``"auto"``: exact for few classes, else complementary; `selection` says
         which and why.
     n_negatives : int, default=512
         Classes drawn per step, or per row if the sampler draws per row.
@@ -209,10 +209,9 @@ class CategoricalHead(nn.Module):
         rows : tensor of shape (...), optional
             Numbers of the training rows, for local parameters.
         negatives : pair of tensors, optional
-            Classes that you drew, with the logarithm of how many classes each stands for, minus
-            that of how often it is expected among the draws; both (m,) or (n_rows, m).  Methods that
-            draw labels as they do negatives, ``"importance"`` and ``"nce"``, take the sampler's
-            value for the labels.
+            Classes that you drew, and minus the logarithm of how often each is expected among the
+            draws; both of shape (m,) or (n, m).  The methods ``"importance"`` and ``"nce"`` take
+            that of the labels from the sampler.
         generator : Generator, optional
             Source of the draws; by default torch's own, which `torch.manual_seed` seeds.
 
@@ -482,5 +481,7 @@ def _sampler(class_counts: Tensor | None, n_classes: int, n_negatives: int) -> S
     if class_counts is None:
         return Uniform(n_classes, n_negatives)
     if len(class_counts) != n_classes:
-        raise ValueError(f"class_counts has {len(class_counts)} entries, not {n_classes}; give one per class")
+        raise ValueError(
+            f"class_counts has {len(class_counts)} entries, not {n_classes}; give one per class"
+        )
     return by_count(class_counts, n_negatives)

@@ -211,7 +211,7 @@ def at_best_local(noise: Noise) -> Any:
 
 
 def cross_fitted(noise: Noise, scores: Scores) -> Tensor:
-    """Augment and reduce with local parameters from one half of the draws, the terms from the other.
+    """Augment and reduce with local parameters from one half of the draws, terms from the other.
 
     So a local parameter is independent of the terms that it meets: on average over the draws the
     loss is above minus the log-probability, and the slopes of a row are those of the softmax times

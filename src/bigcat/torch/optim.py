@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from types import EllipsisType
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from torch.optim import Optimizer
 from bigcat.torch.rows import merged
 
 #: Numbers of rows, or all rows.
-Index = Tensor | EllipsisType
+Index: TypeAlias = Tensor | EllipsisType
+
 
 class _RowSparse(Optimizer):
     """Optimiser of rows; a subclass turns their gradients into steps.
@@ -31,7 +32,7 @@ class _RowSparse(Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; rows without a gradient are neither read nor written.
 
         Parameters
@@ -130,7 +131,9 @@ class RowSparseAdam(_RowSparse):
     ) -> None:
         if not all(0.0 <= beta < 1.0 for beta in betas):
             raise ValueError(f"betas={betas} do not lie in [0, 1); give two such numbers")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        super().__init__(
+            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        )
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Tensor) -> None:
         state["exp_avg"] = torch.zeros_like(p)
@@ -193,7 +196,9 @@ class RowSparseAdagrad(_RowSparse):
 
     def _start(self, state: dict[str, Any], group: dict[str, Any], p: Tensor) -> None:
         per_row = group["per_row"] and p.dim() > 1
-        state["sum"] = p.new_zeros(len(p), *(1,) * (p.dim() - 1)) if per_row else torch.zeros_like(p)
+        state["sum"] = (
+            p.new_zeros(len(p), *(1,) * (p.dim() - 1)) if per_row else torch.zeros_like(p)
+        )
 
     def _direction(
         self, state: dict[str, Tensor], group: dict[str, Any], index: Index, grad: Tensor

@@ -71,9 +71,7 @@ class HeadPosterior:
         self.head = head
         size = head.in_features + 1
         dtype = exact.precise(head.weight).dtype
-        precision = torch.zeros(
-            head.n_classes, size * size, dtype=dtype, device=head.weight.device
-        )
+        precision = torch.zeros(head.n_classes, size * size, dtype=dtype, device=head.weight.device)
         for hidden, target in loader:
             hidden = hidden.reshape(-1, head.in_features)[target.reshape(-1) != head.ignore_index]
             for rows in hidden.split(max(1, _BLOCK // (size * size))):
