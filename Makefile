@@ -42,6 +42,7 @@ test-slow: $(READY)
 	$(ONE_THREAD) $(BIN)/python -m pytest $(IN_PARALLEL) -m slow
 
 torture: $(READY)
+	BIGCAT_TRIES=1000 $(BIN)/python -m pytest -q tests/test_damaged_data.py tests/test_damaged_models.py
 	$(BIN)/python -m tests.torture
 
 # Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small

@@ -10,6 +10,7 @@ from benchmarks import (
     all_classes,
     augment_reduce,
     categorical_from_binary,
+    choice,
     conversions,
     cost_against_classes,
     efforts,
@@ -116,6 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("binary-memory", help="independent binary fit of 10,000 classes: memory")
     commands.add_parser("yardsticks", help="make the environments of ADVI, NUTS and Gibbs")
     _add_measures(commands)
+    choice.add_to(commands)
     field.add_to(commands)
     ablation.add_to(commands)
     efforts.add_to(commands)
@@ -234,6 +236,8 @@ def main() -> None:
         against.against(
             args.base, args.answers, args.speed, args.json, args.only, args.rounds, args.jobs
         )
+    elif args.command == "choice":
+        choice.run(args)
     elif args.command == "field":
         field.run(args)
     elif args.command == "efforts":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bigcat import BayesianClassifier, LinearClassifier, Method
+from bigcat import BayesianClassifier, EarlyStopping, LinearClassifier, Method
 from bigcat.bayes import AugmentReducePosterior, IndependentBinary, Laplace
 from bigcat.bounds import Bound
 from bigcat.noise import Noise
@@ -23,52 +23,35 @@ def linear(
     method: str | Bound | Method,
     solver: Solver,
     sampler: str | Sampler,
-    n_negatives: int | None = None,
-    batch_size: int | None = None,
     max_epochs: int,
-    init: str,
     rank: int | None = None,
     l2: float | str = 0.0,
-    early_stopping: bool = False,
-    tol: float | None = None,
+    early_stopping: bool | EarlyStopping = False,
     random_state: int | None = 0,
     n_threads: int = 1,
     **options: Any,
 ) -> LinearClassifier:
     """The softmax of full rank without a ridge or early stopping, on one thread.
 
-    Arguments without a default, and those here, say otherwise.  The learning rate is in the
-    solver, which is an object.
-
-    Parameters
-    ----------
-    n_negatives : int
-        Not where all classes are visited or the sampler is an object that has the number.
-    batch_size : int
-        Not where the solver visits all rows at once.
+    Arguments without a default, and those here, say otherwise.  Rates and sizes of batches are in
+    the solver, numbers of draws in the sampler, which are objects.
     """
     if not isinstance(solver, Solver):
         raise TypeError(f"solver={solver!r} must be an object, which has the rate")
-    if not isinstance(sampler, Sampler) and (n_negatives is None) != (sampler == "everything"):
-        raise TypeError(f"n_negatives={n_negatives} does not go with sampler={sampler!r}")
-    if (batch_size is None) == solver.stochastic:
-        raise TypeError(f"batch_size={batch_size} does not go with solver={solver!r}")
-    given: dict[str, Any] = {"n_negatives": n_negatives, "batch_size": batch_size}
+    if not isinstance(sampler, Sampler) and sampler != "everything":
+        raise TypeError(f"sampler={sampler!r} must be an object, which has the number of draws")
     return LinearClassifier(
         noise=noise,
         method=method,
         solver=solver,
         sampler=sampler,
         max_epochs=max_epochs,
-        init=init,
         rank=rank,
         l2=l2,
         early_stopping=early_stopping,
-        tol=tol,
         random_state=random_state,
         n_threads=n_threads,
         progress=False,
-        **{name: value for name, value in given.items() if value is not None},
         **options,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from bigcat.combinations import Parts
@@ -29,7 +31,8 @@ class Silent(Forgetful):
 def new_state(problem: Problem, parts: Parts) -> State:
     """Of full rank, from zero, with every page of the weights touched."""
     random_state = np.random.RandomState(0)
-    start = initial_weights("zero", problem, parts, FullRank(), random_state)
+    parts = replace(parts, solver=parts.solver.with_options(init="zero"))
+    start = initial_weights(problem, parts, FullRank(), random_state)
     state = State.new(problem, parts, FullRank(), start, random_state)
     state.weights += 0.0
     return state

@@ -127,7 +127,7 @@ def _others(parameters: Parameters, sizes: Sizes, plan: FitPlan) -> list[Candida
         slower = low.config.with_solver(solver.at_part_of_rate(0.5))
         found += [Candidate("low rank 3", low.config), Candidate("at half the rate", slower)]
     effort = table.EFFORTS["balanced"]
-    config = table._full_rank(replace(parameters, rank=None), sizes, effort, False, False)
+    config = table._full_rank(replace(parameters, rank=None), sizes, effort, False, False, False)
     if "ridge path" in names:
         found.append(Candidate("full rank", config))
     elif "full rank" in names and not plan.candidates[-1].in_pairs:

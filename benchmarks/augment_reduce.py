@@ -13,6 +13,7 @@ from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.bounds import AugmentReduce
+from bigcat.samplers import Uniform
 from bigcat.solvers import Adaptive
 
 # Table 1 of the paper: batch, negatives, iterations.
@@ -68,16 +69,14 @@ def classifier(data: str, method: str, max_epochs: int, seed: int = 0) -> Linear
     batch, negatives, _ = SETTINGS[data]
     options = dict(METHODS[method])
     if options["sampler"] != "everything":
-        options["n_negatives"] = negatives
+        options["sampler"] = Uniform(negatives)
     if (data, method) in NODES:
         options["method"] = replace(options["method"], n_nodes=NODES[data, method])
     return linear(
-        **options,
-        solver=SOLVER,
-        batch_size=batch,
-        init="random",
+        solver=SOLVER.with_options(batch_size=batch, init="random"),
         max_epochs=max_epochs,
         random_state=seed,
+        **options,
     )
 
 
@@ -188,14 +187,12 @@ def distribution(method: str, iterations: int, seed: int = 0) -> CategoricalDist
     """The model of section 4.1."""
     return CategoricalDistribution(
         BY_NODES if method == BY_NODES.name else method,
-        batch_size=N_COUNTED // BATCHES,
-        n_negatives=100,
-        solver=SOLVER,
-        init="random",
-        tol=None,
+        solver=SOLVER.with_options(batch_size=N_COUNTED // BATCHES, init="random"),
         max_epochs=-(-iterations // BATCHES),
         random_state=seed,
         progress=False,
+        sampler=Uniform(100),
+        early_stopping=False,
     )
 
 

@@ -23,7 +23,7 @@ import scipy.sparse
 from benchmarks._curves import Curve, exponent, seconds_to_reach, watched_fit
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, save, show
-from bigcat import LinearClassifier
+from bigcat import EarlyStopping, LinearClassifier
 from bigcat.solvers import Damped
 
 CLASSES = (10**3, 10**4, 10**5, 10**6)
@@ -131,13 +131,11 @@ def classifiers(n_classes: int, **options: Any) -> dict[str, LinearClassifier]:
         models["exact"] = linear(
             method="exact",
             sampler="everything",
-            solver=Damped(learning_rate=1.0, schedule="linear"),
-            batch_size=1,
-            init="frequencies",
+            solver=Damped(learning_rate=1.0, schedule="linear", batch_size=1),
             max_epochs=50,
-            tol=1e-4,
             random_state=None,
             n_threads=2,
+            early_stopping=EarlyStopping(validation_fraction=None, tol=1e-4),
         )
     return models
 

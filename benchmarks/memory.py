@@ -24,6 +24,7 @@ import scipy.sparse
 
 from benchmarks._peak import forget_peak, memory
 from benchmarks._report import clock, save, show
+from bigcat.solvers import LBFGS
 
 #: Part of the rows that tell their class; others tell a wrong one, so that fits are too sure.
 TRUE = 0.5
@@ -57,7 +58,7 @@ def _linear(**parameters: Any) -> Callable[[], Any]:
 
 
 def _lbfgs(**parameters: Any) -> Callable[[], Any]:
-    return _linear(method="exact", solver="lbfgs", tol=None, **parameters)
+    return _linear(method="exact", solver=LBFGS(tol=0.0), **parameters)
 
 
 def _bayesian(name: str, prior: str = "auto", **options: Any) -> Callable[[], Any]:
@@ -71,7 +72,7 @@ def _bayesian(name: str, prior: str = "auto", **options: Any) -> Callable[[], An
     return make
 
 
-_SHORT: dict[str, Any] = {"max_epochs": 2, "tol": None}
+_SHORT: dict[str, Any] = {"max_epochs": 2}
 
 SHAPES: dict[str, Shape] = {
     "dense rows, named method": Shape(
@@ -93,7 +94,7 @@ SHAPES: dict[str, Shape] = {
         8_000,
         5_000,
         20,
-        _linear(method="augment-reduce", warm_start=True, max_epochs=1, tol=None),
+        _linear(method="augment-reduce", warm_start=True, max_epochs=1, early_stopping=False),
         goes_on=True,
     ),
     "sparse rows, named method, low rank": Shape(

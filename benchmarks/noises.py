@@ -24,7 +24,7 @@ from benchmarks._report import save, show
 from benchmarks.peers import configuration, problems
 from bigcat import LinearClassifier
 from bigcat.data import DataError
-from bigcat.solvers import DivergedError
+from bigcat.solvers import AdaGrad, Damped, DivergedError
 
 PROBLEMS = ("bibtex", "delicious", "wordnet20k")
 NOISES = ("gumbel", "gaussian", "logistic")
@@ -99,8 +99,8 @@ def classifier(noise: str, **options: Any) -> LinearClassifier:
 
 def long_fit(noise: str, rate: float, max_epochs: int, **options: Any) -> LinearClassifier:
     """The same parts at a given rate, for as long as held-out rows gain."""
-    given: dict[str, Any] = {"learning_rate": rate, "max_epochs": max_epochs}
-    return classifier(noise, early_stopping=True, **given, **options)
+    solver = Damped(rate) if options.get("rank", "auto") is None else AdaGrad(rate, batch_size=128)
+    return classifier(noise, early_stopping=True, solver=solver, max_epochs=max_epochs, **options)
 
 
 def _measure(data: dict[str, Any], noise: str, long_epochs: int, options: dict) -> dict:

@@ -15,6 +15,7 @@ from benchmarks.published import published
 from bigcat import CategoricalDistribution, LinearClassifier
 from bigcat.combinations import resolve_method
 from bigcat.linear import FullRankWeights
+from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS, SGD
 from bigcat.training.history import History
 
@@ -67,12 +68,9 @@ def classifiers(name: str) -> dict[str, LinearClassifier]:
     solver, epochs = SGD_SOLVERS[name]
     models["one-vs-each, SGD"] = linear(
         method="one-vs-each",
-        sampler="uniform",
-        solver=solver,
+        sampler=Uniform(1),
+        solver=solver.with_options(batch_size=200, init="zero"),
         l2=1.0,
-        batch_size=200,
-        n_negatives=1,
-        init="zero",
         max_epochs=epochs,
     )
     return models
@@ -98,7 +96,7 @@ def fit(model: LinearClassifier, X: Any, y: Any, newton_tol: float | None) -> fl
 def distribution(method: str, tol: float = 1e-10) -> CategoricalDistribution:
     """The model of Figure 1: from equal probabilities to the optimum of a method."""
     return CategoricalDistribution(
-        method, solver=LBFGS(), init="zero", tol=tol, max_epochs=2000, progress=False
+        method, solver=LBFGS(init="zero", tol=tol), max_epochs=2000, progress=False
     )
 
 

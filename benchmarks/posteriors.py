@@ -71,11 +71,9 @@ def at_the_mode() -> LinearClassifier:
     return linear(
         method="exact",
         sampler="everything",
-        solver=LBFGS(),
+        solver=LBFGS(tol=1e-4),
         l2=1.0,
-        tol=1e-4,
         max_epochs=500,
-        init="frequencies",
     )
 
 
@@ -157,7 +155,7 @@ def stopping(max_epochs: int = 150) -> None:
     """Where augment-reduce stops, and what the epochs after that would have added."""
     from sklearn.datasets import load_digits, load_iris
 
-    from bigcat.training.stopping import Plateau
+    from bigcat.training.stopping import EarlyStopping
 
     iris, digits = load_iris(return_X_y=True), load_digits(return_X_y=True)
     problems = {
@@ -174,8 +172,9 @@ def stopping(max_epochs: int = 150) -> None:
     for name, (X, y) in problems.items():
         model = weight_posterior("gumbel", max_epochs=max_epochs)
         elbo = model.fit(X, y).history_["elbo"]
-        plateau = Plateau(tol=1e-4, window=AugmentReducePosterior().n_iter_no_change)
-        stop = next((i for i, value in enumerate(elbo, 1) if plateau(value)), max_epochs)
+        rule = EarlyStopping(None, AugmentReducePosterior().n_iter_no_change)
+        ends = (i for i in range(1, len(elbo) + 1) if rule.is_over(elbo[:i].tolist()))
+        stop = next(ends, max_epochs)
         smooth = {n: float(elbo[n - 10 : n].mean()) for n in (50, stop, max_epochs)}
         row = {"data": name, "stops after": stop, "noise of the ELBO": float(elbo[-20:].std())}
         row |= {f"ELBO a row, {n} epochs": smooth[n] for n in (50, max_epochs)}
@@ -310,11 +309,9 @@ def _at_ridge(l2: float, X, y, X_test, y_test) -> float:
     model = linear(
         method="exact",
         sampler="everything",
-        solver=LBFGS(),
+        solver=LBFGS(tol=1e-4),
         l2=l2,
-        tol=1e-4,
         max_epochs=500,
-        init="frequencies",
     )
     seen = np.isin(y_test, np.unique(y))
     return float(model.fit(X, y).log_proba_of(X_test[seen], y_test[seen]).mean())

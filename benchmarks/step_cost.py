@@ -7,6 +7,7 @@ import numpy as np
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, epoch_seconds, save, show
 from bigcat import LinearClassifier
+from bigcat.samplers import Uniform
 from bigcat.solvers import SGD
 
 SIZES = (10**3, 10**4, 10**5, 10**6)
@@ -18,11 +19,8 @@ def classifier(method: str, n_negatives: int = N_NEGATIVES) -> LinearClassifier:
     """Plain steps row by row, of full rank."""
     return linear(
         method=method,
-        sampler="uniform",
-        n_negatives=n_negatives,
-        solver=SGD(learning_rate=1e-3, decay=0.9),
-        batch_size=1,
-        init="zero",
+        sampler=Uniform(n_negatives),
+        solver=SGD(learning_rate=1e-3, decay=0.9, batch_size=1, init="zero"),
         max_epochs=1,
     )
 

@@ -37,13 +37,13 @@ class Problem:
     per_row: int = 150
 
 
-PASSES: dict[str, Any] = {"max_epochs": 4, "tol": None, "batch_size": 64}
+PASSES: dict[str, Any] = {"max_epochs": 4, "early_stopping": False}
 PROBLEMS = {
     "30 classes": Problem(
         30,
         0.04,
         {
-            "all classes": {"method": "exact", "solver": "damped", **PASSES, "batch_size": 1},
+            "all classes": {"method": "exact", "solver": "damped", **PASSES},
             "the defaults": {},
         },
     ),

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from bigcat.combinations import Parts, resolve
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import REGISTRY as SAMPLERS
+from bigcat.samplers import Uniform
 from bigcat.solvers import Damped
 from bigcat.training.loop import run_epochs
 
@@ -54,12 +54,12 @@ def cases() -> list[Case]:
         )
         for k in (1_600, 19_000)
     ]
-    common: dict[str, Any] = {"solver": damped, "n_negatives": N_NEGATIVES}
-    for name in SAMPLERS:
+    for name, kind in SAMPLERS.items():
         if name != "everything":
-            parts = resolve(Complementary.name, Gumbel(), sampler=name, **common)
+            sampler = kind().with_options(n_negatives=N_NEGATIVES)
+            parts = resolve(Complementary.name, Gumbel(), solver=damped, sampler=sampler)
             found.append(Case(f"{name} sampler", _wordnet_like, parts))
-    probit = resolve("augment-reduce", Gaussian(), sampler="uniform", **common)
+    probit = resolve("augment-reduce", Gaussian(), solver=damped, sampler=Uniform(N_NEGATIVES))
     return [*found, Case("uniform sampler, probit", _wordnet_like, probit)]
 
 

@@ -29,6 +29,7 @@ from bigcat.bounds import (
     OneVsEach,
     Raman,
 )
+from bigcat.samplers import Uniform
 from bigcat.solvers import SGD, DivergedError, Implicit, Solver, UMax, Vanilla
 
 EPOCHS = 50
@@ -75,13 +76,10 @@ def classifier(
         bound, solver, batch_size = BIASED[method](), SGD(rate, DECAY), 100
     return linear(
         method=Method(method, bound),
-        solver=solver,
-        sampler="uniform",
-        n_negatives=n_negatives,
-        batch_size=batch_size,
+        solver=solver.with_options(batch_size=batch_size, init="zero"),
+        sampler=Uniform(n_negatives),
         max_epochs=max_epochs,
         fit_intercept=False,
-        init="zero",
     )
 
 

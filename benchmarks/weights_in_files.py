@@ -70,17 +70,19 @@ def _frequent(rng: np.random.Generator, n: int, shape: Any) -> np.ndarray:
 
 def classifier(sampler: str, passes: int, folder: str | None) -> Any:
     from bigcat import LinearClassifier
+    from bigcat.samplers import REGISTRY
+
+    kind: Any = REGISTRY[sampler]
 
     return LinearClassifier(
         method="augment-reduce",
         solver="adagrad",
-        sampler=sampler,
-        n_negatives=4,
+        sampler=kind(n_negatives=4),
         max_epochs=passes,
-        tol=None,
         random_state=0,
         progress=False,
         weights_folder=folder,
+        early_stopping=False,
     )
 
 

@@ -5,12 +5,13 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from bigcat import LinearClassifier, metrics
+from bigcat.samplers import Uniform
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y, random_state=0)
 
 # Four of the nine other classes a step. With ten classes this is for show: see the last lines.
-model = LinearClassifier(method="augment-reduce", n_negatives=4, max_epochs=30, random_state=0)
+model = LinearClassifier(method="augment-reduce", max_epochs=30, random_state=0, sampler=Uniform(4))
 model.fit(X_train, y_train, X_val=X_test, y_val=y_test)
 
 print("epoch  bound of the epoch  test log-likelihood")

@@ -19,8 +19,8 @@ known = np.isin(labels[12_000:], y)
 X, X_test, y_test = rows[:12_000], rows[12_000:][known], labels[12_000:][known]
 
 runs = {
-    "8 uniform negatives": {"method": "augment-reduce", "n_negatives": 8},
-    "64 uniform negatives": {"method": "augment-reduce", "n_negatives": 64},
+    "8 uniform negatives": {"method": "augment-reduce", "sampler": Uniform(8)},
+    "64 uniform negatives": {"method": "augment-reduce", "sampler": Uniform(64)},
     "8, and the 50 most frequent": {
         "method": "augment-reduce",
         "sampler": Uniform(n_negatives=8, exact_classes=50),

@@ -8,7 +8,8 @@ those of the tokens are held, where each row of tokens is a dense row to it.
 import numpy as np
 
 from bigcat import LinearClassifier, data, metrics
-from bigcat.solvers import Implicit
+from bigcat.samplers import Shared
+from bigcat.solvers import AdaGrad, Implicit
 
 WORDS = ("int", "ValueError", "assertEqual", "path", "min", "start", "os")
 
@@ -30,11 +31,10 @@ print(f"class frequencies   {metrics.class_frequency_baseline(train.y, test.y):.
 model = LinearClassifier(
     method="one-vs-each",
     rank=64,
-    sampler="shared",  # the same classes for all rows of a batch: products of matrices
-    n_negatives=256,
+    sampler=Shared(256),  # the same classes for all rows of a batch: products of matrices
     max_epochs=3,
-    learning_rate=0.05,
     random_state=0,
+    solver=AdaGrad(learning_rate=0.05),
 ).fit(train.X, train.y)
 print(f"one-vs-each         {metrics.log_likelihood(model, test.X, test.y):.3f}")
 print_neighbours(model.class_embedding_, model.classes_)

@@ -91,17 +91,18 @@ def check_intervals(model: Any, X: np.ndarray) -> None:
     assert ((wide[0] <= p) & (p <= wide[1])).mean() > 0.95
 
 
-def check_arviz(q: Any) -> None:
-    """What `to_arviz` gives: the draws of `sample`, with names, which ArviZ can summarise."""
+def check_arviz(model: Any) -> None:
+    """`to_arviz` gives the draws of `sample`, with names, which ArviZ can summarise."""
     import arviz
     import pytest
 
-    found = q.to_arviz(n_draws=500, random_state=3)
+    q = model.posterior_
+    found = model.to_arviz(n_draws=500, random_state=3)
     weights = found.posterior["weights"]
     assert weights.dims == ("chain", "draw", "class", "feature")
     assert weights.shape == (1, 500, 4, 4)
     assert weights.coords["class"].values.tolist() == ["ant", "bee", "cat", "dog"]
-    assert weights.coords["feature"].values.tolist() == ["0", "1", "2", "intercept"]
+    assert weights.coords["feature"].values.tolist() == ["x0", "x1", "x2", "intercept"]
     np.testing.assert_array_equal(weights.values[0], q.sample(500, random_state=3))
     one = weights.sel({"class": "cat", "feature": "intercept"})
     assert float(one.mean()) == pytest.approx(q.mean[2, 3], abs=0.1)

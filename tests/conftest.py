@@ -24,6 +24,7 @@ from bigcat import bounds, combinations, noise
 from bigcat.linear import FullRank, FullRankWeights
 from bigcat.noise import CustomNoise
 from bigcat.rows import Problem, as_rows, class_major
+from bigcat.samplers import Uniform
 from bigcat.training.state import State
 from tests.driving import drive
 
@@ -253,8 +254,7 @@ def train():
             replace(bound, **bound_options),
             NOISES[noise_name],
             solver=solver,
-            sampler="uniform",
-            n_negatives=n_negatives,
+            sampler=Uniform(n_negatives),
         )
         n_classes = n_classes or int(y.max()) + 1
         problem = Problem(

@@ -16,6 +16,10 @@ import numpy as np
 
 import bigcat
 from bigcat import LinearClassifier, noise
+from bigcat.compile import Kernel
+from bigcat.samplers import Uniform
+from bigcat.solvers import LBFGS
+from bigcat.solvers import REGISTRY as SOLVERS
 
 #: Each of these is a training kernel of its own, of a method and of a noise that others have too.
 LONG = {
@@ -56,10 +60,14 @@ def weights_of_fits(which: str) -> dict[str, list]:
     own = noise.CustomNoise("own", _log_cdf, _log_cdf_grad, _log_pdf, _log_pdf_grad)
     rng = np.random.RandomState(0)
     X, y = rng.standard_normal((9, 2)), np.arange(9) % 3
-    options: dict[str, Any] = {"n_negatives": 1, "batch_size": 4, "max_epochs": 2}
-    options |= {"random_state": 0, "tol": None}
+    options: dict[str, Any] = {"max_epochs": 2, "random_state": 0, "early_stopping": False}
     weights = {}
     for row, name in methods_and_noises(which):
+        solver = SOLVERS[row["solver"]]()
+        if solver.stochastic:
+            options |= {"solver": solver.with_options(batch_size=4), "sampler": Uniform(1)}
+        else:
+            options |= {"solver": LBFGS(tol=0.0), "sampler": "auto"}
         model = LinearClassifier(own if name == "custom" else name, row["name"], **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few iterations, and integers meant to overflow
@@ -73,10 +81,10 @@ def uses_of_the_cache() -> dict[str, list[int]]:
     found = {}
     for module in [m for name, m in sorted(sys.modules.items()) if name.startswith("bigcat")]:
         for kernel in vars(module).values():
-            if hasattr(kernel, "stats") and hasattr(kernel, "py_func") and kernel.signatures:
+            if isinstance(kernel, Kernel) and getattr(kernel.dispatcher, "signatures", None):
                 name = f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
-                if getattr(kernel._cache, "cache_path", None):
-                    stats = kernel.stats
+                if getattr(kernel.dispatcher._cache, "cache_path", None):
+                    stats = kernel.dispatcher.stats
                     hits, misses = stats.cache_hits, stats.cache_misses
                     found[name] = [sum(hits.values()), sum(misses.values())]
     return found

@@ -83,7 +83,7 @@ def test_rows_that_a_search_leaves_short_are_scanned(index, monkeypatch):
 
 def test_what_cannot_be_indexed_is_refused():
     pytest.importorskip("usearch")
-    with pytest.raises(TypeError, match="made of a LinearClassifier, got dict; of a pipeline"):
+    with pytest.raises(TypeError, match="a dict has no predict_top_k"):
         TopKIndex({})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"not fitted.*call fit first"):
         TopKIndex(LinearClassifier())

@@ -215,7 +215,7 @@ def test_draws_have_the_moments(model):
 
 def test_arviz(model):
     pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
-    check_arviz(model.posterior_)
+    check_arviz(model)
 
 
 def test_two_classes(data):

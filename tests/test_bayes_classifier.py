@@ -228,12 +228,12 @@ def test_arviz_is_optional(model, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r"bigcat\[bayes\]"):
-        model.posterior_.to_arviz()
+        model.to_arviz()
 
 
 def test_arviz(model):
     pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
-    check_arviz(model.posterior_)
+    check_arviz(model)
 
 
 def test_far_out_rows_predict(model):

@@ -579,7 +579,7 @@ def test_own_rows_one_by_one_and_all_others_by_their_mean(monkeypatch, sparse, c
 
 
 def test_bytes_of_a_posterior_around_a_linear_fit():
-    parameters = Parameters.chosen(Gumbel(), 8, True, 1)
+    parameters = Parameters(Gumbel(), rank=8)
     for n_rows, quick in ((5_000, True), (5_000_000, False)):
         sizes = Sizes(n_rows, 3_000, 400, 20 * n_rows, True, 30)
         work = Work.of(sizes, True, Gumbel())

@@ -210,7 +210,7 @@ def test_low_rank_fits_are_near_those_with_matrices():
     np.testing.assert_allclose(low.evidence_, full.evidence_, rtol=0.01)
     check_predictions(low, X[:20], y[:20], "averaged")
     check_intervals(low, X[:20])
-    assert low.summary(top=2).shape == (2 * len(low.classes_), 6)
+    assert low.summary(top=2).shape == (2 * len(low.classes_), 7)
 
 
 @pytest.mark.parametrize(("n_features", "within"), [(12, 1e-3), (40, 0.25)])
@@ -242,7 +242,7 @@ def test_a_posterior_around_the_linear_fit(around, tmp_path):
     assert model.posterior_.covariance_form.basis.shape == (13, 13)
     check_predictions(model, X[:20], y[:20], "averaged")
     check_intervals(model, X[:20])
-    assert model.summary(classes=[1], top=3, base=0).shape == (3, 6)
+    assert model.summary(classes=[1], top=3, base=0).shape == (3, 8)
     draws = model.posterior_.sample(2000, random_state=0)
     np.testing.assert_allclose(draws.std(axis=0), model.posterior_.scale, rtol=0.15)
     path = tmp_path / "model.safetensors"

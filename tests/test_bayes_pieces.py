@@ -39,7 +39,7 @@ from bigcat.bayes.links import LINKS
 from bigcat.bayes.one_scale import best_precision
 from bigcat.bayes.posterior import BLOCK
 from bigcat.bayes.prior_chains import PriorChain, Scales
-from bigcat.bayes.summary import PRINTED, Table, _of_classes
+from bigcat.bayes.summary import _of_classes
 from bigcat.bayes.weight_posterior import Start, _Watched
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.noise import Gaussian, Gumbel
@@ -172,7 +172,7 @@ def test_the_bytes_of_a_mode_are_those_of_its_plan():
 
 
 def test_many_weights_of_low_rank_have_nothing_beside_them():
-    parameters = Parameters.chosen(noises.resolve("gumbel"), "auto", True, 1)
+    parameters = Parameters(noises.resolve("gumbel"))
     few, many = (Sizes(50_000, 1 << 14, k, 1_000_000, True, 20) for k in (1 << 10, (1 << 10) + 1))
     assert around_linear._plan(parameters, few) == plan_for(parameters, few)
     alone = around_linear._plan(parameters, many)
@@ -832,21 +832,6 @@ def test_bytes_of_a_weight_posterior():
         sizes, np.float32, GaussianPrior(), fit_intercept=True, n_threads=1
     )
     assert held == 21 * 7 * (7 * 4 + 4) + 600 * 8 + 8 * 100 * 6
-
-
-def test_tables_as_people_see_them():
-    rows = [{"name": f"row {i}", "value": 0.5 * i} for i in range(PRINTED + 3)]
-    text = repr(Table(rows))
-    assert text.splitlines()[-1] == "... and 3 more rows"
-    assert len(text.splitlines()) > PRINTED
-    first = repr(Table(rows[:2])).splitlines()
-    assert "more rows" not in first[-1]
-    assert first[-1].startswith("row 1")  # words to the left, numbers to the right
-    assert first[-1].endswith("0.5000")
-    assert repr(Table([])) == "an empty table"
-    assert "<p>... and 3 more rows</p>" in Table(rows)._repr_html_()
-    assert "more rows" not in Table(rows[:PRINTED])._repr_html_()
-    assert "more rows" not in repr(Table(rows[:PRINTED]))
 
 
 # Options

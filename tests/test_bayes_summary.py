@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior, Laplace
 from bigcat.bayes.covariance import ClassDiagonal, Drawn
 from bigcat.bayes.noise_posterior import NoisePosterior
-from bigcat.bayes.summary import Table, summarise
+from bigcat.bayes.summary import summarise
 from bigcat.noise import resolve
 from tests.bayesian import binary, four_classes
 
@@ -35,7 +36,7 @@ def posterior(covariance: Any, mean: np.ndarray) -> NoisePosterior:
 
 
 def lookup(table: Any) -> Any:
-    return table.set_index(["class", "feature"])
+    return table.to_frame().set_index(["class", "feature"])
 
 
 def test_it_agrees_with_statsmodels(flat):
@@ -56,7 +57,7 @@ def test_it_agrees_with_statsmodels(flat):
             # One of the coefficients is 0.001: it is as exact as the others, not relative to it.
             close = {"rtol": 1e-3, "atol": 1e-4 * error}
             np.testing.assert_allclose(row["mean"], expected.params[m, j], **close)
-            np.testing.assert_allclose(row[["low", "high"]].tolist(), intervals[j, m], **close)
+            np.testing.assert_allclose(row[["2.5%", "97.5%"]].tolist(), intervals[j, m], **close)
 
 
 def test_what_the_posterior_says_itself(flat):
@@ -65,7 +66,7 @@ def test_what_the_posterior_says_itself(flat):
     low, high = q.weight_interval(0.8)
     for k, label in enumerate(flat.classes_):
         for m, name in enumerate(NAMES):
-            found = table.loc[(label, name)].tolist()
+            found = table.loc[(label, name), ["mean", "sd", "10%", "90%"]].tolist()
             expected = [q.mean[k, m], q.scale[k, m], low[k, m], high[k, m]]
             np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -83,7 +84,7 @@ def test_a_change_of_base_with_draws():
     assert row["mean"] == pytest.approx(difference.mean())
     assert row["sd"] == pytest.approx(difference.std(ddof=1))
     assert row["sd"] < 0.2
-    assert (difference < row["low"]).mean() == pytest.approx(0.05, abs=0.01)
+    assert (difference < row["5%"]).mean() == pytest.approx(0.05, abs=0.01)
     assert "c1" not in table.index.get_level_values("class")
 
 
@@ -95,17 +96,31 @@ def test_variances_of_independent_classes_add_up():
     assert row["sd"] == pytest.approx(np.sqrt(4.5))
 
 
-def test_the_surest_come_first(flat):
+def test_rows_are_grouped_by_class_then_feature(flat):
     table = flat.summary()
-    sureness = (table["mean"].abs() / table["sd"]).to_numpy()
-    assert (np.diff(sureness) <= 0).all()
+    assert table["class"].tolist() == np.repeat(flat.classes_, 4).tolist()
+    assert table["feature"].tolist() == NAMES * 4
+    assert list(table.columns) == [
+        "class",
+        "feature",
+        "mean",
+        "sd",
+        "5%",
+        "95%",
+        "sign_probability",
+    ]
+    sureness = (np.abs(table["mean"]) / table["sd"]).reshape(4, 4)
     top = flat.summary(top=2)
-    assert top["class"].value_counts().to_dict() == dict.fromkeys(flat.classes_, 2)
-    for label, rows in table.groupby("class"):
-        expected = set(rows["feature"].tolist()[:2])
-        assert set(top["feature"][top["class"] == label]) == expected
-    assert table.attrs == {"level": 0.9, "base": None}
-    assert flat.summary(base="cat", level=0.5).attrs == {"level": 0.5, "base": "cat"}
+    expected = np.argsort(-sureness, axis=1)[:, :2]
+    assert top["feature"].tolist() == [NAMES[m] for m in expected.ravel()]
+    np.testing.assert_allclose(table["sign_probability"], norm.cdf(sureness.ravel()))
+
+
+def test_odds_ratios_are_relative_to_a_base(flat):
+    table = flat.summary(base="cat", level=0.5)
+    assert table.figures == {"base": "cat"}
+    np.testing.assert_allclose(table["odds_ratio"], np.exp(table["mean"]))
+    assert "odds_ratio" not in flat.summary().columns
 
 
 def test_filters(flat):
@@ -116,9 +131,9 @@ def test_filters(flat):
     numbers = flat.summary(classes="dog", features=[1, 3])
     assert sorted(numbers["feature"]) == ["intercept", "x1"]
     whole = lookup(flat.summary())
-    for _, row in table.iterrows():
+    for _, row in table.to_frame().iterrows():
         assert row["mean"] == whole.loc[(row["class"], row["feature"]), "mean"]
-    assert flat.summary(classes=["cat"], top=99).shape == (4, 6)
+    assert flat.summary(classes=["cat"], top=99).shape == (4, 7)
 
 
 def test_names_of_columns():
@@ -132,19 +147,11 @@ def test_names_of_columns():
 
 
 def test_without_pandas(flat, monkeypatch):
-    expected = flat.summary(classes=["cat"], base="dog")
     monkeypatch.setitem(sys.modules, "pandas", None)
     table = flat.summary(classes=["cat"], base="dog")
-    assert isinstance(table, Table)
-    assert table == expected.to_dict("records")
-    assert table.attrs == expected.attrs
-    lines = repr(table).splitlines()
-    assert lines[0].split() == ["class", "feature", "mean", "sd", "low", "high"]
-    assert lines[1].split()[:2] == ["cat", table[0]["feature"]]
-    assert len({len(line) for line in lines}) == 1
-    many = Table([{"class": k, "mean": 0.5} for k in range(50)])
-    assert repr(many).endswith("... and 10 more rows")
-    assert repr(Table()) == "an empty table"
+    assert len(table) == 4
+    with pytest.raises(ImportError, match=r"to_frame needs pandas: pip install 'bigcat\[tables\]'"):
+        table.to_frame()
 
 
 def test_no_table_is_larger_than_asked():
@@ -157,7 +164,7 @@ def test_no_table_is_larger_than_asked():
     table = summarise(q, names, classes=np.array([7, 11]), top=10)
     assert time.process_time() - began < 0.2
     assert len(table) == 20
-    assert table.iloc[0][["class", "feature"]].tolist() == ["c7", "x5"]
+    assert (table["class"][0], table["feature"][0]) == ("c7", "x5")
     assert len(summarise(q, names, top=1, base=3)) == n_classes - 1
     q.mean = np.broadcast_to(mean[:, :1], (n_classes, 200))  # no memory
     with pytest.raises(ValueError, match=r"20,000,000 rows, and 10,000,000 is the most; ask for"):

@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 import reference.noise
 import reference.weight_posterior as twin
+from bigcat import EarlyStopping
 from bigcat.bayes import weight_posterior as module
 from bigcat.bayes.weight_posterior import fit_weight_posterior
 from bigcat.bounds import AugmentReduce, OneVsEach
@@ -24,7 +25,6 @@ from bigcat.samplers._base import sample_many
 from bigcat.solvers import SGD, AdaGrad, DivergedError, Implicit
 from bigcat.training.record import Record
 from bigcat.training.snapshot import Place
-from bigcat.training.stopping import Never
 from bigcat.verbs import expected_step
 
 N_NODES = 8
@@ -328,15 +328,10 @@ def test_large_features_stay_finite():
 )
 def test_a_rule_stops(solver):
     X, y = data()
-    seen = []
-
-    def stop(elbo):
-        seen.append(elbo)
-        return len(seen) == 4
-
+    stop = EarlyStopping(validation_fraction=None, patience=2, tol=1e3)
     q = fit_weight_posterior(problem(X, y, 6), parts(solver=solver), max_epochs=9, stop=stop)
     assert len(q.history) == 4
-    assert q.history["elbo"].tolist() == seen
+    seen = q.history["elbo"].tolist()
     assert seen[-1] > seen[0]
     assert q.elbo == pytest.approx(len(y) * seen[-1])
 
@@ -592,7 +587,7 @@ def test_fifty_shuffled_epochs_of_the_standard_prior_unless_told():
 def test_what_is_not_finite_has_diverged(elbo, mean, intercept):
     """An ELBO of no epoch, a mean of a weight, or one of an intercept."""
     found = passes(data())
-    record = Record(Never(), lambda done, value: None, 2)
+    record = Record(None, lambda done, value: None, 2)
     record.add(1.0, {"elbo": elbo}, watched=elbo)
     found.weights.mean[3] = mean
     found.intercepts.mean[2] = intercept

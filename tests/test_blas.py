@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from bigcat.compile import kernel
-from bigcat.compile.blas import product
+from bigcat.compile import kernel, product
 
 
 @kernel

@@ -21,11 +21,11 @@ from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import IndependentBinary, Laplace, _mixing
 from bigcat.bayes._laplace_plan import Work
 from bigcat.caller import warn_caller
-from bigcat.solvers import SGD
+from bigcat.solvers import LBFGS, SGD, AdaGrad
 from bigcat.training import checkpoint
 
 PACKAGE = Path(bigcat.__file__).parent
-SHORT: dict[str, Any] = {"method": "exact", "l2": 1.0, "max_epochs": 2, "tol": 1e-12}
+SHORT: dict[str, Any] = {"method": "exact", "l2": 1.0, "max_epochs": 2, "solver": LBFGS(tol=1e-12)}
 BINARY = IndependentBinary(solver="newton", max_iter=1, tol=1e-14)
 
 
@@ -80,8 +80,12 @@ CALLS = {
     "very far from all others": lambda: default().fit(*with_one_far_out()),
     "stopped after 2 iterations": lambda: LinearClassifier(**SHORT).fit(*rows()),
     "still growing": lambda: sampled(solver=SGD(0.01, decay=1.0), max_epochs=12).fit(*rows()),
-    "one column is": lambda: sampled(max_epochs=2, tol=None).fit(*with_a_large_column()),
-    "worse than no fit": lambda: sampled(learning_rate=1e9, tol=None).fit(*rows()),
+    "one column is": lambda: sampled(max_epochs=2, early_stopping=False).fit(
+        *with_a_large_column()
+    ),
+    "worse than no fit": lambda: sampled(
+        solver=AdaGrad(learning_rate=1e9), early_stopping=False
+    ).fit(*rows()),
     "the ELBO still grows": lambda: BayesianClassifier(BINARY).fit(*rows()),
 }
 

@@ -13,7 +13,8 @@ from bigcat.auto import Parameters, config_for_stream, plan_for
 from bigcat.bounds import Complementary
 from bigcat.bounds.exact import FEW_NODES
 from bigcat.rows import Sizes
-from bigcat.samplers import Uniform
+from bigcat.samplers import Shared, Uniform
+from bigcat.solvers import LBFGS, AdaGrad
 
 
 def rows(n, n_classes, n_features=40, seed=0, sparse=True):
@@ -60,7 +61,7 @@ def stream_config(estimator, **sizes):
 def test_few_rows_are_scikit_learns_logistic_regression():
     X, y = rows(300, 5, sparse=False)
     X = X.astype(np.float64)
-    ours = LinearClassifier(l2=1.0, tol=1e-8, max_epochs=500).fit(X, y)
+    ours = LinearClassifier(l2=1.0, max_epochs=500, solver=LBFGS(tol=1e-8)).fit(X, y)
     theirs = LogisticRegression(tol=1e-8, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
     assert ours.selection_.n_validation_rows == 0  # a ridge of the user's is an objective
@@ -89,9 +90,10 @@ def test_small_problems_have_one_candidate_and_others_low_and_full_rank():
     assert found[:2] == ["low rank 1 of 2", "low rank 2 of 2"]
     assert found[2:] == ["rank 64", "full rank"]
     assert not any("low" in name for name in names(n_classes=10))
-    large = plan(n_rows=10**6, n_classes=20_000, n_features=10**5)
-    assert all(candidate.config.kind.rank for candidate in large.candidates)
-    assert not large.refits
+    large = {"n_rows": 10**6, "n_classes": 20_000, "n_features": 10**5}
+    assert names(**large)[2:] == ["full rank"]
+    assert not plan(**large).refits
+    assert all("low" in name for name in names(**large, n_values=10**8))
 
 
 def test_full_rank_that_exceeds_a_matrix_is_kept_in_pairs():
@@ -100,6 +102,9 @@ def test_full_rank_that_exceeds_a_matrix_is_kept_in_pairs():
     assert many.in_pairs
     dense = plan(n_features=1_000, n_classes=90_000, sparse=False)
     assert all(candidate.config.kind.rank for candidate in dense.candidates)
+
+
+ALL = ["low rank 1 of 2", "low rank 2 of 2", "rank 64", "full rank"]
 
 
 @pytest.mark.parametrize(
@@ -111,8 +116,14 @@ def test_full_rank_that_exceeds_a_matrix_is_kept_in_pairs():
         ({"noise": "gaussian"}, ["low rank"]),
         ({"l2": 0.1}, ["low rank 1 of 2"]),
         ({"rank": None, "effort": "quick"}, ["full rank"]),
-        ({"rank": None, "learning_rate": 2.0}, ["full rank"]),
-        ({"solver": "sgd"}, ["full rank"]),
+        ({"rank": None, "solver": AdaGrad(2.0)}, ["full rank"]),
+        ({"solver": "sgd"}, ALL),
+        ({"solver": AdaGrad(batch_size=32)}, ALL),
+        ({"solver": AdaGrad(per="vector")}, ALL[:-1]),
+        ({"solver": "implicit"}, ["full rank"]),
+        ({"solver": "lbfgs"}, ["ridge path"]),
+        ({"sampler": "uniform"}, ["full rank"]),
+        ({"sampler": Shared(40)}, ALL),
         ({"method": "one-vs-each"}, ["one-vs-each"]),
     ],
     ids=str,
@@ -122,7 +133,7 @@ def test_settings_of_the_user_remove_candidates(parameters, expected):
 
 
 def test_a_named_rank_is_validated_and_refitted_as_the_defaults_are():
-    for parameters in ({}, {"rank": 7}, {"rank": None}, {"n_negatives": 40}):
+    for parameters in ({}, {"rank": 7}, {"rank": None}, {"sampler": Shared(40)}, {"solver": "sgd"}):
         found = plan(LinearClassifier(**parameters), n_classes=900)
         assert found.stacks
         assert found.refits
@@ -142,7 +153,12 @@ def test_more_effort_is_more_members_and_longer_passes():
 
 def test_of_low_rank_what_the_user_sets_is_kept():
     estimator = LinearClassifier(
-        rank=5, n_negatives=40, batch_size=8, max_epochs=2, l2=0.1, learning_rate=0.3, n_threads=1
+        rank=5,
+        max_epochs=2,
+        l2=0.1,
+        n_threads=1,
+        solver=AdaGrad(learning_rate=0.3, batch_size=8),
+        sampler=Shared(40),
     )
     config = plan(estimator, n_classes=20_000).first
     assert (config.parts.sampler.name, config.parts.sampler.n_negatives) == ("shared", 40)
@@ -165,7 +181,7 @@ def test_other_noises_take_all_of_few_classes_and_draw_of_many(noise, rank):
     few, many = (plan(estimator, n_rows=10_000, n_classes=k).first.parts for k in (2_048, 2_049))
     assert (few.bound, few.sampler.name) == (FEW_NODES, "everything")
     assert many.bound == Complementary(FEW_NODES)
-    drawn = plan(LinearClassifier(noise, rank=rank, n_negatives=9), n_rows=10_000).first
+    drawn = plan(LinearClassifier(noise, rank=rank, sampler=Uniform(9)), n_rows=10_000).first
     assert drawn.parts.bound == Complementary(FEW_NODES)
     streams = [stream_config(estimator, n_classes=k) for k in (2_048, 2_049)]
     assert [s.parts.bound for s in streams] == [FEW_NODES, Complementary(FEW_NODES)]
@@ -302,9 +318,8 @@ def test_rows_that_come_in_parts(n_classes):
             {"max_epochs": "many"},
             "max_epochs='many' must be a whole number of at least 1, or 'auto'",
         ),
-        ({"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1, or 'auto'"),
         ({"l2": "some"}, "l2='some' must be a finite number of at least 0, 'auto' or 'path'"),
-        ({"early_stopping": "yes"}, "early_stopping='yes' must be True, False or 'auto'"),
+        ({"early_stopping": "yes"}, "early_stopping='yes' must be True, False, 'auto' or Early"),
     ],
 )
 def test_bad_parameters_are_told_before_any_work(parameters, message):
@@ -330,10 +345,14 @@ def test_the_ridge_of_a_path_is_in_the_units_of_the_rows():
     X_val, y_val, X, y = X[:200], y[:200], X[200:], y[200:]
     model = LinearClassifier(l2="path").fit(X, y, X_val=X_val, y_val=y_val)
     l2 = model.selection_.candidates[0].settings["l2"]
-    same = LinearClassifier(l2=l2, tol=1e-5).fit(X, y)
+    same = LinearClassifier(l2=l2, solver=LBFGS(tol=1e-5)).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), same.predict_proba(X), atol=1e-3)
     values = [
-        LinearClassifier(l2=other, tol=1e-6, max_epochs=500)
+        LinearClassifier(
+            l2=other,
+            max_epochs=500,
+            solver=LBFGS(tol=1e-6),
+        )
         .fit(X, y)
         .log_proba_of(X_val, y_val)
         .mean()

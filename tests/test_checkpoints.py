@@ -14,9 +14,11 @@ import pytest
 import scipy.sparse
 
 import bigcat
-from bigcat import BayesianClassifier, LinearClassifier
+from bigcat import BayesianClassifier, Checkpoint, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
 from bigcat.cli import main
+from bigcat.samplers import Shared, Uniform
+from bigcat.solvers import AdaGrad, Implicit
 from bigcat.training import checkpoint, passes
 from bigcat.training.checkpoint import CheckpointError
 
@@ -29,12 +31,12 @@ OF_SPARSE = (SPARSE @ RNG.standard_normal((300, 20))).argmax(axis=1)
 #: Each with what is special about its state.
 FITS: dict[str, dict[str, Any]] = {
     "local parameters": {"method": "augment-reduce"},
-    "a solver's memory": {"method": "augment-reduce", "solver": "adagrad", "batch_size": 8},
+    "a solver's memory": {"method": "augment-reduce", "solver": AdaGrad(batch_size=8)},
     "one scale of all weights": {"method": "augment-reduce", "solver": "sgd", "l2": 3.0},
-    "an average": {"method": "exact", "solver": "damped"},
-    "fixed batches": {"method": "implicit", "batch_size": 8},
+    "an average": {"method": "exact", "solver": "damped", "sampler": "auto"},
+    "fixed batches": {"solver": Implicit(batch_size=8), "method": "implicit"},
     "the best epoch": {"method": "augment-reduce", "early_stopping": True},
-    "low rank": {"rank": 8, "max_epochs": 8},
+    "low rank": {"rank": 8, "max_epochs": 8, "sampler": Shared(2)},
 }
 
 
@@ -52,7 +54,7 @@ def small_chunks(monkeypatch):
 @pytest.fixture
 def die_after(monkeypatch):
     """A function that makes a fit die after so many checkpoints."""
-    put = checkpoint.Checkpoint._put
+    put = checkpoint.Checkpointer._put
 
     def set_end(n_checkpoints):
         left = [n_checkpoints]
@@ -63,7 +65,7 @@ def die_after(monkeypatch):
             if left[0] == 0:
                 raise Killed
 
-        monkeypatch.setattr(checkpoint.Checkpoint, "_put", put_and_die)
+        monkeypatch.setattr(checkpoint.Checkpointer, "_put", put_and_die)
 
     return set_end
 
@@ -82,7 +84,7 @@ def assert_same(model, other):
 
 def kill_and_resume(model, data, folder, die_after, cuts):
     """The fit, killed after so many checkpoints, again and again."""
-    kept = model.set_params(checkpoint=folder, checkpoint_every=0.0)
+    kept = model.set_params(checkpoint=Checkpoint(folder, every_seconds=0.0))
     for n_checkpoints in cuts:
         die_after(n_checkpoints)
         with pytest.raises(Killed):
@@ -96,7 +98,7 @@ def kill_and_resume(model, data, folder, die_after, cuts):
 @pytest.mark.parametrize("which", FITS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_killed_fit_goes_on_with_the_same_bits(which, tmp_path, die_after):
-    options = {"max_epochs": 3, "random_state": 0, "n_negatives": 2, **FITS[which]}
+    options = {"max_epochs": 3, "random_state": 0, "sampler": Uniform(2), **FITS[which]}
     data = (SPARSE, OF_SPARSE) if which == "low rank" else (X, Y)
     never = LinearClassifier(**options).fit(*data)
     killed = kill_and_resume(LinearClassifier(**options), data, tmp_path, die_after, (1, 7, 4))
@@ -108,10 +110,10 @@ def test_a_killed_fit_goes_on_with_the_same_bits(which, tmp_path, die_after):
 def test_the_defaults_go_on_too(tmp_path, die_after):
     """Several fits after another, with trials of a rate before and a pass over all rows after."""
     data = SPARSE, OF_SPARSE
-    never = LinearClassifier(random_state=0, batch_size=1).fit(*data)
+    never = LinearClassifier(random_state=0, solver=AdaGrad(batch_size=1)).fit(*data)
     assert {row["stage"] for row in never.history_} == {"validation", "refit"}
     assert (np.diff(never.history_["seconds"]) >= 0.0).all()
-    estimator = LinearClassifier(random_state=0, batch_size=1)
+    estimator = LinearClassifier(random_state=0, solver=AdaGrad(batch_size=1))
     assert_same(kill_and_resume(estimator, data, tmp_path, die_after, (1, 3, 5)), never)
 
 
@@ -127,11 +129,15 @@ def test_a_posterior_goes_on_too(prior, validation_fraction, tmp_path, die_after
 
 
 def test_without_a_seed_the_numbers_of_the_first_process_count(tmp_path, die_after):
-    estimator = LinearClassifier(method="augment-reduce", max_epochs=3, tol=None, n_threads=1)
+    estimator = LinearClassifier(
+        method="augment-reduce", max_epochs=3, n_threads=1, early_stopping=False
+    )
     state = np.random.get_state()  # noqa: NPY002
     killed = kill_and_resume(estimator, (X, Y), tmp_path, die_after, (2,))
     np.random.set_state(state)  # noqa: NPY002
-    never = LinearClassifier(method="augment-reduce", max_epochs=3, tol=None, n_threads=1)
+    never = LinearClassifier(
+        method="augment-reduce", max_epochs=3, n_threads=1, early_stopping=False
+    )
     assert_same(killed, never.fit(X, Y))
 
 
@@ -139,8 +145,12 @@ def test_without_a_seed_the_numbers_of_the_first_process_count(tmp_path, die_aft
 def begun(tmp_path, die_after):
     """A fit that was killed after its first epoch, and its folder."""
     estimator = LinearClassifier(
-        method="augment-reduce", max_epochs=3, random_state=0, checkpoint=tmp_path / "fit"
-    ).set_params(checkpoint_every=0.0, tol=None)
+        method="augment-reduce",
+        max_epochs=3,
+        random_state=0,
+        early_stopping=False,
+        checkpoint=Checkpoint(tmp_path / "fit", every_seconds=0.0),
+    )
     die_after(2)
     with pytest.raises(Killed):
         estimator.fit(X, Y)
@@ -167,7 +177,8 @@ def test_an_unfinished_fit_is_not_overwritten(begun):
 
 
 def test_progress_and_the_interval_may_change(begun):
-    begun.set_params(progress=False, checkpoint_every=5.0).fit(X, Y, resume=True)
+    checkpoint = Checkpoint(begun.checkpoint.folder, every_seconds=5.0)
+    begun.set_params(progress=False, checkpoint=checkpoint).fit(X, Y, resume=True)
     assert begun.n_iter_ == 3
 
 
@@ -179,8 +190,10 @@ def test_a_folder_with_other_files_is_not_touched(tmp_path):
 
 
 def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
-    never = LinearClassifier(method="augment-reduce", max_epochs=3, random_state=0, tol=None)
-    newest = sorted(Path(begun.checkpoint).glob("run-*"))[-1]
+    never = LinearClassifier(
+        method="augment-reduce", max_epochs=3, random_state=0, early_stopping=False
+    )
+    newest = sorted(Path(begun.checkpoint.folder).glob("run-*"))[-1]
     content = bytearray(newest.read_bytes())
     content[-5] ^= 1
     newest.write_bytes(content)
@@ -193,7 +206,7 @@ def test_a_damaged_checkpoint_costs_an_interval_and_not_the_fit(begun):
 
 def test_a_checkpoint_whose_head_lies_is_not_mapped(begun):
     """It says that an array takes half of its bytes."""
-    newest = sorted(Path(begun.checkpoint).glob("run-*"))[-1]
+    newest = sorted(Path(begun.checkpoint.folder).glob("run-*"))[-1]
     written = newest.read_bytes()
     content = written.replace(b'"F64"', b'"F32"', 1)
     assert content != written
@@ -204,7 +217,7 @@ def test_a_checkpoint_whose_head_lies_is_not_mapped(begun):
 
 
 def test_a_damaged_list_of_parameters_is_an_error(begun):
-    path = Path(begun.checkpoint) / checkpoint.FIT_FILE
+    path = Path(begun.checkpoint.folder) / checkpoint.FIT_FILE
     path.write_text(path.read_text().replace('"3"', '"4"', 1))
     with pytest.raises(CheckpointError, match=r"fit\.json is damaged, .*; delete"):
         begun.fit(X, Y, resume=True)
@@ -237,7 +250,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_the_fit(tmp_path, monkeypatch):
 
 
 def test_what_a_killed_checkpoint_leaves_is_removed(begun):
-    folder = Path(begun.checkpoint)
+    folder = Path(begun.checkpoint.folder)
     left = folder / ".run-0001-000009.safetensors.abcdefgh.tmp"
     left.mkdir()
     (left / "file").write_bytes(b"half of it")
@@ -254,8 +267,8 @@ def test_a_finished_fit_leaves_the_folder_to_the_next(begun):
 
 
 def test_files_of_a_run_do_not_pile_up(tmp_path):
-    estimator = LinearClassifier(method="augment-reduce", max_epochs=9, tol=None)
-    estimator.set_params(checkpoint=tmp_path, checkpoint_every=0.0).fit(X, Y)
+    estimator = LinearClassifier(method="augment-reduce", max_epochs=9, early_stopping=False)
+    estimator.set_params(checkpoint=Checkpoint(tmp_path, every_seconds=0.0)).fit(X, Y)
     assert len(list(tmp_path.glob("run-*"))) == checkpoint.KEPT
 
 
@@ -263,13 +276,17 @@ def test_files_of_a_run_do_not_pile_up(tmp_path):
     ("options", "resume", "message"),
     [
         ({"checkpoint": 3}, False, "checkpoint=3 must be the name of a folder, or None"),
-        ({"checkpoint_every": "often"}, False, "checkpoint_every='often' must be a number of sec"),
         ({}, True, "resume=True needs a checkpoint to go on from; set checkpoint to its folder"),
     ],
 )
 def test_values_that_cannot_be_meant_are_errors(options, resume, message):
     with pytest.raises(ValueError, match=message):
         LinearClassifier(**options).fit(X, Y, resume=resume)
+
+
+def test_an_interval_that_cannot_be_meant_is_an_error():
+    with pytest.raises(ValueError, match="every_seconds='often' must be a number of seconds"):
+        Checkpoint("folder", every_seconds="often")  # type: ignore[arg-type]
 
 
 def test_a_posterior_that_makes_no_passes_has_no_checkpoints(tmp_path):
@@ -289,7 +306,7 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
 
     estimator = LinearClassifier(
         method="augment-reduce", max_epochs=9, random_state=0, callbacks=[interrupt]
-    ).set_params(checkpoint=tmp_path, tol=None)
+    ).set_params(checkpoint=tmp_path, early_stopping=False)
     with pytest.raises(KeyboardInterrupt, match=r"fit\(X, y, resume=True\) goes on from"):
         estimator.fit(X, Y)
     assert estimator.n_iter_ == 2
@@ -306,7 +323,9 @@ def test_ctrl_c_in_a_later_fit_leaves_those_that_are_done():
         if len(epochs) == 12:
             raise KeyboardInterrupt
 
-    estimator = LinearClassifier(random_state=0, batch_size=1, callbacks=[interrupt])
+    estimator = LinearClassifier(
+        random_state=0, callbacks=[interrupt], solver=AdaGrad(batch_size=1)
+    )
     with pytest.raises(KeyboardInterrupt, match="has the weights of that moment"):
         estimator.fit(SPARSE, OF_SPARSE)
     assert estimator.n_iter_ <= 12

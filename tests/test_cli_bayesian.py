@@ -16,7 +16,7 @@ from bigcat.bayes import (
     Laplace,
     LearnedScale,
 )
-from bigcat.cli import _bayesian, fit, main
+from bigcat.cli import _estimators, fit, main, predict
 
 BINARY = ["--method", "independent-binary"]
 LOGIT = [*BINARY, "--link", "logit", "--likelihood", "conditioned", "--covariance", "diagonal"]
@@ -100,7 +100,7 @@ def test_intervals_of_probabilities(files, capsys, monkeypatch, options):  # noq
     narrow = np.array([[row[2:4], row[6:8]] for row in rows], float)
     assert (narrow[..., 0] >= found[:, 1] * 0.9999).all()
     assert (narrow[..., 1] <= found[:, 2] * 1.0001).all()
-    monkeypatch.setattr(_bayesian.Predictor, "MOST", 7 * K)  # a few rows at a time
+    monkeypatch.setattr(predict, "MAX_PROBABILITIES", 7 * K)  # a few rows at a time
     assert main([*words, "0.5"]) == 0
     again = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[:2] for row in again] == [row[:2] for row in rows]
@@ -108,36 +108,20 @@ def test_intervals_of_probabilities(files, capsys, monkeypatch, options):  # noq
     np.testing.assert_allclose(ends, narrow, atol=0.1)
 
 
-@pytest.mark.parametrize("level", ["90", "0", "1", "nine"])
-def test_levels_that_are_none(capsys, level):
-    message = f"argument --interval: '{level}' is no number between 0 and 1, such as 0.9"
-    assert message in error_of(capsys, ["predict", "model", "data", "--interval", level])
-
-
-def test_options_reach_the_estimator(files, capsys):  # noqa: F811
-    train, _, model = files("npz", "npz")
-    words = ["fit", train, "--bayesian", "--model", model, "--seed", "3"]
-    more = "--link logit --likelihood marginalised --covariance diagonal --solver cavi"
-    run_json(capsys, [*words, *BINARY, *more.split(), "--prior-scale", "0.5", "--epochs", "7"])
-    m = bigcat.load_model(model)
-    assert m.method == IndependentBinary("logit", "marginalised", "diagonal", "cavi", max_iter=7)
-    assert (m.prior, m.random_state) == (GaussianPrior(scale=0.5), 3)
-    more = "--method augment-reduce --negatives 2 --learning-rate 0.2 --epochs 4"
-    report = run_json(capsys, [*words, *more.split(), "--validation-fraction", "0.2"])
-    m = bigcat.load_model(model)
-    assert m.method == AugmentReducePosterior(
-        n_negatives=2, learning_rate=0.2, max_epochs=4, validation_fraction=0.2
-    )
-    assert report["validation_log_likelihood"] < 0.0
-
-
 def estimator_of(words):
     parser = argparse.ArgumentParser()
-    fit.add_to(parser.add_subparsers())
-    return _bayesian.estimator(parser.parse_args(f"fit x --model m --bayesian {words}".split()))
+    fit.add_to(parser)
+    arguments = parser.parse_args(f"x --model m --bayesian {words}".split())
+    return _estimators.estimator(arguments)
 
 
-def test_the_noise_reaches_the_method():
+def test_options_reach_the_method():
+    words = "--method independent-binary --link logit --likelihood marginalised --epochs 7"
+    m = estimator_of(f"{words} --covariance diagonal --solver cavi --prior-scale 0.5 --seed 3")
+    assert m.method == IndependentBinary("logit", "marginalised", "diagonal", "cavi", max_iter=7)
+    assert (m.prior, m.random_state) == (GaussianPrior(scale=0.5), 3)
+    m = estimator_of("--method augment-reduce --negatives 2 --learning-rate 0.2 --epochs 4")
+    assert m.method == AugmentReducePosterior(n_negatives=2, learning_rate=0.2, max_epochs=4)
     m = estimator_of("--method augment-reduce --noise logistic --threads 2")
     assert m.method == AugmentReducePosterior(noise="logistic")
     assert m.n_threads == 2
@@ -179,33 +163,21 @@ def test_what_a_person_sees(files, capsys):  # noqa: F811
     ("options", "message"),
     [
         (["--bayesian", "--l2", "1"], "--l2 does not go with --bayesian; give --prior-scale"),
-        (["--bayesian", "--early-stopping"], "give --validation-fraction alone"),
         (["--bayesian", "--plot", "c.png"], "--plot does not go with --bayesian"),
         (["--bayesian", "--negatives", "3"], "--negatives belongs to --method augment-reduce"),
-        (
-            ["--bayesian", "--method", "augment-reduce", "--link", "logit"],
-            "--link belongs to --method independent-binary; leave it out",
-        ),
-        (["--bayesian", "--method", "nce"], "--method nce is not known; choose one of"),
-        (["--bayesian", "--link", "logit"], "--link belongs to --method independent-binary"),
-        (["--bayesian", *BINARY, "--link", "cauchit"], "--link cauchit is not known"),
+        (["--bayesian", "--method", "nce"], "--method nce is not known with --bayesian"),
+        (["--method", "laplace"], "--method laplace is not known without --bayesian"),
         (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
-        (["--bayesian", "--covariance", "block"], "--covariance block is not known"),
-        (["--bayesian", "--draws", "0"], "--draws 0"),
+        (["--bayesian", *BINARY, "--covariance", "draws"], "--covariance draws is not known"),
         (["--bayesian", *BINARY, "--rank", "3"], "--rank belongs to --method laplace; leave it"),
-        (["--bayesian", "--rank", "0"], "--rank 0 must be a whole number of at least 1"),
-        (["--bayesian", "--prior-scale", "-1"], "scale=-1.0 of the prior must be"),
+        (["--bayesian", "--prior-scale", "-1"], "'-1' is no number above 0"),
         (
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],
             "--prior-scale belongs to --prior gaussian",
         ),
         (["--link", "probit"], "--link needs --bayesian; add it or leave this out"),
-        (
-            ["--bayesian", "--prior", "learned", "--prior-scale", "1"],
-            "--prior learned has scales of its own; leave one of them out",
-        ),
-        (["--prior-scale", "1"], "--prior-scale needs --bayesian"),
         (["--draws", "9"], "--draws needs --bayesian"),
+        (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
     ],
 )
 def test_bad_options(files, capsys, tmp_path, options, message):  # noqa: F811

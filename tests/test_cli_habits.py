@@ -4,15 +4,16 @@ import argparse
 import io
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from bigcat import cli
-from bigcat.cli import _output, main
-from bigcat.cli._words import in_own_words
+from bigcat import Checkpoint, EarlyStopping, cli
+from bigcat.cli import _estimators, _options, _output, main
 
 TEXTS = {"cat": "soft purr", "dog": "loud bark", "emu": "fast run"}
 
@@ -73,23 +74,6 @@ def test_no_labels_knows_labels_when_it_sees_them(model, tmp_path, capsys):
     assert [line.split("\t")[0] for line in found.out.splitlines()] == ["cat", "dog"]
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("pass form= (one of xc, tsv)", "pass --form (one of xc, tsv)"),
-        ("raise the limit with max_bytes=", "raise the limit with --max-bytes"),
-        ("max_epochs=200 ended; raise max_epochs", "--epochs 200 ended; raise --epochs"),
-        ("take solver='lbfgs', or rank=None", "take --solver lbfgs, or --rank none"),
-        ("n_negatives=-1 is below 1", "--negatives -1 is below 1"),
-        ("set tol=None; my_form=3", "set tol=None; my_form=3"),
-    ],
-)  # fmt: skip
-def test_messages_are_in_the_words_of_the_command(said, expected):
-    options = dict.fromkeys(("form", "max_bytes", "epochs", "solver", "rank", "negatives"))
-    assert in_own_words(said, argparse.Namespace(**options)) == expected
-    assert in_own_words(said, argparse.Namespace()) == said
-
-
 def test_auto_is_listed(capsys):
     assert main(["methods"]) == 0
     out = capsys.readouterr().out
@@ -99,43 +83,119 @@ def test_auto_is_listed(capsys):
     assert json.loads(capsys.readouterr().out)[0]["name"] == "auto"
 
 
-def completed(script, *words):
-    given = " ".join(f"'{word}'" for word in words)
-    code = f"{script}\nCOMP_WORDS=({given}); COMP_CWORD={len(words) - 1}; _bigcat"
-    shell = ["bash", "-c", code + '; echo "${COMPREPLY[@]}"']
-    return subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split()
+def test_names_of_parts_are_those_of_the_library():
+    """Which are slow to import, so that the command line has them as words."""
+    from bigcat import bayes, combinations, noise, samplers, solvers
+    from bigcat.bayes.known_priors import NAMED
+
+    assert set(_options.NOISES) == set(noise.REGISTRY)
+    assert set(_options.SAMPLERS) == set(samplers.REGISTRY)
+    assert set(_options.SOLVERS) == set(solvers.REGISTRY)
+    assert set(_options.METHODS) == {row["name"] for row in combinations.methods()}
+    assert {"auto", *NAMED} == set(_options.OPTIONS["prior"][1]["choices"])
+    assert set(_options.POSTERIORS) == set(bayes.METHODS)
+    for name, options in _options.POSTERIORS.items():
+        known = set(bayes.METHODS[name]().options())
+        assert set(options) - {"max_epochs"} <= known
+        assert ("max_epochs" in options) == bool({"max_epochs", "max_iter"} & known)
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_the_tab_key(capsys):
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    assert completed(script, "bigcat", "ex") == ["explain", "export"]
-    assert completed(script, "bigcat", "predict", "--no") == ["--no-labels"]
-    assert "augment-reduce" in completed(script, "bigcat", "fit", "--method", "au")
-    assert completed(script, "bigcat", "fit", "--form", "sv") == ["svmlight"]
-    assert completed(script, "bigcat", "fit", "tra") == []  # files are left to the shell
-    assert main(["completion", "fish"]) == 0
-    fish = capsys.readouterr().out.splitlines()
-    assert "complete -c bigcat -n '__fish_seen_subcommand_from predict' -l no-labels" in fish
+LIGHT = """
+import contextlib, io, json, sys, time
+started = time.process_time()
+from bigcat.cli import main
+with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
+    code = main(sys.argv[1:])
+seconds = time.process_time() - started
+print(json.dumps([code, seconds, err.getvalue(), sorted(sys.modules)]))
+"""
+FIT = ["fit", "train.tsv", "--model", "m"]
 
 
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh")
-def test_a_plain_zsh_takes_its_script(capsys):
-    """One that has no completion of its own loaded yet."""
-    assert main(["completion", "zsh"]) == 0
-    code = capsys.readouterr().out + "echo $_comps[bigcat]"
-    done = subprocess.run(["zsh", "-f", "-i", "-c", code], capture_output=True, text=True)
-    assert "_bigcat" in done.stdout, done.stderr
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--help"], ""),
+        (["fit", "no.tsv", "--model", "m"], "no.tsv: there is no such file"),
+        ([*FIT, "--test", "no.tsv"], "no.tsv: there is no such file"),
+        (["fit", "train.tsv", "--model", "no/m"], "create it first"),
+        ([*FIT, "--method", "magic"], "invalid choice: 'magic'"),
+        ([*FIT, "--epochs", "0"], "--epochs: '0' is no whole number of at least 1"),
+        ([*FIT, "--bayesian", "--link", "logit"], "belongs to --method independent-binary"),
+        ([*FIT, "--resume"], "--resume needs --checkpoint"),
+        (["predict", "no.model", "train.tsv"], "there is no such model file"),
+        (["convert", "no.tsv", "--out", "rows"], "there is no such file"),
+        (["predict", "m", "train.tsv", "--top-k", "0"], "--top-k: '0' is no whole number"),
+        (["predict", "m", "train.tsv", "--interval", "90"], "'90' is no number above 0 and below"),
+        (["precompile", "--noise", "pink"], "invalid choice: 'pink'"),
+    ],
+)
+def test_mistakes_are_reported_before_anything_slow_is_imported(tmp_path, words, message):
+    (tmp_path / "train.tsv").write_text(lines())
+    command = [sys.executable, "-c", LIGHT, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    code, seconds, errors, modules = json.loads(done.stdout)
+    assert code == (2 if message else 0)
+    assert message in errors
+    assert seconds < 0.5
+    assert not {"numpy", "numba", "scipy", "sklearn", "rich"} & set(modules)
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish")
-def test_fish_completes_by_its_script(capsys):
-    assert main(["completion", "fish"]) == 0
-    asked = 'complete -C "bigcat fit --method one"'
-    code = capsys.readouterr().out + asked
-    done = subprocess.run(["fish", "--no-config", "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["one-vs-each"], done.stderr
+def test_a_fit_off_a_terminal_writes_a_line_per_epoch(tmp_path, capsys):
+    (tmp_path / "train.tsv").write_text(lines())
+    words = ["fit", str(tmp_path / "train.tsv"), "--model", str(tmp_path / "m"), "--rank", "2"]
+    words += ["--epochs", "2"]
+    assert main(words) == 0
+    found = [line for line in capsys.readouterr().err.splitlines() if "epoch" in line]
+    assert [line.split(",")[0].split(": ")[1] for line in found[-2:]] == [
+        "epoch 1 of 2",
+        "epoch 2 of 2",
+    ]
+    assert found[-1].endswith("at most 0.0 s left")
+    assert main([*words, "--json"]) == 0
+    captured = capsys.readouterr()
+    found = [json.loads(line) for line in captured.err.splitlines() if line.startswith("{")]
+    assert json.loads(captured.out)["epochs"] == len(found)
+    assert found[-1]["epoch"] == found[-1]["of"] == 2
+    assert found[0]["seconds_left"] > 0.0
+    assert main([*words, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_ascii_locales_do_not_matter(tmp_path):
+    """Neither to labels nor to the folder in which bigcat is installed."""
+    package = tmp_path / "Bücherei"
+    shutil.copytree(
+        Path(cli.__file__).parents[1], package / "bigcat", ignore=shutil.ignore_patterns("*.pyc")
+    )
+    (package / "train.tsv").write_text(lines().replace("emu", "émeu"), encoding="utf-8")
+    names = ("LANG", "LC_ALL", "PYTHONUTF8", "PYTHONCOERCECLOCALE", "PYTHONIOENCODING")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment |= {"PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(package / "kernels")}
+
+    def run(*words):
+        command = [sys.executable, "-m", "bigcat", *words]
+        done = subprocess.run(command, capture_output=True, cwd=package, env=environment)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    run("fit", "train.tsv", "--model", str(package / "m"), "--method", "exact", "--quiet")
+    assert "émeu" in run("predict", "m", "train.tsv")
+    assert "Bücherei" in run("info", str(package / "m"))
+
+
+def test_options_reach_the_estimator():
+    words = "--method augment-reduce --l2 0.25 --batch-size 8 --negatives 2 --epochs 4"
+    words += " --validation-fraction 0.2 --learning-rate 0.5 --checkpoint c --checkpoint-every 9"
+    arguments = cli.parser().parse_args(["fit", "x", "--model", "m", *words.split()])
+    model = _estimators.estimator(arguments)
+    assert (model.method, model.l2) == ("augment-reduce", 0.25)
+    assert (model.max_epochs, model.random_state) == (4, 0)
+    assert (model.solver.batch_size, model.solver.learning_rate) == (8, 0.5)
+    assert model.sampler.n_negatives == 2
+    assert model.early_stopping == EarlyStopping(0.2)
+    assert model.checkpoint == Checkpoint("c", 9.0)
 
 
 def test_evaluate_and_predict_show_how_far_they_are(model, tmp_path, capsys, monkeypatch):
@@ -145,7 +205,7 @@ def test_evaluate_and_predict_show_how_far_they_are(model, tmp_path, capsys, mon
     assert "evaluating" in capsys.readouterr().err
     assert main(["predict", model, data, "--output", str(tmp_path / "out.txt")]) == 0
     assert "predicting" in capsys.readouterr().err
-    assert main(["evaluate", model, data, "--json"]) == 0
+    assert main(["evaluate", model, data, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -161,17 +221,13 @@ def test_fits_that_begin_at_their_end(tmp_path, capsys):
     model = str(tmp_path / "model.safetensors")
     assert main(["fit", str(path), "--model", model, "--method", "exact", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["log_likelihood"] is None
-    words = ["fit", str(path), "--model", model, "--epochs", "0"]
-    assert main(words) == 2
-    assert "--epochs 0 must be a whole number of at least 1" in capsys.readouterr().err
-    assert main([*words, "--bayesian", "--method", "independent-binary"]) == 2
-    assert "--epochs" in capsys.readouterr().err
 
 
 def test_the_first_compilation_is_told_once(capsys):
     logger = logging.getLogger("bigcat")
-    for expected, times in ((False, 1), (True, 0)):
-        with cli._told_of_compilations(cli._FirstCompilation(expected)):
+    for command, times in (("fit", 1), ("precompile", 0)):
+        arguments = argparse.Namespace(run=cli.COMMANDS[command].run, log_level="info")
+        with cli._messages(arguments):
             logger.info("compiling %s, first run only", "a")
             logger.info("compiling %s, first run only", "b")
         assert capsys.readouterr().err.count("compiling, first run only") == times

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse
 
 from bigcat import LinearClassifier
-from bigcat.rows import Columns, as_rows
+from bigcat.rows import Columns, SparseColumns, as_rows
 from bigcat.rows.problem import Problem
-from bigcat.training.sparse_columns import SparseColumns
+from bigcat.solvers import LBFGS, AdaGrad
 
 
 def labelled(n=3_000, n_features=6, n_classes=5, seed=0):
@@ -28,7 +28,7 @@ def held_out(X, y, X_test, y_test, **parameters):
 
 
 #: By L-BFGS, and by stochastic passes.
-WAYS = [{}, {"learning_rate": 0.5}]
+WAYS: list[dict] = [{}, {"solver": AdaGrad(0.5)}]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
@@ -77,7 +77,7 @@ def test_a_ridge_that_is_given_is_in_the_units_of_the_rows():
     """Columns are then left alone: the user's objective is the one that is maximised."""
     X, y, *_ = labelled(n=600)
     small, large = (
-        LinearClassifier(l2=1.0, tol=1e-8, max_epochs=500).fit(X * s, y).coef_ * s
+        LinearClassifier(l2=1.0, max_epochs=500, solver=LBFGS(tol=1e-8)).fit(X * s, y).coef_ * s
         for s in (0.01, 1.0)
     )
     assert np.abs(small).max() < 0.1 * np.abs(large).max()
@@ -129,7 +129,9 @@ def test_columns_that_a_named_method_cannot_learn_from_are_told(shift, scale, wh
     X = rng.standard_normal((300, 4))
     y = X[:, 0] + X[:, 1] > 0
     X[:, 3] *= scale
-    model = LinearClassifier(method="augment-reduce", max_epochs=2, tol=None, random_state=0)
+    model = LinearClassifier(
+        method="augment-reduce", max_epochs=2, random_state=0, early_stopping=False
+    )
     with pytest.warns(UserWarning, match=what):
         model.fit(X + shift, y)
     with warnings.catch_warnings():

@@ -7,14 +7,13 @@ round.
 
 import ast
 import functools
-import gc
 import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -22,8 +21,7 @@ import pytest
 from fits import LONG, weights_of_fits
 
 import bigcat
-from bigcat import verbs
-from bigcat.compile import cache, device, generic, implement, kernel
+from bigcat.compile import cache, device, generic, implement, kernel, sources
 from bigcat.noise import Gaussian
 from bigcat.verbs import log_cdf
 
@@ -32,12 +30,12 @@ PACKAGE = Path(bigcat.__file__).parent
 ONE_KERNEL = """
 import json
 import bigcat
-from bigcat.compile import cache
+from bigcat.compile import source_hash
 from bigcat.noise import Gaussian, _base
 value = float(Gaussian().log_cdf(0.5))
-misses = sum(_base._map_log_cdf.stats.cache_misses.values())
-where = getattr(_base._map_log_cdf._cache, "cache_path", None)
-print(json.dumps([value, misses, where, cache.source_hash(), bigcat.__file__]))
+misses = sum(_base._map_log_cdf.dispatcher.stats.cache_misses.values())
+where = getattr(_base._map_log_cdf.dispatcher._cache, "cache_path", None)
+print(json.dumps([value, misses, where, source_hash(), bigcat.__file__]))
 """
 
 
@@ -117,8 +115,8 @@ def copied(tmp_path):
 
 def test_an_edit_of_what_compiles_changes_the_hash_and_no_other(copied, monkeypatch):
     root = copied / "bigcat"
-    monkeypatch.setattr(cache, "__file__", str(root / "compile" / "cache.py"))
-    hash_now = cache.source_hash.__wrapped__
+    monkeypatch.setattr(sources, "__file__", str(root / "compile" / "sources.py"))
+    hash_now = sources.source_hash.__wrapped__
     hashes = {hash_now()}
     assert hashes == {hash_now()}
     for edited in ("numerics/special.py", "noise/gaussian.py", "kernels/train_rows.py", "verbs.py"):
@@ -138,7 +136,7 @@ def test_an_edit_of_what_compiles_changes_the_hash_and_no_other(copied, monkeypa
 
 
 @functools.cache
-def sources():
+def syntax_trees():
     """Every file of the package: its name inside it, and its syntax tree."""
     paths = sorted(PACKAGE.rglob("*.py"))
     return [(p.relative_to(PACKAGE).as_posix(), ast.parse(p.read_text())) for p in paths]
@@ -156,40 +154,20 @@ def imported(tree):
 
 def test_every_kernel_is_in_the_hash():
     """`lint-imports` holds what is hashed to importing nothing else; so here kernels suffice."""
-    hashed = {name for name, _ in cache.compiled_sources()}
-    compiles = {
-        name
-        for name, tree in sources()
-        if any(module.split(".")[:2] == ["bigcat", "compile"] for module in imported(tree))
-    } - {
-        "extending.py",
-        "warming.py",
-        "cli/warm.py",
-        "training/progress.py",
-    }  # these have no kernels
+    hashed = {name for name, _ in sources.compiled_sources()}
+    decorators = {f"bigcat.compile.{name}" for name in ("device", "implement", "kernel")}
+    compiles = {name for name, tree in syntax_trees() if decorators & set(imported(tree))}
     assert len(compiles) > 30
-    assert compiles <= hashed
+    assert compiles - {"extending.py"} <= hashed  # which has no kernels
 
 
 def test_only_one_package_talks_to_numba():
     talks = {
         name
-        for name, tree in sources()
+        for name, tree in syntax_trees()
         if any(module.split(".")[0] in ("numba", "llvmlite") for module in imported(tree))
     }
     assert {name.split("/")[0] for name in talks} == {"compile"}
-
-
-def test_every_verb_is_in_the_list():
-    """Functions that are dispatched on a tag are declared in verbs.py alone."""
-    declared = set()
-    for name, tree in sources():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and any(
-                isinstance(d, ast.Name) and d.id == "generic" for d in node.decorator_list
-            ):
-                declared.add(name)
-    assert declared == {"verbs.py"}
 
 
 def test_an_edited_callee_is_not_served_from_the_cache(copied, tmp_path):
@@ -316,47 +294,20 @@ def test_a_default_does_not_reach_what_is_no_tag():
         call_scaled(1.0, 1.5)
 
 
-def test_a_device_function_is_itself_in_python_and_has_no_wrappers_in_kernels():
+def test_a_device_function_is_itself_in_python():
     def twice(x):
         return 2.0 * x
 
     assert device(twice) is twice
-    call = numba.njit(lambda x: twice(x))  # not from the cache, which has machine code only
+    assert kernel(lambda x: twice(x))(1.5) == 3.0
+
+
+def test_a_kernel_is_ready_once_it_is_compiled():
+    call = kernel(lambda x: 2.0 * x)
+    assert not call.is_ready(1.5)
     assert call(1.5) == 3.0
-    compiled: Any = next(iter(call.overloads.values()))
-    (inlined,) = [part for part in compiled.library._linking_libraries if "twice" in part.name]
-    assert len(list(inlined.get_defined_functions())) == 1
-    assert compiled.library.emitted
-    assert not inlined.emitted  # by tests/compile_once.py: the kernel has a copy of it
-
-
-def test_garbage_is_not_collected_while_a_kernel_compiles():
-    collects = []
-
-    def look(x):
-        """Compiled code asks about it once."""
-
-    @numba.extending.overload(look)
-    def _(x):
-        collects.append(gc.isenabled())
-        return None if isinstance(x, numba.types.UnicodeType) else lambda x: x
-
-    call = kernel(lambda x: look(x))
-    assert gc.isenabled()
-    assert call(1.5) == 1.5
-    assert gc.isenabled()
-    with pytest.raises(numba.TypingError):
-        call("no number")
-    assert gc.isenabled()
-    assert collects
-    assert not any(collects)
-
-
-def test_few_verbs_have_a_default():
-    """A part that forgets any other verb is told so, while compiling."""
-    found = {name: verb for name, verb in vars(verbs).items() if hasattr(verb, "implementations")}
-    with_default = {name for name, verb in found.items() if None in verb.implementations}
-    assert with_default == {"visit", "couple", "damping", "move_vector", "stands_for", "reach"}
+    assert call.is_ready(2.5)
+    assert not call.is_ready(np.zeros(3))
 
 
 def test_parts_from_outside_the_package_are_not_cached_on_disk():

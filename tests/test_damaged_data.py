@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import os
 import re
 import zipfile
 
@@ -16,11 +17,11 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from bigcat.data import DataError, convert, read
 from tests.data_files import archives, parquet_table, texts
 
-#: `make test-slow` tries ten times as many, about a thousand for each form.
+#: Examples of each test; `make torture` tries a thousand.
+TRIES = int(os.environ.get("BIGCAT_TRIES", "100"))
 tries = settings(
-    max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=TRIES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
-many_tries = settings(tries, max_examples=1_000)
 WORDS = HashingVectorizer(n_features=64, token_pattern=r"\w+", dtype=np.float32)
 LIES = [b"0", b"-1", b"9223372036854775808", b"1" + b"0" * 40, b"0.5", b"1e999", b"nan", b"1_0"]
 MARKS = [bytes([mark]) for mark in b'\n\r\t ,:"{}[]#\0\xff']
@@ -145,26 +146,10 @@ def test_damaged_text(tmp_path, form, edits):
     look_at_text(tmp_path / "damaged", form, edits)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", READINGS)
-@many_tries
-@given(edits=edits)
-def test_much_damaged_text(tmp_path, form, edits):
-    look_at_text(tmp_path / "damaged", form, edits)
-
-
 @pytest.mark.parametrize("name", PACKED)
 @tries
 @given(edits=edits)
 def test_damaged_files_with_check_sums(tmp_path, name, edits):
-    look_at_packed(tmp_path / f"damaged{'.gz' * name.endswith('.gz')}", name, edits)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PACKED)
-@many_tries
-@given(edits=edits)
-def test_many_damaged_files_with_check_sums(tmp_path, name, edits):
     look_at_packed(tmp_path / f"damaged{'.gz' * name.endswith('.gz')}", name, edits)
 
 

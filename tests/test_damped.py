@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 
 from bigcat import LinearClassifier
-from bigcat.solvers import Damped
+from bigcat.numerics.random import new_state
+from bigcat.solvers import LBFGS, Damped
 from bigcat.solvers.damped import shortened
 from bigcat.training.state import Average
 from reference import damped as twin
@@ -20,7 +21,12 @@ def data(seed=0, n=60, d=5, k=4):
 
 
 def fitted(X, y, **parameters):
-    defaults = {"method": "exact", "solver": Damped(2.0), "tol": None, "random_state": 0}
+    defaults = {
+        "method": "exact",
+        "solver": Damped(2.0),
+        "early_stopping": False,
+        "random_state": 0,
+    }
     return LinearClassifier(**{**defaults, **parameters}).fit(X, y)
 
 
@@ -40,9 +46,12 @@ def test_slopes_that_are_no_probability_are_finite(slope):
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
 def test_kernel_does_what_its_twin_does(form):
     X, y = data()
-    model = fitted(form(X), y, max_epochs=1, shuffle=False, init="zero")
+    model = fitted(form(X), y, max_epochs=1, solver=Damped(2.0, init="zero"))
+    random_state = np.random.RandomState(0)
+    new_state(random_state)  # of the kernel
+    order = random_state.permutation(len(y))
     zero = np.zeros((4, X.shape[1])), np.zeros(4)
-    W, b = twin.train(X, y, 4, range(len(y)), 2.0, len(y), *zero)
+    W, b = twin.train(X, y, 4, order, 2.0, len(y), *zero)
     np.testing.assert_allclose(model.coef_, W, rtol=5e-3, atol=1e-3)
     np.testing.assert_allclose(model.intercept_, b, rtol=5e-3, atol=1e-3)
 
@@ -73,7 +82,7 @@ def test_huge_rates_stay_finite():
 
 def test_a_rate_that_falls_comes_nearer_to_the_optimum():
     X, y = data(n=400)
-    best = fitted(X, y, solver="lbfgs", max_epochs=500, tol=1e-8, l2=0.0).log_proba_of(X, y).mean()
+    best = fitted(X, y, solver=LBFGS(tol=1e-8), max_epochs=500, l2=0.0).log_proba_of(X, y).mean()
     gaps = [
         best - fitted(X, y, solver=Damped(2.0, schedule=s), max_epochs=30).log_proba_of(X, y).mean()
         for s in ("linear", "constant")
@@ -96,7 +105,7 @@ def test_averaged_weights_are_what_is_fitted():
     solver = Damped(2.0, schedule="constant", average=True)
     model = fitted(X, y, solver=solver, max_epochs=30)
     ends = fitted(X, y, solver=Damped(2.0, schedule="constant"), max_epochs=30)
-    best = fitted(X, y, solver="lbfgs", max_epochs=500, tol=1e-8, l2=0.0)
+    best = fitted(X, y, solver=LBFGS(tol=1e-8), max_epochs=500, l2=0.0)
     gap = best.log_proba_of(X, y).mean() - model.log_proba_of(X, y).mean()
     gap_without = best.log_proba_of(X, y).mean() - ends.log_proba_of(X, y).mean()
     assert 0.0 <= gap < 0.5 * gap_without

@@ -7,6 +7,8 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -19,6 +21,7 @@ import scipy.sparse as sp
 from clusters import a_cluster
 from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
 
 import bigcat
 from bigcat.cli import main
@@ -30,19 +33,31 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 distributed = pytest.importorskip("distributed")
 
+from bigcat import Checkpoint, EarlyStopping  # noqa: E402
 from bigcat.dask import LinearClassifier  # noqa: E402
-from bigcat.dask.cluster import Cluster, connected  # noqa: E402
-from bigcat.dask.rounds import cut_rows  # noqa: E402
-from bigcat.dask.survey import merge_surveys, survey_rows  # noqa: E402
+from bigcat.dask.cluster import (  # noqa: E402
+    Cluster,
+    SchedulerLost,
+    WorkersLost,
+    connected,
+)
+from bigcat.solvers import LBFGS, AdaGrad  # noqa: E402
 
 #: Few rounds, so that a fit takes a moment.
 SETTINGS: dict[str, Any] = {
     "rank": 8,
     "max_epochs": 6,
-    "learning_rate": 0.2,
+    "solver": AdaGrad(0.2, schedule="linear", power=1.25, batch_size=128),
     "rows_per_round": 512,
-    "n_lanes": 2,
+    "n_workers": 2,
     "random_state": 0,
+}
+EXACT: dict[str, Any] = {
+    "method": "exact",
+    "solver": LBFGS(tol=1e-7),
+    "l2": 1.0,
+    "max_epochs": 200,
+    "progress": False,
 }
 N, D, K = 3_000, 80, 12
 
@@ -95,18 +110,18 @@ def fitted(client: Any, rows: tuple[Any, np.ndarray]) -> LinearClassifier:
 
 def test_quality_is_that_of_one_process(client: Any, rows: tuple[Any, np.ndarray]) -> None:
     X, y = rows
-    solver = bigcat.solvers.AdaGrad(0.2, schedule="linear")
-    same: dict[str, Any] = {"method": "exact", "rank": 8, "batch_size": 128, "max_epochs": 6}
+    solver = bigcat.solvers.AdaGrad(0.2, schedule="linear", batch_size=128)
+    same: dict[str, Any] = {"method": "exact", "rank": 8, "max_epochs": 6}
     one = bigcat.LinearClassifier(solver=solver, random_state=0, **same).fit(X, y)
     two = LinearClassifier(
-        solver=solver, random_state=0, client=client, n_lanes=2, rows_per_round=256, **same
+        solver=solver, random_state=0, client=client, n_workers=2, rows_per_round=256, **same
     ).fit(csr(X), labels_of(y))
     ours, theirs = (m.log_proba_of(X, y).mean() for m in (two.to_local(), one))
     assert ours > theirs - 0.1 * abs(theirs)  # 24 steps a pass are few for two
 
 
 def test_workers_do_not_matter(client: Any, fitted: Any, rows: tuple[Any, np.ndarray]) -> None:
-    """One worker, or two: lanes decide, not who works."""
+    """One worker, or two: the split of the rows decides, not who works."""
     options: dict[str, Any] = {"processes": False, "dashboard_address": ":0"}
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
@@ -114,13 +129,6 @@ def test_workers_do_not_matter(client: Any, fitted: Any, rows: tuple[Any, np.nda
     ):
         again = clone(fitted).set_params(client=other).fit(csr(rows[0]), labels_of(rows[1]))
     assert same_bits(again, fitted)
-
-
-def test_slices_do_not_matter(
-    fitted: Any, rows: tuple[Any, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bigcat.dask.fit.BYTES_OF_SLICE", 1)
-    assert same_bits(clone(fitted).fit(csr(rows[0]), labels_of(rows[1])), fitted)
 
 
 @pytest.mark.parametrize("form", ["dense", "frame", "folder", "folders"])
@@ -190,21 +198,6 @@ def test_warm_start_goes_on_from_the_weights(fitted: Any, rows: tuple[Any, np.nd
     assert warm.history_["objective"][0] > cold.history_["objective"][0] + 0.1
 
 
-@pytest.mark.filterwarnings("ignore:L-BFGS stopped")
-def test_searches_of_local_estimators_run_on_the_cluster(client: Any) -> None:
-    """What scikit-learn hands to joblib: here folds, with the same answers as without."""
-    import joblib
-    from sklearn.model_selection import cross_val_score
-
-    rng = np.random.RandomState(0)
-    X, y = rng.standard_normal((90, 3)), rng.randint(3, size=90)
-    model = bigcat.LinearClassifier(method="exact", solver="lbfgs", max_epochs=5)
-    expected = cross_val_score(model, X, y, cv=3)
-    with joblib.parallel_config(backend="dask"):
-        found = cross_val_score(model, X, y, cv=3, n_jobs=2)
-    np.testing.assert_array_equal(found, expected)
-
-
 def test_an_answer_to_another_question_is_not_believed() -> None:
     """The client asks for no workers every other second, and its answer may come in between."""
 
@@ -215,7 +208,7 @@ def test_an_answer_to_another_question_is_not_believed() -> None:
             return {"workers": self.answers.pop(0) if self.answers else {}}
 
     client: Any = Client()
-    assert Cluster(client).n_lanes == 2
+    assert Cluster(client).n_workers == 2
     with pytest.raises(ValueError, match="has no workers yet; start some"):
         Cluster(client)
 
@@ -245,8 +238,12 @@ def test_rows_of_weight_zero_are_not_there(client: Any, rows: tuple[Any, np.ndar
 
 def test_early_stopping_keeps_the_best_epoch(client: Any, rows: tuple[Any, np.ndarray]) -> None:
     X, y = rows
-    settings = SETTINGS | {"max_epochs": 12, "early_stopping": True, "tol": 0.3}
-    model = LinearClassifier(client=client, n_iter_no_change=1, **settings)
+    settings = SETTINGS | {"max_epochs": 12}
+    model = LinearClassifier(
+        client=client,
+        early_stopping=EarlyStopping(tol=0.3, patience=1),
+        **settings,
+    )
     model.fit(csr(X[:2000]), labels_of(y[:2000]), X_val=csr(X[2000:]), y_val=labels_of(y[2000:]))
     scores = model.history_["validation_log_likelihood"]
     assert len(scores) < 12
@@ -268,6 +265,56 @@ def test_history_and_callbacks(client: Any, rows: tuple[Any, np.ndarray]) -> Non
     assert told[1] > told[0]
     assert model.history_["epoch"].tolist() == [1, 2]
     assert "several machines" in model.selection_.reason
+
+
+# Exact fits
+
+
+@pytest.mark.parametrize(
+    ("sparse", "others"),
+    [
+        (True, {"warm_start": True}),
+        pytest.param(False, {"fit_intercept": False}, marks=pytest.mark.slow),
+        pytest.param(False, {"class_weight": "balanced", "l2": 0.1}, marks=pytest.mark.slow),
+    ],
+)
+def test_the_optimum_is_that_of_one_process(
+    client: Any, sparse: bool, others: dict[str, Any]
+) -> None:
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((200, 5)) * (rng.uniform(size=(200, 5)) < 0.5)
+    y = 10 * (X @ rng.standard_normal((5, 5)) + rng.gumbel(size=(200, 5))).argmax(axis=1)
+    weights = rng.choice([0.0, 1.0, 2.0], 200)
+    settings = EXACT | others
+    chunks = csr(sp.csr_matrix(X), 90) if sparse else da.from_array(X, chunks=(90, 5))
+    ours = LinearClassifier(client=client, **settings)
+    ours.fit(chunks, labels_of(y, 90), labels_of(weights, 90))
+    local = bigcat.LinearClassifier(n_threads=1, **settings).fit(X, y, weights)
+    np.testing.assert_allclose(ours.coef_, local.coef_, atol=2e-4)
+    np.testing.assert_allclose(ours.intercept_, local.intercept_, atol=2e-4)
+    mine, theirs = (model.history_["objective"][-1] for model in (ours, local))
+    assert mine == pytest.approx(theirs, abs=1e-6)
+
+
+def test_a_warning_names_the_line_that_called_fit(client: Any, rows: Any) -> None:
+    ours = LinearClassifier(client=client, **EXACT | {"max_epochs": 2})
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations") as caught:
+        ours.fit(csr(rows[0]), labels_of(rows[1]))
+    told = [warning for warning in caught if warning.category is ConvergenceWarning]
+    assert [warning.filename for warning in told] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"checkpoint": "folder"}, "takes no checkpoint"),
+        ({"early_stopping": True}, "takes no early_stopping"),
+        ({"l2": "path"}, "holds no rows out"),
+    ],
+)
+def test_exact_fits_refuse(client: Any, rows: Any, settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier(client=client, **EXACT | settings).fit(csr(rows[0]), labels_of(rows[1]))
 
 
 # Predictions
@@ -314,40 +361,12 @@ def test_parameters_are_those_of_the_local_estimator() -> None:
     ours = set(LinearClassifier().get_params())
     assert ours - set(bigcat.LinearClassifier().get_params()) == {
         "client",
-        "n_lanes",
+        "n_workers",
         "rows_per_round",
     }
     assert repr(LinearClassifier(rank=3)) == "LinearClassifier(rank=3)"
     with pytest.raises(TypeError, match="no_such"):
         LinearClassifier(no_such=1)
-
-
-@pytest.mark.parametrize(
-    ("n", "expected"),
-    [(1000, [(0, 256), (256, 512), (512, 768), (768, 1000)]), (600, [(0, 256), (256, 600)]),
-     (10, [(0, 10)])],
-)  # fmt: skip
-def test_rounds_have_whole_batches(n: int, expected: list[tuple[int, int]]) -> None:
-    assert cut_rows(n, 250, 128) == expected
-
-
-# The survey
-
-
-def test_surveys_add_up(rows: tuple[Any, np.ndarray]) -> None:
-    X, y = rows
-    weights = np.random.RandomState(0).uniform(0.5, 2.0, N)
-    order = np.argsort(y, kind="stable")  # so that parts have classes of their own
-    X, y, weights = X[order], y[order], weights[order]
-    whole = survey_rows(X, y, weights)
-    parts = [survey_rows(X[i], y[i], weights[i]) for i in np.array_split(np.arange(N), 7)]
-    merged = merge_surveys(parts)
-    assert merged.classes.tolist() == whole.classes.tolist()
-    np.testing.assert_array_equal(merged.counts, whole.counts)
-    np.testing.assert_allclose(merged.weights, whole.weights)
-    assert merged.sizes == whole.sizes
-    exact = np.asarray(X.multiply(X).sum(axis=1)).ravel() @ weights / weights.sum()
-    assert merged.lengths.mean(weights.sum()) == pytest.approx(exact, rel=0.02)
 
 
 @pytest.mark.slow  # of processes
@@ -360,13 +379,6 @@ def test_as_many_local_workers_as_asked_for() -> None:
 
 def _profiles() -> bool:
     return bool(dask.config.get("distributed.worker.profile.enabled"))
-
-
-def test_parts_of_different_forms_are_refused() -> None:
-    y, ones = np.array([0, 1]), np.ones(2)
-    parts = [survey_rows(np.ones((2, d), np.float32), y, ones) for d in (3, 4)]
-    with pytest.raises(ValueError, match="dense rows of 3 features and dense rows of 4"):
-        merge_surveys(parts)
 
 
 # Faults
@@ -385,12 +397,12 @@ def test_a_fit_goes_on_from_its_last_round(
         if row["epoch"] == 3:
             raise Stop
 
-    kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0}
+    kept = {"checkpoint": Checkpoint(tmp_path / "kept", 0.0)}
     model = clone(fitted).set_params(**kept)
     with pytest.raises(Stop):
         clone(model).set_params(callbacks=[give_up]).fit(X, y)
-    other = clone(model).set_params(n_lanes=3)
-    with pytest.raises(ValueError, match="n_lanes was 2 and is 3"):
+    other = clone(model).set_params(n_workers=3)
+    with pytest.raises(ValueError, match="n_workers was 2 and is 3"):
         other.fit(X, y, resume=True)
     with pytest.raises(ValueError, match="rows holds other values"):
         clone(model).fit(X, y, da.full(N, 2.0, chunks=500), resume=True)
@@ -454,6 +466,65 @@ def test_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+def test_a_scheduler_that_is_killed_ends_the_fit_within_a_minute(
+    folder: Shards, tmp_path: Path
+) -> None:
+    where = ["--scheduler-file", str(tmp_path / "scheduler.json"), "--no-dashboard"]
+    command = [sys.executable, "-m", "dask"]
+    scheduler = subprocess.Popen([*command, "scheduler", *where, "--port", "0"])
+    worker = subprocess.Popen([*command, "worker", *where, "--nthreads", "1", "--no-nanny"])
+    killed: list[float] = []
+
+    def kill(row: dict[str, Any]) -> None:
+        scheduler.kill()
+        killed.append(time.monotonic())
+
+    try:
+        client = distributed.Client(scheduler_file=where[1], timeout=60)
+        client.wait_for_workers(1, timeout=60)
+        model = LinearClassifier(client=client, callbacks=[kill], **SETTINGS)
+        with pytest.raises(SchedulerLost, match=r"the scheduler was lost.*resume=True"):
+            model.fit(folder)
+        assert time.monotonic() - killed[0] < 60.0
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait(timeout=60)
+        client.close(timeout=1)
+
+
+@pytest.mark.slow
+def test_a_worker_over_its_memory_limit_ends_the_fit_within_a_minute() -> None:
+    """Dask kills it, starts another, and gives up after some of them."""
+    options: dict[str, Any] = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+    X = da.ones((400_000, 300), chunks=(400_000, 300))  # 960 MB in one chunk
+    with (
+        distributed.LocalCluster(memory_limit="500MB", **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        began = time.monotonic()
+        with pytest.raises((WorkersLost, MemoryError), match="memory"):
+            LinearClassifier(client=client).fit(X, da.arange(400_000, chunks=400_000) % 5)
+    assert time.monotonic() - began < 60.0
+
+
+def test_a_cluster_without_workers_is_not_waited_for(
+    rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bigcat.dask.cluster.PATIENCE", 1.0)
+    with a_cluster(1) as client:
+
+        def end(row: dict[str, Any]) -> None:
+            for worker in list(client.cluster.workers.values()):
+                client.sync(worker.close)
+
+        with pytest.raises(WorkersLost, match="there was no worker for 1 seconds; start others"):
+            LinearClassifier(client=client, callbacks=[end], **SETTINGS).fit(
+                csr(rows[0]), labels_of(rows[1])
+            )
+
+
+@pytest.mark.slow
 def test_a_killed_worker_changes_no_bit_and_no_process_stays(folder: Shards) -> None:
     import psutil
 
@@ -467,7 +538,7 @@ def test_a_killed_worker_changes_no_bit_and_no_process_stays(folder: Shards) -> 
         killer = threading.Thread(target=_kill_soon, args=(pids[0],))
 
         def start(row: dict[str, Any]) -> None:
-            if row["epoch"] == 1:
+            if row["stage"] == "validation" and row["epoch"] == 1:
                 killer.start()
 
         again = clone(model).set_params(callbacks=[start]).fit(folder)
@@ -492,20 +563,13 @@ def _command(pid: int) -> str:
         return "resource_tracker"  # gone
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
-        (["--dask", "local:1"], "`bigcat convert TRAIN --out FOLDER` makes a folder"),
-    ],
-)
-def test_command_line_refuses(
-    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_command_line_wants_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "rows.csv").write_text("size,label\n1,cat\n2,dog\n3,dog\n")
-    model = str(tmp_path / "model.safetensors")
-    assert main(["fit", str(tmp_path / "rows.csv"), "--model", model, *words]) != 0
-    assert message in capsys.readouterr().err
+    words = ["--model", str(tmp_path / "model.safetensors"), "--dask", "local:1"]
+    assert main(["fit", str(tmp_path / "rows.csv"), *words]) != 0
+    assert "`bigcat convert TRAIN --out FOLDER` makes a folder" in capsys.readouterr().err
 
 
 def test_command_line(

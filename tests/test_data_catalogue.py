@@ -17,14 +17,6 @@ LARGE = ("20newsgroups", "ptb", "yso", "geonames")
 SIZES = {row["name"]: row for row in available()}
 
 
-def test_available():
-    assert list(SIZES) == [
-        *("bibtex", "delicious", "mnist", "omniglot", "20newsgroups", "glass", "frogs"),
-        *("detergent", "ptb", "wordnet", "yso", "beauty", "yelp", "geonames"),
-    ]
-    assert set(SIZES["ptb"]) == {"name", "form", "rows_train", "rows_test", "features", "classes"}
-
-
 def test_no_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("BIGCAT_DATA", raising=False)
     with pytest.raises(
@@ -36,21 +28,6 @@ def test_no_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("BIGCAT_DATA", str(tmp_path))
     with pytest.raises(DataError, match="holds no folder 'glass'"):
         load("glass")
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("bibtecks", {}, "unknown data set 'bibtecks'; available: bibtex, delicious"),
-        ("glass", {"unseen": "hide"}, "unseen must be 'drop' or 'keep', got 'hide'"),
-        ("glass", {"n_train": 0}, "n_train must be at least 1, got 0"),
-        ("glass", {"n_previous": 3}, "n_previous= does not apply to 'glass'"),
-        ("mnist", {"vectorizer": object()}, "vectorizer= does not apply to 'mnist'"),
-    ],
-)
-def test_bad_options(tmp_path, name, options, message):
-    with pytest.raises(ValueError, match=message):
-        load(name, tmp_path, **options)
 
 
 def pack(folder, **files):
@@ -70,17 +47,6 @@ def test_unseen_classes(tmp_path):
     assert test.report["rows_of_unseen_classes"] == 1
     assert (test.report["rows"], test.report["classes"]) == (1, 1)
     assert load("bibtex", tmp_path, unseen="keep").test.y.tolist() == [5, 2]
-
-
-def test_test_texts_use_the_training_words(tmp_path):
-    pack(
-        tmp_path / "wordnet",
-        **{"train.tsv": "a\tx y\nb\tx y\na\tx z\n", "test.tsv": "a\ty new z\n"},
-    )
-    split = load("wordnet", tmp_path)
-    assert split.train.vectorizer is split.test.vectorizer
-    assert split.test.X.toarray().tolist() == [[0, 1]]
-    assert len(load("wordnet", tmp_path, n_train=2).train) == 2
 
 
 def test_next_word(tmp_path):
@@ -156,16 +122,3 @@ def test_sizes(name):
 @pytest.mark.parametrize("name", LARGE)
 def test_sizes_of_large_sets(name):
     assert sizes_of(load(name)) == stated_sizes(name)
-
-
-@needs_data
-@pytest.mark.data
-def test_pixels_and_labels():
-    mnist = load("mnist", n_train=100, n_test=50)
-    assert (mnist.train.X.min(), mnist.train.X.max()) == (0, 1)
-    assert mnist.test.X.shape == (50, 784)
-    delicious = load("delicious")
-    without = (
-        delicious.train.report["rows_without_label"] + delicious.test.report["rows_without_label"]
-    )
-    assert without == 14

@@ -4,8 +4,6 @@
 import gzip
 import io
 import re
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
@@ -14,9 +12,8 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory import peak_of
-from sklearn.feature_extraction.text import HashingVectorizer
 
-from bigcat.data import DataError, Dataset, opening, read
+from bigcat.data import DataError, opening, read
 
 # ---------------------------------------------------------------- round trips
 
@@ -112,26 +109,10 @@ def test_ends_of_lines_in_quotes_are_part_of_a_label(tmp_path):
     assert read(path).y.tolist() == ["a\r\nb", "a\nb"]
 
 
-def test_windows_line_ends_and_missing_last_newline(tmp_path):
-    data = read(write(tmp_path / "a.txt", XC.replace("\n", "\r\n").rstrip()))
-    assert data.y.tolist() == [2, 1, 0]
-    data = read(write(tmp_path / "a.tsv", TSV.replace("\n", "\r\n").rstrip()))
-    assert data.y.tolist() == ["red", "blue", "red"]
-
-
 def test_blank_lines_at_the_end_of_xc_are_no_rows_but_inside_they_are(tmp_path):
     data = read(write(tmp_path / "a.txt", "3 2 2\n0 0:1\n\n1 1:1\n\n\n"))
     assert data.y.tolist() == [0, 1]
     assert data.report["rows_without_label"] == 1
-
-
-def test_label_single_drops_and_counts(tmp_path):
-    data = read(write(tmp_path / "a.txt", XC), label="single")
-    assert data.y.tolist() == [1, 0]
-    assert data.X.nnz == 1
-    assert data.report["multi_label_rows"] == 1
-    with pytest.raises(ValueError, match=r"label must be 'first'.*or 'single'.*got 'last'"):
-        read(tmp_path / "a.txt", label="last")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -141,12 +122,6 @@ def test_zero_based(tmp_path, zero_based, columns):
     data = read(write(tmp_path / "a.svm", "1 1:1\n0 2:1\n"), zero_based=zero_based, n_features=4)
     assert data.X.indices.tolist() == columns
     assert data.X.shape == (2, 4)
-
-
-def test_zero_based_auto_sees_a_zero(tmp_path):
-    data = read(write(tmp_path / "a.svm", "1 1:1\n0 0:1\n"))
-    assert data.X.indices.tolist() == [1, 0]
-    assert data.report["zero_based"] is True
 
 
 def test_label_column(tmp_path):
@@ -167,12 +142,6 @@ def test_csv_quotes_blanks_and_lines(tmp_path):
         read(write(tmp_path / "b.csv", text + "\n5,c,z\n"))
 
 
-def test_labels_that_only_look_like_integers_stay_strings(tmp_path):
-    assert read(write(tmp_path / "a.csv", "a,label\n1,007\n2,7\n")).y.tolist() == ["007", "7"]
-    huge = "9" * 30
-    assert read(write(tmp_path / "b.csv", f"a,label\n1,{huge}\n")).y.tolist() == [huge]
-
-
 def test_rows_without_label_are_dropped_in_tsv_and_csv(tmp_path):
     data = read(write(tmp_path / "a.tsv", "a\tx y\n\ty\nb\tx y\n"))
     assert data.y.tolist() == ["a", "b"]
@@ -181,15 +150,6 @@ def test_rows_without_label_are_dropped_in_tsv_and_csv(tmp_path):
     data = read(write(tmp_path / "a.csv", "a,label\n1,\n2,x\n"))
     assert data.X.tolist() == [[2]]
     assert data.report["rows_without_label"] == 1
-
-
-def test_unfitted_vectorizer_is_copied(tmp_path):
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    mine = CountVectorizer(binary=True)
-    data = read(write(tmp_path / "a.tsv", TSV), vectorizer=mine)
-    assert not hasattr(mine, "vocabulary_")
-    assert sorted(data.vectorizer.vocabulary_) == ["four", "one", "three", "two"]
 
 
 def test_default_words(tmp_path):
@@ -246,31 +206,6 @@ def test_random_xc(tmp_path, rows, spell, final):
     assert data.report["multi_label_rows"] == sum(len(labels) > 1 for labels, _ in rows)
 
 
-@any_path
-@given(rows=rows, spell=spellings, base=st.sampled_from([0, 1]))
-def test_random_svmlight(tmp_path, rows, spell, base):
-    kept = [([labels[0] if labels else -3], features) for labels, features in rows]
-    lines = [
-        f"{labels[0]} " + " ".join(f"{j + base}:{spell(v)}" for j, v in sorted(features.items()))
-        for labels, features in kept
-    ]
-    path = write(tmp_path / "a.svm", "\n".join(lines))
-    data = read(path, n_features=30, zero_based=base == 0)
-    assert data.y.tolist() == [labels[0] for labels, _ in kept]
-    np.testing.assert_allclose(data.X.toarray(), dense(kept, spell), rtol=1e-7, atol=1e-44)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["0.1", ".5", "5.", "-0", "123456789012345678901234567890", "0.000000000000000000000000000012",
-     "1e38", "1E-38", "1e-60", "1e-99999", "0e99999", "00001.50", "3.4028235e38", "1e-45",
-     "0.1234567890123456789e10", "99999999999999999999e-20", "1e0000000000000000000002"],
-)  # fmt: skip
-def test_numbers_as_python_reads_them(tmp_path, text):
-    value = read(write(tmp_path / "a.svm", f"1 1:{text}")).X[0, 0]
-    np.testing.assert_allclose(value, np.float32(float(text)), rtol=1e-7)
-
-
 # ---------------------------------------------------------------- guessing the form
 
 
@@ -283,11 +218,6 @@ def test_form_from_first_line(tmp_path, content, form):
     assert read(write(tmp_path / "no_suffix", content)).report["form"] == form
 
 
-def test_npz_is_known_without_its_name(tmp_path):
-    raw = npz(X=np.eye(2), y=np.arange(2))
-    assert read(write(tmp_path / "rows.dat", raw)).report["form"] == "npz"
-
-
 @pytest.mark.parametrize(
     ("content", "fits"),
     [("1\t2:3\n", "svmlight or tsv"), ("hello world\n", "no known form")],
@@ -298,13 +228,6 @@ def test_unclear_form(tmp_path, content, fits):
         DataError, match=rf"rows.txt: cannot tell its form.*fits {fits}; pass form="
     ):
         read(path)
-
-
-def test_form_is_checked_before_the_file(tmp_path):
-    with pytest.raises(
-        ValueError, match="form must be one of xc, svmlight, tsv, npz, csv, parquet, got 'x'"
-    ):
-        read(tmp_path / "absent", "x")
 
 
 def test_option_of_another_form(tmp_path):
@@ -326,96 +249,51 @@ ERRORS = [
     ("a.xc", "2 5 3\n1 0:1\n", "a.xc: the header (line 1) announces 2 rows, found 1; is the file cut off"),
     ("a.xc", "1 5 3\n1 0:1\n2 0:1\n", "announces 1 rows, found 2"),
     ("a.xc", "1 5 3\n1 0:1 5:1\n", "a.xc, line 2: expected index:value with rising indices below 5 and float32 values, found '0:1 5:1' (5 is not below 5)"),
-    ("a.xc", "1 5 3\n1 0:1 99999999999999999999:1\n", "rising indices below 5"),
     ("a.xc", "2 5 3\n1 0:1\n1 -1:1\n", "line 3: expected index:value with rising indices below 5 and float32 values, found '-1:1' (Invalid index -1"),
     ("a.xc", "1 5 3\n3 0:1\n", "line 2: expected a label below 3, found '3'"),
-    ("a.xc", "1 5 3\n0,7 0:1\n", "line 2: expected a label below 3, found '7'"),
     ("a.xc", "1 5 3\ncat 0:1\n", "line 2: expected integer labels, separated by commas, found 'cat'"),
-    ("a.xc", "1 5 3\n1.5 0:1\n", "expected integer labels, separated by commas, found '1.5'"),
-    ("a.xc", "1 5 3\n-1 0:1\n", "line 2: expected a label below 3, found '-1'"),
-    ("a.xc", "1 5 3\n0, 0:1\n", "line 2: expected integer labels, separated by commas, found '0,'"),
-    ("a.xc", "1 5 3\n0:1\n", "line 2: expected integer labels, separated by commas, found '0:1'"),
     ("a.xc", "1 5 3\n0 0:nan\n", "line 2: expected index:value with rising indices below 5 and float32 values, found '0:nan'"),
-    ("a.xc", "1 5 3\n0 0:-inf\n", "float32 values, found '0:-inf'"),
     ("a.xc", "1 5 3\n0 0:1_0\n", "float32 values, found '0:1_0' (unexpected '_')"),
     ("a.xc", "1 5 3\n0 0:1e39\n", "float32 values, found '0:1e39' (a value is beyond float32)"),
-    ("a.xc", "1 5 3\n0 0:1e400\n", "float32 values, found '0:1e400'"),
-    ("a.xc", "1 5 3\n0 0:\n", "float32 values, found '0:'"),
-    ("a.xc", "1 5 3\n0 0:1e\n", "float32 values, found '0:1e'"),
-    ("a.xc", "1 5 3\n0 0:1.2.3\n", "float32 values, found '0:1.2.3'"),
-    ("a.xc", "1 5 3\n0 1\n", "line 2: expected index:value with rising indices below 5 and float32 values, found '1'"),
     ("a.xc", "1 5 3\n0 0:1 # no\n", "line 2: expected index:value with rising indices below 5 and float32 values, found '0:1 # no' (unexpected '#no')"),
     ("a.xc", "2 5 3\n0 0:1\n0 1:1 3:2 3:4\n", "line 3: expected index:value with rising indices below 5 and float32 values, found '1:1 3:2 3:4' (Feature indices"),
     ("a.xc", b"1 5 3\n0 \xff:1\n", r"line 2: expected index:value with rising indices below 5 and float32 values, found '\\xff:1'"),
-    ("a.xc", "1 5 3\n 0:1\n", "a.xc: expected labelled rows, found none"),
     ("a.svm", "# c\n\n1 2:1 2:1\n", "a.svm, line 3: expected index:value with rising indices below 2147483647"),
     ("a.svm", "1 5:5 1:1\n", "a.svm, line 1: expected index:value with rising indices below 2147483647"),
     ("a.svm", "one 1:1\n", "a.svm, line 1: expected integer labels, separated by commas, found 'one'"),
     ("a.svm", f"{10**19} 1:1\n", "a.svm, line 1: expected labels that fit int64, found 10000000000000000000"),
-    ("a.svm", "1 q\n", "rising indices below 2147483647 and float32 values, found 'q'"),
-    ("a.svm", "1 9999999999:1\n", "rising indices below 2147483647 and float32 values, found '9999999999:1'"),
     ("a.tsv", "a\tb\nno tab here\n", "a.tsv, line 2: expected label<TAB>text, found no tab in 'no tab here'"),
     ("a.tsv", b"a\tb\nc\t\xe9t\xe9\n", "a.tsv, line 2: expected UTF-8 text, found byte 0xe9"),
     ("a.tsv", "a\tonce\nb\ttwice\n", "a.tsv: the vectoriser found nothing to work with in 2 rows"),
     ("a.csv", "x,label\n1,a\n1,2,a\n", "a.csv, line 3: Expected 2 columns, got 3"),
-    ("a.csv", "x,label\n1\n", "a.csv, line 2: Expected 2 columns, got 1"),
     ("a.csv", "x,y,label\n1,2,a\n1,two,b\n", "a.csv, line 3: expected a number in column 'y', found 'two'"),
     ("a.csv", "x,label\n,a\n", "a.csv, line 2: expected a number in column 'x', found ''"),
     ("a.csv", "x,label\n1,a\n\nnan,b\n", "a.csv, line 4: expected a finite number that fits a float32 in column 'x', found nan"),
-    ("a.csv", "x,label\n1e39,b\n", "a.csv, line 2: expected a finite number that fits a float32 in column 'x', found inf"),
     ("a.csv", "x,y\n1,2\n", "a.csv, line 1: expected one column 'label' (label_column= names another), found the header 'x', 'y'"),
     ("a.csv", "label,label\n1,2\n", "a.csv: expected each name of a column once, found 'label' more than once"),
     ("a.csv", "label\na\n", "a.csv: expected columns beside the labels, found none"),
     ("a.csv", 'x,label\n1,"a\n', "a.csv, line 2: expected quotes in pairs from here on, found an odd number of them"),
-    ("a.csv", b"x,label\n1,\xff\n", "a.csv, line 2: CSV conversion error to string: invalid UTF8 data"),
     ("a.csv", "x,label\n", "a.csv: expected labelled rows, found none"),
     ("a.npz", npz(y=np.arange(2)), "a.npz: expected arrays X and y, or those of scipy.sparse.save_npz and y, found y"),
-    ("a.npz", npz(X=np.eye(2)), "found X"),
     ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected format beside indptr, as save_npz writes it, found none"),
     ("a.npz", npz(X=np.eye(2), y=np.arange(3)), "a.npz: expected a label for each of 2 rows, found 3"),
-    ("a.npz", npz(X=np.ones(2), y=np.arange(2)), "found shape (2,) of float64"),
     ("a.npz", npz(X=np.array([[1.0], [np.nan]]), y=np.arange(2)), "NaN, infinity or a value beyond float32 in row 1"),
-    ("a.npz", npz(X=np.array([[1e300]]), y=np.arange(1)), "beyond float32 in row 0"),
-    ("a.npz", npz(X=np.eye(2), y=np.array([0.5, 1])), "expected y with one integer or string per row, found shape (2,) of float64"),
-    ("a.npz", npz(X=np.eye(2), y=np.eye(2)), "expected y with one integer or string per row, found shape (2, 2)"),
     ("a.npz", npz(X=np.eye(2), y=np.array([{}, {}])), "a.npz: expected a .npz archive of plain arrays"),
     ("a.npz", npz(X=np.eye(90), y=np.arange(90))[:-900], "a.npz: expected a .npz archive of plain arrays"),
-    ("a.npz", "no archive", "a.npz: expected a .npz archive of plain arrays"),
     ("a.npz", npz(format=b"csr", data=[1.0], indices=[4], indptr=[0, 1], shape=[1, 3], y=[1]), "expected a CSR matrix"),
     ("a.npz", npz(X=np.ones((1, 1)), y=np.array([0x110000], np.uint32).view("U1")), "a.npz: expected y of Unicode strings, found character 0x110000"),
-    ("a.npz", npz(X=np.ones((1, 1)), y=np.array(["\ud800"])), "expected y of Unicode strings, found character 0xd800"),
     ("a.npz", npz(format=b"csr", data=[1.0], indices=[1], indptr=[0, 1, 0], shape=[2, 3], y=[1, 2]), "a.npz: expected a CSR matrix: indptr falls"),
     ("a.npz", npz(format=b"csr", data=[1.0, 2], indices=[1, 1], indptr=[0, 2], shape=[1, 3], y=[1]), "expected each feature at most once per row, found 1 twice"),
-    ("a.npz", npz(format=b"csr", data=[1.0, np.inf], indices=[1, 1], indptr=[0, 1, 2], shape=[2, 3], y=[1, 1]), "in row 1"),
     ("a.npz", npz(data=[1.0], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1], format=b"csc"), "expected a CSR matrix: it is in the format 'csc'"),
     ("a.npz", npz(X=np.eye(2), y=np.array([1, 2**63], np.uint64)), "a.npz: expected labels of uint64 below 9223372036854775808 in size, found 9223372036854775808; store them as int64 or as strings"),
-    ("a.npz", npz(X=np.eye(2), y=np.array([1, 1e300])), "expected labels of float64 below 9007199254740992 in size, found 1e+300"),
-    ("a.npz", npz(X=np.eye(2), y=np.array([-np.inf, 1])), "expected labels of float64 below 9007199254740992 in size, found inf"),
-    ("a.npz", npz(X=np.eye(2), y=np.array([np.nan, 1])), "expected y with one integer or string per row"),
     ("a.npz", npz(X=np.eye(2), y=np.array([b"\xff", b"a"])), "a.npz: expected y of strings in UTF-8, found b'\\xff'"),
     ("a.npz", npz(X=np.eye(2) * 1j, y=np.arange(2)), "expected X of numbers with a row for each example, found shape (2, 2) of complex128"),
-    ("a.npz", npz(X=np.ones((2, 0)), y=np.arange(2)), "expected X of numbers with a row for each example, found shape (2, 0)"),
-    ("a.npz", npz(format=b"csr", data=[1j], indices=[0], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected data with one axis of numbers, found shape (1,) of complex128"),
-    ("a.npz", npz(format=b"csr", data=[1.0], indices=[0.9], indptr=[0, 1], shape=[1, 1], y=[1]), "a.npz: expected indices with one axis of integers, found shape (1,) of float64"),
-    ("a.npz", npz(format=b"csr", data=[1.0], indices=[0], indptr=[0, 1.5], shape=[1, 1], y=[1]), "expected indptr with one axis of integers"),
-    ("a.npz", npz(format=b"csr", data=[1.0], indices=[0], indptr=[0, 1], shape=["1", "1"], y=[1]), "expected shape with one axis of integers"),
-    ("a.npz", npz(format=b"csr", data=[1.0], indices=[0], indptr=[0, 1], shape=[1, -1], y=[1]), "expected a CSR matrix"),
-    ("a.npz", npz(format=b"csr", data=[1.0], indices=[-1], indptr=[0, 1], shape=[1, 1], y=[1]), "expected a CSR matrix"),
-    ("a.npz", npz(format=b"csr", data=[1.0], indices=[0], indptr=[0, 1], shape=[1], y=[1]), "expected a CSR matrix"),
     ("a.npz", npz(format=b"csr", data=[1.0], indices=[0], indptr=np.array([0, 2**63], np.uint64), shape=[1, 1], y=[1]), "expected indptr with one axis of integers, found shape (2,) of uint64"),
     ("a.tsv", "a\0\tone\na\ttwo\n", "a.tsv: expected labels without NUL characters, found 'a\\x00'"),
     ("a.csv", "x,label\n1,a\n2,a\0\n", "a.csv: expected labels without NUL characters, found 'a\\x00'"),
     ("a.csv", "label,x\ncat,1\n\rdog,2\n", "a.csv, line 3: expected lines that end in a newline, alone or after a carriage return, found a carriage return alone"),
-    ("a.csv", "x,label\r1,a\r2,b\r", "a.csv, line 1: expected lines that end in a newline"),
-    ("a.tsv", "a\tone\rb\ttwo\r", "a.tsv, line 1: expected lines that end in a newline"),
-    ("a.svm", "1 1:1\n1 1:1\r 2:1\n", "a.svm, line 2: expected lines that end in a newline"),
-    ("a.xc", "1 5 3\n0 0:1\r 1:1\n", "a.xc, line 2: expected lines that end in a newline"),
     ("a.csv", "x,label,z\n1,a,\n", "a.csv, line 2: expected a number in column 'z', found ''"),
-    ("a.csv", "x,label,z\n1,a,", "a.csv, line 2: expected a number in column 'z', found ''"),
-    ("a.csv", 'x,label\n1,"a"\n2,"b\n3,c\n', "a.csv, line 2: expected quotes in pairs from here on"),
-    ("a.xc", f"1 5 {2**63}\n3 9:1\n", "a.xc, line 2: expected index:value with rising indices below 5"),
     ("a.xc", f"1 {2**63} 3\n0 0:1\n", "a.xc, line 1: expected at most 2147483647 features, found 9223372036854775808"),
-    ("a.xc", f"{2**63} 5 3\n0 0:1\n", "announces 9223372036854775808 rows, found 1"),
 ]  # fmt: skip
 
 
@@ -432,39 +310,6 @@ def test_truncated_gzip(tmp_path, name, cut):
     path.write_bytes(gzip.compress(XC.encode() * 50)[:cut])
     with pytest.raises(DataError, match=f"{name}: the gzip stream is cut off before its end"):
         read(path)
-
-
-def test_damaged_gzip(tmp_path):
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(b"plain text")
-    with pytest.raises(DataError, match=r"a\.txt\.gz: expected a gzip file, found damage"):
-        read(path)
-    raw = bytearray(gzip.compress(XC.encode() * 50))
-    raw[25] ^= 0xFF
-    path.write_bytes(raw)
-    with pytest.raises(DataError, match="expected a gzip file, found damage"):
-        read(path)
-
-
-def damaged_archives():
-    """An archive with single bytes of it changed: each fails in another of NumPy's and zipfile's ways."""
-    raw = npz(X=np.eye(2), y=np.arange(2))
-    for place in range(0, len(raw), 3):
-        yield raw[:place] + bytes([raw[place] ^ 0x5A]) + raw[place + 1 :]
-
-
-def test_a_damaged_archive_is_always_a_data_error(tmp_path):
-    path = tmp_path / "a.npz"
-    n_errors = 0
-    for raw in damaged_archives():
-        path.write_bytes(raw)
-        try:
-            data = read(path)
-        except DataError:
-            n_errors += 1
-        else:
-            np.testing.assert_array_equal(data.X, np.eye(2))
-    assert n_errors > 100
 
 
 def lying_array():
@@ -511,12 +356,6 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     assert len(read(path, max_bytes=1_000_000)) == 1000
 
 
-def test_the_usual_limit_is_generous(tmp_path):
-    path = write(tmp_path / "a.tsv.gz", "a\t" + "one two " * 1_000_000 + "\nb\tone two\n")
-    assert path.stat().st_size < 100_000
-    assert len(read(path)) == 2
-
-
 def test_one_long_label_does_not_widen_all_others(tmp_path):
     """As an array of fixed width these are 32 GB."""
     lines = [f"{i % 9}x\tone" for i in range(20_000)]
@@ -543,11 +382,6 @@ def test_a_wide_table_of_blank_lines_takes_little_memory(tmp_path):
     assert peak_of(load) < 60e6
 
 
-def test_bytes_are_labels_too(tmp_path):
-    data = read(write(tmp_path / "a.npz", npz(X=np.eye(2), y=np.array(["é".encode(), b"a"]))))
-    assert data.y.tolist() == ["é", "a"]
-
-
 def test_number_of_columns(tmp_path):
     path = write(tmp_path / "a.svm", "1 1:1\n0 2:1 7:1\n")
     with pytest.raises(
@@ -564,31 +398,4 @@ def test_number_of_columns(tmp_path):
             read(write(tmp_path / name, content), n_features=9)
 
 
-def test_missing_file_is_the_usual_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "absent.txt")
-
-
 # ---------------------------------------------------------------- the rest
-
-
-def test_import_is_light():
-    code = (
-        "import sys, bigcat.data as d; d.read, d.Dataset, d.stdlib_corpus;"
-        "print(sorted({'numba', 'sklearn', 'matplotlib', 'pandas', 'pyarrow'} & set(sys.modules)))"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
-
-
-def test_repr():
-    X = sp.csr_matrix(np.eye(3, dtype=np.float32))
-    assert repr(Dataset(X, np.arange(3))) == "Dataset(3 rows, 3 features (1.0 per row), 3 classes)"
-
-
-def test_texts_without_labels_are_an_error_with_any_vectorizer(tmp_path):
-    path = tmp_path / "unlabelled.tsv"
-    path.write_text("\tone two\n\tthree\n")
-    for vectorizer in (None, HashingVectorizer(n_features=8)):
-        with pytest.raises(DataError, match=r"unlabelled.tsv: expected labelled rows, found none"):
-            read(path, vectorizer=vectorizer)

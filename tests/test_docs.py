@@ -271,7 +271,7 @@ BASELINE = -np.log(10.0)  # ten classes of about the same frequency
 
 def learns(digits, better_by=1.0, **parameters):
     X_train, X_test, y_train, y_test = digits
-    settings = {"n_negatives": 4, "max_epochs": 10, "random_state": 0, **parameters}
+    settings = {"max_epochs": 10, "random_state": 0, **parameters}
     model = LinearClassifier(**settings).fit(X_train, y_train)
     assert model.log_proba_of(X_test, y_test).mean() > BASELINE + better_by
     return model
@@ -327,7 +327,7 @@ def test_noise_of_the_package(tmp_path, digits, monkeypatch):
     check_noise(member, np.array([-300.0, -21.0, -19.0, -3.0, -0.2, 0.4, 4.0, 15.0]))
     assert np.exp(member.log_cdf(0.0)) == pytest.approx(0.5)
     monkeypatch.setitem(noise.REGISTRY, member.name, member)
-    learns(digits, noise="hyperbolic-secant", method="exact", n_negatives="auto")
+    learns(digits, noise="hyperbolic-secant", method="exact")
 
 
 def test_bound_skeleton(parts):
@@ -384,15 +384,15 @@ def test_bound_sampler_and_solver_skeletons_are_fitted_together(digits, register
     from bigcat.kernels.train_rows import train_rows
 
     X, y = digits[1], digits[3]
-    mine: dict[str, Any] = {"sampler": "systematic", "solver": "rmsprop"}
-    model = learns(digits, method="fixed-eta", learning_rate=0.1, **mine)
+    mine = {"sampler": "systematic", "solver": registered["solver"].MySolver(learning_rate=0.1)}
+    model = learns(digits, method="fixed-eta", **mine)
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
 
     # A part from outside the package must not reach the cache on disk (docs/decisions, 2).
-    cache = getattr(getattr(train_rows, "_cache", None), "_cache_file", None)
+    dispatcher: Any = train_rows.dispatcher
+    cache = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache is not None:  # not without a compiler, nor where no folder is writable
         outside = re.compile(r"\bTag\(")
-        dispatcher: Any = train_rows
         assert [s for s in dispatcher.signatures if outside.search(str(s))]
         assert [key for key in cache._load_index() if outside.search(str(key))] == []
 
@@ -464,7 +464,8 @@ def test_solver_skeleton(parts):
 @pytest.mark.slow
 def test_solver_skeleton_is_fitted(digits, registered):
     X_train, X_test, y_train, y_test = digits
-    model = learns(digits, solver="rmsprop", learning_rate=0.1, l2=1.0, max_epochs=30)
+    solver = registered["solver"].MySolver(learning_rate=0.1)
+    model = learns(digits, method="exact", solver=solver, l2=1.0, max_epochs=30)
     best = LinearClassifier(method="exact", l2=1.0, max_epochs=500).fit(X_train, y_train)
     gap = best.log_proba_of(X_test, y_test).mean() - model.log_proba_of(X_test, y_test).mean()
     assert abs(gap) < 0.04

@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from bigcat import LinearClassifier
+from bigcat import EarlyStopping, LinearClassifier
 from bigcat.noise import CustomNoise
 from bigcat.samplers import Uniform
-from bigcat.solvers import SGD
+from bigcat.solvers import LBFGS, SGD
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -64,24 +64,27 @@ BAD_DATA = {
     "one dimension": (X[:, 0], Y, "Expected 2D array, got 1D array instead"),
 }
 BAD_PARAMETERS = {
-    "n_negatives": (0, "n_negatives=0 must be a whole number of at least 1"),
-    "batch_size": (2.5, "batch_size=2.5 must be a whole number of at least 1, or 'auto'"),
     "max_epochs": (True, "max_epochs=True must be a whole number of at least 1"),
-    "n_iter_no_change": (-1, "n_iter_no_change=-1 must be a whole number of at least 1"),
-    "learning_rate": ("fast", "learning_rate='fast' must be a number above 0, or 'auto'"),
     "l2": (-1.0, "l2=-1.0 must be a finite number of at least 0"),
-    "tol": (-1e-3, "tol=-0.001 must be a number of at least 0, or None"),
-    "validation_fraction": (1.0, "validation_fraction=1.0 must lie between 0 and 1"),
     "noise": ("cauchy", "noise='cauchy' is not known; choose one of 'gumbel', 'gaussian', 'logis"),
     "method": ("softmax", "method='softmax' is not known; choose one of 'augment-reduce', 'one-"),
     "solver": ("adam", "solver='adam' is not known; choose 'auto' or one of 'adaptive', 'adagra"),
     "sampler": ("all", "sampler='all' is not known; choose 'auto' or one of 'uniform', 'everyth"),
-    "init": ("ones", "init='ones' is not known; choose one of 'frequencies', 'zero', 'random'"),
-    "progress": ("yes", "progress='yes' is not known; choose 'auto', True or False"),
+    "progress": ("yes", "progress='yes' is not known; choose 'auto', True, False"),
     "class_weight": ({0: -1.0}, "class_weight={0: -1.0} must not hold negative numbers or NaN"),
     "callbacks": (7, "callbacks=7 must be a list of functions, or None"),
     "random_state": ("seed", "'seed' cannot be used to seed a numpy.random.RandomState instance"),
 }
+BAD_OPTIONS = [
+    (Uniform, {"n_negatives": 0}, "n_negatives=0 must be a whole number of at least 1"),
+    (SGD, {"batch_size": 2.5}, "batch_size=2.5 must be a whole number of at least 1"),
+    (SGD, {"learning_rate": "fast"}, "learning_rate='fast' must be a finite number above 0"),
+    (SGD, {"init": "ones"}, "init='ones' is not known; choose one of 'frequencies', 'zero', 'rand"),
+    (LBFGS, {"tol": -1e-3}, "tol=-0.001 must be a finite number of at least 0"),
+    (EarlyStopping, {"patience": -1}, "patience=-1 must be a whole number of at least 1"),
+    (EarlyStopping, {"tol": -1e-3}, "tol=-0.001 must be a finite number of at least 0"),
+    (EarlyStopping, {"validation_fraction": 1.0}, "validation_fraction=1.0 must lie between"),
+]
 BAD_COMBINATIONS = [
     (
         {"noise": "gaussian", "method": "one-vs-each"},
@@ -90,8 +93,6 @@ BAD_COMBINATIONS = [
     ),
     ({"noise": "logistic", "method": "bouchard"}, "the bouchard bound holds for noise 'gumbel'"),
     ({"noise": WRONG_NOISE}, "noise 'wrong': log_cdf_grad(-3.0) is 1, but the finite difference"),
-    ({"solver": SGD(), "learning_rate": 0.1}, "learning_rate=0.1 and a solver object are given"),
-    ({"solver": "lbfgs", "learning_rate": 0.1}, "learning_rate=0.1 has no meaning for solver='lb"),
     ({"method": "exact", "solver": "sgd", "sampler": "uniform"}, "the exact bound is biased over"),
     ({"solver": "implicit", "method": "one-vs-each"}, "solver='implicit' moves the double sum of"),
     ({"method": "implicit", "noise": "gaussian"}, "here are noise='gaussian' and the augment-redu"),
@@ -104,17 +105,19 @@ BAD_COMBINATIONS = [
         {"method": "one-vs-each", "sampler": Uniform(2, exact_classes=[1, 77])},
         "exact_classes=[1, 77] holds labels that y does not; give labe",
     ),
-    (
-        {"sampler": Uniform(2), "n_negatives": 3},
-        "n_negatives=3 and a sampler object are given both; set the number in the object, "
-        "Uniform(n_negatives=3)",
-    ),
     ({"callbacks": [print, 3]}, "must be a list of functions, or None"),
     (
-        {"early_stopping": True, "validation_fraction": 0.001, "max_epochs": 1, "l2": np.inf},
+        {"early_stopping": EarlyStopping(0.001), "max_epochs": 1, "l2": np.inf},
         "l2=inf must be a finite number of at least 0",
     ),
 ]
+
+
+@pytest.mark.parametrize(("part", "options", "text"), BAD_OPTIONS)
+def test_options_of_parts(part, options, text):
+    with pytest.raises(ValueError) as caught:
+        part(**options)
+    assert text in str(caught.value)
 
 
 def contents(estimator):
@@ -156,10 +159,10 @@ def test_bad_parameters(model, name):
 
 
 @pytest.mark.parametrize("value", [0, -3, True, "all", None, [64]])
-def test_bad_batch_sizes(model, value):
-    model.set_params(batch_size=value)
-    text = f"batch_size={value!r} must be a whole number of at least 1, or 'auto'"
-    assert_refused(model, text, lambda: model.fit(X, Y))
+def test_bad_batch_sizes(value):
+    with pytest.raises(ValueError) as caught:
+        SGD(batch_size=value)
+    assert f"batch_size={value!r} must be a whole number of at least 1" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +207,7 @@ def test_bad_validation_sets(model, options, text):
 
 
 def test_too_few_rows_to_hold_some_out(model):
-    model.set_params(early_stopping=True, validation_fraction=0.9)
+    model.set_params(early_stopping=EarlyStopping(0.9))
     text = "give X_val and y_val or set early_stopping=False"
     assert_refused(model, text, lambda: model.fit(X[:5], Y[:5]))
 
@@ -321,7 +324,7 @@ def test_a_callback_that_fails_leaves_the_estimator_as_it_was(model, solver):
 
 
 def test_divergence_leaves_the_estimator_as_it_was(model):
-    model.set_params(solver="sgd", learning_rate=1e60)
+    model.set_params(method="exact", solver=SGD(1e60))
     assert_refused(model, "lower learning_rate", lambda: model.fit(X, Y), FloatingPointError)
 
 
@@ -346,3 +349,22 @@ def test_rows_that_need_no_check_are_checked_for_what_they_hold(sparse):
         np.testing.assert_array_equal(
             model.predict_proba(twice), model.predict_proba([[0, 2, 0, 0]])
         )
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["3", "dole"], "X holds 'dole' in row 1 of column 'job'.*scikit-learn's OneHotEncoder"),
+        ([1.0, np.nan], "X holds NaN in rows 1, 3, 5, .* of column 'job'.*SimpleImputer"),
+        ([None, 1], "X holds NaN in rows 0, 2, .* of column 'job'.*SimpleImputer"),
+        (np.array(["2020", "2021"], "M8[s]"), "column 'job' of X is of datetime64"),
+    ],
+)
+def test_columns_of_a_data_frame_are_named(column, message):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"age": X[:, 0], "job": [*column] * 20})
+    with pytest.raises(ValueError, match=message):
+        LinearClassifier().fit(frame, Y)
+    model = LinearClassifier(max_epochs=1).fit(frame.assign(job=1.0), Y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(frame)

@@ -17,13 +17,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bigcat import LinearClassifier, machine
+from bigcat import EarlyStopping, LinearClassifier, machine
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History
 from bigcat.linear import LinearModel
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.samplers import Uniform
-from bigcat.solvers import SGD, AdaGrad, Implicit, UMax
+from bigcat.solvers import LBFGS, REGISTRY, SGD, AdaGrad, Implicit, UMax
 from bigcat.training import fit as _fit
 from bigcat.training import memory as _memory
 from bigcat.training import progress as _progress
@@ -83,12 +83,9 @@ def test_parameters_and_their_defaults():
     stated = {
         "noise": "gumbel",
         "method": "auto",
-        "batch_size": "auto",
-        "learning_rate": "auto",
         "l2": "auto",
         "fit_intercept": True,
         "class_weight": None,
-        "validation_fraction": 0.1,
         "early_stopping": "auto",
         "n_threads": None,
         "warm_start": False,
@@ -96,9 +93,30 @@ def test_parameters_and_their_defaults():
         "callbacks": None,
         "progress": "auto",
         "solver": "auto",
+        "sampler": "auto",
+        "max_epochs": "auto",
+        "effort": "balanced",
+        "rank": "auto",
+        "checkpoint": None,
+        "weights_folder": None,
     }
-    assert {name: parameters[name] for name in stated} == stated
-    assert {"n_negatives", "max_epochs", "n_iter_no_change", "tol", "sampler"} <= set(parameters)
+    assert parameters == stated
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("learning_rate", r"set the solver: solver=AdaGrad\(learning_rate=0.1\)"),
+        ("n_negatives", r"set the sampler: sampler=Uniform\(n_negatives=32\)"),
+        ("C", "has no parameter 'C'; set l2, which is 1/C"),
+        ("n_jobs", "set n_threads"),
+    ],
+)
+def test_a_parameter_of_elsewhere_is_an_error_that_says_where(name, text):
+    with pytest.raises(TypeError, match=text):
+        LinearClassifier(**{name: 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=text):
+        LinearClassifier().set_params(**{name: 1})
 
 
 def test_fitted_attributes(data, fitted):
@@ -190,7 +208,7 @@ def test_the_bound_is_a_bound_for_every_method_and_noise(data, new_data, student
 @pytest.fixture(scope="module")
 def best_likelihood(data):
     X, y = data
-    model = LinearClassifier(method="exact", max_epochs=200, tol=1e-5).fit(X, y)
+    model = LinearClassifier(method="exact", max_epochs=200, solver=LBFGS(tol=1e-5)).fit(X, y)
     return model.log_proba_of(X, y).mean()
 
 
@@ -201,7 +219,8 @@ def best_likelihood(data):
 )
 def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood, method, limit):
     X, y = data
-    options: dict[str, Any] = {"n_negatives": 2, "max_epochs": 60, "tol": None, "random_state": 0}
+    options: dict[str, Any] = {"sampler": Uniform(2), "max_epochs": 60, "random_state": 0}
+    options["early_stopping"] = False
     found = LinearClassifier(method=method, **options).fit(X, y).log_proba_of(X, y).mean()
     assert best_likelihood - limit < found <= best_likelihood + 1e-6
 
@@ -209,7 +228,9 @@ def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood,
 @pytest.mark.slow
 def test_monte_carlo_expectations_learn_too(data, new_data):
     model = LinearClassifier("gaussian", AugmentReduce(expectation="sample"), solver="sgd")
-    start = LinearClassifier("gaussian", "augment-reduce", max_epochs=1, learning_rate=1e-9)
+    start = LinearClassifier(
+        "gaussian", "augment-reduce", max_epochs=1, solver=AdaGrad(learning_rate=1e-9)
+    )
     model.set_params(max_epochs=6, random_state=0)
     gain = model.fit(*data).log_proba_of(*new_data) - start.fit(*data).log_proba_of(*new_data)
     assert gain.mean() > 0.2
@@ -241,7 +262,13 @@ def test_history(data, fitted):
 def test_history_of_an_estimator_that_is_no_bound(data, solver):
     """Its objective is on a scale of its own, so the true log-likelihood stands beside it."""
     X, y = data
-    model = LinearClassifier(method="nce", solver=solver, max_epochs=4, tol=1e-9, random_state=0)
+    model = LinearClassifier(
+        method="nce",
+        solver=solver,
+        max_epochs=4,
+        random_state=0,
+        early_stopping=EarlyStopping(validation_fraction=None, tol=1e-9),
+    )
     with pytest.warns(ConvergenceWarning) if solver == "lbfgs" else contextlib.nullcontext():
         history = model.fit(X, y).history_
     assert all(list(row) == HISTORY for row in history)
@@ -281,13 +308,12 @@ def test_the_weights_of_an_epoch_are_seen_without_their_scale(data):
     """The ridge of plain SGD is a factor that is kept apart inside an epoch."""
     X, y = data
     options: dict[str, Any] = {
-        "solver": SGD(0.5),
+        "method": "exact",
+        "solver": SGD(0.5, batch_size=4),
         "l2": 500.0,
         "random_state": 0,
-        "batch_size": 4,
-        "tol": None,
     }
-    model = LinearClassifier(max_epochs=3, **options)
+    model = LinearClassifier(max_epochs=3, early_stopping=False, **options)
     history = model.fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:]).history_
     for row in history:
         shorter = LinearClassifier(max_epochs=row["epoch"], **options).fit(X[:250], y[:250])
@@ -307,7 +333,7 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
         seen.append(info)
         return info["epoch"] == 3
 
-    options = {"method": "augment-reduce", "solver": solver, "tol": 1e-9, "random_state": 0}
+    options = {"method": "augment-reduce", "solver": solver, "random_state": 0}
     model = LinearClassifier(callbacks=[lambda info: None, stop_at_three], **options)
     model.fit(*data)
     assert model.n_iter_ == len(seen) == 3
@@ -317,12 +343,15 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
 
 
 def test_stops_when_the_bound_no_longer_grows(data):
-    options: dict[str, Any] = {"tol": 0.05, "n_iter_no_change": 2, "random_state": 0}
+    rule = EarlyStopping(validation_fraction=None, tol=0.05, patience=2)
+    options: dict[str, Any] = {"early_stopping": rule, "random_state": 0}
     model = LinearClassifier(method="augment-reduce", solver=AdaGrad(0.1), **options)
     assert 2 < model.fit(*data).n_iter_ < 50
     planned = LinearClassifier(method="augment-reduce", max_epochs=12, **options)
     assert planned.fit(*data).n_iter_ == 12  # at a rate that falls to zero there
-    assert LinearClassifier(method="nce", tol=None, max_epochs=9).fit(*data).n_iter_ == 9
+    assert (
+        LinearClassifier(method="nce", max_epochs=9, early_stopping=False).fit(*data).n_iter_ == 9
+    )
 
 
 def test_early_stopping_keeps_the_best_epoch(data):
@@ -330,7 +359,7 @@ def test_early_stopping_keeps_the_best_epoch(data):
     rng = np.random.default_rng(1)
     X = np.column_stack([data[0], rng.normal(size=(300, 60))])
     y = data[1]
-    model = LinearClassifier(early_stopping=True, n_iter_no_change=4, random_state=0)
+    model = LinearClassifier(early_stopping=EarlyStopping(patience=4), random_state=0)
     model.fit(X[:80], np.append(y[:73], np.arange(7)), X_val=X[80:], y_val=y[80:])
     values = model.history_["validation_log_likelihood"]
     assert values.argmax() < len(values) - 1
@@ -352,7 +381,9 @@ def test_early_stopping_holds_out_rows_of_known_classes(data):
 
 
 def exact_model(**options):
-    return LinearClassifier(method="exact", l2=1.0, tol=1e-6, max_epochs=200, **options)
+    return LinearClassifier(
+        method="exact", l2=1.0, max_epochs=200, solver=LBFGS(tol=1e-6), **options
+    )
 
 
 def test_class_weight_is_a_row_weight(data):
@@ -395,7 +426,7 @@ def test_one_pass_is_one_epoch(data, method, solver, l2):
     """At rates that do not ask for the end."""
     X, y = data
     options: dict[str, Any] = {"method": method, "solver": solver, "random_state": 3}
-    options |= {"n_negatives": 2, "l2": l2}
+    options |= {"sampler": Uniform(2), "l2": l2}
     passed = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     fitted = LinearClassifier(max_epochs=1, **options).fit(X, y)
     assert (passed.coef_ == fitted.coef_).all()
@@ -422,7 +453,7 @@ def test_partial_fit(data, new_data, method):
 def test_an_interrupted_pass_leaves_usable_weights(data, monkeypatch):
     """They move in place, and the ridge of plain SGD is a factor that is kept apart."""
     X, y = data
-    options: dict[str, Any] = {"solver": SGD(0.5), "l2": 20.0, "batch_size": 1, "random_state": 0}
+    options: dict[str, Any] = {"solver": SGD(0.5, batch_size=1), "l2": 20.0, "random_state": 0}
     model = LinearClassifier(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     before, after = model.coef_.copy(), pickle.loads(pickle.dumps(model)).partial_fit(X, y).coef_
 
@@ -457,10 +488,10 @@ def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch
     """By frequency, from so many classes on; here the frequent ones come last."""
     monkeypatch.setattr("bigcat.training.preprocess.MANY_CLASSES", N_CLASSES)
     X, y = data[0], N_CLASSES - 1 - data[1]
-    options: dict[str, Any] = {"method": "augment-reduce", "n_negatives": 2, "random_state": 0}
+    options: dict[str, Any] = {"method": "augment-reduce", "sampler": Uniform(2), "random_state": 0}
     model = LinearClassifier(max_epochs=3, warm_start=True, **options).fit(X, y)
     coef, intercept = model.coef_.copy(), model.intercept_.copy()
-    model.set_params(learning_rate=1e-9, max_epochs=1).fit(X, y)
+    model.set_params(solver=AdaGrad(1e-9), max_epochs=1).fit(X, y)
     np.testing.assert_allclose(model.coef_, coef, atol=1e-5)
     np.testing.assert_allclose(model.intercept_, intercept, atol=1e-5)
 
@@ -478,7 +509,9 @@ def test_warm_start(data, new_data):
 
 
 def test_seeds(data):
-    model = LinearClassifier(method="augment-reduce", n_negatives=2, max_epochs=2, random_state=1)
+    model = LinearClassifier(
+        method="augment-reduce", max_epochs=2, random_state=1, sampler=Uniform(2)
+    )
     coef = model.fit(*data).coef_
     assert (model.fit(*data).coef_ == coef).all()
     assert (clone(model).set_params(random_state=2).fit(*data).coef_ != coef).any()
@@ -588,7 +621,7 @@ def test_grid_search_in_a_pipeline(data):
     keep = np.isin(y, np.flatnonzero(np.bincount(y) >= 10))
     model = LinearClassifier(method="augment-reduce", max_epochs=3, random_state=0)
     pipeline = make_pipeline(StandardScaler(), model)
-    grid = {"linearclassifier__l2": [0.1, 1000.0], "linearclassifier__n_negatives": [2]}
+    grid = {"linearclassifier__l2": [0.1, 1000.0], "linearclassifier__sampler": [Uniform(2)]}
     search = GridSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(X[keep], y[keep])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.best_params_["linearclassifier__l2"] == 0.1
@@ -623,7 +656,9 @@ def wide():
     """A model of 20,000 classes."""
     n_classes = 20_000
     X = np.random.default_rng(3).normal(size=(n_classes, 3))
-    model = LinearClassifier(method="augment-reduce", n_negatives=2, max_epochs=1, random_state=0)
+    model = LinearClassifier(
+        method="augment-reduce", max_epochs=1, random_state=0, sampler=Uniform(2)
+    )
     return model.fit(X, np.arange(n_classes)), X
 
 
@@ -697,21 +732,24 @@ def test_memory_forecast_of_the_double_sum():
     weights = 4 * size[1] * size[2] + 8 * n_rows * always
     implicit = LinearClassifier(method="implicit")
     assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
-    implicit.set_params(batch_size=50)
+    implicit.set_params(solver=Implicit(batch_size=50))
     assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 50)
     for method in ("umax", "vanilla"):
-        for batch_size in ("auto", 50):
-            model = LinearClassifier(method=method, batch_size=batch_size)
+        for batch_size in (1, 50):
+            solver = REGISTRY[method](batch_size=batch_size)
+            model = LinearClassifier(method=method, solver=solver)
             assert model.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
-            model.set_params(solver=method, learning_rate=0.1)
+            model.set_params(solver__learning_rate=0.1)
             assert model.memory_forecast(*size) == weights + 8 * n_rows * 2
 
 
 def test_a_ball_for_the_weights_needs_one_row_a_step(data):
-    model = LinearClassifier(solver=UMax(weight_bound=0.5), max_epochs=3, random_state=0)
+    model = LinearClassifier(
+        method="umax", solver=UMax(weight_bound=0.5), max_epochs=3, random_state=0
+    )
     assert np.linalg.norm(model.fit(*data).coef_) <= 0.5 * (1 + 1e-6)
     with pytest.raises(ValueError, match=r"weight_bound=0\.5 needs batch_size=1, not 8; set one"):
-        model.set_params(batch_size=8).fit(*data)
+        model.set_params(solver__batch_size=8)
 
 
 def test_progress(data, capsys):

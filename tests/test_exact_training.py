@@ -146,7 +146,7 @@ def test_a_large_row_keeps_its_small_slopes():
 def test_nan_is_seen():
     X = np.full((4, 2), 1e30, np.float32)
     model = LinearClassifier(
-        method="exact", solver="sgd", learning_rate=1e30, random_state=0, max_epochs=5
+        method="exact", solver=SGD(learning_rate=1e30), random_state=0, max_epochs=5
     )
     with pytest.raises(FloatingPointError, match="exact bound became"):
         model.fit(X, [0, 1, 2, 0])

@@ -18,6 +18,8 @@ import bigcat
 from bigcat import linear
 from bigcat.cli import main
 from bigcat.data import DataError, forms, read
+from bigcat.samplers import Shared, Uniform
+from bigcat.solvers import SGD, AdaGrad
 
 SKELETONS = Path(__file__).resolve().parents[1] / "docs" / "skeletons"
 
@@ -48,16 +50,15 @@ CASES: dict[str, dict[str, Any]] = {
     # Rates are numbers: what fits the rows does not fit sums of their features.
     "rows": {
         "method": "augment-reduce",
-        "learning_rate": 0.1,
-        "n_negatives": 4,
+        "solver": AdaGrad(0.1),
+        "sampler": Uniform(4),
         "max_epochs": 20,
     },
-    "all classes": {"method": "exact", "solver": "sgd", "learning_rate": 0.5, "max_epochs": 20},
+    "all classes": {"method": "exact", "solver": SGD(0.5), "max_epochs": 20},
     "shared classes": {
         "method": "complementary",
-        "learning_rate": 0.1,
-        "sampler": "shared",
-        "n_negatives": 6,
+        "solver": AdaGrad(0.1),
+        "sampler": Shared(6),
     },
 }
 

@@ -19,7 +19,7 @@ from bigcat.linear import FullRank, FullRankWeights
 from bigcat.noise import Gumbel
 from bigcat.rows import Problem, as_rows
 from bigcat.solvers import REGISTRY as SOLVERS
-from bigcat.solvers import DivergedError
+from bigcat.solvers import AdaGrad, DivergedError
 from bigcat.training import fit as one_fit
 from bigcat.training.fit import DivergedFit
 from bigcat.training.passes import Passes
@@ -46,7 +46,7 @@ def one_column(X):
 HAZARDS = {
     "one column": (one_column, {}),
     "all columns": (lambda X: 1e30 * X, {}),
-    "learning rate": (lambda X: X, {"learning_rate": 1e9}),
+    "learning rate": (lambda X: X, {"solver": AdaGrad(learning_rate=1e9)}),
 }
 #: Log-probability per row that counts as having learned something: frequencies give -1.61.
 LEARNED = -1.0
@@ -136,7 +136,9 @@ def test_a_posterior_works_or_tells_what_to_do(hazard, method):
 
 def test_a_fit_that_is_worse_than_no_fit_says_so():
     X, y = problem()
-    model = LinearClassifier(method="one-vs-each", learning_rate=1e9, random_state=0)
+    model = LinearClassifier(
+        method="one-vs-each", random_state=0, solver=AdaGrad(learning_rate=1e9)
+    )
     with pytest.warns(UserWarning, match=r"is worse than no fit: .* is -\d.*e\+0\d, .* -1\.609;"):
         model.fit(X, y)
 
@@ -147,7 +149,11 @@ def test_no_warning_of_a_fit_that_has_hardly_begun():
         warnings.simplefilter("error", UserWarning)
         for init in ("zero", "random", "frequencies"):
             LinearClassifier(
-                method="augment-reduce", init=init, max_epochs=1, tol=None, random_state=0
+                method="augment-reduce",
+                max_epochs=1,
+                random_state=0,
+                solver=AdaGrad(init=init),
+                early_stopping=False,
             ).fit(X, y)
 
 
@@ -191,10 +197,14 @@ def test_a_fit_that_has_learned_nothing_says_so():
         LinearClassifier(**options).fit(1e-6 * X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        LinearClassifier(l2=1.0, tol=None, **options).fit(1e-6 * X, y)  # the ridge's own optimum
-        LinearClassifier(tol=None, **options).fit(0.0 * X, y)  # there is nothing to learn
+        LinearClassifier(l2=1.0, early_stopping=False, **options).fit(
+            1e-6 * X, y
+        )  # the ridge's own optimum
+        LinearClassifier(early_stopping=False, **options).fit(
+            0.0 * X, y
+        )  # there is nothing to learn
         noise = np.random.default_rng(1).permutation(y)
-        LinearClassifier(tol=None, **options).fit(X, noise)  # chance is learned, too
+        LinearClassifier(early_stopping=False, **options).fit(X, noise)  # chance is learned, too
 
 
 # Numbers that are not finite
@@ -225,7 +235,7 @@ def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
         "random_state": 0,
         "early_stopping": early_stopping,
     }
-    model = LinearClassifier(max_epochs=9, tol=None, **options)
+    model = LinearClassifier(max_epochs=9, **options)
     with monkeypatch.context() as patched:
         patched.setattr(Passes, "train", ruin_after(3, Passes))
         told = rf"{options['method']} bound became nan in epoch 4; "
@@ -251,7 +261,7 @@ def test_the_parts_that_were_fitted_before_are_at_hand(monkeypatch):
         value = train(self, first, last)
         return float("nan") if last and self.problem.n_rows > 300 and len(runs) > 1 else value
 
-    model = LinearClassifier(rank=4, batch_size=32, random_state=0)
+    model = LinearClassifier(rank=4, random_state=0, solver=AdaGrad(batch_size=32))
     monkeypatch.setattr(Passes, "train", second_is_ruined)
     with pytest.raises(DivergedFit) as caught:
         model.fit(np.repeat(X, 8, axis=0), np.repeat(y, 8))
@@ -263,7 +273,9 @@ def test_large_weights_are_not_kept_twice(monkeypatch):
     monkeypatch.setattr(one_fit, "MOST_BYTES_KEPT", 100)
     monkeypatch.setattr(Passes, "train", ruin_after(3, Passes))
     with pytest.raises(DivergedFit) as caught:
-        LinearClassifier(method="augment-reduce", max_epochs=9, tol=None, random_state=0).fit(X, y)
+        LinearClassifier(
+            method="augment-reduce", max_epochs=9, random_state=0, early_stopping=False
+        ).fit(X, y)
     assert caught.value.last_model is None
 
 
@@ -281,7 +293,9 @@ def test_weights_that_were_not_seen_are_looked_at_in_the_end(monkeypatch):
     monkeypatch.setattr(Passes, "train", ruined)
     words = "the weights were infinite or NaN after epoch 2; low"
     with pytest.raises(DivergedFit, match=words) as caught:
-        LinearClassifier(method="augment-reduce", max_epochs=2, tol=None, random_state=0).fit(X, y)
+        LinearClassifier(
+            method="augment-reduce", max_epochs=2, random_state=0, early_stopping=False
+        ).fit(X, y)
     assert np.isfinite(caught.value.last_model.coef_).all()
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from bigcat import BayesianClassifier, LinearClassifier, inspection, metrics
+from bigcat import LinearClassifier, inspection, metrics
 from bigcat.inspection import similarity
 from bigcat.inspection.features import weights_of
 from bigcat.linear.low_rank import LowRankWeights
 from bigcat.linear.paired import PairedWeights
+from bigcat.solvers import SGD
 from tests.test_metrics import make
 
 
@@ -60,16 +61,6 @@ def test_strongest_features_of_every_kind_of_weights(kind):
     assert sorted((row["weight"] for row in found), reverse=True) == [r["weight"] for r in found]
 
 
-def test_names_of_features_are_given_or_known():
-    model, _, _ = exact_model()
-    names = [f"n{i}" for i in range(6)]
-    assert inspection.strongest_features(model, 0, top=1, feature_names=names)[0]["feature"] == "n0"
-    with pytest.raises(ValueError, match="feature_names has 2 names, the model 6 features"):
-        inspection.strongest_features(model, 0, feature_names=["a", "b"])
-    with pytest.raises(ValueError, match="'zebra' is no class of this model"):
-        inspection.strongest_features(model, "zebra")
-
-
 def test_nearest_classes_are_those_with_the_largest_cosine():
     vectors = np.array([[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, -1.0]], dtype=np.float32)
     low = LowRankWeights(vectors, np.ones((3, 2), np.float32))
@@ -111,27 +102,6 @@ def test_contributions_add_up_to_the_difference_of_scores(sparse):
     np.testing.assert_allclose(kept, total, rtol=1e-6)
 
 
-def test_the_two_best_classes_are_explained_by_default():
-    model, X, _ = exact_model()
-    best = model.predict_top_k(X[:1], 2)[0][0]
-    found = inspection.explain(model, X[:1])
-    assert (found["label"], found["against"]) == tuple(best)
-    found = inspection.explain(model, X[:1], against=best[0])
-    assert (found["label"], found["against"]) == (best[1], best[0])
-    with pytest.raises(ValueError, match="label and against are both 1"):
-        inspection.explain(model, X[:1], 1, against=1)
-    with pytest.raises(ValueError, match="row has 2 rows"):
-        inspection.explain(model, X[:2])
-
-
-def test_a_posterior_is_explained_at_its_mean():
-    _, X, y = exact_model()
-    model = BayesianClassifier("independent-binary", random_state=0).fit(X, y)
-    found = inspection.strongest_features(model, 1, top=1)[0]
-    centred = model.coef_[1] - model.coef_.mean(axis=0)
-    np.testing.assert_allclose(found["weight"], centred[np.abs(centred).argmax()], rtol=1e-5)
-
-
 def test_confusions_count_pairs_and_show_the_surest_mistakes():
     model, X, y = make()
     y = y.copy()
@@ -150,20 +120,10 @@ def test_confusions_count_pairs_and_show_the_surest_mistakes():
     assert [pair["rows"] for pair in found] == sorted((p["rows"] for p in found), reverse=True)
 
 
-def test_the_curve_of_hits_is_hit_at_k():
-    model, X, y = make()
-    curve = inspection.hit_curve(metrics.measure(model, X, y, 20))
-    assert [point["k"] for point in curve] == [1, 2, 3, 5, 7, 10, 15, 20]
-    for point in curve:
-        assert point["hit"] == metrics.hit_at_k(model, X, y, k=int(point["k"]))
-    best = np.sort(np.exp(model.table), axis=1)[:, ::-1]
-    np.testing.assert_allclose(curve[3]["confidence"], best[:, :5].sum(axis=1).mean())
-
-
 def test_models_remember_how_many_rows_a_class_had():
     model, X, y = exact_model()
     assert inspection.training_counts(model).tolist() == np.bincount(y).tolist()
-    model = LinearClassifier("gumbel", "exact", solver="sgd", learning_rate=0.1)
+    model = LinearClassifier("gumbel", "exact", solver=SGD(learning_rate=0.1))
     model.partial_fit(X[:50], y[:50], classes=np.arange(4))
     model.partial_fit(X[50:], y[50:])
     assert model.class_count_.tolist() == np.bincount(y).tolist()

@@ -9,7 +9,7 @@ import pytest
 from forms import slow
 from test_compile import ONE_KERNEL, PACKAGE, run
 
-from bigcat.compile import cache
+from bigcat.compile import cache, source_hash
 
 VALUE = pytest.approx(-0.36894641528865635)  # log Phi(0.5)
 
@@ -63,10 +63,10 @@ def test_without_a_home_no_folder_of_that_name_appears(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "~/.cache")  # what there is for a user without a home
     source = Path(cache.__file__)
-    assert cache._UserWide.from_function(cache.source_hash.__wrapped__, str(source)) is None
+    assert cache._UserWide.from_function(source_hash.__wrapped__, str(source)) is None
     assert os.listdir(tmp_path) == []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    assert cache._UserWide.from_function(cache.source_hash.__wrapped__, str(source)) is not None
+    assert cache._UserWide.from_function(source_hash.__wrapped__, str(source)) is not None
 
 
 @pytest.mark.slow  # single damaged files are looked at above
@@ -113,7 +113,9 @@ def test_a_full_disk_is_a_warning(tmp_path):
 FOLDER_GONE = """
 import os, shutil, sys
 from bigcat.noise import Gaussian
+from bigcat.noise import _base
 folder = os.environ["NUMBA_CACHE_DIR"]
+_base._map_log_cdf.dispatcher
 shutil.rmtree(folder)
 if sys.argv[1] == "blocked":
     open(folder, "w").close()

@@ -11,12 +11,12 @@ from forms import slow
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat import LinearClassifier
+from bigcat import EarlyStopping, LinearClassifier
 from bigcat.linear import FullRank, LinearModel, LowRank, LowRankWeights
 from bigcat.linear import model as _predict
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
-from bigcat.solvers import AdaGrad, Damped, DivergedError, UMax
+from bigcat.solvers import LBFGS, AdaGrad, Damped, DivergedError, UMax
 from bigcat.training import memory as _memory
 from bigcat.training.fit import Fit
 
@@ -44,8 +44,7 @@ def low_rank(**parameters):
     defaults = {
         "rank": 2,
         "method": "exact",
-        "solver": "adagrad",
-        "batch_size": 16,
+        "solver": AdaGrad(batch_size=16),
         "max_epochs": 4,
         "random_state": 0,
     }
@@ -54,7 +53,7 @@ def low_rank(**parameters):
 
 def whole(**parameters):
     """By L-BFGS."""
-    defaults = {"method": "exact", "l2": 0.0, "tol": 1e-8, "max_epochs": 3000}
+    defaults = {"method": "exact", "l2": 0.0, "solver": LBFGS(tol=1e-8), "max_epochs": 3000}
     return LinearClassifier(**{**defaults, "random_state": 0, **parameters})
 
 
@@ -78,7 +77,12 @@ def test_as_many_numbers_as_classes_reach_the_optimum_of_full_rank(data, sparse)
     best = full.log_proba_of(X, y).mean()
     assert low.log_proba_of(X, y).mean() == pytest.approx(best, abs=1e-7)
     np.testing.assert_allclose(low.predict_proba(X), full.predict_proba(X), atol=1e-4)
-    lower = whole(rank=1, tol=1e-5).fit(X, y).log_proba_of(X, y).mean()
+    lower = (
+        whole(rank=1, early_stopping=EarlyStopping(validation_fraction=None, tol=1e-5))
+        .fit(X, y)
+        .log_proba_of(X, y)
+        .mean()
+    )
     assert lower < best - 0.01
 
 
@@ -86,7 +90,7 @@ def test_adagrad_comes_near_the_optimum(data):
     X, y = data
     best = whole(rank=None).fit(X, y).log_proba_of(X, y).mean()
     solver = AdaGrad(0.2, schedule="linear")
-    model = low_rank(rank=N_CLASSES, solver=solver, max_epochs=60, tol=None).fit(X, y)
+    model = low_rank(rank=N_CLASSES, solver=solver, max_epochs=60, early_stopping=False).fit(X, y)
     assert best - 2e-3 < model.log_proba_of(X, y).mean() <= best + 1e-7
 
 
@@ -104,9 +108,16 @@ def test_the_ridge_is_on_both_factors(data):
 def test_batches_reach_the_optimum_of_the_ridge(data):
     X, y = data
     X_new, _ = rows(200, seed=1)
-    best, free = (whole(rank=N_CLASSES, l2=l2, tol=1e-6).fit(X, y) for l2 in (30.0, 0.0))
+    best, free = (
+        whole(
+            rank=N_CLASSES, l2=l2, early_stopping=EarlyStopping(validation_fraction=None, tol=1e-6)
+        ).fit(X, y)
+        for l2 in (30.0, 0.0)
+    )
     solver = AdaGrad(0.2, schedule="linear")
-    model = low_rank(rank=N_CLASSES, l2=30.0, solver=solver, max_epochs=60, tol=None).fit(X, y)
+    model = low_rank(
+        rank=N_CLASSES, l2=30.0, solver=solver, max_epochs=60, early_stopping=False
+    ).fit(X, y)
     expected = best.predict_proba(X_new)
     np.testing.assert_allclose(model.predict_proba(X_new), expected, atol=0.02)
     assert np.abs(free.predict_proba(X_new) - expected).max() > 0.2
@@ -255,13 +266,16 @@ def test_a_validation_set_is_in_the_history(data):
     assert model.history_[-1]["bound"] == model.history_[-1]["objective"]
 
 
-@pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
+@pytest.mark.parametrize("solver", [AdaGrad(2.0, batch_size=16), LBFGS()], ids=repr)
 def test_early_stopping_keeps_the_best_epochs_vectors(data, solver):
     X, y = data
     X_val, y_val = rows(40, seed=1)
     model = low_rank(
-        rank=5, solver=solver, learning_rate=2.0 if solver == "adagrad" else "auto", max_epochs=30
-    ).set_params(early_stopping=True, tol=0.0, n_iter_no_change=3)
+        rank=5,
+        solver=solver,
+        max_epochs=30,
+        early_stopping=EarlyStopping(tol=0.0, patience=3),
+    )
     model.fit(X[:40], y[:40], X_val=X_val, y_val=y_val)
     scores = model.history_["validation_log_likelihood"]
     assert scores[-1] < scores.max()
@@ -278,7 +292,7 @@ def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch
     y = np.sort(np.sqrt(np.arange(len(y)) / len(y)) * N_CLASSES).astype(int)
     model = low_rank(warm_start=True).fit(X, y)
     before = factors(model)
-    model.set_params(solver=AdaGrad(1e-9), max_epochs=1).fit(X, y)
+    model.set_params(solver=AdaGrad(1e-9, batch_size=16), max_epochs=1).fit(X, y)
     for name, value in zip(FACTORS, before):
         np.testing.assert_allclose(getattr(model, name), value, atol=1e-5)
 
@@ -297,7 +311,7 @@ def test_warm_start_goes_on_from_the_vectors(data):
 
 def test_partial_fit_moves_on_and_remembers(data):
     X, y = data
-    options: dict[str, Any] = {"shuffle": False, "solver": AdaGrad(0.1)}
+    options: dict[str, Any] = {"solver": AdaGrad(0.1, batch_size=16)}
     parts = low_rank(**options).partial_fit(X, y, classes=np.arange(N_CLASSES))
     whole_fit = low_rank(max_epochs=1, **options).fit(X, y)
     np.testing.assert_allclose(
@@ -370,7 +384,7 @@ def test_numbers_that_are_not_finite_leave_the_estimator_as_it_was(data):
     X, y = data
     model = low_rank().fit(X, y)
     before = factors(model)
-    model.set_params(learning_rate=1e200)
+    model.set_params(solver__learning_rate=1e200)
     with pytest.raises(DivergedError, match=r"exact bound became|weights were infinite or NaN"):
         model.fit(X, y)
     assert_unchanged(model, before)

@@ -58,27 +58,6 @@ def test_predictions_are_the_same_bits(tmp_path, model, rows, mmap):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_the_header_tells_of_low_rank(tmp_path):
-    header = read_header(save_model(make_low_rank_model(), tmp_path / "m"))
-    assert header["linear"]["rank"] == header["parameters"]["rank"] == RANK
-    assert header["linear"]["dtype"] == "float32"
-    assert [*header["linear"]["arrays"]] == ["intercept", "embedding", "class_embedding"]
-    assert header["tensors"]["embedding"]["shape"] == [D, RANK]
-    assert header["tensors"]["class_embedding"]["shape"] == [K, RANK]
-    assert read_header(save_model(make_model(), tmp_path / "m"))["linear"]["rank"] is None
-
-
-def test_a_fitted_model_goes_on(tmp_path):
-    rows, y = X.astype(np.float64), np.arange(50) % K
-    model = LinearClassifier(method="exact", solver="adagrad", rank=2, random_state=0)
-    model.set_params(max_epochs=2).fit(rows, y)
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    np.testing.assert_array_equal(loaded.lower_bound(rows, y), model.lower_bound(rows, y))
-    before = loaded.class_embedding_.copy()
-    loaded.partial_fit(rows, y)
-    assert (loaded.class_embedding_ != before).any()
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -99,66 +78,7 @@ def test_damaged_files(tmp_path, damage, message):
         load_model(path)
 
 
-def test_scales_that_do_not_fit(tmp_path):
-    path = save_model(make_low_rank_model(), tmp_path / "m", dtype="int8")
-    rewrite(path, drop=["embedding.scale"])
-    with pytest.raises(ModelFileError, match=r"embedding\.scale is not a tensor of the file"):
-        load_model(path)
-    path = save_model(make_low_rank_model(), tmp_path / "m", dtype="int8")
-    rewrite(path, embedding__scale=np.ones(K, np.float32))
-    with pytest.raises(ModelFileError, match=r"embedding\.scale has shape \(6,\), not \(4,\)"):
-        load_model(path)
-
-
 # --- fewer bytes --------------------------------------------------------------------------------
-
-
-def test_half_precision(tmp_path, model):
-    loaded = load_model(save_model(model, tmp_path / "m", dtype="float16"))
-    for name, expected in weights(model).items():
-        found = getattr(loaded, name)
-        np.testing.assert_array_equal(found, expected.astype(np.float16).astype(np.float32))
-        assert found.dtype == np.float32
-        assert found.flags.writeable
-        assert found.flags.f_contiguous == expected.flags.f_contiguous
-    np.testing.assert_array_equal(loaded.intercept_, model.intercept_)
-
-
-def test_bytes_with_a_scale_for_each_row(tmp_path, model):
-    path = save_model(model, tmp_path / "m", dtype="int8")
-    assert read_header(path)["linear"]["dtype"] == "int8"
-    loaded = load_model(path)
-    for name, expected in weights(model).items():
-        found = getattr(loaded, name)
-        unit = np.abs(expected).max(axis=1, keepdims=True) / 127
-        assert (np.abs(found - expected) <= unit * 0.501).all()
-        largest = np.abs(expected).argmax(axis=1)[:, None]  # comes back as it was
-        np.testing.assert_allclose(
-            np.take_along_axis(found, largest, 1), np.take_along_axis(expected, largest, 1), 1e-6
-        )
-        assert found.dtype == np.float32
-
-
-def test_rows_of_zeros_and_blocks(tmp_path, monkeypatch):
-    from bigcat.files import linear as _linear_files
-
-    model = make_model()
-    model.coef_[2] = 0.0
-    whole = load_model(save_model(model, tmp_path / "m", dtype="int8")).coef_
-    assert (whole[2] == 0.0).all()
-    monkeypatch.setattr(_linear_files, "_BLOCK", 8)
-    in_blocks = load_model(save_model(model, tmp_path / "m", dtype="int8")).coef_
-    np.testing.assert_array_equal(in_blocks, whole)
-
-
-def test_files_shrink(tmp_path):
-    model = make_model(K=500, D=200)
-    sizes = [
-        save_model(model, tmp_path / dtype, dtype=dtype).stat().st_size
-        for dtype in ("float32", "float16", "int8")
-    ]
-    assert sizes[0] - sizes[1] > 199_000
-    assert sizes[1] - sizes[2] > 97_000
 
 
 def test_what_cannot_be_stored_is_refused(tmp_path):
@@ -239,15 +159,6 @@ def root(array):
     return array
 
 
-def test_mapped_weights_are_views_of_the_file(tmp_path, model):
-    loaded = load_model(save_model(model, tmp_path / "m"), mmap=True)
-    for array in weights(loaded).values():
-        assert type(array) is np.ndarray
-        assert isinstance(root(array), np.memmap)
-        assert not array.flags.writeable
-        assert array.flags.aligned
-
-
 def test_mapping_takes_no_memory(tmp_path):
     path = save_model(make_model(K=1000, D=1000), tmp_path / "m")
     tracemalloc.start()
@@ -282,16 +193,3 @@ def test_training_goes_on_in_memory_and_not_in_the_file(tmp_path):
         model.set_params(random_state=0).partial_fit(X, y)
     np.testing.assert_array_equal(mapped.coef_, read.coef_)
     assert path.read_bytes() == before
-
-
-def test_tensors_lie_at_multiples_of_their_items(tmp_path, model):
-    model.classes_ = np.array(["a", "bc", "d", "e", "fgh", "i"])  # odd numbers of bytes
-    for dtype, item in (("float32", 4), ("float16", 2), ("int8", 1)):
-        content = save_model(model, tmp_path / "m", dtype=dtype).read_bytes()
-        head_bytes = int.from_bytes(content[:8], "little")
-        index = json.loads(content[8 : 8 + head_bytes])
-        sizes = {"I64": 8, "F32": 4, "F16": 2, "I8": 1, "U8": 1}
-        for name, entry in index.items():
-            if name != "__metadata__":
-                assert (8 + head_bytes + entry["data_offsets"][0]) % sizes[entry["dtype"]] == 0
-        assert {sizes[index[name[:-1]]["dtype"]] for name in weights(model)} == {item}

@@ -10,6 +10,7 @@ from forms import forms
 from bigcat import LinearClassifier, Method, load_model, save_model
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach
 from bigcat.bounds.exact import FEW_NODES
+from bigcat.samplers import Uniform
 
 N_CLASSES = 4
 FEW: dict[str, Any] = {"max_epochs": 2, "random_state": 0}
@@ -62,7 +63,7 @@ class OwnBound(OneVsEach):
 
 FITS: dict[str, tuple[dict[str, Any], Any]] = {
     "likelihood": ({}, Exact()),
-    "chosen estimator": ({"n_negatives": 2}, AugmentReduce()),
+    "chosen estimator": ({"sampler": Uniform(2)}, AugmentReduce()),
     "named": ({"method": "one-vs-each"}, OneVsEach()),
     "with options": ({"method": AugmentReduce(band=2.0)}, AugmentReduce(band=2.0)),
     "own": ({"method": Method("own", OwnBound())}, OwnBound()),

@@ -10,7 +10,6 @@ import pytest
 import bigcat
 from bigcat import LinearClassifier, Method, bounds, noise, samplers, solvers
 from bigcat.auto import Parameters
-from bigcat.auto.named import named_config
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach, Raman
 from bigcat.combinations import register, resolve
 from bigcat.noise import REGISTRY as NOISES
@@ -190,15 +189,6 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
             {"method": "importance", "noise": Gaussian()},
             "the importance objective holds for noise 'gumbel', not for 'gaussian'",
         ),
-        (
-            {"solver": "lbfgs", "learning_rate": 0.1},
-            "learning_rate=0.1 has no meaning for solver='lbfgs'; leave it at 'auto'",
-        ),
-        (
-            {"solver": SGD(), "learning_rate": 0.1},
-            "learning_rate=0.1 and a solver object are given both; set the rate in the object, "
-            "SGD(learning_rate=0.1)",
-        ),
     ],
     ids=str,
 )
@@ -210,12 +200,10 @@ def test_what_does_not_fit_is_refused_with_advice(arguments, text):
 
 
 def test_parts_override_a_methods_own():
-    parts = resolve(
-        "exact", Gumbel(), solver="sgd", sampler="everything", learning_rate=0.2, n_negatives=7
-    )
-    assert parts.solver == SGD(learning_rate=0.2)
+    parts = resolve("exact", Gumbel(), solver="sgd", sampler="everything")
+    assert parts.solver == SGD()
     assert parts.sampler == Everything()
-    parts = resolve("augment-reduce", Gumbel(), n_negatives=7)
+    parts = resolve("augment-reduce", Gumbel(), sampler=Uniform(7))
     assert parts.sampler == Uniform(n_negatives=7)
     parts = resolve("one-vs-each", Gumbel(), solver=AdaGrad(0.3), sampler=Uniform(2))
     assert (parts.solver, parts.sampler) == (AdaGrad(0.3), Uniform(2))
@@ -223,8 +211,8 @@ def test_parts_override_a_methods_own():
 
 def test_a_bound_stands_for_the_method_that_is_named_after_it():
     bound = AugmentReduce(expectation="sample", n_nodes=5)
-    parts = resolve(bound, Gumbel(), n_negatives=3)
-    assert parts == replace(resolve("augment-reduce", Gumbel(), n_negatives=3), bound=bound)
+    parts = resolve(bound, Gumbel(), sampler=Uniform(3))
+    assert parts == replace(resolve("augment-reduce", Gumbel(), sampler=Uniform(3)), bound=bound)
     assert resolve(Exact(spacing=0.5), Gaussian()).solver == LBFGS()
     own = resolve(OwnBound(), Gumbel())
     assert (own.bound, own.sampler, own.solver) == (OwnBound(), Uniform(32), AdaGrad())
@@ -234,7 +222,6 @@ def test_the_double_sums_solvers_move_what_they_can():
     for solver in ("vanilla", "umax"):
         assert resolve("raman", Gumbel(), solver=solver).bound == Raman()
     assert resolve("implicit", Gumbel()).solver == Implicit()
-    assert resolve("implicit", Gumbel(), learning_rate=3.0).solver == Implicit(learning_rate=3.0)
     # Each bound can be moved by the other solvers too.
     assert resolve("umax", Gumbel(), solver="lbfgs").sampler == Everything()
     assert resolve("raman", Gumbel(), solver="sgd").bound == Raman()
@@ -247,7 +234,9 @@ class OwnBound(OneVsEach):
 
 
 def parts_of(model):
-    return named_config(Parameters.of(model.get_params(deep=False))).parts
+    parameters = Parameters.of(model.get_params(deep=False))
+    assert parameters.method is not None
+    return parameters.config(parameters.method).parts
 
 
 def test_a_method_of_ones_own(monkeypatch):

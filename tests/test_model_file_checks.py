@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from memory import peak_of
-from model_files import rewrite, rewrite_header, write_header
+from model_files import rewrite, rewrite_header
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from test_store import make_model
 
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.atomic import replacing
-from bigcat.files import ModelFileError, check_model_file, load_model, read_header, save_model
-from bigcat.files.vectorizers import is_linear
+from bigcat.data.vectorizers import is_linear
+from bigcat.files import ModelFileError, load_model, save_model
 from bigcat.linear import LowRankWeights, PairedWeights
 
 TEXTS = ["the cat sat", "a dog ran far", "the dog sat"]
@@ -43,39 +42,6 @@ def flip(path, name, byte=0, bit=0):
 # --- digests ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["coef", "intercept", "classes.utf8", "classes.ends"])
-def test_a_flipped_bit_is_noticed(path, name):
-    check_model_file(path)
-    flip(path, name, byte=1)
-    message = rf"model\.safetensors: it is .*damaged .*\(the content of {name} is not what was wr"
-    for read in (load_model, check_model_file):
-        with pytest.raises(ModelFileError, match=message):
-            read(path)
-
-
-def test_an_altered_header_is_noticed(path):
-    content = path.read_bytes()
-    assert content.count(b'\\"n_iter\\": 2') == 1
-    path.write_bytes(content.replace(b'\\"n_iter\\": 2', b'\\"n_iter\\": 3'))
-    for read in (load_model, read_header):
-        with pytest.raises(ModelFileError, match="its header is not what was written"):
-            read(path)
-
-
-def test_a_tensor_under_the_name_of_another_is_noticed(tmp_path):
-    model = make_model(K=6, D=6)
-    path = save_model(model, tmp_path / "m")
-    content = path.read_bytes()
-    head = int.from_bytes(content[:8], "little")
-    index = json.loads(content[8 : 8 + head])
-    index["intercept"], index["coef"] = index["coef"], index["intercept"]
-    text = json.dumps(index, separators=(",", ":"), ensure_ascii=False).encode().ljust(head)
-    assert len(text) == head
-    path.write_bytes(content[:8] + text + content[8 + head :])
-    with pytest.raises(ModelFileError, match=r"(coef|intercept) is F32 of shape \[6"):
-        load_model(path)
-
-
 def test_mapped_weights_are_held_to_their_digests_when_asked(path):
     expected = load_model(path, mmap=True, verify=True).coef_
     np.testing.assert_array_equal(load_model(path).coef_, expected)
@@ -86,24 +52,6 @@ def test_mapped_weights_are_held_to_their_digests_when_asked(path):
     flip(path, "classes.utf8")
     with pytest.raises(ModelFileError, match=r"the content of classes\.utf8 is not"):
         load_model(path, mmap=True)
-
-
-def test_no_flipped_bit_changes_predictions(path):
-    """A bit of the header of safetensors may be one that nobody reads."""
-    X = np.random.default_rng(0).normal(size=(9, 4))
-    expected = load_model(path).predict_proba(X)
-    content, rng = path.read_bytes(), np.random.default_rng(1)
-    n_errors = 0
-    for place in rng.integers(len(content), size=300):
-        flipped = bytes([content[place] ^ 1 << rng.integers(8)])
-        path.write_bytes(content[:place] + flipped + content[place + 1 :])
-        try:
-            model = load_model(path)
-        except ModelFileError:
-            n_errors += 1
-        else:
-            np.testing.assert_array_equal(model.predict_proba(X), expected)
-    assert n_errors > 290
 
 
 @pytest.mark.parametrize("estimator", [LinearClassifier, BayesianClassifier])
@@ -137,24 +85,16 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
     "float64 for float16": ({"coef": FLOATS}, {"linear.dtype": "float16"}, "among float16 weigh"),
     "int8 for float32": ({"coef": FLOATS.astype(np.int8)}, {}, "of int8 among float32 weights"),
     "a type that is none": ({}, {"linear.dtype": "float31"}, "linear.dtype is 'float31'"),
-    "a type that is a list": ({}, {"linear.dtype": ["float32"]}, "linear.dtype is"),
     "NaN weights": ({"coef": with_nan()}, {}, "coef holds nan, which is not between"),
-    "infinite weights": ({"coef": FLOATS * np.inf}, {}, "coef holds inf"),
-    "NaN intercept": ({"intercept": with_nan(6)}, {}, "intercept holds nan"),
     "absurd intercept": (
         {"intercept": np.full(6, -3.4e38, np.float32)},
         {},
         r"intercept holds -3\.4e\+38, which is not between -1e\+18 and 1e\+18",
     ),
     "integer intercept": ({"intercept": np.arange(6)}, {}, "intercept is of int64, not of fl"),
-    "three axes": ({"coef": np.ones((6, 4, 1), np.float32)}, {}, "coef has 3 axes"),
     "version true": ({}, {"version": True}, "version is True"),
-    "version 1.0": ({}, {"version": 1.0}, r"version is 1\.0"),
-    "version of text": ({}, {"version": "1"}, "its format has version '1'"),
     "a key too many": ({}, {"made": "2026-01-01"}, "lacks made, or it is not known"),
     "history of numbers": ({}, {"history": [1, 2]}, r"history is \[1, 2\]"),
-    "a selection of numbers": ({}, {"selection": [1]}, r"selection is \[1\]"),
-    "parameters in a list": ({}, {"parameters": []}, r"parameters is \[\]"),
     "no noise": ({}, {"noise": {"name": "gumbel"}}, "noise lacks custom"),
     "noise that is unknown": (
         {},
@@ -166,36 +106,23 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
         {"linear.rank": 0},
         "rank None, but the header is of 6 classes and 4 features and rank 0",
     ),
-    "rank true": ({}, {"linear.rank": True}, "rank is True"),
-    "features below 0": ({}, {"fitted.n_features_in": -4}, "n_features_in is -4"),
-    "features 4.0": ({}, {"fitted.n_features_in": 4.0}, r"n_features_in is 4\.0"),
     "no weights": ({}, {"linear.arrays": {"intercept": {"$array": "intercept"}}}, "no weights"),
     "weights twice": (
         {},
         {"linear.arrays": {n: {"$array": "coef"} for n in ("coef", "intercept")}},
         "coef is not a tensor of the file or is used twice|shape",
     ),
-    "neither kind": ({}, {"linear": None}, "a LinearClassifier needs linear, and nothing else"),
     "labels of no kind": ({}, {"fitted.classes": {"$pickle": "classes"}}, r"\$pickle is not known"),
-    "labels that are a number": ({}, {"fitted.classes": 7}, "classes is 7"),
     "one class": (
         {"classes__utf8": np.array([97], np.uint8), "classes__ends": np.array([1])},
         {},
         "classes have shape",
     ),
     "ends that go back": ({"classes__ends": np.array([6, 0, 6, 0, 6, 6])}, {}, "ends do not cut"),
-    "ends below 0": ({"classes__ends": np.array([-1, 2, 3, 4, 5, 6])}, {}, "ends do not cut"),
-    "ends too far": ({"classes__ends": np.array([1, 2, 3, 4, 5, 7])}, {}, "ends do not cut"),
-    "ends of floats": ({"classes__ends": np.arange(1.0, 7.0)}, {}, "ends do not cut"),
     "labels out of order": (
         {"classes__utf8": np.frombuffer(b"abdcef", np.uint8)},
         {},
         "not in ascending order",
-    ),
-    "labels twice": (
-        {"classes__utf8": np.frombuffer(b"abccef", np.uint8)},
-        {},
-        "not in ascending order, each of them once",
     ),
     "labels that are no text": (
         {"classes__utf8": np.frombuffer(b"abcd\xff\xff", np.uint8)},
@@ -204,11 +131,6 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
     ),
     "counts of other classes": (
         {"class_count": np.ones(5, int)},
-        {"fitted.class_count": {"$array": "class_count"}},
-        "class_count is not one number of rows for 6 classes",
-    ),
-    "counts below 0": (
-        {"class_count": -np.ones(6, int)},
         {"fitted.class_count": {"$array": "class_count"}},
         "class_count is not one number of rows for 6 classes",
     ),
@@ -222,21 +144,8 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
         {"fitted.feature_names_in": {"$strings": "n"}},
         "a name occurs twice in feature_names_in",
     ),
-    "too few names": (
-        {"n__utf8": np.frombuffer(b"ab", np.uint8), "n__ends": np.arange(1, 3)},
-        {"fitted.feature_names_in": {"$strings": "n"}},
-        r"feature_names_in has shape \(2,\) for 4 features",
-    ),
     "a part that is none": ({}, {"parameters.solver": SGD | {"part": "os.system"}}, "os.system"),
-    "an option of nobody": (
-        {},
-        {"parameters.solver": SGD | {"options": {"x": 1}}},
-        "unexpected keyword argument 'x'",
-    ),
-    "options without a form": ({}, {"parameters.solver": SGD | {"options": 7}}, "not fit together"),
-    "a set of lists": ({}, {"parameters.l2": {"$set": [[1]]}}, "unhashable"),
     "an estimator of later": ({}, {"estimator": "Oracle"}, "estimator is 'Oracle'"),
-    "an estimator in a list": ({}, {"estimator": ["Oracle"]}, r"estimator is \['Oracle'\]"),
 }
 
 
@@ -254,26 +163,6 @@ def test_what_does_not_hold_together_is_refused(path, name):
     with pytest.raises(ModelFileError, match=message) as caught:
         load_model(path)
     assert str(path) in str(caught.value)
-
-
-def test_labels_that_are_numbers_are_in_order_too(tmp_path):
-    path = save_model(make_model(), tmp_path / "m")
-    for classes in (np.arange(6)[::-1], np.array([0, 1, 1, 2, 3, 4]), np.full(6, np.nan)):
-        rewrite(path, classes=np.ascontiguousarray(classes))
-        with pytest.raises(ModelFileError, match="classes are not in ascending order"):
-            load_model(path)
-    with pytest.raises(ValueError, match="classes are not in ascending order"):
-        save_model(make_model(np.array(list("fedcba"))), tmp_path / "m")
-
-
-def test_weights_that_are_not_finite_are_not_saved(tmp_path):
-    model = make_model()
-    model.coef_[2, 2] = np.inf
-    with pytest.raises(
-        ValueError, match=r"coef holds inf, which is not between .*; fit the model again"
-    ):
-        save_model(model, tmp_path / "m")
-    assert os.listdir(tmp_path) == []
 
 
 def paired(**changes):
@@ -306,35 +195,6 @@ def test_pairs_that_a_kernel_would_follow_anywhere_are_refused(changes, message)
     paired().check()
     with pytest.raises(ValueError, match=message):
         paired(**changes).check()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 100_000, '{"format": "bigcat-model", "x": ' + "[" * 100_000, "7", "[]", "{}", "", "\0"],
-    ids=["brackets", "brackets inside", "number", "list", "empty", "nothing", "NUL"],
-)
-def test_a_header_that_is_none(path, text):
-    write_header(path, text, {})
-    with pytest.raises(ModelFileError, match="not a model file"):
-        load_model(path)
-
-
-def test_numbers_that_json_does_not_have(path):
-    header = read_header(path)
-    arrays = safetensors.numpy.load_file(path)
-    for number in (np.nan, np.inf, -np.inf):
-        header["fitted"]["n_iter"] = number
-        write_header(path, header, arrays)
-        with pytest.raises(ModelFileError, match=f"n_iter is {number}"):
-            load_model(path)
-
-
-def test_keys_that_occur_twice(path):
-    text = json.dumps(read_header(path) | {"sha256": "0" * 64})
-    arrays = safetensors.numpy.load_file(path)
-    write_header(path, text.replace("{", '{"format": "x", ', 1), arrays)
-    with pytest.raises(ModelFileError, match="a key occurs twice"):
-        load_model(path)
 
 
 def test_a_tensor_that_is_used_twice_is_refused(path):
@@ -530,13 +390,3 @@ def test_a_save_that_goes_on_is_left_alone(path):
         assert len(os.listdir(path.parent)) == 2
     assert path.read_bytes() == b"the last one wins"
     assert os.listdir(path.parent) == [path.name]
-
-
-def test_names_with_brackets_are_no_patterns(tmp_path):
-    for name in ("a[1].st", "a*.st"):
-        path = save_model(make_model(), tmp_path / name)
-        other = tmp_path / ".a1.st.00000000.tmp"
-        other.write_bytes(b"of somebody else")
-        save_model(make_model(), path)
-        assert other.exists()
-        other.unlink()

@@ -89,21 +89,14 @@ def test_weights_of_pairs_are_stored_as_a_matrix(tmp_path):
     np.testing.assert_array_equal(label, model.predict(X))
 
 
-def test_scores_that_overflow_single_precision_after_exp(tmp_path):
-    model = model_of(None)
-    model.coef_ *= 1e6
-    label, probabilities = run(bigcat.save_onnx(model, tmp_path / "m.onnx"), X=X)
-    assert np.isfinite(probabilities).all()
-    np.testing.assert_array_equal(label, model.predict(X))
-
-
 def test_what_cannot_be_stored_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "m.onnx"
     model = model_of(None)
     with pytest.raises(ValueError, match="are integrals; fit the model with noise='gumbel'"):
         bigcat.save_onnx(model_of(None).set_params(noise="gaussian"), path)
-    with pytest.raises(TypeError, match="holds a LinearClassifier, got BayesianClassifier"):
-        bigcat.save_onnx(BayesianClassifier(), path)
+    bayesian = BayesianClassifier().fit(X[:, :1], X[:, 0] > 0)
+    with pytest.raises(TypeError, match=r"a LinearClassifier, or .* got BayesianClassifier"):
+        bigcat.save_onnx(bayesian, path)
     with pytest.raises(ValueError, match="k=9"):
         bigcat.save_onnx(model, path, top_k=9)
     model.classes_ = np.array([0.5, 1.0, 2.0, 3.0])
@@ -115,11 +108,6 @@ def test_what_cannot_be_stored_is_refused(tmp_path, monkeypatch):
     ):
         bigcat.save_onnx(model_of(None), path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_name_that_cannot_be_written_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
-        bigcat.save_onnx(model_of(None), tmp_path / "nowhere" / "m.onnx")
 
 
 def test_the_command(tmp_path, capsys):

@@ -12,6 +12,8 @@ from bigcat import LinearClassifier
 from bigcat.combinations import resolve
 from bigcat.linear import FullRank, LinearModel, LowRankWeights, PairedWeights, Pairs
 from bigcat.noise import Gumbel
+from bigcat.numerics.random import new_state
+from bigcat.samplers import Uniform
 from bigcat.solvers import SGD, AdaGrad, Damped
 from bigcat.training import memory
 from bigcat.training.config import Candidate, FitConfig, FitPlan
@@ -33,7 +35,7 @@ def trained():
     X, y = some_rows(400)
     data = TrainingData(X, y, np.ones(400))
     parts = resolve("exact", Gumbel(), solver=Damped(1.0), sampler="everything")
-    config = FitConfig(parts, batch_size=1, max_epochs=3)
+    config = FitConfig(parts, max_epochs=3)
     kind = Pairs.of(X, y, N_CLASSES)
     return (
         X,
@@ -77,8 +79,10 @@ def test_steps_of_pairs_are_those_of_a_matrix_of_which_the_rest_is_held_at_zero(
     """Plain gradient ascent on the exact softmax, row by row, in NumPy."""
     X, y = some_rows(60, seed=2)
     kind = Pairs.of(X, y, N_CLASSES)
-    parts = resolve("exact", Gumbel(), solver=SGD(0.05), sampler="everything")
-    config = FitConfig(parts, batch_size=1, max_epochs=1, kind=kind, shuffle=False, init="zero")
+    parts = resolve(
+        "exact", Gumbel(), solver=SGD(0.05, batch_size=1, init="zero"), sampler="everything"
+    )
+    config = FitConfig(parts, max_epochs=1, kind=kind)
     plan = FitPlan((Candidate("fit", config),))
     data, rng = TrainingData(X, y, np.ones(60)), np.random.RandomState(0)
     found = train(plan, data, np.arange(N_CLASSES), rng)
@@ -86,7 +90,10 @@ def test_steps_of_pairs_are_those_of_a_matrix_of_which_the_rest_is_held_at_zero(
     known = np.zeros(W.shape, bool)
     features = np.repeat(np.arange(N_FEATURES), np.diff(kind.offsets))
     known[features, kind.classes] = True
-    for x, label in zip(X.toarray().astype(float), y):
+    rng = np.random.RandomState(0)
+    new_state(rng)
+    order = rng.permutation(60)
+    for x, label in zip(X.toarray()[order].astype(float), y[order]):
         p = np.exp(x @ W + b)
         slopes = -p / p.sum()
         slopes[label] += 1.0
@@ -101,8 +108,8 @@ def test_features_of_very_many_pairs_are_searched():
     n = 1_500
     X = scipy.sparse.csr_array(np.ones((n, 1), np.float32))
     y = np.arange(n) % 500
-    parts = resolve("complementary", Gumbel(), solver=SGD(0.1), sampler="uniform", n_negatives=4)
-    config = FitConfig(parts, batch_size=1, max_epochs=1, kind=Pairs.of(X, y, 500))
+    parts = resolve("complementary", Gumbel(), solver=SGD(0.1, batch_size=1), sampler=Uniform(4))
+    config = FitConfig(parts, max_epochs=1, kind=Pairs.of(X, y, 500))
     data = TrainingData(X, y, np.ones(n))
     plan = FitPlan((Candidate("fit", config),))
     weights = train(plan, data, np.arange(500), np.random.RandomState(0)).weights

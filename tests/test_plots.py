@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bigcat import LinearClassifier, inspection, metrics, plots
+from bigcat import LinearClassifier, metrics, plots
 from bigcat.cli import main
-from bigcat.plots.predictions import draw_reliability
 from tests.test_metrics import make
 
 
@@ -39,10 +38,6 @@ def test_history_shows_all_there_is(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_history_without_held_out_rows():
-    assert set(lines_of(plots.history(history([-3.0], [np.nan])))) == {"bound, training rows"}
-
-
 def test_history_of_a_model_file_has_passes_for_seconds():
     rows = history([-3.0, -2.0], [-2.5, -2.2])
     for row in rows:
@@ -51,19 +46,6 @@ def test_history_of_a_model_file_has_passes_for_seconds():
     assert ax.get_xlabel() == "passes over the rows"
     for curve in lines_of(ax).values():
         np.testing.assert_array_equal(curve.get_xdata(), [1.0, 2.0])
-
-
-def test_history_of_an_estimator_that_is_no_bound():
-    """Its objective is on another scale: the log-likelihood of training rows instead."""
-    rows = history([np.nan, np.nan], [-5.0, -4.0])
-    for row, value in zip(rows, (-4.5, -3.5)):
-        row.update(objective=-90.0, log_likelihood=value)
-    ax = plots.history(rows)
-    lines = lines_of(ax)
-    assert set(lines) == {"held-out log-likelihood", "log-likelihood, training rows"}
-    curve = lines["log-likelihood, training rows"]
-    np.testing.assert_array_equal(curve.get_ydata(), [-4.5, -3.5])
-    assert ax.get_ylim()[0] > -10.0
 
 
 def test_reliability_draws_the_numbers_of_the_metrics(tmp_path):
@@ -76,16 +58,6 @@ def test_reliability_draws_the_numbers_of_the_metrics(tmp_path):
     np.testing.assert_allclose(drawn[:, 1], found["accuracy"][filled])
     assert ax.get_title(loc="left") == f"expected calibration error {found['ece']:.3f}"
     assert "5 most probable" in plots.reliability(model, X, y, k=5).get_xlabel()
-
-
-def test_reliability_leaves_out_empty_bins():
-    found = {
-        "confidence": np.array([0.2, np.nan, 0.9]),
-        "accuracy": np.array([0.1, np.nan, 0.8]),
-        "count": np.array([30, 0, 10]),
-        "ece": 0.1,
-    }
-    assert draw_reliability(found).get_title(loc="left") == "expected calibration error 0.100"
 
 
 def test_hits_and_frequencies_are_those_of_the_metrics():
@@ -103,13 +75,6 @@ def test_hits_and_frequencies_are_those_of_the_metrics():
         plots.by_frequency(model, X, y)
 
 
-def test_confusions_are_drawn_most_frequent_first():
-    model, X, y = make()
-    pairs = inspection.confusions(model, metrics.measure(model, X, y, 1), top=4)
-    bars: Any = plots.confusions(model, X, y, top=4).patches
-    assert [bar.get_width() for bar in bars] == [pair["rows"] for pair in pairs]
-
-
 def test_pictures_of_weights_can_go_on_axes_of_your_own():
     from matplotlib.figure import Figure
 
@@ -122,12 +87,6 @@ def test_pictures_of_weights_can_go_on_axes_of_your_own():
     assert left.get_yticklabels()[0].get_text() == "x2", "the largest weight comes first"
     assert plots.class_map(model, ax=right) is right
     assert np.asarray(right.collections[0].get_offsets()).shape == (4, 2)
-
-
-def test_names_with_dollars_are_no_formulas(tmp_path):
-    ax = plots.predictions.draw_confusions([{"truth": "$x_", "predicted": "a$b", "rows": 2}])
-    plots.save(ax, tmp_path / "names.png")  # mathtext would fail on "$x_ → a$"
-    assert (tmp_path / "names.png").stat().st_size > 0
 
 
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch, capsys, tmp_path):

@@ -156,7 +156,7 @@ def test_no_array_of_all_scores(monkeypatch):
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-@pytest.mark.parametrize("rank", [None, 8])
+@pytest.mark.parametrize("rank", [None, 64])
 def test_one_row_alone_costs_no_copy_of_the_weights(sparse, rank):
     """Though scores are more precise than weights."""
     K, M = 5_000, 200
@@ -167,7 +167,7 @@ def test_one_row_alone_costs_no_copy_of_the_weights(sparse, rank):
         coef = rng.normal(size=(M, K) if sparse else (K, M)).astype(np.float32)
         weights = FullRankWeights(coef.T if sparse else coef)
     else:
-        shapes = ((100 * K, rank), (M, rank))
+        shapes = ((10 * K, rank), (M, rank))
         weights = LowRankWeights(*(rng.normal(size=s).astype(np.float32) for s in shapes))
     scorer = LinearModel(weights, np.zeros(len(weights), np.float32), Gumbel())
     assert scorer.precision is np.float64

@@ -32,9 +32,9 @@ def rows(n=400, n_features=12, n_classes=30):
 @pytest.fixture(scope="module")
 def linear():
     X, y = rows()
-    return LinearClassifier(method="augment-reduce", max_epochs=3, tol=None, random_state=0).fit(
-        X, y
-    )
+    return LinearClassifier(
+        method="augment-reduce", max_epochs=3, random_state=0, early_stopping=False
+    ).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_many_threads_fit_models_of_their_own():
 
     def fit(seed):
         return LinearClassifier(
-            method="augment-reduce", max_epochs=2, tol=None, random_state=seed
+            method="augment-reduce", max_epochs=2, random_state=seed, early_stopping=False
         ).fit(X, y)
 
     alone = [fit(seed).coef_ for seed in range(4)]
@@ -101,9 +101,9 @@ def test_joblib(linear, backend):
 
 
 def _fit_and_answer(model, X, y, out):
-    fitted = LinearClassifier(method="augment-reduce", max_epochs=3, tol=None, random_state=0).fit(
-        X, y
-    )
+    fitted = LinearClassifier(
+        method="augment-reduce", max_epochs=3, random_state=0, early_stopping=False
+    ).fit(X, y)
     out.put([answers(model, X), [fitted.coef_, fitted.intercept_]])
 
 
@@ -114,7 +114,9 @@ def test_processes_after_use(linear, how):
         pytest.skip(f"this system does not {how}")
     X, y = rows()
     expected = answers(linear, X)
-    LinearClassifier(method="augment-reduce", max_epochs=1, tol=None, n_threads=2).fit(X, y)
+    LinearClassifier(method="augment-reduce", max_epochs=1, n_threads=2, early_stopping=False).fit(
+        X, y
+    )
     context = multiprocessing.get_context(how)
     out = context.Queue()
     child = context.Process(target=_fit_and_answer, args=(linear, X, y, out))

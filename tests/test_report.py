@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,15 +135,6 @@ def test_of_many_rows_some_are_drawn_and_rows_keep_their_numbers(fitted, tmp_pat
             assert y[example["row"]] == pair["truth"]
 
 
-def test_a_model_without_mistakes_and_of_two_classes(tmp_path):
-    X = np.array([[-1.0], [1.0]]).repeat(20, axis=0)
-    y = (X[:, 0] > 0).astype(int)
-    model = LinearClassifier("gumbel", "exact", l2=0.1).fit(X, y)
-    page = page_of(model, X, y, tmp_path)
-    assert "no mistake" in page.text
-    assert "Two classes have no map" in page.text
-
-
 def test_a_posterior_has_its_intervals_on_the_page(tmp_path):
     rng = np.random.RandomState(0)
     X = rng.randn(120, 3)
@@ -193,15 +183,6 @@ def test_the_commands(tmp_path, capsys):
     assert "meow" in capsys.readouterr().out
     assert main(["explain", str(model), str(train), "--row", "99"]) == 2
     assert "has 36 rows" in capsys.readouterr().err
-
-
-def test_the_page_about_reports_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = Path(__file__).parents[1] / "docs" / "reports.md"
-    scope: dict[str, object] = {}
-    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        exec(block, scope)
-    assert {path.name for path in tmp_path.iterdir()} == {"digits.html", "reliability.png"}
 
 
 SCRIPT = """<script>

@@ -1,6 +1,5 @@
-"""Rounds without a cluster: changes of lanes, and how they are combined."""
+"""Local SGD without a cluster: steps of workers, and how they are combined."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -8,189 +7,135 @@ import pytest
 import scipy.sparse as sp
 
 from bigcat.auto import Parameters, plan_for_rounds
-from bigcat.dask.lanes import (
-    Change,
-    Trained,
-    Turn,
-    Whole,
-    begin,
+from bigcat.dask.local_sgd import (
+    GlobalStatistics,
+    RoundSeed,
+    Steps,
+    TrainedWeights,
     check_config,
-    combine,
-    train_lane,
+    stepped,
+    sum_steps,
+    train_part,
 )
-from bigcat.dask.spare import Spare
+from bigcat.dask.rounds import cut_rows
+from bigcat.dask.rows import ClassNumbers
+from bigcat.dask.survey import merge_surveys, survey_rows
 from bigcat.estimators import LinearClassifier
-from bigcat.rows import Sizes, as_rows, squared_norms
+from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 
-N_CLASSES = 30
+K = 30
 
 
 @pytest.fixture(scope="module")
-def sample() -> TrainingData:
+def data() -> TrainingData:
     rng = np.random.RandomState(0)
     X = sp.random(2_000, 80, 0.1, format="csr", random_state=rng, dtype=np.float32)
-    scores = X @ rng.standard_normal((80, N_CLASSES)) * 4.0
+    scores = X @ rng.standard_normal((80, K)) * 4.0
     return TrainingData(X, scores.argmax(axis=1).astype(np.int64), np.ones(2_000))
 
 
-def config_of(sample: TrainingData, **parameters: object) -> FitConfig:
+def config_of(data: TrainingData, **parameters: object) -> FitConfig:
     estimator = LinearClassifier(rank=8, max_epochs=3, random_state=0, **parameters)  # type: ignore[arg-type]
-    sizes = Sizes.of(sample.X, N_CLASSES)
-    return plan_for_rounds(Parameters.of(estimator.get_params()), sizes).first
+    return plan_for_rounds(Parameters.of(estimator.get_params()), Sizes.of(data.X, K)).first
 
 
-def whole_of(sample: TrainingData, n_lanes: int) -> Whole:
-    size = float(squared_norms(as_rows(sample.X, np.float32)).mean())
-    counts = np.bincount(sample.labels, minlength=N_CLASSES).astype(float)
-    n, head = sample.n_rows, np.empty(0, np.int64)
-    return Whole(n, float(n), sample.X.shape[1], True, counts, size, size, size, n_lanes, head)
-
-
-def start_of(config: FitConfig, sample: TrainingData, n_lanes: int) -> tuple[Whole, Trained]:
-    whole = whole_of(sample, n_lanes)
-    return whole, begin(config, whole, sample.take(np.arange(0)), 0)
-
-
-def changed(
-    config: FitConfig, whole: Whole, sample: TrainingData, before: Trained, seed: int
-) -> Change:
-    """By a lane in a first round, of weights in one slice."""
-    (change,) = train_lane(config, whole, sample, [before], Turn(seed, 0, 0)).slices
-    return change
+def start_of(
+    config: FitConfig, data: TrainingData, n_workers: int
+) -> tuple[GlobalStatistics, TrainedWeights]:
+    survey = survey_rows(*data[:3])
+    numbers, head = ClassNumbers.of(survey, None), np.empty(0, np.int64)
+    statistics = GlobalStatistics.of(survey, numbers, [], n_workers, head)
+    return statistics, TrainedWeights.start(config, statistics, 0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_changes_are_of_the_rows_that_moved(share: float) -> None:
-    """Of few of them or of all, also where the numbers are equal and the squares are not."""
+def test_steps_lead_from_weights_to_weights(share: float) -> None:
+    """For few vectors or all, also where the weights are equal and the squares are not."""
     rng = np.random.default_rng(0)
-    before = Trained(*(rng.standard_normal(s).astype(np.float32) for s in ((50, 3), 4, (50, 1), 4)))
+    shapes = ((50, 3), (4,), (50, 1), (4,))
+    before = TrainedWeights(*(rng.uniform(1, 2, s).astype(np.float32) for s in shapes))
     now, moved = before.copy(), np.flatnonzero(rng.random(50) < share)
     now.weights[moved[::2]] += 1.0
     now.weights_state[moved[1::2]] += 1.0
     expected = now.copy()
-    change = Change.between(before, now)
-    found = np.arange(50) if change.majors is None else change.majors
-    np.testing.assert_array_equal(found, moved)
-    after = before.copy()
-    after.weights[change.where] += change.weights
-    after.weights_state[change.where] += change.weights_state
-    np.testing.assert_allclose(after.weights, expected.weights, rtol=1e-6)
-    np.testing.assert_allclose(after.weights_state, expected.weights_state, rtol=1e-6)
+    steps = Steps.between(before, now, 0.0)
+    np.testing.assert_array_equal(np.arange(50)[steps.where], moved)
+    for name, array in vars(stepped(before, steps)).items():
+        np.testing.assert_allclose(array, getattr(expected, name), rtol=1e-6)
 
 
-def test_a_lane_gives_the_same_bits_and_leaves_the_weights_as_they_were(
-    sample: TrainingData,
-) -> None:
-    config = config_of(sample)
-    whole, before = start_of(config, sample, 2)
+def test_a_worker_gives_the_same_bits_and_leaves_the_weights_alone(data: TrainingData) -> None:
+    config = config_of(data)
+    statistics, before = start_of(config, data, 2)
     kept = before.copy()
-    first, second = (changed(config, whole, sample, before, 5) for _ in range(2))
+    first, second, other = (
+        train_part(config, statistics, data, before, RoundSeed(seed, 0, 0)) for seed in (5, 5, 6)
+    )
     for name, array in vars(kept).items():
         np.testing.assert_array_equal(array, getattr(before, name))
     np.testing.assert_array_equal(first.weights, second.weights)
-    other = changed(config, whole, sample, before, 6)
     assert not np.array_equal(first.weights, other.weights)
 
 
-def test_one_lane_moves_as_far_as_it_moved(sample: TrainingData) -> None:
-    config = config_of(sample)
-    whole, before = start_of(config, sample, 1)
-    change = changed(config, whole, sample, before, 5)
-    after = combine(before, [change])
-    moved = before.weights[change.where] + change.weights
-    np.testing.assert_allclose(after.weights[change.where], moved, rtol=1e-6, atol=1e-7)
+def test_combined_steps_are_those_of_adagrad_with_all_gradients() -> None:
+    """Two workers with gradients of one coordinate, and one with a gradient of another."""
+    zero = np.zeros(1)
+    before = TrainedWeights(np.zeros((2, 1)), zero, np.full((2, 1), 7.0), zero)
 
+    def worker(gradient: float, place: int) -> Steps:
+        now = before.copy()
+        now.weights_state[place] += gradient**2
+        now.weights[place] += gradient / np.sqrt(now.weights_state[place])
+        return Steps.between(before, now, 1.0)
 
-def test_steps_that_were_made_apart_add_up_as_adagrad_would_have_made_them() -> None:
-    """Two gradients of one coordinate, and one of another that a single lane has."""
-    before = Trained(np.zeros((2, 1)), np.zeros(1), np.full((2, 1), 7.0), np.zeros(1))
-
-    def lane(gradient: float, major: int) -> Change:
-        square = np.full((1, 1), gradient**2)
-        step = gradient / np.sqrt(7.0 + square)
-        return Change(np.array([major]), step, square, np.zeros(1), np.zeros(1))
-
-    after = combine(before, [lane(3.0, 0), lane(1.0, 0), lane(3.0, 1)])
+    workers = [worker(3.0, 0), worker(1.0, 0), None, worker(3.0, 1)]
+    steps = sum_steps(before, workers)
+    assert steps.value == 3.0
+    after = stepped(before, steps)
     expected = [(3.0 + 1.0) / np.sqrt(7.0 + 9.0 + 1.0), 3.0 / np.sqrt(7.0 + 9.0)]
     np.testing.assert_allclose(after.weights[:, 0], expected)
     np.testing.assert_allclose(after.weights_state[:, 0], [17.0, 16.0])
+    parts = [sum_steps(before, workers[:2]), sum_steps(before, workers[2:])]
+    np.testing.assert_allclose(stepped(before, sum_steps(before, parts)).weights, after.weights)
 
 
-def test_runs_of_rows_do_not_matter(sample: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither to what moved nor to what is combined, of few rows and of all."""
-    config = config_of(sample)
-    whole, before = start_of(config, sample, 2)
-    found = []
-    for cached in (1 << 14, 40):
-        monkeypatch.setattr("bigcat.dask.lanes.CACHED", cached)
-        rows = (sample.take(np.arange(6)), sample)
-        changes = [changed(config, whole, some, before, 5) for some in rows]
-        assert changes[0].majors is not None
-        assert changes[1].majors is None
-        found.append(combine(before, changes))
-    for name, array in vars(found[0]).items():
-        np.testing.assert_array_equal(array, getattr(found[1], name))
-
-
-def test_memory_is_used_again_when_nobody_holds_it() -> None:
-    spare, like = Spare(), np.zeros((3, 2), np.float32)
-    first = spare.empty_like(like)
-    first[...] = 1.0
-    place, view = first.ctypes.data, first[1:, :1]
-    del first
-    assert spare.empty_like(like).ctypes.data != place
-    np.testing.assert_array_equal(view, 1.0)
-    del view
-    others = [spare.empty_like(like), spare.empty_like(like)]
-    assert place in [other.ctypes.data for other in others]
-    assert spare.empty_like(like, 7).shape == (7, 2)
-    assert spare.empty_like(like, 0).shape == (0, 2)
-
-
-def test_rounds_leave_no_memory_behind(sample: TrainingData) -> None:
-    """It is used again in the next round, and does not go along when a worker sends what it has."""
-    config = config_of(sample)
-    whole, before = start_of(config, sample, 2)
-    size = len(pickle.dumps(whole))
-    places = {changed(config, whole, sample, before, i).weights.ctypes.data for i in range(3)}
-    assert len(places) == 1
-    assert len(pickle.dumps(whole)) == size
-
-
-@pytest.mark.parametrize("n_lanes", [1, 4])
-def test_lanes_learn_as_much_as_one(sample: TrainingData, n_lanes: int) -> None:
-    config = config_of(sample)
-    whole, now = start_of(config, sample, n_lanes)
+@pytest.mark.parametrize("n_workers", [1, 4])
+def test_workers_learn(data: TrainingData, n_workers: int) -> None:
+    config = config_of(data)
+    statistics, now = start_of(config, data, n_workers)
     values = []
     for epoch in range(config.max_epochs):
-        order = np.random.RandomState(epoch).permutation(sample.n_rows)
+        order = np.random.RandomState(epoch).permutation(data.n_rows)
         value = 0.0
         for number, rows in enumerate(np.array_split(order, 8)):
-            changes = [
-                train_lane(config, whole, sample.take(part), [now], Turn(number, epoch, 0))
-                for part in np.array_split(rows, n_lanes)
-            ]
-            value += sum(change.value for change in changes)
-            now = combine(now, [change.slices[0] for change in changes])
-        values.append(value / sample.n_rows)
+            turn = RoundSeed(number, epoch, 0)
+            steps = sum_steps(
+                now,
+                [
+                    train_part(config, statistics, data.take(part), now, turn)
+                    for part in np.array_split(rows, n_workers)
+                ],
+            )
+            value, now = value + steps.value, stepped(now, steps)
+        values.append(value / data.n_rows)
     assert values[-1] > values[0] + 0.05
 
 
-def test_rows_far_away_count_for_ridge_and_rates(sample: TrainingData) -> None:
-    """What a lane does must not depend on how many of the rows it has."""
-    config = replace(config_of(sample), l2=50.0)
-    few = sample.take(np.arange(256))
-    whole, before = start_of(config, sample, 2)
-    before.weights_state += 1.0  # where nothing is remembered, any ridge shrinks all the way
-    larger = replace(whole, n_rows=10 * whole.n_rows, weight=10 * whole.weight)
-    changes = [changed(config, w, few, before, 5) for w in (whole, larger)]
-    moved = [np.zeros_like(before.weights), np.zeros_like(before.weights)]
-    for change, all_moved in zip(changes, moved):
-        all_moved[change.where] = change.weights
-    features = slice(N_CLASSES, None)  # which start away from zero, so that a ridge shrinks them
-    shrunk = [-np.vdot(m[features], before.weights[features]) for m in moved]
+def test_rows_elsewhere_count_for_ridge_and_rates(data: TrainingData) -> None:
+    """Steps of a worker must not depend on how many of the rows it has."""
+    config = replace(config_of(data), l2=50.0)
+    few = data.take(np.arange(256))
+    statistics, before = start_of(config, data, 2)
+    before.weights_state[...] += 1.0  # without squares, any ridge shrinks all the way
+    larger = replace(statistics, n_rows=20_000, weight=20_000.0)
+    features = slice(K, None)  # which start away from zero
+    shrunk = []
+    for known in (statistics, larger):
+        steps = train_part(config, known, few, before, RoundSeed(5, 0, 0))
+        moved = stepped(before, steps).weights - before.weights
+        shrunk.append(-np.vdot(moved[features], before.weights[features]))
     assert shrunk[0] > 2.0 * shrunk[1]
 
 
@@ -198,17 +143,43 @@ def test_rows_far_away_count_for_ridge_and_rates(sample: TrainingData) -> None:
     ("parameters", "message"),
     [
         ({"solver": "damped"}, "solver='damped' does not say how to combine"),
-        (
-            {"method": "augment-reduce", "solver": "adagrad"},
-            "keeps numbers of its own for each row",
-        ),
+        ({"method": "augment-reduce", "solver": "adagrad"}, "numbers of its own for each row"),
     ],
 )
-def test_parts_whose_changes_cannot_be_combined_are_refused(
-    sample: TrainingData, parameters: dict[str, object], message: str
+def test_parts_whose_steps_cannot_be_combined_are_refused(
+    data: TrainingData, parameters: dict[str, object], message: str
 ) -> None:
-    estimator = LinearClassifier(max_epochs=3, **parameters)  # type: ignore[arg-type]
-    sizes = Sizes.of(sample.X, N_CLASSES)
-    plan = plan_for_rounds(Parameters.of(estimator.get_params()), sizes)
     with pytest.raises(ValueError, match=message):
-        check_config(plan.first)
+        check_config(config_of(data, **parameters))
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(1000, [(0, 256), (256, 512), (512, 768), (768, 1000)]), (600, [(0, 256), (256, 600)]),
+     (10, [(0, 10)])],
+)  # fmt: skip
+def test_rounds_have_whole_batches(n: int, expected: list[tuple[int, int]]) -> None:
+    assert cut_rows(n, 250, 128) == expected
+
+
+def test_surveys_add_up(data: TrainingData) -> None:
+    rng = np.random.RandomState(0)
+    order = np.argsort(data.labels, kind="stable")  # so that parts have classes of their own
+    X, y, weights = data.X[order], data.labels[order], rng.uniform(0.5, 2.0, data.n_rows)
+    whole = survey_rows(X, y, weights)
+    parts = [survey_rows(X[i], y[i], weights[i]) for i in np.array_split(np.arange(len(y)), 7)]
+    merged = merge_surveys(parts)
+    assert merged.classes.tolist() == whole.classes.tolist()
+    np.testing.assert_array_equal(merged.counts, whole.counts)
+    np.testing.assert_allclose(merged.weights, whole.weights)
+    assert merged.sizes == whole.sizes
+    exact = Problem(as_rows(X, np.float32), y, weights, X.shape[1], K)
+    for name in ("mean_size", "typical_size", "usual_size"):
+        assert getattr(merged.rows_like_these, name) == pytest.approx(getattr(exact, name))
+
+
+def test_parts_of_different_forms_are_refused() -> None:
+    y, ones = np.array([0, 1]), np.ones(2)
+    parts = [survey_rows(np.ones((2, d), np.float32), y, ones) for d in (3, 4)]
+    with pytest.raises(ValueError, match="dense rows of 3 features and dense rows of 4"):
+        merge_surveys(parts)

@@ -8,9 +8,10 @@ from sklearn.base import clone
 
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior, Laplace
+from bigcat.samplers import Uniform
 
 N_CLASSES = 5
-DRAWN: dict[str, Any] = {"n_negatives": 2, "max_epochs": 2}
+DRAWN: dict[str, Any] = {"sampler": Uniform(2), "max_epochs": 2}
 FITS: dict[str, Any] = {
     "all at once": LinearClassifier(random_state=0),
     "passes": LinearClassifier(method="augment-reduce", random_state=0, **DRAWN),
@@ -53,7 +54,7 @@ def test_fit(data, case):
 
 
 STREAMS = {
-    "linear": LinearClassifier(method="augment-reduce", n_negatives=2, random_state=0),
+    "linear": LinearClassifier(method="augment-reduce", random_state=0, sampler=Uniform(2)),
     "bayesian": BayesianClassifier("independent-binary", random_state=0),
 }
 

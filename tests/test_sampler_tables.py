@@ -57,9 +57,6 @@ def test_classes_that_are_always_in_come_sorted():
 
 
 def test_a_number_of_draws_where_there_are_any():
-    assert Uniform.with_draws(5) == Uniform(5)
-    assert Stratified.with_draws(5) == Stratified(n_negatives=5)
-    assert Everything.with_draws(5) == Everything()
     assert (Uniform(5).n_drawn, Everything().n_drawn) == (5, None)
 
 

@@ -442,10 +442,14 @@ def rows_of_classes(n, seed):
 def test_learning_with_a_sampler_by_name(name, method, solver):
     X, y = rows_of_classes(600, seed=0)
     new = rows_of_classes(300, seed=1)
-    options = {"sampler": name, "method": method, "solver": solver, "random_state": 0}
-    model = LinearClassifier(n_negatives=16, max_epochs=20, **options)
+    options = {"method": method, "solver": solver, "random_state": 0}
+    model = LinearClassifier(
+        max_epochs=20, sampler=REGISTRY[name]().with_options(n_negatives=16), **options
+    )
     assert model.fit(X, y).score(*new) > 0.9
-    model = LinearClassifier(n_negatives=8, max_epochs=10, **options)
+    model = LinearClassifier(
+        max_epochs=10, sampler=REGISTRY[name]().with_options(n_negatives=8), **options
+    )
     model.set_params(sampler__exact_classes=3)
     assert model.fit(X, y).score(*new) > 0.9
     for part in range(3):
@@ -518,7 +522,7 @@ def test_a_look_at_draws_is_for_samplers_from_outside_and_leaves_the_fit_alone(m
     monkeypatch.setattr(_draws, "first_bad_draw", look)
     X, y = np.random.default_rng(0).normal(size=(70, 3)), np.arange(70) % 7
     options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 1, "random_state": 0}
-    LinearClassifier(n_negatives=2, **options).fit(X, y)
+    LinearClassifier(sampler=Uniform(2), **options).fit(X, y)
     assert looked_at == []
     unseen = LinearClassifier(sampler=Neighbours(), **options).fit(X, y)
     assert len(looked_at) == 1

@@ -168,7 +168,7 @@ def test_lbfgs_agrees_with_the_twin():
     X, y = problem(n_rows=40)
     row = reference.solvers.over_all_classes(twin.one_vs_each)
     W, b, best = reference.solvers.lbfgs(row, X, y, 5, l2=2.0)
-    model = LinearClassifier(method="one-vs-each", solver="lbfgs", l2=2.0, tol=1e-7, max_epochs=500)
+    model = LinearClassifier(method="one-vs-each", solver=LBFGS(tol=1e-7), l2=2.0, max_epochs=500)
     model.fit(X, y)
     np.testing.assert_allclose(model.coef_, W, atol=2e-5)
     np.testing.assert_allclose(model.intercept_ - model.intercept_.mean(), b - b.mean(), atol=2e-5)
@@ -190,7 +190,7 @@ def objective(method, X, y, l2, noise_name="gumbel"):
 
 
 def optimum(method, X, y, l2):
-    model = LinearClassifier(method=method, solver="lbfgs", l2=l2, tol=1e-8, max_epochs=500)
+    model = LinearClassifier(method=method, solver=LBFGS(tol=1e-8), l2=l2, max_epochs=500)
     model.fit(X, y)
     return model.coef_, model.intercept_
 
@@ -341,7 +341,7 @@ def test_two_classes_equal_logistic_regression(binary, method, l2):
     that their ridge is l2/2 (|w|^2 + |w|^2) = l2/4 |2 w|^2, where 2 w are the weights of the
     binary model, whose ridge is 1/(2 C) |2 w|^2: so C = 2 / l2."""
     X, y = binary
-    model = LinearClassifier(method=method, solver="lbfgs", l2=l2, tol=1e-8, max_epochs=300)
+    model = LinearClassifier(method=method, solver=LBFGS(tol=1e-8), l2=l2, max_epochs=300)
     model.fit(X, y)
     other = LogisticRegression(C=2.0 / l2, tol=1e-10, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=2e-6)
@@ -353,7 +353,9 @@ def test_two_classes_equal_the_binary_probit(binary):
     """The difference of two unit Gaussians has variance 2: a binary probit's weights are those of
     the difference of scores over the root of 2."""
     X, y = binary
-    model = LinearClassifier("gaussian", method="exact", tol=1e-9, max_epochs=300).fit(X, y)
+    model = LinearClassifier(
+        "gaussian", method="exact", max_epochs=300, solver=LBFGS(tol=1e-9)
+    ).fit(X, y)
     other = Probit(y, np.column_stack([np.ones(len(y)), X])).fit(disp=False, tol=1e-12)
     found = np.append(
         model.intercept_[1] - model.intercept_[0], model.coef_[1] - model.coef_[0]
@@ -486,7 +488,7 @@ def test_weight_two_is_a_row_twice_for_lbfgs(method):
     X, y = problem(n_rows=30)
     weights = np.ones(30)
     weights[4] = 2.0
-    model = LinearClassifier(method=method, solver="lbfgs", l2=1.0, tol=1e-5)
+    model = LinearClassifier(method=method, solver=LBFGS(tol=1e-5), l2=1.0)
     index = np.append(np.arange(30), 4)
     weighted = model.fit(X, y, sample_weight=weights).predict_proba(X)
     repeated = model.fit(X[index], y[index]).predict_proba(X)
@@ -496,7 +498,9 @@ def test_weight_two_is_a_row_twice_for_lbfgs(method):
 def test_weights_that_are_not_finite_are_an_error_with_advice():
     """The last step's result too, after which no bound is computed any more."""
     X, y = problem()
-    model = LinearClassifier(solver="sgd", learning_rate=1e60, max_epochs=1, random_state=0)
+    model = LinearClassifier(
+        method="exact", solver=SGD(learning_rate=1e60), max_epochs=1, random_state=0
+    )
     with pytest.raises(DivergedError, match="lower learning_rate") as caught:
         model.fit(X, y)
     assert "scale the columns of X to similar size" in str(caught.value)
@@ -516,7 +520,7 @@ def test_a_bound_that_is_not_finite_names_itself():
 
 def test_umax_has_its_own_advice():
     X, y = problem()
-    model = LinearClassifier(method="umax", learning_rate=1e200, random_state=0)
+    model = LinearClassifier(method="umax", random_state=0, solver=UMax(learning_rate=1e200))
     with pytest.raises(DivergedError) as caught:
         model.fit(X, y)
     assert str(caught.value).endswith(
@@ -527,7 +531,9 @@ def test_umax_has_its_own_advice():
 
 def test_bad_learning_rates():
     for kind in (SGD, AdaGrad, Adaptive, Vanilla, UMax, Implicit):
-        with pytest.raises(ValueError, match=r"learning_rate=-0\.1 must be above 0"):
+        with pytest.raises(
+            ValueError, match=r"learning_rate=-0\.1 must be a finite number above 0"
+        ):
             kind(learning_rate=-0.1)
     assert not LBFGS().stochastic
 
@@ -535,8 +541,9 @@ def test_bad_learning_rates():
 def test_rows_a_step():
     for name in STOCHASTIC:
         solver = REGISTRY[name]()
-        assert solver.batch_size("auto") == (1 if name in (*DOUBLE_SUM, "damped") else 64)
-        assert solver.batch_size(7) == 7
+        assert solver.batch_size == (1 if name in (*DOUBLE_SUM, "damped") else 64)
+        with pytest.raises(ValueError, match="batch_size=0 must be a whole number of at least 1"):
+            REGISTRY[name](batch_size=0)
 
 
 def test_adaptive_rate_follows_the_papers_sequence():
@@ -555,5 +562,7 @@ def test_thousands_of_epochs_of_a_tiny_problem():
     """Chunks grow with the time that a chunk takes, but not without end."""
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(12, 2)), np.arange(12) % 3
-    model = LinearClassifier(solver="sgd", max_epochs=1500, tol=None, progress=False)
+    model = LinearClassifier(
+        method="exact", solver="sgd", max_epochs=1500, progress=False, early_stopping=False
+    )
     assert model.fit(X, y).n_iter_ == 1500

@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 
-from bigcat import tensor_file
+from bigcat import EarlyStopping, tensor_file
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History, LinearClassifier
 from bigcat.files import ModelFileError, load_model, read_header, save_model
@@ -91,14 +91,6 @@ def test_round_trip(tmp_path, classes, order):
     assert os.listdir(tmp_path) == ["model.safetensors"]
 
 
-def test_weights_that_are_in_no_order_are_stored_right(tmp_path):
-    model = make_model()
-    model.coef_ = np.repeat(np.repeat(model.coef_, 2, axis=0), 2, axis=1)[::2, ::2]
-    assert not model.coef_.flags.forc
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    np.testing.assert_array_equal(loaded.coef_, model.coef_)
-
-
 def test_the_file_is_plain_safetensors_with_a_strict_json_header(tmp_path):
     path = save_model(make_model(order="F"), tmp_path / "m.safetensors")
     tensors = safetensors.numpy.load_file(path)
@@ -118,28 +110,19 @@ def test_the_file_is_plain_safetensors_with_a_strict_json_header(tmp_path):
         assert (described["dtype"], described["shape"]) == (array.dtype.name, list(array.shape))
 
 
-def test_a_million_labels(tmp_path):
-    classes = np.sort(np.char.add("label-", np.arange(1_000_000).astype(str)))
-    model = make_model(classes, K=1_000_000, D=1)
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    np.testing.assert_array_equal(loaded.classes_, classes)
-
-
 def test_parameters_come_back_as_they_were(tmp_path):
     weights = {0: 1.0, 7: 2.5, 14: np.float32(0.5)}
     model = make_model(
         class_weight=weights,
         sampler=Uniform(3, exact_classes=np.array(["a", "b"])),
         method=AugmentReduce(expectation="sample", n_nodes=3),
-        tol=np.float64(-np.inf),
-        n_negatives=np.int64(3),
+        early_stopping=EarlyStopping(validation_fraction=None, tol=np.float64(0.5)),
     )
     loaded = load_model(save_model(model, tmp_path / "m"))
     assert loaded.class_weight == weights
     assert loaded.sampler == Uniform(3, exact_classes=["a", "b"])
     assert loaded.method == AugmentReduce(expectation="sample", n_nodes=3)
-    assert loaded.tol == -np.inf
-    assert loaded.n_negatives == 3
+    assert loaded.early_stopping == EarlyStopping(None, tol=0.5)
 
 
 def test_parts_come_back_by_name(tmp_path):
@@ -284,13 +267,6 @@ def test_custom_noise_is_asked_for(tmp_path, student_t):
     assert load_model(path, noise=student_t).noise is student_t
 
 
-def test_a_noise_object_is_stored_by_name(tmp_path):
-    from bigcat.noise import Gaussian
-
-    path = save_model(make_model(noise=Gaussian()), tmp_path / "m")
-    assert load_model(path).noise == "gaussian"
-
-
 # --- damaged files ------------------------------------------------------------------------------
 
 
@@ -354,23 +330,6 @@ def test_damaged_files(tmp_path, damage, message):
         load_model(path)
     assert str(path) in str(caught.value)
     assert ";" in str(caught.value), "no remedy"
-
-
-def test_every_cut_is_noticed(tmp_path):
-    path = tmp_path / "m"
-    save_model(make_model(), path)
-    content = path.read_bytes()
-    for size in range(0, len(content), 97):
-        path.write_bytes(content[:size])
-        with pytest.raises(ModelFileError):
-            load_model(path)
-
-
-def test_missing_file(tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"there is no model file .*nothing; check the name"
-    ):
-        load_model(tmp_path / "nothing")
 
 
 # --- interrupted saves --------------------------------------------------------------------------
@@ -446,7 +405,7 @@ def test_bad_destinations_are_refused_before_any_work(tmp_path):
         save_model(make_model(), tmp_path)
     with pytest.raises(ValueError, match=r"the model is not fitted.*call fit first"):
         save_model(LinearClassifier(), tmp_path / "model")
-    with pytest.raises(TypeError, match="or a BayesianClassifier, got CountVectorizer"):
+    with pytest.raises(TypeError, match="pipeline that ends in one, got CountVectorizer"):
         save_model(CountVectorizer(), tmp_path / "model")
     model = make_model(np.array([(1,), (2,)] * 3 + [None], dtype=object)[:6])
     with pytest.raises(TypeError, match=r"classes holds \(1,\) of type tuple.*convert the labels"):

@@ -114,17 +114,6 @@ def test_the_loaded_model_is_the_same(fitted, tmp_path):
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 
-@pytest.mark.slow  # two fits of each model
-def test_the_parameters_come_back(fitted, tmp_path):
-    _, model = fitted
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    found, expected = loaded.get_params(deep=False), model.get_params(deep=False)
-    for prior in (found.pop("prior"), expected.pop("prior")):
-        again = loaded.set_params(prior=prior).fit(X, Y).coef_
-        np.testing.assert_array_equal(again, clone(model).fit(X, Y).coef_)
-    assert found == expected
-
-
 def test_a_file_knows_whether_its_evidence_is_a_bound(tmp_path):
     """By the fit, whatever the parameters say by then."""
     for first, then in (("laplace", "independent-binary"), ("independent-binary", "laplace")):
@@ -133,14 +122,6 @@ def test_a_file_knows_whether_its_evidence_is_a_bound(tmp_path):
         loaded = load_model(save_model(model, tmp_path / "m"))
         assert loaded.evidence_ == model.evidence_
         assert hasattr(loaded, "elbo_") == (first != "laplace")
-
-
-def test_arviz_from_a_file(tmp_path):
-    pytest.importorskip("arviz", reason="arviz is not installed (extra `bayes`)")
-    model = binary(random_state=0).fit(X, Y)
-    loaded = load_model(save_model(model, tmp_path / "m"))
-    found, expected = (m.posterior_.to_arviz(20).posterior["weights"] for m in (loaded, model))
-    assert found.identical(expected)
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
@@ -157,16 +138,6 @@ def test_batches_go_on_from_a_file(tmp_path, link, covariance):
     assert again.fitted.seen == model.fitted.seen == (120, 3)
     if covariance == "full":
         np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-8)
-
-
-def test_column_names_and_extra(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    model = binary(random_state=0).fit(frame, Y)
-    path = save_model(model, tmp_path / "m", extra={"note": "first"})
-    loaded, extra = load_model(path, with_extra=True)
-    assert list(loaded.feature_names_in_) == ["a", "b", "c"]
-    assert extra == {"note": "first"}
 
 
 def test_what_a_file_cannot_hold(tmp_path):
@@ -210,13 +181,10 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
             lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="class full")),
             "covariance.matrices",
         ),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(covariance="x")), "'x'"),
         (
             lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")),
             "posterior lacks evidence",
         ),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(evidence="x")), "evidence is 'x'"),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(intercept=1)), "intercept is 1"),
         (
             lambda p: rewrite(p, lambda h: h["posterior"]["facts"].update(link="cauchit")),
             "link is 'cauchit",
@@ -225,11 +193,7 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
             lambda p: rewrite(p, lambda h: h["posterior"]["facts"].update(averaging_weight=9)),
             "weight is 9",
         ),
-        (lambda p: rewrite(p, lambda h: h["posterior"].update(steps_made=True)), "made is True"),
         (lambda p: rewrite(p, lambda h: None, mean=np.full((4, 4), np.nan)), "mean holds nan"),
-        (lambda p: rewrite(p, lambda h: None, mean=np.ones((4, 4), int)), "mean is of int64, not"),
-        (lambda p: rewrite(p, lambda h: h.update(estimator="Oracle")), "estimator is 'Oracle'"),
-        (lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)), "argument 'flux'"),
     ],
 )
 def test_damaged_files(tmp_path, damage, message):
@@ -245,16 +209,12 @@ def test_damaged_files(tmp_path, damage, message):
     ("covariance", "damage", "message"),
     [
         ("draws", lambda h: h["posterior"].update(covariance="joint full"), "covariance.matrix"),
-        ("draws", lambda h: h["fitted"].update(n_features_in=7), r"mean has shape \(4, 4\)"),
         ("full", lambda h: h["posterior"].update(covariance="draws"), "covariance.deviations"),
-        ("full", lambda h: h["posterior"].update(intercept=False), r"mean has shape \(4, 4\)"),
         (
             "draws",
             lambda h: h["posterior"]["facts"].update(n_draws=10**9),
             "facts.n_draws is 1000000000",
         ),
-        ("draws", lambda h: h["posterior"]["facts"].update(seed=-1), "facts.seed is -1"),
-        ("draws", lambda h: h["posterior"].update(facts={}), "facts lacks n_draws"),
         ("draws", lambda h: h["posterior"]["arrays"].update(weights=1), "'weights'"),
     ],
 )
@@ -279,12 +239,4 @@ def test_variances_that_no_posterior_has_are_refused(tmp_path, covariance, name,
     path = save_model(model, tmp_path / "model")
     rewrite(path, **{name.replace(".", "__"): array})
     with pytest.raises(ModelFileError, match=f"{name} holds (-1|nan), which is not between"):
-        load_model(path)
-
-
-def test_draws_of_another_number_of_classes_are_refused(tmp_path):
-    path = save_model(laplace(n_draws=8, prior="gaussian").fit(X, Y), tmp_path / "model")
-    rewrite(path, lambda h: None, covariance__deviations=np.zeros((8, 3, 4), np.float32))
-    message = r"covariance.deviations has shape \(8, 3, 4\), but \(8, 4, 4\) belongs to 4 classes"
-    with pytest.raises(ModelFileError, match=message):
         load_model(path)

@@ -11,8 +11,6 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 import bigcat
 from bigcat.cli import main
 from bigcat.data import DataError, convert, read
-from bigcat.files import ModelFileError
-from bigcat.files.vectorizers import make_columns
 
 KINDS = ["cat", "dog", "emu"]
 CALLS = ["purr, softly", 'bark "loud"', "run\nfar"]
@@ -172,7 +170,7 @@ def test_words_are_encoded_on_request(tmp_path, capsys):
     assert [*names[:3]] == ["numbers__height", "numbers__weight", "categories__city_bonn"]
     assert "text call__softly" in names
     assert main(["info", model]) == 0
-    assert "height, weight, city, call; labels in kind" in capsys.readouterr().out
+    assert "height, call, city, weight; labels in kind" in capsys.readouterr().out
 
     arrays = tmp_path / "a.npz"
     np.savez(arrays, X=np.zeros((2, len(names))), y=["cat", "dog"])
@@ -209,44 +207,14 @@ def test_numbers_beside_words_are_scaled_by_the_training_rows(tmp_path):
         read(path, vectorizer=object())
 
 
-def test_fields_are_taken_exactly_as_they_are(tmp_path):
-    """Blanks and quotes that do not begin a field are part of it."""
-    path = tmp_path / "rows.csv"
-    path.write_text('a,label,b\n1, x ,2\n3, "x",4\n')
-    for encoded in ([], ["b"]):
-        assert read(path, categorical=encoded).y.tolist() == [" x ", ' "x"']
-
-
-@pytest.mark.parametrize("blank", ["\x1c", "\u2003", "\xa0"])
-def test_around_numbers_there_may_be_spaces_and_tabs_alone(tmp_path, blank):
-    """Python's `strip` and `float` take these as well, NumPy and the scanner do not."""
-    path = tmp_path / "rows.csv"
-    path.write_text(f"a,label,b\n1,x,2\n{blank}1,x,4\n")
-    for encoded in ([], ["b"]):
-        with pytest.raises(DataError, match="line 3: expected a number in column 'a', found"):
-            read(path, categorical=encoded)
-    path.write_text("a,label,b\n 1\t,x,2\n")
-    for encoded in ([], ["b"]):
-        assert read(path, categorical=encoded).y.tolist() == ["x"]
-
-
-@pytest.mark.parametrize("ending", ["", "\n", "\n1,,cat\n"])
-def test_a_table_without_rows(tmp_path, ending):
-    path = tmp_path / "rows.csv"
-    path.write_text("a,label,note" + ending)
-    for vectorizer in (None, HashingVectorizer(n_features=16)):
-        with pytest.raises(DataError, match="expected labelled rows, found none"):
-            read(path, text_columns=["note"], vectorizer=vectorizer)
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_the_extra_that_tables_need(name, tmp_path, monkeypatch, capsys):
     (tmp_path / name).write_text("a,label\n1,x\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"need pyarrow and pandas; install bigcat\[tables\]"):
+    with pytest.raises(ImportError, match=r"csv and Parquet files need pyarrow, which is"):
         read(tmp_path / name)
     assert main(["fit", str(tmp_path / name), "--model", str(tmp_path / "m")]) == 2
-    assert "install bigcat[tables]" in capsys.readouterr().err
+    assert "bigcat[tables]" in capsys.readouterr().err
 
 
 def test_a_converted_column_of_text(tmp_path):
@@ -295,66 +263,24 @@ def test_folders_of_tables_know_their_columns(tmp_path, capsys):
     assert json.loads(captured.out[captured.out.index("{") :])["accuracy"] > 0.6
 
 
-def test_columns_of_a_file_are_held_together(tmp_path):
+def test_columns_that_make_other_features_are_not_saved(tmp_path):
     train = read(
         write(tmp_path / "a.csv", rows(), NAMES),
         label_column="kind",
-        categorical="city",
         text_columns="call",
+        categorical="city",
     )
-    model = bigcat.LinearClassifier(random_state=0).fit(train.X, train.y)
-    path = tmp_path / "model.safetensors"
-    bigcat.save_model(model, path, extra={"columns": train.columns, "note": 1})
-    loaded, extra = bigcat.load_model(path, with_extra=True)
-    again = read(tmp_path / "a.csv", columns=extra["columns"], label_column="kind")
-    np.testing.assert_array_equal(loaded.predict_proba(again.X), model.predict_proba(train.X))
-    assert extra["note"] == 1
-
-    bigcat.save_model(
-        model,
-        path,
-        extra={
-            "columns": read(
-                tmp_path / "a.csv", label_column="kind", categorical=["city", "call"]
-            ).columns
-        },
-    )
-    with pytest.raises(ModelFileError, match=r"the columns make .* features, and the model has"):
-        bigcat.load_model(path, with_extra=True)
-    changed = extra["columns"].set_params(numbers__with_mean=False)
-    with pytest.raises(TypeError, match=r"holds a ColumnTransformer of bigcat.data.read, and"):
-        bigcat.save_model(model, path, extra={"columns": changed})
-    stored: dict[str, Any] = {
-        "names": ["b", "a"], "numbers": ["a"], "categorical": ["b"], "text": [],
-        "categories": [np.array(["u", "v"], object)], "vectorizers": [],
-        "means": np.zeros(1), "scales": np.ones(1),
-    }  # fmt: skip
-    assert make_columns(stored, 3).feature_names_in_.tolist() == ["b", "a"]
-    for change, message in (
-        ({"names": ["a"]}, "the names of columns are not different strings, each of one kind"),
-        ({"numbers": [1]}, "the names of columns are not different strings, each of one kind"),
-        ({"text": ["a"], "numbers": []}, "not values or a vectoriser for each column"),
-        ({"scales": np.zeros(1)}, "columns.scales holds 0"),
-        ({"scales": np.ones(2)}, "columns.scales has shape"),
-        ({"categories": [np.array(["v", "u"], object)]}, "the categories of b are empty or not in"),
-        ({"categories": [np.array(["u"], object)]}, "the columns make 2 features"),
+    model = bigcat.LinearClassifier(random_state=0, max_epochs=2).fit(train.X[:, :4], train.y)
+    with pytest.raises(
+        ValueError, match=r"extra\['columns'\] makes \d+ features, and the model has 4"
     ):
-        with pytest.raises(ValueError, match=message):
-            make_columns(stored | change, 3)
-    words = {"kind": "HashingVectorizer", "options": {"n_features": 2**31 - 1, "dtype": "float32"}}
-    text = {
-        "categorical": [], "categories": [], "text": ["b"],
-        "vectorizers": [words | {"words": None, "idf": None}],
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="the columns make 2147483648 features"):
-        make_columns(stored | text, 3)
+        bigcat.save_model(model, tmp_path / "model.safetensors", extra={"columns": train.columns})
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {},
-        {"categorical": ["city"]},
         {"categorical": ["city", "call"]},
         {"text_columns": ["call", "city"], "vectorizer": CountVectorizer(ngram_range=(1, 2))},
         {"text_columns": ["call"], "vectorizer": HashingVectorizer(n_features=16)},
@@ -367,7 +293,7 @@ def test_columns_come_back_from_a_file(tmp_path, options):
         names = ["city", "call", "kind"]
     path = write(tmp_path / "a.csv", rows(), names)
     train = read(path, label_column="kind", **options)
-    model = bigcat.LinearClassifier(random_state=0, tol=0.1).fit(train.X, train.y)
+    model = bigcat.LinearClassifier(random_state=0).fit(train.X, train.y)
     file = tmp_path / "model.safetensors"
     bigcat.save_model(model, file, extra={"columns": train.columns})
     found = bigcat.load_model(file, with_extra=True)[1]["columns"]
@@ -379,9 +305,6 @@ def test_columns_come_back_from_a_file(tmp_path, options):
     again = read(path, label_column="kind", columns=found)
     assert type(again.X) is type(train.X)
     assert abs(again.X - train.X).max() == 0.0
-    content = file.read_bytes()
-    bigcat.save_model(model, file, extra={"columns": found})
-    assert file.read_bytes() == content
 
 
 def test_a_model_without_names_says_so(tmp_path, capsys):

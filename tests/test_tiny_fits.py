@@ -16,7 +16,9 @@ import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
 from bigcat.samplers import REGISTRY as SAMPLERS
+from bigcat.samplers import Uniform
 from bigcat.solvers import REGISTRY as SOLVERS
+from bigcat.solvers import AdaGrad
 from tests.conftest import STUDENT_T
 from tests.fits import methods_and_noises
 
@@ -40,9 +42,16 @@ def rows():
 
 
 def fitted(X: Any, y: Any, noise: Any = "gumbel", method: Any = "augment-reduce", **options: Any):
-    usual = {"max_epochs": 2, "tol": None, "random_state": 0, "progress": False, "n_negatives": 2}
+    usual = {"max_epochs": 2, "early_stopping": False, "random_state": 0, "progress": False}
+    if "sampler" not in options and method not in ("exact", "bouchard"):
+        options["sampler"] = Uniform(2)
     options = {**usual, **options}
     return LinearClassifier(noise, method, **options).fit(X, y)
+
+
+def with_two_draws(name: str) -> Any:
+    sampler = SAMPLERS[name]()
+    return sampler.with_options(n_negatives=2) if sampler.n_drawn else sampler
 
 
 def the_same_for_sparse_rows(rows, atol=2e-5, **options):
@@ -78,9 +87,10 @@ def test_methods(rows, method, noise):
 @pytest.mark.parametrize("batch_size", [1, 5])
 @pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "lbfgs"])
 def test_solvers(rows, solver, batch_size):
-    the_same_for_sparse_rows(rows, solver=solver, batch_size=batch_size)
+    steps = SOLVERS[solver](batch_size=batch_size)
+    the_same_for_sparse_rows(rows, solver=steps)
     X, y = rows  # how often a ridge is applied depends on what the rows cost, so dense ones alone
-    assert fitted(X, y, solver=solver, batch_size=batch_size, l2=0.3).score(X, y) > -2.0
+    assert fitted(X, y, solver=steps, l2=0.3).score(X, y) > -2.0
 
 
 @pytest.mark.parametrize("rank", [None, 2])
@@ -91,7 +101,14 @@ def test_samplers(rows, sampler, rank):
         X = sp.csr_array(np.abs(X).astype(np.float32))
     for method in ("augment-reduce", "one-vs-each", "complementary", "nce", "importance"):
         for batch_size in (1, 4):
-            model = fitted(X, y, method=method, sampler=sampler, rank=rank, batch_size=batch_size)
+            model = fitted(
+                X,
+                y,
+                method=method,
+                sampler=with_two_draws(sampler),
+                rank=rank,
+                solver=AdaGrad(batch_size=batch_size),
+            )
             assert np.isfinite(model.predict_proba(X)).all()
 
 
@@ -99,7 +116,7 @@ def test_samplers(rows, sampler, rank):
 def test_low_rank(rows, solver):
     for l2, batch_size in ((0.0, 1), (0.3, 4)):
         for weights in (None, "balanced"):
-            options: dict[str, Any] = {"solver": solver, "l2": l2, "batch_size": batch_size}
+            options: dict[str, Any] = {"solver": SOLVERS[solver](batch_size=batch_size), "l2": l2}
             the_same_for_sparse_rows(rows, rank=2, class_weight=weights, **options)
 
 
@@ -110,7 +127,11 @@ def test_all_classes(rows, method, rank):
         if method == "bouchard" and rank:
             continue
         the_same_for_sparse_rows(
-            rows, method=method, solver=solver, sampler="everything", rank=rank, batch_size=4
+            rows,
+            method=method,
+            solver=SOLVERS[solver](batch_size=4),
+            sampler="everything",
+            rank=rank,
         )
 
 

@@ -701,13 +701,12 @@ def test_implicit_fits_stay_finite_whatever_the_scores_and_the_rate(dtype, spars
             X, y, W = far_apart(where, dtype, sparse)
             model = LinearClassifier(
                 method="implicit",
-                n_negatives=3,
-                learning_rate=learning_rate,
-                batch_size=batch_size,
                 max_epochs=4,
-                tol=None,
                 random_state=0,
                 progress=False,
+                solver=Implicit(learning_rate=learning_rate, batch_size=batch_size),
+                sampler=Uniform(3),
+                early_stopping=False,
             )
             warm(model, X, y, W).fit(X, y)
             assert np.isfinite(model.coef_).all()
@@ -733,26 +732,30 @@ def test_implicit_u_is_never_negative(batch_size, rate):
 def test_vanilla_stops_with_advice_where_it_overflows():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 4)), rng.integers(20, size=100)
-    model = LinearClassifier(method="vanilla", learning_rate=1e3, random_state=0, progress=False)
+    model = LinearClassifier(
+        method="vanilla", random_state=0, progress=False, solver=Vanilla(learning_rate=1e3)
+    )
     with pytest.raises(DivergedError, match="method='implicit'") as caught:
         model.fit(X, y)
     assert "lower learning_rate" in str(caught.value)
     assert not hasattr(model, "coef_")
     # Where a fit had succeeded before, it is kept.
-    model.set_params(learning_rate=0.01, max_epochs=3, n_negatives=5).fit(X, y)
+    model.set_params(solver=Vanilla(0.01), max_epochs=3, sampler=Uniform(5)).fit(X, y)
     coef, history = model.coef_.copy(), list(model.history_)
     with pytest.raises(DivergedError):
-        model.set_params(learning_rate=1e3).fit(X, y)
+        model.set_params(solver__learning_rate=1e3).fit(X, y)
     np.testing.assert_array_equal(model.coef_, coef)
     assert list(model.history_) == history
     # What it is told to take does the job.
-    model.set_params(method="implicit").fit(X, y)
+    model.set_params(method="implicit", solver="auto").fit(X, y)
     assert np.isfinite(model.coef_).all()
 
 
 def test_vanilla_overflows_on_scores_that_implicit_survives():
     X, y, W = far_apart("weights", np.float64, False)
-    model = LinearClassifier(method="vanilla", learning_rate=1e-3, random_state=0, progress=False)
+    model = LinearClassifier(
+        method="vanilla", random_state=0, progress=False, solver=Vanilla(learning_rate=1e-3)
+    )
     with pytest.raises(DivergedError):
         warm(model, X, y, W).fit(X, y)
     np.testing.assert_array_equal(model.coef_, W)
@@ -765,11 +768,11 @@ def test_solvers_say_what_they_cannot_take():
     for name in ("threshold", "local_bound", "weight_bound"):
         for value in (0.0, -1.0, math.nan):
             with pytest.raises(ValueError, match=f"{name}={value!r} must be above 0"):
-                UMax(**{name: value})
+                UMax().with_options(**{name: value})
     with pytest.raises(ValueError, match="needs batch_size=1, not 8"):
-        UMax(weight_bound=1.0).batch_size(8)
+        UMax(weight_bound=1.0, batch_size=8)
     for name in ("vanilla", "umax", "implicit"):
-        assert REGISTRY[name]().batch_size("auto") == 1
+        assert REGISTRY[name]().batch_size == 1
         with pytest.raises(ValueError, match="moves the double sum of the softmax"):
             LinearClassifier("gaussian", solver=name).fit(np.eye(3), [0, 1, 2])
         with pytest.raises(ValueError, match="moves the double sum of the softmax"):

@@ -12,7 +12,8 @@ from scipy import optimize
 from scipy.special import expit, log_expit, logsumexp
 
 from bigcat import LinearClassifier
-from bigcat.solvers import Implicit, UMax, Vanilla
+from bigcat.samplers import Uniform
+from bigcat.solvers import LBFGS, AdaGrad, Implicit, UMax, Vanilla
 from reference import estimators
 
 L2 = 1.0
@@ -41,7 +42,7 @@ def objective(coef, intercept):
 
 
 def fitted(method, **options):
-    options = {"l2": L2, "random_state": 0, "progress": False, "tol": None} | options
+    options = {"l2": L2, "random_state": 0, "progress": False, "early_stopping": False} | options
     return LinearClassifier(method=method, **options).fit(X, Y)
 
 
@@ -50,7 +51,7 @@ def gap():
     """The gap of a model, or of weights and intercepts."""
     best = {}
     for fit_intercept in (False, True):
-        options = {"fit_intercept": fit_intercept, "tol": 1e-8, "max_epochs": 1000}
+        options = {"fit_intercept": fit_intercept, "solver": LBFGS(tol=1e-8), "max_epochs": 1000}
         model = fitted("exact", **options)
         best[fit_intercept] = objective(model.coef_, model.intercept_)
 
@@ -75,8 +76,9 @@ def gap():
 def test_unbiased_methods_reach_the_optimum(gap, solver, batch_size, fit_intercept):
     """Five of 49 other classes; with more epochs the gap goes on to fall."""
     epochs = 2000 if batch_size == 1 else 1200
-    options = {"solver": solver, "batch_size": batch_size, "fit_intercept": fit_intercept}
-    model = fitted(solver.name, n_negatives=N_NEGATIVES, max_epochs=epochs, **options)
+    solver = solver.with_options(batch_size=batch_size)
+    options = {"solver": solver, "fit_intercept": fit_intercept}
+    model = fitted(solver.name, max_epochs=epochs, sampler=Uniform(N_NEGATIVES), **options)
     reached = gap(model.coef_, model.intercept_, fit_intercept)
     print(f"{solver.name}, batch_size={batch_size}: {reached:.1e}")
     assert -1e-6 < reached < LIMIT / 4.0, f"a gap of {reached:.1e}"
@@ -167,7 +169,9 @@ def test_what_the_others_maximise_is_what_the_twins_say():
 @pytest.mark.parametrize("method", forms(EXPECTED, lambda method: method == "complementary"))
 def test_estimators_stop_beside_the_optimum(gap, method):
     """Not for want of steps: their own optimum is as far off, at any strength of the ridge."""
-    model = fitted(method, n_negatives=N_NEGATIVES, learning_rate=0.3, max_epochs=600)
+    model = fitted(
+        method, max_epochs=600, solver=AdaGrad(learning_rate=0.3), sampler=Uniform(N_NEGATIVES)
+    )
     reached = gap(model.coef_, model.intercept_)
     own = {l2: gap(*own_optimum(EXPECTED[method], l2)) for l2 in (0.2, 0.5, L2, 2.0)}
     message = f"{method}: fit {reached:.4f}, own optimum {own}"
@@ -182,7 +186,7 @@ def test_one_vs_each_and_all_of_nce_stop_beside_the_optimum(gap):
     for method, ridges in [("one-vs-each", (1.0, 5.0, 10.0, 20.0)), ("nce", (0.2, 0.5, 1.0, 2.0))]:
         gaps = {}
         for l2 in ridges:
-            model = fitted(method, solver="lbfgs", l2=l2, tol=1e-6, max_epochs=500)
+            model = fitted(method, solver=LBFGS(tol=1e-6), l2=l2, max_epochs=500)
             gaps[l2] = gap(model.coef_, model.intercept_)
         message = f"{method}: {gaps}"
         print(message)

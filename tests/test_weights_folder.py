@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import joblib
 import numpy as np
@@ -20,7 +20,8 @@ import bigcat
 from bigcat import LinearClassifier, storage
 from bigcat.cli import main
 from bigcat.data import convert, open_shards
-from bigcat.training import checkpoint, passes, preprocess
+from bigcat.solvers import AdaGrad
+from bigcat.training import checkpoint, passes
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))
@@ -28,7 +29,7 @@ Y = (X @ RNG.standard_normal((4, 5)) + RNG.gumbel(size=(600, 5))).argmax(axis=1)
 SPARSE = scipy.sparse.random(2_000, 300, 0.05, format="csr", random_state=0)
 OF_SPARSE = (SPARSE @ RNG.standard_normal((300, 20))).argmax(axis=1)
 DATA = {"dense": (X, Y), "sparse": (SPARSE, OF_SPARSE)}
-ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": "adagrad", "batch_size": 8}
+ADAGRAD: dict[str, Any] = {"method": "augment-reduce", "solver": AdaGrad(batch_size=8)}
 SGD: dict[str, Any] = {"method": "augment-reduce", "solver": "sgd", "l2": 3.0}
 
 pytestmark = [
@@ -38,7 +39,7 @@ pytestmark = [
 
 
 def classifier(folder: Any = None, **options: Any) -> LinearClassifier:
-    defaults: dict[str, Any] = {"max_epochs": 3, "random_state": 0, "n_negatives": 2}
+    defaults: dict[str, Any] = {"max_epochs": 3, "random_state": 0}
     return LinearClassifier(**{**defaults, **options}, weights_folder=folder)
 
 
@@ -62,24 +63,6 @@ def is_mapped(array: np.ndarray) -> bool:
     return isinstance(base, memoryview)
 
 
-class Watched(storage.MappedFiles):
-    """Knows what was made."""
-
-    made: ClassVar[list[tuple[int, ...]]] = []
-
-    def zeros(self, shape, dtype):
-        self.made.append(shape)
-        return super().zeros(shape, dtype)
-
-
-@pytest.fixture
-def made(monkeypatch):
-    """Shapes of all arrays that were made in files."""
-    monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(bigcat.estimators.linear, "MappedFiles", Watched)
-    return Watched.made
-
-
 # The same bits
 
 
@@ -87,7 +70,7 @@ FITS: dict[str, dict[str, Any]] = {
     "a solver's memory": ADAGRAD,
     "one scale of all weights": SGD,
     "the best epoch": {"method": "augment-reduce", "early_stopping": True},
-    "random weights": {**ADAGRAD, "init": "random"},
+    "random weights": {**ADAGRAD, "solver": AdaGrad(batch_size=8, init="random")},
     "an average": {"method": "exact", "solver": bigcat.solvers.Damped(1.0, average=True)},
     "low rank": {"method": "exact", "solver": "adagrad", "rank": 8},
 }
@@ -105,38 +88,6 @@ def test_the_same_bits(which, form, tmp_path):
     assert all(is_mapped(array) for array in arrays_of(mapped)[:-1])
     assert not any(is_mapped(array) for array in arrays_of(usual))
     assert not any(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("options", "n_arrays"),
-    [
-        (SGD, 3),  # the weights, those of the last finite epoch, and the fitted ones in float32
-        (ADAGRAD, 4),  # and their sums of squares
-        ({**SGD, "early_stopping": True}, 4),  # and the best epoch's
-    ],
-)
-def test_all_arrays_of_the_weights_size_are_in_files(options, n_arrays, tmp_path, made):
-    model = classifier(tmp_path, **{**options, "max_epochs": 1}).fit(X, Y)
-    assert made.count(model.coef_.shape) == n_arrays
-    made.clear()
-    model.partial_fit(X, Y)  # which starts from a copy, and has no best epoch
-    assert made.count(model.coef_.shape) == (4 if options is ADAGRAD else 3)
-
-
-def test_defaults_of_a_rank_that_is_given(tmp_path):
-    usual = LinearClassifier(rank=5, random_state=0).fit(SPARSE, OF_SPARSE)
-    assert usual.selection_.candidates[0].weight > 0.0
-    mapped = LinearClassifier(rank=5, random_state=0, weights_folder=tmp_path)
-    assert_same(mapped.fit(SPARSE, OF_SPARSE), usual)
-
-
-def test_classes_in_the_order_of_their_frequency(tmp_path, monkeypatch):
-    """With many classes, which are put back in order in place."""
-    monkeypatch.setattr(preprocess, "MANY_CLASSES", 3)
-    for data in DATA.values():
-        mapped = classifier(tmp_path, **ADAGRAD).fit(*data)
-        assert_same(mapped, classifier(**ADAGRAD).fit(*data))
-        assert is_mapped(mapped.coef_)
 
 
 def test_a_folder_of_rows(tmp_path):
@@ -170,7 +121,7 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
     monkeypatch.setattr(passes, "FIRST_CHUNK", 64)
     monkeypatch.setattr(passes, "CHUNK_SECONDS", 1e-9)
     usual = classifier(**FITS[which]).fit(X, Y)
-    put, left = checkpoint.Checkpoint._put, [7]
+    put, left = checkpoint.Checkpointer._put, [7]
 
     def put_and_die(self, kept):
         put(self, kept)
@@ -178,9 +129,9 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
         if left[0] == 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint.Checkpoint, "_put", put_and_die)
+    monkeypatch.setattr(checkpoint.Checkpointer, "_put", put_and_die)
     (tmp_path / "weights").mkdir()
-    kept: dict[str, Any] = {"checkpoint": tmp_path / "kept", "checkpoint_every": 0.0}
+    kept: dict[str, Any] = {"checkpoint": bigcat.Checkpoint(tmp_path / "kept", 0.0)}
     with pytest.raises(KeyboardInterrupt):
         classifier(**FITS[which], **kept).fit(X, Y)
     mapped = classifier(tmp_path / "weights", **FITS[which], **kept)
@@ -212,15 +163,6 @@ def test_a_fitted_model_is_like_any_other(tmp_path):
         assert not is_mapped(copy.coef_)
     assert [copy.weights_folder for copy in copies] == [folder, folder, None]
     assert clone(classifier(folder)).get_params()["weights_folder"] == folder
-
-
-def test_files_are_those_of_other_models_byte_by_byte(tmp_path):
-    for folder in (None, tmp_path):
-        model = classifier(folder, **SGD).fit(X, Y)
-        model.history_[:] = [dict.fromkeys(row, 0.0) for row in model.history_]  # seconds differ
-        bigcat.save_model(model, tmp_path / f"{folder is None}.safetensors")
-    first, second = ((tmp_path / f"{usual}.safetensors").read_bytes() for usual in (True, False))
-    assert first == second
 
 
 # What is refused
@@ -314,14 +256,16 @@ LIMITED = """
     import numpy as np
     import scipy.sparse
     from bigcat import LinearClassifier
+    from bigcat.samplers import Uniform
+    from bigcat.solvers import AdaGrad
 
     X = scipy.sparse.csr_matrix((np.ones(4_000), (range(4_000), range(4_000))))
     y = np.arange(4_000) % 400
 
     def fit(folder, n_classes):
         model = LinearClassifier(
-            method="augment-reduce", n_negatives=2, max_epochs=2, random_state=0, batch_size=8,
-            solver="adagrad", tol=None, weights_folder=folder
+            method="augment-reduce", sampler=Uniform(2), max_epochs=2, random_state=0,
+            solver=AdaGrad(batch_size=8), early_stopping=False, weights_folder=folder
         )
         return model.fit(X, y % n_classes)
 
@@ -365,7 +309,7 @@ KILLED = """
 
     rng = np.random.RandomState(0)
     model = LinearClassifier(
-        method="augment-reduce", n_negatives=2, max_epochs=3, random_state=0, solver="sgd", l2=3.0,
+        method="augment-reduce", max_epochs=3, random_state=0, solver="sgd", l2=3.0,
         callbacks=[tell], weights_folder=sys.argv[1]
     )
     model.fit(rng.standard_normal((600, 4)), np.arange(600) % 5)

@@ -21,6 +21,10 @@ OF_AUGMENT_REDUCE = (
     *("noise", "n_negatives", "max_epochs", "learning_rate", "tol", "n_iter_no_change"),
     *("validation_fraction", "n_draws"),
 )
+#: Options that parts have now, by name.
+OF_SOLVER = ("learning_rate", "batch_size", "init")
+OF_STOPPING = {"tol": "tol", "n_iter_no_change": "patience"}
+OF_STOPPING |= {"validation_fraction": "validation_fraction"}
 #: What a method with a name draws.
 N_NEGATIVES = 32
 #: Methods that look at all classes.
@@ -42,7 +46,52 @@ def linear(**options: Any) -> Any:
         options["sampler"] = _sampler(options)
     if "probabilities" in options and "probabilities" not in known:
         options["noise"] = _noise(options["noise"], options.pop("probabilities"))
+    if "learning_rate" not in known:
+        options = _in_parts(options)
     return LinearClassifier(**options)
+
+
+def _in_parts(options: dict[str, Any]) -> dict[str, Any]:
+    """Put options of the solver, the sampler, early stopping and checkpoints into objects."""
+    import bigcat
+    from bigcat.combinations import resolve_method
+
+    options = dict(options)
+    named = options.get("method", "auto") != "auto"
+    usual = resolve_method(options["method"] if named else "augment-reduce")
+    solver = options.get("solver", "auto")
+    is_lbfgs = "lbfgs" in (usual.solver if solver == "auto" and named else solver, solver)
+    rule = {new: options.pop(old) for old, new in OF_STOPPING.items() if old in options}
+    steps = {name: options.pop(name) for name in OF_SOLVER if name in options}
+    if is_lbfgs:
+        steps = {name: value for name, value in steps.items() if name == "init"}
+        if "tol" in rule:
+            steps["tol"] = rule.pop("tol") or 0.0
+    draws = {name: options.pop(name) for name in ("n_negatives",) if name in options}
+    if steps:
+        options["solver"] = _part(bigcat.solvers, solver, usual.solver, steps)
+    if draws:
+        given = options.get("sampler", "auto")
+        options["sampler"] = _part(bigcat.samplers, given, usual.sampler, draws)
+    if rule and options.get("early_stopping") is not True:
+        rule["validation_fraction"] = None
+    if rule.get("tol", 0.0) is None:
+        options["early_stopping"] = False
+    elif rule:
+        options["early_stopping"] = bigcat.EarlyStopping(**rule)
+    if "checkpoint_every" in options:
+        every = options.pop("checkpoint_every")
+        options["checkpoint"] = bigcat.Checkpoint(options["checkpoint"], every)
+    options.pop("shuffle", None)
+    return options
+
+
+def _part(module: Any, given: Any, usual: str, fields: dict[str, Any]) -> Any:
+    if not isinstance(given, str):
+        return given.with_options(**fields)
+    kind = module.REGISTRY[usual if given == "auto" else given]
+    part = kind()
+    return part.with_options(**{n: v for n, v in fields.items() if n in part.options()})
 
 
 def bayesian(**options: Any) -> Any:
@@ -63,6 +112,8 @@ def categorical(**options: Any) -> Any:
     """A `CategoricalDistribution` that gives the same bits each time."""
     from bigcat import CategoricalDistribution
 
+    if "learning_rate" not in inspect.signature(CategoricalDistribution).parameters:
+        options = _in_parts({"method": "augment-reduce"} | options)
     return CategoricalDistribution(random_state=0, progress=False, **options)
 
 

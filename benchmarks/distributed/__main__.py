@@ -8,12 +8,10 @@ from importlib import import_module
 MEASUREMENTS = (
     "demo",
     "quality",
-    "combining",
     "speed",
     "parity",
     "faults",
     "larger_than_memory",
-    "simulation",
 )
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from distributed import Client
 
 from benchmarks.distributed.folders import made_up
+from bigcat import Checkpoint
 from bigcat.dask import LinearClassifier
 from bigcat.dask.cluster import connected
 from bigcat.data import Shards, open_shards
@@ -30,7 +31,7 @@ from bigcat.data import Shards, open_shards
 SETTINGS: dict[str, Any] = {
     "rank": 16,
     "max_epochs": 2,
-    "n_lanes": 2,
+    "n_workers": 2,
     "rows_per_round": 1_250,
     "random_state": 0,
     "progress": False,
@@ -101,13 +102,14 @@ def kill_one(client: Client, folder: Shards, delay: float, seed: int, reference:
 _FIT = """
 import sys
 from benchmarks.distributed.faults import SETTINGS
+from bigcat import Checkpoint
 from bigcat.dask import LinearClassifier
 from bigcat.data import open_shards
 from distributed import Client
 with Client(sys.argv[1]) as client:
     client.wait_for_workers(2)
     model = LinearClassifier(
-        client=client, checkpoint=sys.argv[3], checkpoint_every=0.0, **SETTINGS
+        client=client, checkpoint=Checkpoint(sys.argv[3], 0.0), **SETTINGS
     )
     model.fit(open_shards(sys.argv[2]), resume=True)
 """
@@ -134,7 +136,7 @@ def kill_scheduler(folder: Shards, temporary: Path, reference: Any) -> None:
         with Client(_address(temporary / "second.json")) as client:
             client.wait_for_workers(2)
             model = LinearClassifier(
-                client=client, checkpoint=checkpoint, checkpoint_every=0.0, **SETTINGS
+                client=client, checkpoint=Checkpoint(checkpoint, 0.0), **SETTINGS
             ).fit(open_shards(folder.folder), resume=True)
     finally:
         _end(second)

@@ -1,4 +1,4 @@
-"""Posteriors and exact fits on two worker processes beside one process: differences and cost.
+"""Exact fits on two worker processes beside one process: differences and cost.
 
 ``python -m benchmarks.distributed parity [--rows 20000] [--classes 200] [--features 50]``
 """
@@ -14,10 +14,10 @@ import dask.array as da
 import numpy as np
 
 from benchmarks.distributed.speed import cpu_seconds
-from bigcat import BayesianClassifier, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat import dask as on_dask
-from bigcat.bayes import Laplace
 from bigcat.dask.cluster import connected
+from bigcat.solvers import LBFGS
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +35,8 @@ def run(arguments: argparse.Namespace) -> None:
     y = scores.argmax(axis=1)
     size = -(-n // (4 * arguments.workers))
     chunks = da.from_array(X, chunks=(size, d)), da.from_array(y, chunks=size)
-    exact: dict[str, Any] = {"method": "exact", "solver": "lbfgs", "l2": 1.0, "progress": False}
-    exact |= {"tol": 1e-6, "max_epochs": 300}
-    method = Laplace(covariance="class")
+    exact: dict[str, Any] = {"method": "exact", "l2": 1.0, "progress": False}
+    exact |= {"solver": LBFGS(tol=1e-6), "max_epochs": 300}
 
     def timed(what: str, fit: Callable[[], Any]) -> Any:
         fit()  # compiles, or loads what was compiled
@@ -47,33 +46,15 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"{what:34} {wall:6.1f} s, {cpu:6.1f} CPU s", flush=True)
         return model
 
-    local = timed(
-        "posterior, one process",
-        lambda: BayesianClassifier(method, "gaussian", n_threads=1, random_state=0).fit(X, y),
-    )
     local_exact = timed(
         "exact fit, one process", lambda: LinearClassifier(n_threads=1, **exact).fit(X, y)
     )
     with connected(f"local:{arguments.workers}") as client:
         workers = f"{arguments.workers} workers"
-        on_workers = timed(
-            f"posterior, {workers}",
-            lambda: on_dask.BayesianClassifier(
-                method, "gaussian", client=client, random_state=0
-            ).fit(*chunks),
-        )
         exact_on_workers = timed(
             f"exact fit, {workers}",
             lambda: on_dask.LinearClassifier(client=client, **exact).fit(*chunks),
         )
-    deviations = local.posterior_.scale
-    away = np.abs(on_workers.posterior_.mean - local.posterior_.mean) / deviations
-    ratio = np.abs(on_workers.posterior_.scale / deviations - 1.0)
-    print(
-        f"posterior: means differ by {away.max():.1e} standard deviations at most, these by "
-        f"{ratio.max():.1e} of themselves; evidence {on_workers.evidence_:.4f} and "
-        f"{local.evidence_:.4f}"
-    )
     weights = np.abs(exact_on_workers.coef_ - local_exact.coef_).max()
     iterations = len(exact_on_workers.history_), len(local_exact.history_)
     print(

@@ -1,6 +1,6 @@
-"""The log-likelihood of test rows after the same passes, on one process and on lanes of a cluster.
+"""The log-likelihood of test rows after the same passes, in one process and on a cluster.
 
-``python -m benchmarks.distributed quality SET [--rank 64] [--lanes 1 2 4] [--rounds 128]``
+``python -m benchmarks.distributed quality SET [--rank 64] [--workers 1 2 4] [--rounds 128]``
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("set")
     parser.add_argument("--rank", type=int, default=64)
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--lanes", type=int, nargs="*", default=[1, 2, 4])
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 2, 4])
     parser.add_argument("--rounds", type=int, nargs="*", default=[None])
     parser.add_argument("--passes", type=int, help="of all fits; as many as each chooses")
 
@@ -66,14 +66,14 @@ def run(arguments: argparse.Namespace) -> None:
     with Client(**options, dashboard_address=":0", memory_limit=None) as client:
         X = collection(rows.X, 8)
         y = da.from_array(rows.y, chunks=(X.chunks[0],))
-        for n_lanes in arguments.lanes:
+        for n_workers in arguments.workers:
             for rounds in arguments.rounds:
                 started = time.process_time()
-                model = on_dask.LinearClassifier(client=client, n_lanes=n_lanes, **settings)
-                what = f"{n_lanes} lanes"
+                model = on_dask.LinearClassifier(client=client, n_workers=n_workers, **settings)
+                what = f"{n_workers} workers"
                 if rounds is not None:
                     passes = len_of_fit(model, X, y)
-                    model.rows_per_round = max(1, len(rows.y) * passes // (n_lanes * rounds))
+                    model.rows_per_round = max(1, len(rows.y) * passes // (n_workers * rounds))
                     what += f", {rounds} rounds"
                 model.fit(X, y)
                 tell(what, model.to_local(), time.process_time() - started)

@@ -22,9 +22,9 @@ import psutil
 from benchmarks.distributed.folders import made_up, written
 from benchmarks.distributed.sets import read
 from bigcat import LinearClassifier, dask
-from bigcat.dask import rounds
 from bigcat.dask.cluster import connected
 from bigcat.data import Shards
+from bigcat.samplers import Shared
 from bigcat.solvers import AdaGrad
 
 
@@ -43,10 +43,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     settings: dict[str, Any] = {
         "method": "complementary",
-        "sampler": "shared",
-        "n_negatives": 512,
-        "batch_size": 128,
-        "solver": AdaGrad(0.065, schedule="linear", per="vector"),
+        "sampler": Shared(512),
+        "solver": AdaGrad(0.065, schedule="linear", per="vector", batch_size=128),
         "rank": arguments.rank,
         "max_epochs": arguments.passes,
         "progress": False,
@@ -67,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         few, folder = folders(arguments, Path(temporary))
-        n, n_features = folder.shape
+        n = len(folder)
         per_round = -(-(arguments.of_rows or n) // (2 * arguments.rounds))
         for threads, what in ((1, "one thread"), (2, "two threads")):
             if what in arguments.ways:
@@ -75,15 +73,6 @@ def run(arguments: argparse.Namespace) -> None:
                 tell(what, local.fit)
         if "two workers" not in arguments.ways:
             return
-        moved: list[int] = []
-        submit = rounds.Rounds.train
-
-        def train(self: rounds.Rounds, first: int, last: int) -> float:
-            value = submit(self, first, last)
-            moved[:] = self.bytes_moved
-            return value
-
-        rounds.Rounds.train = train  # type: ignore[method-assign]
         with connected("local:2") as client:
             model = dask.LinearClassifier(
                 client=client,
@@ -92,11 +81,6 @@ def run(arguments: argparse.Namespace) -> None:
                 **settings,
             )
             tell("two workers", model.fit)
-        state = (len(model.classes_) + n_features) * (arguments.rank + 1) * 4
-        print(
-            f"{len(moved)} rounds of {per_round:,} rows per lane: {np.mean(moved) / 2**20:.1f} MiB "
-            f"of changes of two lanes; all weights are {state / 2**20:.1f} MiB"
-        )
 
 
 def folders(arguments: argparse.Namespace, temporary: Path) -> tuple[Shards, Shards]:

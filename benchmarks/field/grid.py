@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._models import linear
+from bigcat import EarlyStopping
 from bigcat.samplers import CoOccurrence, Shared, Stratified
 from bigcat.solvers import LBFGS, AdaGrad, Damped
 
@@ -145,12 +146,9 @@ def _early(rate: float, sampler: Any, n_threads: int) -> Any:
     return linear(
         method="exact" if sampler == "everything" else "complementary",
         sampler=sampler,
-        solver=Damped(rate, schedule="constant", average=True),
-        batch_size=1,
-        init="frequencies",
+        solver=Damped(rate, schedule="constant", average=True, batch_size=1),
         max_epochs=MOST_EPOCHS,
-        early_stopping=True,
-        tol=1e-4,
+        early_stopping=EarlyStopping(tol=1e-4),
         n_threads=n_threads,
     )
 
@@ -160,9 +158,7 @@ def _falling(rate: float, sampler: Any, n_threads: int) -> Any:
     return linear(
         method="exact" if sampler == "everything" else "complementary",
         sampler=sampler,
-        solver=Damped(rate, schedule="linear"),
-        batch_size=1,
-        init="frequencies",
+        solver=Damped(rate, schedule="linear", batch_size=1),
         max_epochs=FALLING_EPOCHS,
         n_threads=n_threads,
     )
@@ -174,9 +170,7 @@ def _low_rank(rate: float, passes: int, rank: int, drawn: bool, n_threads: int) 
     return linear(
         method="complementary" if drawn else "exact",
         sampler=Shared(512) if drawn else "everything",
-        solver=solver,
-        batch_size=128,
-        init="frequencies",
+        solver=solver.with_options(batch_size=128),
         max_epochs=passes,
         rank=rank,
         n_threads=n_threads,
@@ -188,11 +182,9 @@ def _lbfgs(l2: float | str, n_threads: int) -> Any:
     return linear(
         method="exact",
         sampler="everything",
-        solver=LBFGS(),
-        init="frequencies",
+        solver=LBFGS(tol=1e-4),
         max_epochs=ITERATIONS,
         l2=l2,
-        tol=1e-4,
         n_threads=n_threads,
     )
 

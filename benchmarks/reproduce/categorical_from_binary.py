@@ -66,10 +66,8 @@ def softmax_mle() -> LinearClassifier:
     return linear(
         method="exact",
         sampler="everything",
-        solver=LBFGS(),
-        tol=1e-6,
+        solver=LBFGS(init="zero", tol=1e-6),
         max_epochs=2000,
-        init="zero",
         l2=1e-8,
     )
 

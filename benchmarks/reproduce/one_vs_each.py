@@ -14,6 +14,7 @@ from benchmarks.datasets import load, synthetic
 from benchmarks.reproduce.by_data import by_data, draw_curves
 from benchmarks.reproduce.experiment import Claim, Experiment, Pieces, Row
 from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS, SGD
 
 PAPER = "one-vs-each"
@@ -29,10 +30,8 @@ def plane_classifier(method: str) -> LinearClassifier:
     return linear(
         method=method,
         sampler="everything",
-        solver=LBFGS(),
-        tol=1e-6,
+        solver=LBFGS(init="zero", tol=1e-6),
         max_epochs=2000,
-        init="zero",
         fit_intercept=False,
         l2=1e-3,  # points of two classes may be separable
     )
@@ -99,14 +98,12 @@ def stochastic_distribution(iterations: int, n: int, n_classes: int) -> Categori
     """Batches of 100, ten other values per row, the rate 0.5 / 100, times 0.9 each epoch."""
     return CategoricalDistribution(
         "one-vs-each",
-        batch_size=100,
-        n_negatives=10,
-        solver=SGD(learning_rate=_rate(0.5, 10, n_classes), decay=0.9),
-        init="zero",
-        tol=None,
+        solver=SGD(learning_rate=_rate(0.5, 10, n_classes), decay=0.9, batch_size=100, init="zero"),
         max_epochs=iterations * 100 // n,
         random_state=0,
         progress=False,
+        sampler=Uniform(10),
+        early_stopping=False,
     )
 
 
@@ -193,11 +190,8 @@ def large_classifier(n_classes: int) -> LinearClassifier:
     """
     return linear(
         method="one-vs-each",
-        sampler="uniform",
-        n_negatives=5,
-        solver=SGD(learning_rate=_rate(0.3, 5, n_classes), decay=0.5),
-        batch_size=1,
-        init="zero",
+        sampler=Uniform(5),
+        solver=SGD(learning_rate=_rate(0.3, 5, n_classes), decay=0.5, batch_size=1, init="zero"),
         max_epochs=5,
     )
 

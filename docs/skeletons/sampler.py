@@ -20,7 +20,7 @@ class MySampler(Sampler):
     """What people see."""
 
     # name, promise    for tables and errors
-    # n_negatives      set from the estimator's parameter where the sampler is given by name
+    # n_negatives      how many classes a row draws
     # shared           may all rows of a batch share a draw?
     # all_classes      does a draw give every other class?
     # scratch          fields of the tag that a draw writes to

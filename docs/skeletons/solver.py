@@ -26,7 +26,7 @@ class MySolver(Solver):
     # gradient         of the "mean" per row, or of the "sum" over all rows
     # bounds, noises   those that it can move, by name; None for all
     # plain, damped, implicit, moves_posteriors: see bigcat.solvers.Solver
-    # learning_rate    set from the estimator's parameter where the solver is given by name
+    # learning_rate    "auto" where it is in units of the rows
     # ... and the options that people may set
     ...  # FILL: declarations
 

@@ -23,22 +23,31 @@ if TYPE_CHECKING:
         samplers,
         solvers,
     )
+    from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
+    from bigcat.training.checkpoint import Checkpoint
+    from bigcat.training.stopping import EarlyStopping
 
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
     "BayesianClassifier": "bigcat.estimators",
     "CategoricalDistribution": "bigcat.estimators",
+    "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
+    "Checkpoint": "bigcat.training.checkpoint",
+    "EarlyStopping": "bigcat.training.stopping",
     "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",
     "storage_loss": "bigcat.serving",
+    "FormulaClassifier": "bigcat.estimators.formula",
+    "from_formula": "bigcat.estimators.formula",
     "load_model": "bigcat.files",
     "save_model": "bigcat.files",
     "save_onnx": "bigcat.serving",
@@ -62,6 +71,10 @@ _SUBMODULES = {
 __all__ = [
     "BayesianClassifier",
     "CategoricalDistribution",
+    "Checkpoint",
+    "ChoiceModel",
+    "EarlyStopping",
+    "FormulaClassifier",
     "LinearClassifier",
     "Method",
     "TopKIndex",
@@ -72,6 +85,7 @@ __all__ = [
     "dask",
     "data",
     "extending",
+    "from_formula",
     "inspection",
     "load_model",
     "methods",

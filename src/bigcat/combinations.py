@@ -5,8 +5,9 @@ A method of a paper is one row here, with its citation, never a class of its own
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.bounds import (
@@ -26,6 +27,8 @@ from bigcat.samplers import REGISTRY as SAMPLERS
 from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
+
+Kind = TypeVar("Kind")
 
 __all__ = ["Method", "Parts", "check_parts", "methods", "register", "resolve", "resolve_method"]
 
@@ -251,55 +254,42 @@ def resolve(
     *,
     solver: str | Solver = "auto",
     sampler: str | Sampler = "auto",
-    n_negatives: int = 32,
-    learning_rate: float | str = "auto",
 ) -> Parts:
     """Turn names into parts and check that they fit together, before any work."""
     method = resolve_method(method)
-    the_solver = _solver(method.solver if solver == "auto" else solver, learning_rate)
-    the_sampler = _sampler(method, the_solver, sampler, n_negatives)
+    the_solver = named_solver(solver) or SOLVERS[method.solver]()
+    # A method made for all classes keeps them; one made for samples has no use for a sampler where
+    # the solver visits everything anyway.
+    usual = method.sampler if the_solver.stochastic else "everything"
+    the_sampler = named_sampler(sampler) or SAMPLERS[usual]()
     parts = Parts(noise, method.bound, the_sampler, the_solver)
     check_parts(parts)
     return parts
 
 
-def _solver(solver: str | Solver, learning_rate: float | str) -> Solver:
+def named_solver(solver: str | Solver) -> Solver | None:
+    """Return the solver of a name; None for "auto"."""
     if isinstance(solver, Solver):
-        if learning_rate != "auto":
-            raise ValueError(
-                f"learning_rate={learning_rate!r} and a solver object are given both; set the "
-                f"rate in the object, {type(solver).__name__}(learning_rate={learning_rate!r})"
-            )
         return solver
-    if not isinstance(solver, str) or solver not in SOLVERS:
-        raise ValueError(
-            f"solver={solver!r} is not known; choose 'auto' or one of "
-            f"{', '.join(map(repr, SOLVERS))}"
-        )
-    made = SOLVERS[solver]()
-    if learning_rate == "auto":
-        return made
-    if made.rate is None:
-        raise ValueError(
-            f"learning_rate={learning_rate!r} has no meaning for solver={solver!r}; "
-            "leave it at 'auto'"
-        )
-    return made.at_rate(float(learning_rate))
+    kind = _registered("solver", solver, SOLVERS)
+    return None if kind is None else kind()
 
 
-def _sampler(method: Method, solver: Solver, sampler: str | Sampler, n_negatives: int) -> Sampler:
+def named_sampler(sampler: str | Sampler) -> Sampler | None:
+    """Return the sampler of a name; None for "auto"."""
     if isinstance(sampler, Sampler):
         return sampler
-    if sampler == "auto":
-        # A method made for all classes keeps them; one made for samples has no use for a
-        # sampler where the solver visits everything anyway.
-        sampler = method.sampler if solver.stochastic else "everything"
-    if not isinstance(sampler, str) or sampler not in SAMPLERS:
+    kind = _registered("sampler", sampler, SAMPLERS)
+    return None if kind is None else kind()
+
+
+def _registered(parameter: str, name: str, registry: Mapping[str, Kind]) -> Kind | None:
+    if not isinstance(name, str) or name not in ("auto", *registry):
         raise ValueError(
-            f"sampler={sampler!r} is not known; choose 'auto' or one of "
-            f"{', '.join(map(repr, SAMPLERS))}"
+            f"{parameter}={name!r} is not known; choose 'auto' or one of "
+            f"{', '.join(map(repr, registry))}"
         )
-    return SAMPLERS[sampler].with_draws(n_negatives)
+    return registry.get(name)
 
 
 #: From here on an implicit step goes to where its row alone would have it: fits are finite, and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +14,17 @@ from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def require(library: str, what: str, extra: str) -> Any:
+    """Import an optional library; ImportError names the extra that brings it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise ImportError(
+            f"{what} {library.partition('.')[0]}, which is not installed; "
+            f'pip install "bigcat[{extra}]"'
+        ) from error
 
 
 def available_cores() -> int:

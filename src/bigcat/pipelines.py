@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["Unwrapped", "predict_top_k", "unwrapped"]
+__all__ = ["Unwrapped", "apart", "predict_top_k", "unwrapped"]
 
 
 class Unwrapped:
@@ -21,16 +21,30 @@ class Unwrapped:
     ----------
     classifier : object
         With ``classes_``, ``predict_top_k`` and ``log_proba_of``.
-    before : list of objects with ``transform``
+    steps : list of (str, object with ``transform``)
+    name : str
+        Name of the last step, the classifier.
     """
 
-    def __init__(self, classifier: Any, before: list[Any]) -> None:
-        self.classifier, self.before = classifier, before
+    def __init__(self, classifier: Any, steps: list[tuple[str, Any]], name: str) -> None:
+        self.classifier, self.steps, self.name = classifier, steps, name
         self.classes_: np.ndarray = classifier.classes_
+
+    @property
+    def feature_names(self) -> Any:
+        """Names of the features that the last transformer makes; None where it has none."""
+        names: Any = None
+        for _, step in self.steps:
+            try:
+                of_step = step.get_feature_names_out
+                names = of_step() if names is None else of_step(names)
+            except (AttributeError, ValueError):  # of a HashingVectorizer
+                names = None
+        return names
 
     def transform(self, X: Any) -> Any:
         """Rows as the classifier takes them."""
-        for step in self.before:
+        for _, step in self.steps:
             X = step.transform(X)
         return X
 
@@ -43,8 +57,8 @@ class Unwrapped:
         return found
 
 
-def unwrapped(model: Any) -> Any:
-    """The model itself if it has `predict_top_k`; else what is inside a pipeline or a search.
+def apart(model: Any) -> Unwrapped:
+    """Return the classifier inside a pipeline or a search, and the steps before it.
 
     Examples
     --------
@@ -53,18 +67,18 @@ def unwrapped(model: Any) -> Any:
     >>> from sklearn.preprocessing import StandardScaler
     >>> X = np.eye(3).repeat(20, axis=0)
     >>> pipe = make_pipeline(StandardScaler(), bigcat.LinearClassifier(random_state=0))
-    >>> unwrapped(pipe.fit(X, X.argmax(axis=1))).classes_.tolist()
-    [0, 1, 2]
+    >>> found = apart(pipe.fit(X, X.argmax(axis=1)))
+    >>> [name for name, _ in found.steps], found.classes_.tolist()
+    (['standardscaler'], [0, 1, 2])
     """
-    before: list[Any] = []
-    inner = model
+    steps: list[tuple[str, Any]] = []
+    inner, name = model, "classifier"
     while not hasattr(inner, "predict_top_k"):
         if hasattr(inner, "best_estimator_"):
             inner = inner.best_estimator_
         elif hasattr(inner, "steps"):
-            steps = [step for _, step in inner.steps]
-            before += [step for step in steps[:-1] if step not in (None, "passthrough")]
-            inner = steps[-1]
+            *before, (name, inner) = inner.steps
+            steps += [step for step in before if step[1] not in (None, "passthrough")]
         else:
             raise TypeError(
                 f"a {type(inner).__name__} has no predict_top_k; give a fitted classifier of "
@@ -72,11 +86,17 @@ def unwrapped(model: Any) -> Any:
             )
     if not hasattr(inner, "classes_"):
         raise ValueError(f"the {type(inner).__name__} is not fitted; call fit first")
-    return Unwrapped(inner, before) if before else inner
+    return Unwrapped(inner, steps, name)
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the model itself if it has `predict_top_k`; else what is inside, with its steps."""
+    found = apart(model)
+    return found if found.steps else found.classifier
 
 
 def predict_top_k(model: Any, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-    """The `k` most probable classes of each row, also of a pipeline or a search.
+    """Return the `k` most probable classes of each row, also of a pipeline or a search.
 
     Parameters
     ----------

@@ -445,9 +445,11 @@ def log_probabilities_of(
     elif noise.softmax:
         rows = np.arange(len(labels))
         shifted = scores - scores[rows, labels][:, None]
+        shifted[rows, labels] = -np.inf  # small probabilities of all others are not lost beside 1
         high = shifted.max(axis=1, initial=0.0)
         shifted -= high[:, None]
-        out = -(high + np.log(np.exp(shifted).sum(axis=1, dtype=np.float64)))
+        others = np.exp(shifted).sum(axis=1, dtype=np.float64)
+        out = -(high + np.log1p(np.expm1(-high) + others))
     else:
         scores = np.ascontiguousarray(scores, dtype=np.float64)
         rule = QUICK if how == "quick" else FULL

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from bigcat import BayesianClassifier, LinearClassifier
+from bigcat import BayesianClassifier, Checkpoint, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
 from bigcat.data import Shards, convert, open_shards
+from bigcat.solvers import Implicit
 
 #: Seconds between two checkpoints: often, so that kills meet them.
 EVERY = 0.01
@@ -63,7 +64,10 @@ def cases(folder: Path) -> dict[str, tuple[Callable[[], Any], tuple[Any, ...]]]:
             dense,
         ),
         "damped": ({"method": "exact", "solver": "damped", "max_epochs": 12}, dense),
-        "implicit": ({"method": "implicit", "batch_size": 8, "max_epochs": 5}, dense),
+        "implicit": (
+            {"method": "implicit", "solver": Implicit(batch_size=8), "max_epochs": 5},
+            dense,
+        ),
         "one-vs-each": ({"method": "one-vs-each", "max_epochs": 12}, dense),
         "umax": ({"method": "umax", "max_epochs": 12}, dense),
         "streams": ({"method": "augment-reduce", "max_epochs": 12}, (in_files,)),
@@ -112,7 +116,7 @@ def kill_fits(n: int, folder: Path, seed: int = 0, names: list[str] | None = Non
     while kills < n:
         for name, (make, data) in known.items():
             checkpoint, result = folder / "fit", folder / "result.npz"
-            estimator = make().set_params(checkpoint=checkpoint, checkpoint_every=EVERY)
+            estimator = make().set_params(checkpoint=Checkpoint(checkpoint, EVERY))
             most = 0  # so many kills at most, or a fit that is killed before it gets on never ends
             while not _fit_in_child(estimator, data, result, rng, seconds[name], most < 8):
                 kills += 1

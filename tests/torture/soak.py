@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bigcat import BayesianClassifier, LinearClassifier, load_model, save_model
+from bigcat import BayesianClassifier, Checkpoint, LinearClassifier, load_model, save_model
 
 N_THREADS, N_PREDICTING = 3, 4
 #: Seconds between two looks.
@@ -42,15 +42,16 @@ def _rows(seed: int, sparse: bool) -> tuple[Any, np.ndarray]:
 def _models(folder: Path, who: int) -> list[Any]:
     return [
         LinearClassifier(random_state=0, progress=False),
-        LinearClassifier(method="augment-reduce", max_epochs=5, tol=None, progress=False),
+        LinearClassifier(
+            method="augment-reduce", max_epochs=5, progress=False, early_stopping=False
+        ),
         LinearClassifier(
             method="augment-reduce",
             max_epochs=5,
-            tol=None,
             progress=False,
-            checkpoint=folder / f"fit-{who}",
-            checkpoint_every=0.05,
+            checkpoint=Checkpoint(folder / f"fit-{who}", 0.05),
             random_state=0,
+            early_stopping=False,
         ),
         BayesianClassifier(random_state=0, n_threads=1, progress=False),
     ]

@@ -1,7 +1,8 @@
 """Our own methods: settings are the parameters of LinearClassifier.
 
-Four are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
-solver's name and its fields, a `rank` of 0 is None, and `exact_classes` an option of its sampler.
+Some are spelt as a configuration file can: `epochs` is max_epochs, `solver` may be a table of a
+solver's name and its fields, a `rank` of 0 is None, and options of the solver and of the sampler
+stand beside their names.
 What is left to `method="auto"` has nothing else set; else all epochs are run.
 """
 
@@ -9,6 +10,7 @@ import numpy as np
 from scoring import Model
 
 from bigcat import LinearClassifier, samplers, solvers
+from bigcat.combinations import resolve_method
 
 WARM_UP_ROWS = 64
 
@@ -16,20 +18,29 @@ WARM_UP_ROWS = 64
 def _classifier(settings, **more):
     settings = {"random_state": 0, "progress": False} | settings | more
     if settings.get("method", "auto") != "auto":
-        settings.setdefault("tol", None)
+        settings.setdefault("early_stopping", False)
     if "epochs" in settings:
         settings["max_epochs"] = settings.pop("epochs")
     if settings.get("rank") == 0:
         settings["rank"] = None
-    if isinstance(settings.get("solver"), dict):
-        fields = dict(settings["solver"])
-        settings["solver"] = solvers.REGISTRY[fields.pop("name")](**fields)
-    exact_classes = settings.pop("exact_classes", 0)
-    if exact_classes:
-        sampler = samplers.REGISTRY[settings["sampler"]]
-        n_negatives = settings.pop("n_negatives")
-        settings["sampler"] = sampler(n_negatives=n_negatives, exact_classes=exact_classes)
+    solver = settings.pop("solver", None)
+    fields = dict(solver) if isinstance(solver, dict) else {"name": solver}
+    fields |= _taken(settings, "learning_rate", "batch_size")
+    draws = {"name": settings.pop("sampler", None), **_taken(settings, "n_negatives")}
+    draws |= _taken(settings, "exact_classes")
+    usual = resolve_method(settings.get("method", "augment-reduce"))
+    for part, named, registry in (
+        ("solver", fields, solvers.REGISTRY),
+        ("sampler", draws, samplers.REGISTRY),
+    ):
+        name = named.pop("name")
+        if name or named:
+            settings[part] = registry[name or getattr(usual, part)](**named)
     return LinearClassifier(**settings)
+
+
+def _taken(settings, *names):
+    return {name: settings.pop(name) for name in names if name in settings}
 
 
 def _threads(rows, settings):

@@ -200,7 +200,12 @@ class AroundLinear:
     def fit(self, sample: TrainingData) -> LinearModel:
         """The fit of `LinearClassifier` to some rows."""
         task = self.task
-        parameters = Parameters.chosen(self.noise, self.rank, task.fit_intercept, task.n_threads)
+        parameters = Parameters(
+            self.noise,
+            rank=self.rank,
+            fit_intercept=task.fit_intercept,
+            n_threads=task.n_threads,
+        )
         sample = without_duplicates(sample)
         plan = _plan(parameters, Sizes.of(sample.X, task.n_classes))
         result = train(plan, sample, task.classes, task.random_state)

@@ -44,8 +44,7 @@ class Mixing:
         """From what was seen in each iteration; NaN where four iterations are not to be had."""
         if len(seen) < 4:
             return cls(acceptance, np.nan, np.nan)
-        columns = [seen[:, :, i] for i in range(seen.shape[2])]
-        return cls(acceptance, max(map(r_hat, columns)), min(map(ess_bulk, columns)))
+        return cls(acceptance, float(r_hat(seen).max()), float(ess_bulk(seen).min()))
 
     def told(self) -> dict[str, float]:
         """For ``history_.choice``: what is known of them."""
@@ -62,63 +61,77 @@ class Mixing:
         )
 
 
-def r_hat(values: Floats) -> float:
-    """Of one number in several chains, (iterations, C): of its ranks, and of how far out it is."""
+# Values are (iterations, C) of one number in C chains, or (iterations, C, ...) of several.
+
+
+def r_hat(values: Floats) -> Floats:
+    """Split R-hat: of the ranks, and of how far out they are, whichever is larger."""
     split = _split(values)
-    return max(_r_hat(_normalised(v)) for v in (split, np.abs(split - np.median(split))))
+    folded = np.abs(split - np.median(split, axis=(0, 1)))
+    return np.maximum(_r_hat(_normalised(split)), _r_hat(_normalised(folded)))
 
 
-def ess_bulk(values: Floats) -> float:
-    """Of one number in several chains, (iterations, C)."""
+def ess_bulk(values: Floats) -> Floats:
+    """Bulk effective sample size."""
     return _effective_size(_normalised(_split(values)))
 
 
-def mean_error(draws: Floats, n_chains: int) -> float:
-    """Monte-Carlo standard error of the mean of draws, those of an iteration beside each other."""
+def mean_error(draws: Floats, n_chains: int) -> Floats:
+    """Monte-Carlo standard errors of the means of draws, those of an iteration side by side."""
+    values = by_chain(draws, n_chains)
+    if len(values) < 4:
+        return np.full(draws.shape[1:], np.nan)
+    error: Floats = values.std(axis=(0, 1), ddof=1) / np.sqrt(_effective_size(_split(values)))
+    return error
+
+
+def by_chain(draws: Floats, n_chains: int) -> Floats:
+    """Return draws (S, ...), those of an iteration side by side, as (iterations, C, ...)."""
     n = len(draws) // n_chains
-    if n < 4:
-        return float("nan")
-    values = np.asarray(draws[: n * n_chains], np.float64).reshape(n, n_chains)
-    return float(values.std(ddof=1) / np.sqrt(_effective_size(_split(values))))
+    return np.asarray(draws[: n * n_chains], np.float64).reshape(n, n_chains, *draws.shape[1:])
 
 
 def _split(values: Floats) -> Floats:
-    """Halves of chains as chains, (iterations / 2, 2 C)."""
+    """Halves of chains as chains, (iterations / 2, 2 C, ...)."""
     half = len(values) // 2
     return np.concatenate([values[:half], values[-half:]], axis=1)
 
 
 def _normalised(values: Floats) -> Floats:
     """Normal scores of the ranks."""
-    ranks = rankdata(values).reshape(values.shape)
-    scores: Floats = ndtri((ranks - 0.375) / (values.size + 0.25))
+    n = values.shape[0] * values.shape[1]
+    ranks = rankdata(values.reshape(n, *values.shape[2:]), axis=0).reshape(values.shape)
+    scores: Floats = ndtri((ranks - 0.375) / (n + 0.25))
     return scores
 
 
-def _r_hat(values: Floats) -> float:
+def _r_hat(values: Floats) -> Floats:
     n = len(values)
-    within = values.var(axis=0, ddof=1).mean()
-    between = values.mean(axis=0).var(ddof=1)
-    if within == 0.0:
-        return 1.0 if between == 0.0 else np.inf
-    return float(np.sqrt((n - 1.0) / n + between / within))
+    within = values.var(axis=0, ddof=1).mean(axis=0)
+    between = values.mean(axis=0).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.sqrt((n - 1.0) / n + between / within)
+    return np.where((within == 0.0) & (between == 0.0), 1.0, found)
 
 
-def _effective_size(values: Floats) -> float:
+def _effective_size(values: Floats) -> Floats:
     """By Geyer's initial sequence: sums of two autocorrelations, as long as they fall above 0."""
-    n, n_chains = values.shape
+    n, n_chains = values.shape[:2]
     powers = np.abs(np.fft.rfft(values - values.mean(axis=0), 2 * n, axis=0)) ** 2
     covariances = np.fft.irfft(powers, axis=0)[:n].mean(axis=1) / n
     within = covariances[0] * n / (n - 1.0)
-    total = covariances[0] + (values.mean(axis=0).var(ddof=1) if n_chains > 1 else 0.0)
-    if total == 0.0:
-        return float(values.size)
-    rho = 1.0 - (within - covariances) / total
+    total = covariances[0] + (values.mean(axis=0).var(axis=0, ddof=1) if n_chains > 1 else 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1.0 - (within - covariances) / total
     rho[0] = 1.0
-    pairs = rho[: n // 2 * 2].reshape(-1, 2)[: max(1, (n - 1) // 2)]
+    n_pairs = max(1, (n - 1) // 2)
+    pairs = rho[: n // 2 * 2].reshape(-1, 2, *rho.shape[1:])[:n_pairs]
     sums = pairs.sum(axis=1)
-    last = int(np.argmin(np.append(sums, -1.0) > 0.0))
-    time = 2.0 * float(np.minimum.accumulate(sums[:last]).sum()) - 1.0
-    if last < len(pairs):
-        time += max(float(pairs[last, 0]), 0.0)
-    return float(values.size / max(time, 1.0 / np.log10(values.size)))
+    positive = np.logical_and.accumulate(sums > 0.0)
+    time = 2.0 * np.where(positive, np.minimum.accumulate(sums), 0.0).sum(axis=0) - 1.0
+    # One more even autocorrelation, that after the last pair, where it is positive.
+    ended = np.logical_not(positive)
+    following = ended & np.concatenate([np.ones_like(ended[:1]), positive[:-1]])
+    time = time + (following * np.maximum(pairs[:, 0], 0.0)).sum(axis=0)
+    size: Floats = n * n_chains / np.maximum(time, 1.0 / np.log10(n * n_chains))
+    return np.where(total == 0.0, float(n * n_chains), size)

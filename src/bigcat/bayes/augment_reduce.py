@@ -22,10 +22,12 @@ from bigcat.combinations import Parts, resolve
 from bigcat.linear import FullRank, FullRankWeights, LinearModel
 from bigcat.noise import Noise
 from bigcat.rows import Problem, Sizes, as_rows
+from bigcat.samplers import Uniform
+from bigcat.solvers import AdaGrad
+from bigcat.training.advice import warn_of_unscaled
 from bigcat.training.checks import check_whole, is_number
 from bigcat.training.data import TrainingData, split
-from bigcat.training.scaling import warn_of_unscaled
-from bigcat.training.stopping import Plateau
+from bigcat.training.stopping import EarlyStopping
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,8 +106,8 @@ class AugmentReducePosterior(PosteriorMethod):
         return resolve(
             "augment-reduce",
             noises.resolve(self.noise),
-            n_negatives=int(self.n_negatives),
-            learning_rate=float(self.learning_rate),
+            solver=AdaGrad(float(self.learning_rate)),
+            sampler=Uniform(int(self.n_negatives)),
         )
 
     # Fitting
@@ -163,7 +165,7 @@ class AugmentReducePosterior(PosteriorMethod):
             learns_scales=_learns_one_scale(task.prior),
             max_epochs=int(self.max_epochs),
             random_state=task.random_state,
-            stop=Plateau(float(self.tol), int(self.n_iter_no_change)),
+            stop=EarlyStopping(None, int(self.n_iter_no_change), float(self.tol)),
             judge=judge,
             progress=task.progress,
             keeper=task.keeper,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from bigcat import metrics
 from bigcat.bayes.posterior import HOW, GaussianPosterior
-from bigcat.bayes.summary import Table
+from bigcat.inference import ResultsTable
 from bigcat.linear.labels import encode
 
 
@@ -48,7 +48,8 @@ class CalibrationCheck:
                 }
             )
         dropped = f", {self.n_dropped:,} of unknown classes left out" if self.n_dropped else ""
-        return f"{Table(rows)!r}\n{self.n_rows:,} rows{dropped}"
+        table = ResultsTable({name: [row[name] for row in rows] for name in rows[0]})
+        return f"{table!r}\n{self.n_rows:,} rows{dropped}"
 
 
 class _View:

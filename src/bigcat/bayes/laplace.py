@@ -237,7 +237,9 @@ class Laplace(PosteriorMethod):
         if plan.around != "linear":
             needed = _laplace_plan.memory(plan, work, int(self.n_draws), n_threads)
         if plan.around != "mode":
-            parameters = Parameters.chosen(noise, self._linear_rank, fit_intercept, n_threads)
+            parameters = Parameters(
+                noise, rank=self._linear_rank, fit_intercept=fit_intercept, n_threads=n_threads
+            )
             around = memory_around_linear(parameters, sizes, dtype, work, plan)
             needed = max(needed, around)
         return needed

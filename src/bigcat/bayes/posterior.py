@@ -12,6 +12,7 @@ from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.caller import warn_caller
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.training.history import html_table
@@ -49,8 +50,6 @@ class GaussianPosterior(ABC):
     noise: Noise | None = None
     averaging_weight: float | None = None
     prior: WeightPrior | None = None
-    #: Of the columns, where X had names.
-    feature_names: np.ndarray | None = None
     n_draws: int = 0  # for averaged probabilities, where these are means over draws
 
     def __init__(
@@ -127,7 +126,16 @@ class GaussianPosterior(ABC):
     def sample(
         self, n: int = 1, random_state: int | np.random.RandomState | None = None
     ) -> np.ndarray:
-        """Draws of all weights, (n, n_classes, M)."""
+        """Draws of all weights, (n, n_classes, M).
+
+        Where draws are kept, they are those, in their order if `n` is their number.
+        """
+        kept = self.covariance_form.n_kept
+        if kept is not None and n > kept:
+            warn_caller(
+                f"{n:,} draws of a posterior that keeps {kept:,} distinct ones repeat them; ask "
+                f"for at most {kept:,}, or raise n_draws of the method"
+            )
         n_classes, n_columns = self.mean.shape
         return self.mean + self.covariance_form.draws(n, (n_classes, n_columns), _rng(random_state))
 
@@ -240,30 +248,6 @@ class GaussianPosterior(ABC):
             design = Design(X[start : start + step], self.intercept)
             scores = design.product(flat).reshape(design.n, n_draws, self.n_classes)
             yield slice(start, start + design.n), scores.transpose(1, 0, 2)
-
-    def to_arviz(
-        self, n_draws: int = 1000, random_state: int | np.random.RandomState | None = 0
-    ) -> Any:
-        """Draws of the weights as ArviZ's InferenceData; needs the extra ``bayes``.
-
-        Features have the names that X had, else "0", "1", ...; the last may be "intercept".
-        """
-        try:
-            import arviz
-        except ImportError as error:
-            raise ImportError(
-                "to_arviz needs ArviZ: pip install 'bigcat[bayes]' (or 'arviz<1')"
-            ) from error
-        draws = self.sample(n_draws, random_state)[None]  # one chain
-        names = self.feature_names
-        features = [str(m) for m in range(draws.shape[-1] - self.intercept)]
-        features = features if names is None else list(map(str, names))
-        features += ["intercept"] if self.intercept else []
-        return arviz.from_dict(
-            {"weights": draws},
-            coords={"class": self.classes, "feature": features},
-            dims={"weights": ["class", "feature"]},
-        )
 
     # Predictions for checked rows, classes by number.  `how` is one of `HOW`.
 

@@ -1,64 +1,21 @@
-"""A posterior as a table: a row for each weight that is asked for."""
+"""A posterior as a table: one row per weight, class by class."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._mixing import NAMES as MIXING
-from bigcat.bayes._mixing import mean_error
+from bigcat.bayes._mixing import by_chain, ess_bulk, mean_error, r_hat
 from bigcat.bayes.posterior import BLOCK, GaussianPosterior, tails_of
-from bigcat.training.history import html_table, text_table
+from bigcat.inference import ResultsTable, quantile_names
 
-#: Columns of the table; of draws there is one more.
-COLUMNS = ("class", "feature", "mean", "sd", "low", "high")
-#: More rows than this are nobody's table.
+#: Most rows of a table.
 MOST_ROWS = 10_000_000
-#: Rows of a table that are printed, where pandas is not installed.
-PRINTED = 40
-
-
-class Table(list[dict[str, Any]]):
-    """A list of one dict per row that prints as a table; `attrs` says what the rows hold.
-
-    Stands in for pandas.DataFrame where pandas is not installed.
-
-    Examples
-    --------
-    >>> from bigcat.bayes.summary import Table
-    >>> Table([{"class": "cat", "mean": 0.5}, {"class": "dog", "mean": -12.25}])
-    class      mean
-    cat      0.5000
-    dog    -12.2500
-    """
-
-    def __init__(
-        self, rows: Sequence[dict[str, Any]] = (), attrs: dict[str, Any] | None = None
-    ) -> None:
-        super().__init__(rows)
-        self.attrs = attrs or {}
-
-    def __repr__(self) -> str:
-        if not self:
-            return "an empty table"
-        names = list(self[0])
-        shown = [[_cell(row[name]) for name in names] for row in self[:PRINTED]]
-        text = text_table(names, shown, [isinstance(self[0][name], float) for name in names])
-        more = len(self) - PRINTED
-        return f"{text}\n... and {more:,} more rows" if more > 0 else text
-
-    def _repr_html_(self) -> str:
-        names = list(self[0]) if self else []
-        shown = [[_cell(row[name]) for name in names] for row in self[:PRINTED]]
-        more = len(self) - PRINTED
-        return html_table(names, shown) + (f"<p>... and {more:,} more rows</p>" if more > 0 else "")
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def summarise(
@@ -71,8 +28,8 @@ def summarise(
     level: float = 0.9,
     base: int | None = None,
     choice: Mapping[str, Any] | None = None,
-) -> Any:
-    """The table of some weights, those first that are surest to differ from 0.
+) -> ResultsTable:
+    """Return the table of some weights, class by class.
 
     Parameters
     ----------
@@ -82,19 +39,15 @@ def summarise(
     classes, columns : arrays of int, optional
         Numbers of the classes and columns that are asked for; all of them by default.
     top : int, optional
-        So many rows per class.
+        Rows per class, those first whose mean is largest relative to its deviation.
     level : float, default=0.9
         Of the intervals.
     base : int, optional
         Number of the class whose weights are taken off.
     choice : mapping, optional
-        What the history says of the fit; how chains have mixed is told of draws.
-
-    Returns
-    -------
-    pandas.DataFrame or Table
+        ``history_.choice``, with the number of chains and how they have mixed.
     """
-    tails = tails_of(level)
+    tails, ends = tails_of(level), quantile_names(level)
     if classes is None:
         classes = np.arange(posterior.n_classes)
     classes = classes[classes != base] if base is not None else classes
@@ -115,22 +68,42 @@ def summarise(
         _of_classes(posterior, some, columns, per_class, tails, base)
         for some in _blocks(posterior, classes)
     ]
-    numbers, chosen, values = (np.concatenate(found, axis=-1) for found in zip(*parts))
-    order = np.argsort(-_sureness(values[0], values[1]), kind="stable")
+    numbers, chosen, (mean, sd, low, high) = (
+        np.concatenate(found, axis=-1) for found in zip(*parts)
+    )
     table: dict[str, Any] = {
-        "class": posterior.classes[numbers[order]],
-        "feature": np.asarray(names, dtype=object)[chosen[order]],
-        **dict(zip(COLUMNS[2:], values[:, order])),
+        "class": posterior.classes[numbers],
+        "feature": np.asarray(names, dtype=object)[chosen],
+        "mean": mean,
+        "sd": sd,
+        ends[0]: low,
+        ends[1]: high,
+        "sign_probability": ndtr(_sureness(mean, sd)),
     }
-    n_chains = (choice or {}).get("chains")
-    draws = posterior.covariance_form.kept_draws(numbers[order], chosen[order], base)
-    if n_chains and draws is not None:
-        table["mcse"] = np.array([mean_error(of_weight, n_chains) for of_weight in draws.T])
-    label = None if base is None else posterior.classes[base : base + 1].tolist()[0]
-    attrs: dict[str, Any] = {"level": float(level), "base": label}
-    if posterior.covariance_form.n_kept is not None and choice is not None:
-        attrs |= {name: choice[name] for name in MIXING if name in choice}
-    return _table(table, attrs)
+    if base is not None and posterior.odds_are_scores:
+        with np.errstate(over="ignore"):
+            table["odds_ratio"] = np.exp(mean)
+    kept, n_chains = posterior.covariance_form.n_kept, (choice or {}).get("chains")
+    if kept is not None:
+        table["sign_probability"] = np.empty(len(mean))
+        if n_chains:
+            table |= {name: np.empty(len(mean)) for name in ("mcse", "ess_bulk", "r_hat")}
+        for some in _steps(len(mean), max(1, BLOCK // kept)):
+            draws = posterior.covariance_form.kept_draws(numbers[some], chosen[some], base)
+            assert draws is not None
+            table["sign_probability"][some] = _same_sign(mean[some], draws)
+            if n_chains:
+                table["mcse"][some] = mean_error(draws, n_chains)
+                chains = by_chain(draws, n_chains)
+                enough = len(chains) >= 4
+                table["ess_bulk"][some] = ess_bulk(chains) if enough else np.nan
+                table["r_hat"][some] = r_hat(chains) if enough else np.nan
+    figures: dict[str, Any] = {}
+    if base is not None:
+        figures["base"] = posterior.classes[base : base + 1].tolist()[0]
+    if kept is not None and choice is not None:
+        figures |= {name: choice[name] for name in MIXING if name in choice}
+    return ResultsTable(table, figures=figures)
 
 
 def _of_classes(
@@ -151,32 +124,30 @@ def _of_classes(
     everything = np.empty((4, *shape))
     everything[0], everything[1] = mean, sd
     everything[2:] = mean + steps
+    places = np.broadcast_to(np.arange(len(columns)), shape)
     if per_class < len(columns):
-        surest = np.argpartition(-_sureness(mean, everything[1]), per_class - 1, axis=1)
-        surest = surest[:, :per_class]
-    else:
-        surest = np.broadcast_to(np.arange(len(columns)), shape)
+        order = np.argsort(-_sureness(mean, everything[1]), axis=1, kind="stable")
+        places = order[:, :per_class]
     rows = np.arange(len(classes))[:, None]
-    picked = everything[:, rows, surest].reshape(4, -1)
-    return np.repeat(classes, surest.shape[1]), columns[surest].ravel(), picked
+    picked = everything[:, rows, places].reshape(4, -1)
+    return np.repeat(classes, places.shape[1]), columns[places].ravel(), picked
 
 
 def _blocks(q: GaussianPosterior, classes: np.ndarray) -> list[np.ndarray]:
     """Classes a few at a time, so that no temporary grows with their number."""
     step = max(1, BLOCK // (q.mean.shape[1] * (q.covariance_form.n_kept or 1)))
-    return [classes[start : start + step] for start in range(0, len(classes), step)]
+    return [classes[some] for some in _steps(len(classes), step)]
+
+
+def _steps(n: int, step: int) -> Iterator[slice]:
+    return (slice(start, start + step) for start in range(0, n, step))
 
 
 def _sureness(mean: Floats, sd: Floats) -> Floats:
     return np.abs(mean) / np.maximum(sd, np.finfo(float).tiny)
 
 
-def _table(columns: dict[str, Any], attrs: dict[str, Any]) -> Any:
-    try:
-        import pandas
-    except ImportError:
-        rows = zip(*[np.asarray(values).tolist() for values in columns.values()])
-        return Table([dict(zip(columns, row)) for row in rows], attrs)
-    table = pandas.DataFrame(columns)
-    table.attrs.update(attrs)
-    return table
+def _same_sign(mean: Floats, deviations: Floats) -> Floats:
+    """Return the share of draws that have the sign of their mean."""
+    share: Floats = ((mean + deviations) * np.sign(mean) > 0.0).mean(axis=0)
+    return share

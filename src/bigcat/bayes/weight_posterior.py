@@ -55,7 +55,7 @@ from bigcat.training.snapshot import (
     of_random_state,
     position,
 )
-from bigcat.training.stopping import Never
+from bigcat.training.stopping import EarlyStopping
 from bigcat.verbs import rate
 
 __all__ = ["WeightPosterior", "fit_weight_posterior"]
@@ -239,7 +239,7 @@ def fit_weight_posterior(
     max_epochs: int = 50,
     shuffle: bool = True,
     random_state: np.random.RandomState | None = None,
-    stop: Callable[[float], bool] | None = None,
+    stop: EarlyStopping | None = None,
     judge: Judge | None = None,
     progress: bool | str = False,
     keeper: Keeper = KEEPS_NOTHING,
@@ -263,7 +263,7 @@ def fit_weight_posterior(
     learns_scales : bool
         Both scales are where the fit begins; after each pass over all weights they become what
         maximises the ELBO.
-    stop : callable
+    stop : EarlyStopping, optional
         Told each epoch's ELBO, or what `judge` says of it; None makes all epochs.
     judge : callable
         Of the means of weights and intercepts after each epoch: how good they are on rows that are
@@ -304,7 +304,7 @@ def fit_weight_posterior(
         settles_always=judge is not None,
     )
     with _progress.reporter(progress, max_epochs, parts.bound.name, "ELBO") as report:
-        record = Record(stop or Never(), report, max_epochs)
+        record = Record(stop, report, max_epochs)
         run_epochs(passes, max_epochs, _Watched(passes, record, judge), keeper)
     return _outcome(passes, record, judge is not None)
 

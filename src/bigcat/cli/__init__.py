@@ -1,12 +1,13 @@
 """The command ``bigcat``; `docs/command-line.md` shows it at work.
 
-A command is one module with ``add_to(commands)``, which describes it, and ``run(arguments)``.
-What is slow to import is imported inside ``run``.
+A command is one module with ``HELP``, ``add_to(parser)`` and ``run(arguments)``.  Options and files
+are checked before anything slow is imported, which is why imports are inside ``run``.
 """
 
 from __future__ import annotations
 
 import argparse
+import codecs
 import logging
 import os
 import sys
@@ -17,8 +18,6 @@ from typing import Any, NoReturn
 
 from bigcat._version import __version__
 from bigcat.cli import (
-    _output,
-    completion,
     compress,
     convert,
     demo,
@@ -28,14 +27,28 @@ from bigcat.cli import (
     fit,
     info,
     methods,
+    precompile,
     predict,
     report,
-    warm,
 )
-from bigcat.cli._words import in_own_words
+from bigcat.cli._output import log
 
 __all__ = ["main"]
 
+COMMANDS = {
+    "demo": demo,
+    "fit": fit,
+    "predict": predict,
+    "evaluate": evaluate,
+    "report": report,
+    "explain": explain,
+    "convert": convert,
+    "compress": compress,
+    "export": export,
+    "info": info,
+    "methods": methods,
+    "precompile": precompile,
+}
 BAD_INPUT = 2
 UNEXPECTED = 1
 INTERRUPTED = 130
@@ -63,40 +76,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     arguments = argparse.Namespace()
-
-    def show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
-        text = in_own_words(" ".join(str(message).split()), arguments)
-        print(f"bigcat: warning: {text}", file=sys.stderr)
-
-    expected = words[:1] == ["warm"]
-    with warnings.catch_warnings(), _told_of_compilations(_FirstCompilation(expected)):
-        warnings.showwarning = show_warning
-        try:
-            arguments = parser().parse_args(words)
+    _write_utf8()
+    try:
+        arguments = parser().parse_args(words)
+        with _messages(arguments):
             return int(arguments.run(arguments) or 0)
-        except SystemExit as stop:  # argparse: --help, --version or a wrong option
-            return int(stop.code or 0)
-        except BrokenPipeError:  # `bigcat predict ... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        except KeyboardInterrupt:
-            text = "interrupted; nothing was left half-written"
-            if getattr(arguments, "checkpoint", None):
-                text += ", and the same command with --resume goes on from the checkpoint"
-            return _say(text, INTERRUPTED)
-        except (ValueError, OSError, ImportError, MemoryError) as error:
-            if debug:
-                raise
-            return _say(in_own_words(_message(error), arguments), BAD_INPUT)
-        except Exception as error:
-            if debug:
-                raise
-            text = f"unexpected {type(error).__name__}: {_message(error)}"
-            return _say(f"{text} (--debug shows where)", UNEXPECTED)
+    except SystemExit as stop:  # argparse: --help, --version or a wrong option
+        return int(stop.code or 0)
+    except BrokenPipeError:  # `bigcat predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        text = "interrupted; nothing was left half-written"
+        if getattr(arguments, "checkpoint", None):
+            text += ", and the same command with --resume goes on from the checkpoint"
+        return _say(text, INTERRUPTED)
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        if debug:
+            raise
+        return _say(_message(error), BAD_INPUT)
+    except Exception as error:
+        if debug:
+            raise
+        text = f"unexpected {type(error).__name__}: {_message(error)}"
+        return _say(f"{text} (--debug shows where)", UNEXPECTED)
 
 
 def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
+    """Return the parser of all commands, such as for ``shtab``."""
     parser = _Parser(
         prog="bigcat",
         description="Probability over very many classes: fit, predict, evaluate.",
@@ -105,39 +112,75 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"bigcat {__version__}")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    use = (fit, predict, evaluate, report, explain)
-    for command in (demo, *use, convert, compress, export, info, methods, warm, completion):
-        added = command.add_to(commands)
-        added.set_defaults(run=command.run)
+    for name, command in COMMANDS.items():
+        description = f"{command.HELP[0].upper()}{command.HELP[1:]}."
+        added = commands.add_parser(name, help=command.HELP, description=description)
+        command.add_to(added)
         added.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        levels = added.add_mutually_exclusive_group()
+        levels.add_argument(
+            "--log-level",
+            choices=("debug", "info", "warning", "error"),
+            default="info",
+            help="messages on stderr: progress and notes (info, the default), each kernel that is "
+            "compiled (debug), or fewer",
+        )
+        levels.add_argument(
+            "--quiet",
+            dest="log_level",
+            action="store_const",
+            const="error",
+            help="results and errors alone",
+        )
+        added.set_defaults(run=command.run)
     return parser
 
 
-class _FirstCompilation(logging.Handler):
-    """Says once that kernels are compiled, since whoever waits sees nothing else happen."""
+class _ToStderr(logging.Handler):
+    """Writes records as lines; of the kernels that are compiled it announces the first."""
 
-    def __init__(self, said: bool) -> None:
-        super().__init__()
-        self.said = said
+    announced = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not self.said and record.getMessage().endswith("first run only"):
-            self.said = True
-            _output.note("compiling, first run only (`bigcat warm` does it ahead of time)")
+        text, debug = record.getMessage(), log.isEnabledFor(logging.DEBUG)
+        if record.levelno <= logging.INFO and record.name != log.name and not debug:
+            if self.announced or not text.endswith("first run only"):
+                return
+            self.announced = True
+            text = "compiling, first run only (`bigcat precompile` does it ahead of time)"
+        kind = "note" if record.levelno <= logging.INFO else record.levelname.lower()
+        print(f"bigcat: {kind}: {text}", file=sys.stderr)
 
 
 @contextmanager
-def _told_of_compilations(handler: logging.Handler) -> Iterator[None]:
-    """By the log, since what compiles is slow to import."""
-    logger = logging.getLogger("bigcat")
-    level = logger.level
+def _messages(arguments: argparse.Namespace) -> Iterator[None]:
+    """Write the log of bigcat and warnings to stderr, from the level that was asked for on."""
+
+    def show_warning(message: Warning | str, *_where: Any, **_more: Any) -> None:
+        log.warning(" ".join(str(message).split()))
+
+    logger, handler = logging.getLogger("bigcat"), _ToStderr()
+    handler.announced = arguments.run is precompile.run
+    level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
-    logger.setLevel(min(level or logging.INFO, logging.INFO))
+    logger.setLevel(arguments.log_level.upper())
+    logger.propagate = False
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+        logger.propagate = propagate
+
+
+def _write_utf8() -> None:
+    """Write UTF-8 where the locale knows ASCII alone: labels and paths may be anything."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure and codecs.lookup(stream.encoding or "ascii").name == "ascii":
+            reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 class _Parser(argparse.ArgumentParser):

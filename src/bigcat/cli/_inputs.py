@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
-import errno
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bigcat.cli import _bayesian, _output
+from bigcat.cli import _estimators, _options, _output
 from bigcat.data.forms import FORMS
 
 if TYPE_CHECKING:
@@ -19,107 +17,20 @@ if TYPE_CHECKING:
 
     from bigcat.data import Dataset, Shards
 
-#: What rows say of their labels: they are needed, of use where there are some, or said to be none.
+#: Labels are needed, used if there are some, or said to be missing.
 Labels = Literal["needed", "optional", "none"]
 
-STDIN, STANDARD_INPUT = "-", "standard input"
-INDEX = "index.json"  # as in bigcat.data.shards, which is slow to import
-
-
-def add_form_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--form",
-        choices=FORMS,
-        help="form of the data files; by default told from their names or first lines",
-    )
-    parser.add_argument(
-        "--label-column",
-        metavar="NAME",
-        help="csv and parquet: the column with the labels (default: label)",
-    )
-    parser.add_argument(
-        "--max-bytes",
-        type=int,
-        metavar="N",
-        help="how large a gzipped file, an npz archive or a Parquet table may become when it is "
-        "unpacked (default: 100 times its size, or 256 MiB if that is more)",
-    )
-
-
-def add_features_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--features",
-        type=int,
-        metavar="N",
-        help="svmlight: how many features there are, where the training file lacks the last ones",
-    )
-
-
-def add_text_options(parser: argparse.ArgumentParser) -> None:
-    text = parser.add_argument_group("text (label<TAB>text)")
-    text.add_argument(
-        "--analyzer", choices=("word", "char", "char_wb"), help="features: words or characters"
-    )
-    text.add_argument("--ngrams", type=_range, metavar="LOW-HIGH", help="such as 1-2")
-    text.add_argument("--min-df", type=int, metavar="N", help="rows a feature has to occur in")
-
-
-def add_table_options(parser: argparse.ArgumentParser) -> None:
-    table = parser.add_argument_group("columns of tables (csv and parquet)")
-    table.add_argument(
-        "--categorical",
-        action="extend",
-        type=_names,
-        metavar="NAME[,NAME]",
-        help="columns of which each value becomes a feature",
-    )
-    add_text_column_option(table)
-    table.add_argument(
-        "--group-column",
-        metavar="NAME",
-        help="which rows belong together, such as those of one person; no feature, but whole "
-        "groups are held out",
-    )
-
-
-def add_text_column_option(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--text-column",
-        action="append",
-        metavar="NAME",
-        help="csv and parquet: a column of texts, whose words become features; may be repeated",
-    )
-
-
-def _names(text: str) -> list[str]:
-    """Names with commas between them, in quotes where they hold commas."""
-    return [name.strip() for name in next(csv.reader([text]))]
-
-
-def _range(text: str) -> tuple[int, int]:
-    low, _, high = text.partition("-")
-    if not low.isdigit() or not (high or low).isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
-    from bigcat.files.vectorizers import LONGEST_NGRAM
-
-    found = int(low), int(high or low)
-    if not 1 <= found[0] <= found[1] <= LONGEST_NGRAM:  # what a model file would not give back
-        raise argparse.ArgumentTypeError(f"{text!r} does not rise within 1 to {LONGEST_NGRAM}")
-    return found
+STANDARD_INPUT = "standard input"
 
 
 def text_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Options of a vectoriser that were given."""
-    options = {
-        "analyzer": arguments.analyzer,
-        "ngram_range": arguments.ngrams,
-        "min_df": arguments.min_df,
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    """Return the options of a vectoriser that were given."""
+    values = {name: getattr(arguments, name) for name in ("analyzer", "ngram_range", "min_df")}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def vectorizer(arguments: argparse.Namespace) -> Any:
-    """The one that the options describe; None where there are none."""
+    """Return the vectoriser that the options describe; None if none was given."""
     options = text_options(arguments)
     if not options:
         return None
@@ -137,18 +48,20 @@ class StoredModel:
 
     @classmethod
     def load(cls, path: str, arguments: argparse.Namespace | None = None) -> StoredModel:
-        """The model itself; with arguments, one that predicts as these say."""
+        """Return the model itself; with arguments, one that predicts accordingly."""
         from bigcat.files import load_model
 
         estimator, extra = load_model(path, with_extra=True)
+        if hasattr(estimator, "steps"):
+            estimator, extra["vectorizer"] = _apart(path, estimator)
         if arguments is not None:
-            estimator = _bayesian.predictor(estimator, path, arguments)
+            estimator = _estimators.predictor(estimator, path, arguments)
         return cls(estimator, extra)
 
     def read(
         self, name: str, arguments: argparse.Namespace, labels: Labels = "needed"
     ) -> Dataset | Shards:
-        """Data with the model's columns."""
+        """Return data with the model's columns."""
         form = arguments.form or self._text_form()
         if labels == "none" and form is None:
             form = self.extra.get("form")
@@ -174,11 +87,23 @@ class StoredModel:
             return None
 
     def _text_form(self) -> str | None:
-        """The form of text that a model with a vectoriser was fitted on."""
+        """Return the form of text that a model with a vectoriser was fitted on."""
         if self.extra.get("vectorizer") is None:
             return None
         form = FORMS.get(self.extra.get("form", ""))
         return form.name if form is not None and form.is_text else "tsv"
+
+
+def _apart(path: str, pipeline: Any) -> tuple[Any, Any]:
+    """Return classifier and vectoriser of a pipeline that has no other steps."""
+    *before, (_, classifier) = pipeline.steps
+    if len(before) != 1 or not hasattr(before[0][1], "build_analyzer"):
+        raise ValueError(
+            f"{path} is a pipeline of {', '.join(name for name, _ in pipeline.steps)}, and the "
+            "command line takes a text vectoriser and a classifier; load it in Python with "
+            "bigcat.load_model"
+        )
+    return classifier, before[0][1]
 
 
 def read(
@@ -203,15 +128,15 @@ def read(
     from bigcat.data.files import read_file
 
     path, raw = Path(STANDARD_INPUT), None
-    if name == STDIN:
+    if name == _options.STDIN:
         raw = sys.stdin.buffer.read()
     else:
-        path = existing(name, may_be_folder=True)
+        path = _options.existing(name, may_be_folder=True)
     if raw is None and path.is_dir():
         window = {} if window_bytes is None else {"window_bytes": window_bytes}
         return data.open_shards(path, **window)
     form = form or arguments.form or form_of(path, raw)
-    options = _options(str(path), form, arguments, like, vectorizer, labels)
+    options = _reader_options(str(path), form, arguments, like, vectorizer, labels)
     if labels == "none" and form is not None and FORMS[form].is_text and classes is not None:
         raw = _texts_alone(path, raw, classes, arguments.max_bytes)
     return read_file(
@@ -219,7 +144,7 @@ def read(
     )
 
 
-def _options(
+def _reader_options(
     name: str,
     form: str | None,
     arguments: argparse.Namespace,
@@ -236,7 +161,7 @@ def _options(
         "label_column": arguments.label_column,
         "group_column": getattr(arguments, "group_column", None),
         "categorical": getattr(arguments, "categorical", None),
-        "text_columns": getattr(arguments, "text_column", None),
+        "text_columns": getattr(arguments, "text_columns", None),
     }
     if known and known.is_text:
         if for_a_model and like.get("vectorizer") is None:
@@ -252,11 +177,14 @@ def _options(
                 "label_column": arguments.label_column or like.get("label_column"),
                 "columns": columns,
             }
-    elif columns is not None and (words := _words_of(columns)):
-        raise ValueError(
-            f"the model encodes columns of words ({', '.join(words)}), but {name} is {form}; give "
-            "a table with these columns"
-        )
+    elif columns is not None:
+        from bigcat.data.tables import words_of
+
+        if words := words_of(columns):
+            raise ValueError(
+                f"the model encodes columns of words ({', '.join(words)}), but {name} is {form}; "
+                "give a table with these columns"
+            )
     if known and "zero_based" in known.options:
         options["zero_based"] = like.get("zero_based")
     given = {option: value for option, value in options.items() if value is not None}
@@ -265,12 +193,6 @@ def _options(
             raise ValueError(f"files of the form {form} always have labels")
         given["labelled"] = False
     return given
-
-
-def _words_of(columns: Any) -> list[str]:
-    from bigcat.data.tables import words_of
-
-    return words_of(columns)
 
 
 def _texts_alone(
@@ -289,7 +211,7 @@ def _texts_alone(
     known = {str(label).encode() for label in classes.tolist()}
     if 2 * sum(tab == b"\t" and label in known for label, tab, _ in lines) < len(lines):
         return raw
-    _output.note(f"{path} has labels, which --no-labels leaves out")
+    _output.log.info(f"{path} has labels, which --no-labels leaves out")
     return b"\n".join(text if tab else label for label, tab, text in lines)
 
 
@@ -297,12 +219,12 @@ def _tell_of_columns(name: str, dataset: Dataset | Shards, like: dict[str, Any])
     """What a person wants to know who did not expect it."""
     report = dataset.report
     if not_used := report.get("columns_not_used"):
-        _output.note(f"{name} has columns that the model does not use: {', '.join(not_used)}")
+        _output.log.info(f"{name} has columns that the model does not use: {', '.join(not_used)}")
     for column, n in report.get("unknown_categories", {}).items():
-        _output.note(f"{name} has in {n:,} rows a {column} that no training row had")
+        _output.log.info(f"{name} has in {n:,} rows a {column} that no training row had")
     is_table = report["form"] in FORMS and FORMS[report["form"]].is_table
     if is_table and like.get("columns") is None and like.get("form") == report["form"]:
-        _output.note(
+        _output.log.info(
             "the model file is from before names of columns were kept, so that columns count by "
             "their order; fit again to have them matched by name"
         )
@@ -313,18 +235,6 @@ def _text_for_numbers(name: str) -> str:
         f"{name} holds text, but the model was fitted on numbers and has no vectoriser; "
         "give a file with the columns that it was fitted on"
     )
-
-
-def existing(name: str, may_be_folder: bool = False) -> Path:
-    """The file; or a folder of converted rows, where that may be."""
-    path = Path(name)
-    if not path.exists():
-        raise FileNotFoundError(errno.ENOENT, "there is no such file; check the name", name)
-    if path.is_dir() and not (may_be_folder and (path / INDEX).exists()):
-        raise IsADirectoryError(
-            errno.EISDIR, "is a folder without converted rows; give a file", name
-        )
-    return path
 
 
 def form_of(path: Path, raw: bytes | None = None) -> str | None:

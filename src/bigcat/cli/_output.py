@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import logging
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,15 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import argparse
-
     from rich.console import Console
     from rich.text import Text
 
     from bigcat.data import Dataset, Shards
     from bigcat.estimators import BayesianClassifier, LinearClassifier
 
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+#: Lines of a table: name, value, remark.
+Facts = list[tuple[str, str, str]]
+
+#: Messages for the person at the terminal that are no part of the results.
+log = logging.getLogger("bigcat.cli")
 
 
 def console() -> Console:
@@ -31,15 +35,18 @@ def console() -> Console:
     return Console(highlight=False, width=160)
 
 
-def note(text: str) -> None:
-    """A line for the person at the terminal that is no part of the results."""
-    print(f"bigcat: note: {text}", file=sys.stderr)
+def show(arguments: argparse.Namespace, report: Mapping[str, Any], rows: Facts) -> None:
+    """Print a report: as JSON, or as lines."""
+    if arguments.json:
+        print_json(report)
+    else:
+        console().print(facts(rows), soft_wrap=True)
 
 
 @contextmanager
 def rows_bar(label: str, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """A function to call with (rows done, all rows), which moves a bar on a terminal."""
-    if not (wanted and sys.stderr.isatty()):
+    """Yield a function to call with (rows done, all rows), which moves a bar on a terminal."""
+    if not (wanted and sys.stderr.isatty() and log.isEnabledFor(logging.INFO)):
         yield lambda done, total: None
         return
     from rich.console import Console
@@ -54,7 +61,7 @@ def rows_bar(label: str, wanted: bool = True) -> Iterator[Callable[[int, int], N
 
 
 def facts(rows: Iterable[tuple[str, str, str]]) -> Text:
-    """Lines of (name, value, remark), the values one below the other."""
+    """Return lines of (name, value, remark), the values below each other."""
     from rich.text import Text
 
     rows = list(rows)
@@ -67,8 +74,8 @@ def facts(rows: Iterable[tuple[str, str, str]]) -> Text:
     return Text("\n").join(lines)
 
 
-def evaluation_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The lines that `fit --test`, `evaluate` and `demo` show of an evaluation."""
+def evaluation_rows(report: Mapping[str, Any]) -> Facts:
+    """Return the lines that `fit --test` and `evaluate` show of an evaluation."""
     dropped = report["rows_dropped_unseen"]
     remark = f"{dropped:,} more dropped: their class is unknown to the model" if dropped else ""
     return [
@@ -80,18 +87,21 @@ def evaluation_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]
 
 
+def as_json(value: object) -> str:
+    """Return a JSON document; NaN becomes null."""
+    return json.dumps(plain(value), indent=2, allow_nan=False)
+
+
 def print_json(value: object) -> None:
-    """One JSON document on stdout; NaN becomes null."""
-    print(json.dumps(plain(value), indent=2, allow_nan=False))
+    print(as_json(value))
 
 
 def write_json(value: object, path: Path) -> None:
-    """The same, to a file."""
-    path.write_text(json.dumps(plain(value), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    path.write_text(as_json(value) + "\n", encoding="utf-8")
 
 
 def plain(value: Any) -> Any:
-    """Python's own types of NumPy's, for JSON."""
+    """Return Python's own types of NumPy's, for JSON."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -100,38 +110,31 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    return str(value)
+    return value if isinstance(value, str | bool | int | float | None) else str(value)
 
 
 def forecast(
     estimator: LinearClassifier | BayesianClassifier, data: Dataset | Shards, n_classes: int
 ) -> int:
-    """Bytes that fitting data will take besides them."""
+    """Return the bytes that fitting data will take besides them."""
     from bigcat.estimators import BayesianClassifier
 
     X, window = data.X, getattr(data, "window_rows", None)
-    n_rows, n_features = X.shape
+    shape, sparse = (*X.shape, n_classes), hasattr(X, "indptr")
     if window is not None and not isinstance(estimator, BayesianClassifier):
-        sparse = hasattr(X, "indptr")
         n_values = X.nnz if sparse else X.size
-        return estimator.memory_forecast(
-            n_rows, n_features, n_classes, sparse=sparse, nnz=n_values, window=window
-        )
-    if not hasattr(X, "indptr"):
-        return estimator.memory_forecast(n_rows, n_features, n_classes, sparse=False)
+        return estimator.memory_forecast(*shape, sparse=sparse, nnz=n_values, window=window)
+    if not sparse:
+        return estimator.memory_forecast(*shape, sparse=False)
     if isinstance(estimator, BayesianClassifier):
-        mean = X.nnz / max(n_rows, 1)
-        return estimator.memory_forecast(
-            n_rows, n_features, n_classes, row_nonzeros=mean, dtype=X.dtype
-        )
+        mean = X.nnz / max(X.shape[0], 1)
+        return estimator.memory_forecast(*shape, row_nonzeros=mean, dtype=X.dtype)
     longest = int((X.indptr[1:] - X.indptr[:-1]).max(initial=0))
-    return estimator.memory_forecast(n_rows, n_features, n_classes, max_row_nonzeros=longest)
+    return estimator.memory_forecast(*shape, max_row_nonzeros=longest)
 
 
 def size(n_bytes: float) -> str:
-    """Bytes in words.
+    """Return bytes in words.
 
     >>> size(1234567)
     '1.2 MB'

@@ -6,33 +6,36 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bigcat.cli import _inputs, _output
+from bigcat.cli import _inputs, _options, _output
+
+HELP = "write a model file again with rounded weights, in fewer bytes"
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "compress",
-        help="write a model file again, in fewer bytes",
-        description="Write a model file again with its weights rounded, and measure on data with "
-        "labels what that costs.",
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument("output", metavar="OUT", help="the model file to write")
     parser.add_argument(
-        "--dtype", default="int8", help="float16 (half the bytes) or int8 (a quarter, the default)"
+        "--dtype",
+        choices=("float16", "int8"),
+        default="int8",
+        help="float16 (half the bytes) or int8 (a quarter, the default)",
     )
-    parser.add_argument("--data", metavar="DATA", help="measure on a data file")
-    _inputs.add_form_options(parser)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return parser
+    parser.add_argument(
+        "--data", metavar="DATA", help="measure on a data file with labels what that costs"
+    )
+    _options.add(parser, "form", "label_column", "max_bytes", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _options.existing(arguments.model, kind="model file")
+    _options.destination(arguments.output)
+    if arguments.data:
+        _options.existing_data(arguments.data)
+
     import numpy as np
 
     from bigcat import files, serving
 
-    files.check_destination(arguments.output)
     model = _inputs.StoredModel.load(arguments.model)
     report: dict[str, Any] = {}
     if arguments.data:
@@ -44,20 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
     path = files.save_model(
         model.estimator, arguments.output, extra=model.extra, dtype=arguments.dtype
     )
-    report |= {"model": str(path), "bytes": before, "stored_bytes": path.stat().st_size}
-    if arguments.json:
-        _output.print_json(report)
-    else:
-        _output.console().print(_output.facts(_rows(report)), soft_wrap=True)
-    return 0
-
-
-def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    before = _output.size(report["bytes"])
-    rows = [("model", _output.size(report["stored_bytes"]), f"{report['model']}, was {before}")]
+    after = path.stat().st_size
+    report |= {"model": str(path), "bytes": before, "stored_bytes": after}
+    rows = [("model", _output.size(after), f"{path}, was {_output.size(before)}")]
     if "loss" in report:
         remark = f"nats per row, was {report['log_likelihood']:.4f}"
         rows.append(("log-likelihood", f"{report['stored_log_likelihood']:.4f}", remark))
         remark = f"± {report['loss_std_error']:.6f}"
         rows.append(("loss", f"{report['loss']:.6f}", remark))
-    return rows
+    _output.show(arguments, report, rows)
+    return 0

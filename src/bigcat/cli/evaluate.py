@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from bigcat.cli import _bayesian, _inputs, _output
+from bigcat.cli import _inputs, _options, _output
+
+HELP = "measure a model on held-out data with labels"
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "evaluate",
-        help="measure a model on held-out data",
-        description="Measure a model on data with labels.",
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FILE", help="a model file")
-    parser.add_argument(
-        "data",
-        metavar="DATA",
-        help="a data file, or a folder of `bigcat convert`",
-    )
-    _inputs.add_form_options(parser)
-    _bayesian.add_posterior_option(parser)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    return parser
+    parser.add_argument("data", metavar="DATA", help="a data file, or a folder of `bigcat convert`")
+    _options.add(parser, "form", "label_column", "max_bytes", "plug_in", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _options.existing(arguments.model, kind="model file")
+    _options.existing_data(arguments.data)
+
     from bigcat import metrics
 
     model = _inputs.StoredModel.load(arguments.model, arguments)
@@ -33,8 +26,5 @@ def run(arguments: argparse.Namespace) -> int:
     with _output.rows_bar("evaluating", wanted=not arguments.json) as on_rows:
         rows = _inputs.rows_and_labels(dataset)
         report = metrics.evaluate(model.estimator, *rows, on_rows=on_rows)
-    if arguments.json:
-        _output.print_json(report)
-    else:
-        _output.console().print(_output.facts(_output.evaluation_rows(report)))
+    _output.show(arguments, report, _output.evaluation_rows(report))
     return 0

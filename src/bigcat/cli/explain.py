@@ -5,39 +5,40 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bigcat.cli import _inputs, _output
+from bigcat.cli import _inputs, _options, _output
+
+HELP = "say what each feature of a row adds to the difference of two classes' scores"
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "explain",
-        help="say why a row is of this class and not of that one",
-        description="Say what each feature of a row adds to the difference of two classes' scores.",
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument("data", metavar="DATA", help="a data file")
     parser.add_argument(
-        "--row", type=int, default=0, metavar="N", help="which row, from 0 (the default)"
+        "--row",
+        type=_options.whole(0),
+        default=0,
+        metavar="N",
+        help="which row, from 0 (the default)",
     )
     parser.add_argument("--class", dest="label", metavar="A", help="default: the most probable one")
     parser.add_argument("--against", metavar="B", help="default: the next most probable one")
-    parser.add_argument("--top", type=int, default=15, metavar="N", help="features to show (15)")
     parser.add_argument(
-        "--no-labels", action="store_true", help="DATA has no labels, as for `bigcat predict`"
+        "--top", type=_options.whole(1), default=15, metavar="N", help="features to show (15)"
     )
-    _inputs.add_form_options(parser)
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
-    return parser
+    _options.add(parser, "no_labels", "form", "label_column", "max_bytes", "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _options.existing(arguments.model, kind="model file")
+    _options.existing_data(arguments.data)
+
     from bigcat import inspection
 
     model = _inputs.StoredModel.load(arguments.model)
     dataset = model.read(
         arguments.data, arguments, labels="none" if arguments.no_labels else "needed"
     )
-    if not 0 <= arguments.row < len(dataset):
+    if arguments.row >= len(dataset):
         raise ValueError(
             f"--row is {arguments.row}, and {arguments.data} has {len(dataset):,} rows, counted "
             "from 0"
@@ -82,7 +83,7 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _label(estimator: Any, text: str | None) -> Any:
-    """A class of the model by what the user typed."""
+    """Return the class of the model that the user typed."""
     if text is None:
         return None
     import numpy as np

@@ -6,39 +6,31 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from bigcat.cli import _output
+from bigcat.cli import _options, _output
 
+HELP = "say what is in a model file, and check that every byte is as it was written"
 #: Names of columns that are shown.
-MOST_NAMES = 8
+MAX_NAMES = 8
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "info",
-        help="say what is in a model file",
-        description="Say what is in a model file, and check that it is as it was written: the "
-        "whole file is read once, in little memory.",
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument(
         "--quick", action="store_true", help="read the header alone; digests are not checked"
     )
-    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
-    return parser
+    _options.add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    path = _options.existing(arguments.model, kind="model file")
+
     from bigcat import files
 
-    path = Path(arguments.model)
     header = files.read_header(path)
     if not arguments.quick:
         files.check_model_file(path)
     report = _report(path, header, verified=not arguments.quick)
-    if arguments.json:
-        _output.print_json(report | {"header": header})
-    else:
-        _output.console().print(_output.facts(_rows(report)), soft_wrap=True)
+    _output.show(arguments, report | ({"header": header} if arguments.json else {}), _rows(report))
     return 0
 
 
@@ -63,7 +55,7 @@ def _report(path: Path, header: dict[str, Any], verified: bool) -> dict[str, Any
         "covariance": posterior.get("covariance"),
         "n_iter": fitted["n_iter"],
         "vectorizer": None if vectorizer is None else vectorizer["kind"],
-        "columns": header["columns"],
+        "columns": None if header["columns"] is None else header["columns"]["names"],
         "label_column": header["extra"].get("label_column"),
         "extra": sorted(header["extra"]),
         "verified": verified,
@@ -85,9 +77,8 @@ def _rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
         if report[name] is not None:
             rows.append((name, report[name], ""))
     if report["columns"] is not None:
-        columns = report["columns"]
-        names = [*columns["numbers"], *columns["categorical"], *columns["text"]]
-        some = ", ".join(names[:MOST_NAMES] + ["..."] * (len(names) > MOST_NAMES))
+        names = report["columns"]
+        some = ", ".join(names[:MAX_NAMES] + ["..."] * (len(names) > MAX_NAMES))
         rows.append(("columns", f"{len(names):,}", f"{some}; labels in {report['label_column']}"))
     if report["extra"]:
         rows.append(("extra", str(len(report["extra"])), ", ".join(report["extra"])))

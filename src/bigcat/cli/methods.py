@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from bigcat.cli import _output
+from bigcat.cli import _options, _output
+
+HELP = "list the methods: what each consists of, needs and promises"
 
 #: What `--method` is where nobody names one; not a method itself, so not among the others.
 AUTO = {
@@ -23,14 +25,8 @@ AUTO = {
 COLUMNS = ("name", "noises", "sampler", "solver", "is_bound", "unbiased")
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "methods",
-        help="list the methods",
-        description="List the methods: what each consists of, needs and promises.",
-    )
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    return parser
+def add_to(parser: argparse.ArgumentParser) -> None:
+    _options.add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> int:

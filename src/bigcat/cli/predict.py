@@ -10,48 +10,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from bigcat.cli import _bayesian, _inputs, _output
+from bigcat.cli import _inputs, _options, _output
 
-CHUNK_ROWS = 8192
+HELP = "print the most probable classes of each row"
+MAX_CHUNK_ROWS = 8192
+#: Probabilities of all classes that exist at a time, for intervals.
+MAX_PROBABILITIES = 1 << 22
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "predict",
-        help="print the most probable classes of each row",
-        description="Print the most probable classes of each row and their probabilities: a line "
-        "a row, class<TAB>probability<TAB>class<TAB>probability..., the best first.",
+def add_to(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "A line per row: class<TAB>probability<TAB>class<TAB>probability..., the best first."
     )
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument("data", metavar="DATA", help="a data file")
-    parser.add_argument("--top-k", type=int, default=5, metavar="K", help="classes per row (5)")
-    parser.add_argument(
-        "--no-labels",
-        action="store_true",
-        help="DATA has no labels: lines of text alone, of index:value pairs alone, a table "
-        "without label column, an archive without y",
-    )
-    _inputs.add_form_options(parser)
-    _bayesian.add_posterior_option(parser)
-    _bayesian.add_interval_option(parser)
+    _options.add(parser, "top_k", default=5, help="classes per row (5)")
+    _options.add(parser, "no_labels", "form", "label_column", "max_bytes", "plug_in", "interval")
     parser.add_argument("--output", metavar="OUT", help="write there instead of to the terminal")
-    parser.add_argument("--json", action="store_true", help="a JSON object a line")
-    return parser
+    _options.add(parser, "json", help="a JSON object per line")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    _options.existing(arguments.model, kind="model file")
+    _options.existing_data(arguments.data)
+    _options.destination(arguments.output)
+
     import numpy as np
 
-    if arguments.top_k < 1:
-        raise ValueError(f"--top-k is {arguments.top_k}; it has to be at least 1")
     model = _inputs.StoredModel.load(arguments.model, arguments)
     dataset = model.read(
         arguments.data, arguments, labels="none" if arguments.no_labels else "optional"
     )
     if hasattr(dataset, "labels"):
         raise ValueError(
-            f"{arguments.data}: the rows of a folder are in random order, and predictions would be "
-            "of nobody knows which; give the file itself"
+            f"{arguments.data}: the rows of a folder are in random order, so that nobody could "
+            "tell which row a prediction is for; give the file itself"
         )
     missing = dataset.report["rows_without_label"]
     if missing:
@@ -59,7 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.data}: {missing} rows have no label and would be missing from the output; "
             "take the labels out and give --no-labels"
         )
-    k = min(arguments.top_k, len(model.estimator.classes_))
+    n_classes = len(model.estimator.classes_)
+    k, step = min(arguments.top_k, n_classes), MAX_CHUNK_ROWS
+    if arguments.interval is not None:
+        step = min(step, max(1, MAX_PROBABILITIES // n_classes))
     line = _json_line if arguments.json else _text_line
     apart = arguments.output is not None or not sys.stdout.isatty()
     with (
@@ -67,19 +63,19 @@ def run(arguments: argparse.Namespace) -> int:
         _output.rows_bar("predicting", wanted=apart) as on_rows,
     ):
         on_rows(0, len(dataset))
-        for start in range(0, len(dataset), CHUNK_ROWS):
-            X = dataset.X[start : start + CHUNK_ROWS]
+        for start in range(0, len(dataset), step):
+            X = dataset.X[start : start + step]
             classes, log_proba = model.estimator.predict_top_k(X, k)
             rows = [classes.tolist(), np.exp(log_proba).tolist()]
             if arguments.interval is not None:
                 rows += model.estimator.intervals_of(X, classes, arguments.interval).tolist()
             out.writelines(line(*row) for row in zip(*rows))
-            on_rows(min(start + CHUNK_ROWS, len(dataset)), len(dataset))
+            on_rows(min(start + step, len(dataset)), len(dataset))
     return 0
 
 
 def _text_line(classes: list[Any], *numbers: list[float]) -> str:
-    """A class, its probability and, if asked for, the ends of its interval; then the next one."""
+    """Return classes, each with its probability and perhaps the ends of its interval."""
     words = []
     for name, *values in zip(classes, *numbers):
         words += [str(name), *(f"{value:.6g}" for value in values)]
@@ -93,7 +89,7 @@ def _json_line(classes: list[Any], *numbers: list[float]) -> str:
 
 @contextmanager
 def _destination(path: str | None) -> Iterator[IO[str]]:
-    """Stdout, or a file that appears under its name when it is complete."""
+    """Yield stdout, or a file that appears under its name when it is complete."""
     if path is None:
         yield sys.stdout
         return

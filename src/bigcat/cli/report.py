@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from bigcat.cli import _inputs, _output
+from bigcat.cli import _inputs, _options, _output
+
+HELP = "write a page about a model on held-out data, to open in a browser"
 
 
-def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "report",
-        help="write a page about a model",
-        description="Write a self-contained HTML page about a model: how good and how honest it "
-        "is on held-out data, what it confuses and what it learned.",
-    )
+def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FILE", help="a model file")
     parser.add_argument("data", metavar="DATA", help="held-out data: a file")
     parser.add_argument(
@@ -21,18 +17,23 @@ def add_to(commands: _output.Commands) -> argparse.ArgumentParser:
     )
     parser.add_argument("--title", help="its title")
     parser.add_argument(
-        "--max-rows", type=int, metavar="N", help="of more rows so many are drawn (20,000)"
+        "--max-rows",
+        type=_options.whole(1),
+        metavar="N",
+        help="of more rows so many are drawn (20,000)",
     )
-    _inputs.add_form_options(parser)
-    return parser
+    _options.add(parser, "form", "label_column", "max_bytes")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from bigcat import files, plots
+    _options.existing(arguments.model, kind="model file")
+    _options.existing_data(arguments.data)
+    _options.destination(arguments.out)
+
+    from bigcat import plots
     from bigcat.reporting import MOST_ROWS, report
 
     plots.require_matplotlib()
-    files.check_destination(arguments.out)
     model = _inputs.StoredModel.load(arguments.model)
     dataset = model.read(arguments.data, arguments)
     X, y = (dataset, None) if hasattr(dataset, "labels") else (dataset.X, dataset.y)

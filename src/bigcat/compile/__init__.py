@@ -1,4 +1,4 @@
-"""The only package that talks to numba.
+"""The only package that talks to numba, which is imported when the first kernel is called.
 
 ``kernel``
     An entry point called from Python.  Compiled on first use, the GIL released, cached on disk
@@ -12,43 +12,56 @@
     ``GaussianTag``.  Dispatch happens while compiling and costs nothing at run time, and unlike
     jitclasses, closures or function arguments the result can be cached.  `bigcat.verbs` lists all.
 
-``watching``
-    Tells whoever waits when kernels are compiled.
+``pays``
+    Decides whether work is large enough to compile for; NumPy does what is not.
+``watching`` and ``clock``
+    Tell whoever waits when kernels are compiled, and count seconds without that.
 
 The rest are intrinsics: what kernels need and numba does not have.
 """
 
-from bigcat.compile.decorators import device, device_in_order, kernel
+from bigcat.compile.decorators import (
+    Kernel,
+    compiling_always,
+    device,
+    device_in_order,
+    kernel,
+    pays,
+)
 from bigcat.compile.dispatch import generic, implement
 from bigcat.compile.intrinsics import (
     as_precise_as,
     bits_of_float,
     by_precision,
     call_address,
-    eight_bytes,
     float_of_bits,
     like,
     maximum,
     prefetch,
-    trailing_zeros,
+    product,
 )
-from bigcat.compile.notices import watching
+from bigcat.compile.notices import clock, watching
+from bigcat.compile.sources import source_hash
 
 __all__ = [
+    "Kernel",
     "as_precise_as",
     "bits_of_float",
     "by_precision",
     "call_address",
+    "clock",
+    "compiling_always",
     "device",
     "device_in_order",
-    "eight_bytes",
     "float_of_bits",
     "generic",
     "implement",
     "kernel",
     "like",
     "maximum",
+    "pays",
     "prefetch",
-    "trailing_zeros",
+    "product",
+    "source_hash",
     "watching",
 ]

@@ -14,7 +14,7 @@ import hashlib
 import os
 import pickle
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,41 +22,7 @@ from numba import types
 from numba.core import caching
 
 from bigcat.caller import warn_caller
-
-#: Where compiled code lies.  A test holds every kernel, and all that kernels call, to it.
-COMPILED = (
-    "compile",
-    "numerics",
-    "verbs.py",
-    "part.py",
-    "rows",
-    "noise",
-    "probabilities.py",
-    "samplers",
-    "bounds",
-    "solvers",
-    "kernels",
-)
-
-
-def compiled_sources() -> Iterator[tuple[str, Path]]:
-    """Every file of `COMPILED`, with its name inside the package."""
-    root = Path(__file__).parents[1]
-    for name in COMPILED:
-        place = root / name
-        files = [place] if place.suffix else sorted(place.rglob("*.py"))
-        for path in files:
-            yield path.relative_to(root).as_posix(), path
-
-
-@functools.cache
-def source_hash() -> str:
-    """Hash of the source of all compiled code: its version."""
-    digest = hashlib.sha256()
-    for name, path in compiled_sources():
-        digest.update(name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+from bigcat.compile.sources import source_hash
 
 
 # numba offers no public way to change what its cache is keyed on.  These are its own locators
@@ -66,6 +32,14 @@ def source_hash() -> str:
 class _PackageStamp:
     def get_source_stamp(self) -> str:
         return source_hash()
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        # Numba encodes the path in UTF-8, which has no surrogates: the bytes of a name that the
+        # locale cannot decode.
+        known = os.fsencode(py_file).decode(errors="backslashreplace")
+        found: str = super().get_suitable_cache_subpath(known)  # type: ignore[misc]
+        return found
 
 
 class _FromEnvironment(_PackageStamp, caching.UserProvidedCacheLocator):

@@ -6,9 +6,6 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import numba
-from numba.core import errors
-
 
 class NotCompilableError(ValueError):
     """A Python function that numba cannot compile."""
@@ -16,6 +13,9 @@ class NotCompilableError(ValueError):
 
 def callback(function: Callable[[float], float]) -> Any:
     """An object whose `address` is that of a C function double -> double; keep it alive."""
+    import numba
+    from numba.core import errors
+
     if getattr(numba.config, "DISABLE_JIT", False):  # the Python function itself, behind an address
         found: Any = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function)
         found.address = ctypes.cast(found, ctypes.c_void_p).value

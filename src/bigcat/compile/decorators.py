@@ -1,17 +1,19 @@
-"""The decorators that compile."""
+"""The decorators that compile.  None imports numba before the first kernel is called."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import gc
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
-from numba import njit
-from numba.extending import intrinsic, overload
-
-from bigcat.compile.cache import PackageCache
+#: Multiplications of a prediction, or of an epoch, above which compiling pays: NumPy takes a second
+#: or two for so many, a kernel half of it, and compiling the kernel about what that saves.
+COMPILE_ABOVE = 1 << 32
 
 #: Kernels take their types from their arguments.
 Function = Callable[..., Any]
@@ -25,16 +27,91 @@ OPTIONS: Any = {"error_model": "numpy", "fastmath": _FAST}
 _INLINED: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 INLINED: Any = {**_INLINED, **OPTIONS}
 
+_lock = threading.RLock()
+_eager = False
 
-def kernel(function: Function) -> Function:
-    """Compile an entry point; cached on disk where some folder is writable, in memory elsewhere."""
-    dispatcher: Any = njit(nogil=True, **OPTIONS)(function)
-    if hasattr(dispatcher, "py_func"):  # not with NUMBA_DISABLE_JIT=1
-        with contextlib.suppress(RuntimeError):  # numba's way to say that no folder is writable
-            dispatcher._cache = PackageCache(function)
-        dispatcher.compile = _without_collections(dispatcher.compile)
-    compiled: Function = dispatcher
-    return compiled
+
+def pays(work: float) -> bool:
+    """Return True if so many multiplications are worth compiling for."""
+    return _eager or work > COMPILE_ABOVE
+
+
+@contextlib.contextmanager
+def compiling_always() -> Iterator[None]:
+    """Take compiled kernels in this block, however small the work is."""
+    global _eager
+    before, _eager = _eager, True
+    try:
+        yield
+    finally:
+        _eager = before
+
+
+_waiting: list[Callable[[], object]] = []
+
+
+def when_compiling(register: Callable[[], object]) -> None:
+    """Call `register` before the next kernel is compiled: it tells numba of a function."""
+    with _lock:
+        _waiting.append(register)
+
+
+def prepare_numba() -> None:
+    """Import numba and tell it of all functions that kernels may call."""
+    with _lock:
+        for name in ("emitted", "notices"):
+            import_module(f"bigcat.compile.{name}").register()
+        while _waiting:
+            _waiting.pop(0)()
+
+
+class Kernel:
+    """A function that is compiled for the types of its arguments when it is called with them."""
+
+    def __init__(self, function: Function) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._ready: dict[Any, bool] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        if _waiting:
+            prepare_numba()
+        return self.dispatcher(*args)
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """The kernel as numba has it; cached on disk where some folder is writable."""
+        prepare_numba()
+        from numba import njit
+
+        from bigcat.compile.cache import PackageCache
+
+        dispatcher: Any = njit(nogil=True, **OPTIONS)(self.py_func)
+        if hasattr(dispatcher, "py_func"):  # not with NUMBA_DISABLE_JIT=1
+            with contextlib.suppress(RuntimeError):  # numba's way to say that no folder is writable
+                dispatcher._cache = PackageCache(self.py_func)
+            dispatcher.compile = _without_collections(dispatcher.compile)
+        return dispatcher
+
+    def is_ready(self, *args: Any) -> bool:
+        """Return True if machine code for such arguments is in memory or can be loaded."""
+        if "numba" not in sys.modules:
+            return False
+        dispatcher = self.dispatcher
+        if not hasattr(dispatcher, "py_func"):
+            return False
+        types = tuple(dispatcher.typeof_pyval(argument) for argument in args)
+        if types not in dispatcher.overloads and types not in self._ready:
+            found = dispatcher._cache.load_overload(types, dispatcher.targetctx)
+            if found is not None:
+                dispatcher.add_overload(found)
+            self._ready[types] = found is not None
+        return types in dispatcher.overloads
+
+
+def kernel(function: Function) -> Kernel:
+    """Compile an entry point on its first call."""
+    return Kernel(function)
 
 
 def _without_collections(compile: Function) -> Function:
@@ -56,7 +133,8 @@ def _without_collections(compile: Function) -> Function:
 
 def device(function: Function) -> Function:
     """Compile a scalar function that kernels inline; in Python it is what it was."""
-    return _inlined(function, INLINED)
+    overloaded(function, lambda *args: function, INLINED)
+    return function
 
 
 def device_in_order(function: Function) -> Function:
@@ -64,14 +142,17 @@ def device_in_order(function: Function) -> Function:
 
     Multiplications and additions are still fused, which only ever saves a rounding.
     """
-    return _inlined(function, {**_INLINED, "error_model": "numpy", "fastmath": {"contract"}})
-
-
-def _inlined(function: Function, options: Any) -> Function:
-    overload(function, strict=False, jit_options=options)(lambda *args: function)
+    options = {**_INLINED, "error_model": "numpy", "fastmath": {"contract"}}
+    overloaded(function, lambda *args: function, options)
     return function
 
 
-def emitted(function: Function) -> Function:
-    """numba's `intrinsic`: calls give no typing context, whatever the stub of it says."""
-    return intrinsic(function)
+def overloaded(function: Function, choose: Function, options: Any) -> None:
+    """Let kernels call `function`: `choose`, given numba's types, returns what they inline."""
+
+    def register() -> None:
+        from numba.extending import overload
+
+        overload(function, strict=False, jit_options=options)(choose)
+
+    when_compiling(register)

@@ -6,10 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from numba.core import errors
-from numba.extending import overload
-
-from bigcat.compile.decorators import INLINED, Function
+from bigcat.compile.decorators import INLINED, Function, overloaded
 
 
 def generic(template: Function) -> Function:
@@ -32,6 +29,8 @@ def generic(template: Function) -> Function:
     def choose(tag: Any, *args: Any) -> Function | None:
         kind = getattr(tag, "instance_class", None)
         if kind is not None and kind not in implementations and None not in implementations:
+            from numba.core import errors
+
             raise errors.TypingError(
                 f"{kind.__name__} has no implementation of {template.__name__}(); "
                 f"register one with bigcat.compile.implement({template.__name__}, {kind.__name__})"
@@ -40,7 +39,7 @@ def generic(template: Function) -> Function:
             return None
         return implementations.get(kind, implementations.get(None))
 
-    overload(dispatch, strict=False, jit_options=INLINED)(choose)
+    overloaded(dispatch, choose, INLINED)
     dispatch.implementations = implementations  # type: ignore[attr-defined]
     return dispatch
 

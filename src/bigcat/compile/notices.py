@@ -1,17 +1,16 @@
-"""Is a kernel being compiled?  Whoever waits for it may want to know.
+"""Tell whoever waits that a kernel is being compiled, and keep that out of what is measured.
 
-numba tells of each compilation; a kernel that comes from the cache is none.
+Kernels that come from the cache are not compiled.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-
-from numba.core import event
 
 #: Is told the name of a kernel when its compilation begins, and None when it ends.
 Watcher = Callable[[str | None], None]
@@ -31,26 +30,29 @@ def watching(told: Watcher) -> Iterator[None]:
         _watchers.remove(told)
 
 
-class _Compilations(event.Listener):
-    """Of bigcat's kernels, with all that they call: numba compiles one at a time."""
+class Compilations:
+    """A listener of numba's to bigcat's kernels; numba compiles one at a time."""
 
     def __init__(self) -> None:
         self.names: list[str | None] = []
-        self.began = 0.0
+        self.began, self.seconds, self.n_kernels = 0.0, 0.0, 0
 
     def on_start(self, event: Any) -> None:
         function = event.data["dispatcher"].py_func
         ours = function.__module__.partition(".")[0] == _PACKAGE
         self.names.append(function.__name__ if ours else None)
         if len(self.names) == 1 and ours:
-            self.began = time.perf_counter()
-            _logger.info("compiling %s, first run only", function.__name__)
+            self.began, self.n_kernels = time.perf_counter(), self.n_kernels + 1
+            words = "compiling kernel %d of this process, %s: first run only"
+            _logger.info(words, self.n_kernels, function.__name__)
             self.tell(function.__name__)
 
     def on_end(self, event: Any) -> None:
         name = self.names.pop()
         if not self.names and name is not None:
-            _logger.info("compiled %s in %.1f s", name, time.perf_counter() - self.began)
+            seconds = time.perf_counter() - self.began
+            self.seconds += seconds
+            _logger.info("compiled %s in %.1f s", name, seconds)
             self.tell(None)
 
     def tell(self, name: str | None) -> None:
@@ -58,4 +60,20 @@ class _Compilations(event.Listener):
             told(name)
 
 
-event.register("numba:compile", _Compilations())
+_compilations = Compilations()
+
+
+def clock() -> float:
+    """Seconds, as ``time.perf_counter`` counts them, without those of compilation."""
+    return time.perf_counter() - _compilations.seconds
+
+
+@functools.cache
+def register() -> None:
+    """Listen to numba from here on."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        on_start, on_end = _compilations.on_start, _compilations.on_end
+
+    event.register("numba:compile", Listener())

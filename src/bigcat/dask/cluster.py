@@ -1,4 +1,4 @@
-"""The cluster as a fit sees it: tasks, where they had best run, and errors that say what to do."""
+"""Tasks on a Dask cluster, and its errors with what to do about them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import contextlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import dask.config
 from distributed import CancelledError, Client, Future, KilledWorker, default_client, wait
 from distributed.comm import CommClosedError
 
-#: Seconds that all workers may be paused, as Dask does with those whose memory is nearly full.
+#: Seconds without a scheduler, or without a worker that is able to work, until a fit gives up.
 PATIENCE = 30.0
-#: A worker should not be filled with more than this part of its memory: from there on Dask writes
-#: to the disk, then pauses, then kills.
-FULL = 0.6
-#: Times that values are sent again, where workers that had them are lost.
-MOST_LOSSES = 3
+#: Part of a worker's memory that a fit may plan with: from there on Dask spills, pauses and kills.
+MAX_MEMORY_PART = 0.6
+#: Times that a value is sent again after the worker that had it was lost.
+MAX_LOSSES = 3
 
-#: What Dask works out of itself for its dashboard takes two workers and a scheduler a sixth of a
-#: core.
+#: Statistics for Dask's dashboard cost two workers and a scheduler a sixth of a core.
 WITHOUT_STATISTICS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
@@ -29,19 +27,17 @@ WITHOUT_STATISTICS = {
     "distributed.admin.system-monitor.gil.enabled": False,
 }
 
-Result = TypeVar("Result")
-
 
 class WorkersLost(RuntimeError):
-    """Workers were killed again and again at the same task."""
+    """No worker is left, or they were killed again and again at the same task."""
 
 
 class SchedulerLost(ConnectionError):
-    """The scheduler ended, or nobody reaches it."""
+    """The scheduler ended, or cannot be reached."""
 
 
 def client_or_current(client: Client | None) -> Client:
-    """The client that was given, or the current one."""
+    """Return the given client, or the current one."""
     if client is not None:
         return client
     try:
@@ -55,10 +51,7 @@ def client_or_current(client: Client | None) -> Client:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Client]:
-    """A client of a scheduler, or of workers of this machine: ``local`` or ``local:N``.
-
-    Local workers are processes of one thread, and end with the block.
-    """
+    """Yield a client of a scheduler, or of local processes: ``local`` or ``local:N``."""
     kind, _, number = address.partition(":")
     if kind != "local":
         with Client(address, timeout=30) as client:
@@ -84,89 +77,100 @@ def connected(address: str) -> Iterator[Client]:
 class Cluster:
     """Tasks of one fit.
 
-    A task that is made for a lane runs on the lane's own worker while that lives, and else
-    anywhere: where it runs changes nothing.
+    Rows are split between `n_workers` worker threads.  A task of a worker runs on its own machine
+    while that is there, and elsewhere after that: where a task runs changes no result.
 
     Parameters
     ----------
     client : Client
-    n_lanes : int or None
-        As many as the workers have threads where it is None.
+    n_workers : int or None
+        None for as many as there are threads.
     """
 
-    def __init__(self, client: Client, n_lanes: int | None = None) -> None:
-        self.client = client
-        self.name = uuid.uuid4().hex[:8]
-        workers = _workers_of(client)
-        if not workers:
+    def __init__(self, client: Client, n_workers: int | None = None) -> None:
+        self.client, self.name = client, uuid.uuid4().hex[:8]
+        machines = machines_of(client)
+        if not machines:
             raise ValueError(
                 f"{client!r} has no workers yet; start some, or wait with "
                 "client.wait_for_workers(1)"
             )
         threads = [
-            address for address in sorted(workers) for _ in range(workers[address]["nthreads"])
+            address for address in sorted(machines) for _ in range(machines[address]["nthreads"])
         ]
-        self.n_lanes = n_lanes or len(threads)
-        self.address_of = [threads[lane % len(threads)] for lane in range(self.n_lanes)]
-        self.lanes_per_worker = max(map(self.address_of.count, self.address_of))
-        limits = [worker["memory_limit"] for worker in workers.values() if worker["memory_limit"]]
+        self.n_workers = n_workers or len(threads)
+        self.address_of = [threads[i % len(threads)] for i in range(self.n_workers)]
+        self.workers_per_machine = max(map(self.address_of.count, self.address_of))
+        limits = [found["memory_limit"] for found in machines.values() if found["memory_limit"]]
         self.memory_limit: int | None = min(limits, default=None)
 
     def submit(
-        self, name: str, function: Callable[..., Any], *arguments: Any, lane: int | None = None
+        self, name: str, function: Callable[..., Any], *arguments: Any, worker: int | None = None
     ) -> Future[Any]:
-        """A task; futures among the arguments, also those in lists, are what they stand for."""
+        """Start a task; futures among the arguments, also in lists, become their results."""
         where: dict[str, Any] = {}
-        if lane is not None:
-            where = {"workers": [self.address_of[lane]], "allow_other_workers": True}
+        if worker is not None:
+            address = self.address_of[worker % self.n_workers]
+            where = {"workers": [address], "allow_other_workers": True}
         key = f"bigcat-{name}-{self.name}-{uuid.uuid4().hex[:8]}"
         return self.client.submit(function, *arguments, key=key, pure=False, **where)
 
-    def result(self, future: Future[Any]) -> Any:
-        """What a task gave: small things."""
-        return self.results([future])[0]
-
     def results(self, futures: Sequence[Future[Any]]) -> list[Any]:
+        """Return small results."""
         self.wait(futures)
         with explained():
             found: list[Any] = self.client.gather(list(futures))
         return found
 
+    def result(self, future: Future[Any]) -> Any:
+        return self.results([future])[0]
+
     def fetch(self, future: Future[Any]) -> Any:
-        """The same for large things, past the scheduler."""
+        """Return a large result, which does not pass through the scheduler."""
         self.wait([future])
         with explained():
             return self.client.gather(future, direct=True)
 
     def wait(self, futures: Sequence[Future[Any]]) -> None:
-        """Until tasks are done, well or not; not where nobody is left to do them."""
-        paused_since: float | None = None
+        """Wait until tasks have ended, well or not, or until nothing is able to run them."""
+        idle_since: float | None = None
         while True:
             try:
                 with explained():
                     wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
                 return
             except TimeoutError:
-                workers = _workers_of(self.client).values()
-                if not workers or any(worker["status"] != "paused" for worker in workers):
-                    paused_since = None
-                    continue
-                paused_since = paused_since or time.monotonic()
-                if time.monotonic() - paused_since >= PATIENCE:
-                    raise MemoryError(
-                        f"all {len(workers)} workers were paused for {PATIENCE:.0f} seconds since "
-                        "their memory is nearly full; start them with a higher memory_limit or "
-                        "fewer threads, or give X in smaller chunks"
-                    ) from None
+                trouble = self._trouble()
+            if trouble is None:
+                idle_since = None
+                continue
+            idle_since = idle_since or time.monotonic()
+            if time.monotonic() - idle_since >= PATIENCE:
+                raise trouble
+
+    def _trouble(self) -> Exception | None:
+        """Return what keeps all tasks from running, if anything."""
+        if self.client.status != "running":
+            return scheduler_lost(f"the connection is {self.client.status}")
+        machines = machines_of(self.client).values()
+        seconds = f"for {PATIENCE:.0f} seconds"
+        if not machines:
+            return WorkersLost(
+                f"there was no worker {seconds}; start others, with a higher memory_limit if these "
+                "had too little memory (their logs say more), and fit again"
+            )
+        if all(machine["status"] == "paused" for machine in machines):
+            return MemoryError(
+                f"all {len(machines)} workers were paused {seconds} since their memory is nearly "
+                "full; start them with a higher memory_limit or fewer threads, or give X in "
+                "smaller chunks"
+            )
+        return None
 
     def put(self, value: Any) -> Future[Any]:
-        """Large things to a worker, past the scheduler; they are lost with it.
-
-        Others get them from there when they need them: Dask would wait for ever for one that dies
-        while things are sent to all.
-        """
-        for _ in range(MOST_LOSSES):
-            with contextlib.suppress(OSError):  # it died: there may be others
+        """Send a value to one worker, from which the others get it."""
+        for _ in range(MAX_LOSSES):
+            with contextlib.suppress(OSError):  # that worker was lost; there may be others
                 return self._sent(value)
         with explained():
             return self._sent(value)
@@ -175,46 +179,52 @@ class Cluster:
         sent: Future[Any] = self.client.scatter(value, direct=True, hash=False)
         return sent
 
-    def repeated(self, work: Callable[[], Result]) -> Result:
-        """What work gives that sends values: a lost worker may take them along, and then they are
-        sent again."""
-        for _ in range(MOST_LOSSES):
-            try:
+    def repeated(self, work: Callable[[], Any]) -> Any:
+        """Do work that begins with `put`, again if the worker that had the value was lost."""
+        for _ in range(MAX_LOSSES):
+            with contextlib.suppress(SchedulerLost):
                 return work()
-            except SchedulerLost:
-                if self.client.status != "running":
-                    raise
+            if self.client.status != "running":
+                break
         return work()
 
     def check_memory(self, n_bytes: int, what: str) -> None:
-        """Raise where the workers' limit is too low for what each lane needs, before any work."""
+        """Raise if the workers' memory limit is too low for what each of them needs."""
         if self.memory_limit is None:
             return
-        needed, most = n_bytes * self.lanes_per_worker, FULL * self.memory_limit
+        needed, most = n_bytes * self.workers_per_machine, MAX_MEMORY_PART * self.memory_limit
         if needed > most:
             raise MemoryError(
                 f"{what} takes about {needed / 2**20:,.0f} MiB of each worker, and of its "
-                f"memory_limit of {self.memory_limit / 2**20:,.0f} MiB {FULL:.0%} can be used; "
-                "start the workers with a higher memory_limit or fewer threads, or set a lower rank"
+                f"memory_limit of {self.memory_limit / 2**20:,.0f} MiB {MAX_MEMORY_PART:.0%} can "
+                "be used; start the workers with a higher memory_limit or fewer threads, or set a "
+                "lower rank"
             )
 
 
-def _workers_of(client: Client) -> dict[str, Any]:
-    """What the scheduler knows of its workers, by address.
+def machines_of(client: Client) -> dict[str, Any]:
+    """Return what the scheduler knows of its workers, by address.
 
-    Every other second the client asks for itself, for none of them, and hands out whichever answer
-    came last: so an empty one is not believed at once.
+    The client asks every other second for itself, for none of them, and returns whichever answer
+    came last; so an empty one is not believed at once.
     """
     for _ in range(3):
-        workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-        if workers:
+        machines: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+        if machines:
             break
-    return workers
+    return machines
+
+
+def scheduler_lost(why: str) -> SchedulerLost:
+    return SchedulerLost(
+        f"the scheduler was lost, and with it the tasks of the fit ({why}); a fit with "
+        "checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
+    )
 
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Errors of Dask, with what to do."""
+    """Raise errors of Dask with what to do."""
     try:
         yield
     except KilledWorker as error:
@@ -224,8 +234,4 @@ def explained() -> Iterator[None]:
             "in smaller chunks (the workers' logs say more)"
         ) from error
     except (CancelledError, CommClosedError) as error:
-        raise SchedulerLost(
-            "the scheduler was lost, and with it the tasks of the fit "
-            f"({type(error).__name__}); one with checkpoint=FOLDER goes on by "
-            "fit(..., resume=True) on another cluster"
-        ) from error
+        raise scheduler_lost(type(error).__name__) from error

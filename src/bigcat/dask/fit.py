@@ -1,142 +1,140 @@
-"""One fit on a cluster, in rounds."""
+"""A fit on a cluster: each candidate in rounds, stacking, all rows; or one exact fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from distributed import Future
-from sklearn.utils.class_weight import compute_class_weight
 
-from bigcat.dask.blocks import Block, Known, Numbered, Run, kept_rows
 from bigcat.dask.cluster import Cluster
-from bigcat.dask.lanes import Slices, Trained, Whole, begin, model_of
-from bigcat.dask.rounds import Combined, Rounds, State, cut, joined
-from bigcat.dask.survey import Survey, no_rows
-from bigcat.linear import LinearModel, Weights
+from bigcat.dask.local_sgd import GlobalStatistics, TrainedWeights
+from bigcat.dask.rounds import Rounds
+from bigcat.dask.rows import (
+    Block,
+    ClassNumbers,
+    FolderRows,
+    MemoryRows,
+    concatenated,
+    held_rows,
+    labels_at_end,
+    training_rows,
+)
+from bigcat.dask.survey import Survey
+from bigcat.linear import LinearModel, Weights, weighted_sum
 from bigcat.solvers import DivergedError
 from bigcat.training import progress
-from bigcat.training.config import FitConfig
-from bigcat.training.data import TrainingData
+from bigcat.training.config import FitConfig, FitPlan
+from bigcat.training.data import TrainingData, n_validation_rows
+from bigcat.training.ensemble import candidate_results, numbering, selection_of
 from bigcat.training.fit import (
     LEAST_ROWS,
     MOST_SCORES,
     Callbacks,
     DivergedFit,
+    Fit,
     FitResult,
+    InterruptedFit,
+    StoppedFit,
 )
+from bigcat.training.history import History
+from bigcat.training.lbfgs import Objective
 from bigcat.training.loop import run_epochs
 from bigcat.training.model_view import ModelView
-from bigcat.training.preprocess import MANY_CLASSES, by_frequency
 from bigcat.training.record import Before, Record, Stage
 from bigcat.training.snapshot import Snapshot
+from bigcat.training.stacking import Stacked, ValidationScores, max_rows_scored, stack
+from bigcat.training.start import scores_of_frequencies
 
-#: Rounds that a fit has at least, and with few lanes; with fewer rounds it costs quality.
-ROUNDS, FEW_LANES, ROUNDS_OF_FEW_LANES = 256, 2, 128
-#: From so many bytes of weights on they are combined in slices, of which there are so many at most.
-BYTES_OF_SLICE, MOST_SLICES = 1 << 24, 16
+#: Rounds of a fit, and of one with two workers at most; fewer rounds cost quality.
+ROUNDS, ROUNDS_OF_TWO_WORKERS = 256, 128
 
-
-def least_rounds(n_lanes: int) -> int:
-    return ROUNDS_OF_FEW_LANES if n_lanes <= FEW_LANES else ROUNDS
+Start = tuple[Weights, np.ndarray]
 
 
-# What tasks do
+# Tasks
 
 
-def know_classes(survey: Survey, class_weight: Any) -> Known:
-    """`class_weight` as estimators have it."""
-    order, factors = order_of(survey), None
-    if isinstance(class_weight, str):
-        present = survey.counts > 0
-        each = survey.counts.sum() / (present.sum() * np.maximum(survey.counts, 1))
-        factors = np.where(present, each, 0.0)[order]
-    elif class_weight is not None:
-        factors = compute_class_weight(class_weight, classes=survey.classes, y=survey.classes)[
-            order
-        ]
-    return Known(survey.classes, np.argsort(order), factors)
+def n_rows_of(data: TrainingData) -> int:
+    return data.n_rows
 
 
-def order_of(survey: Survey) -> np.ndarray:
-    """Classes as they are trained."""
-    if len(survey.classes) < MANY_CLASSES:
-        return np.arange(len(survey.classes))
-    return by_frequency(survey.weights)
+def weight_of(statistics: GlobalStatistics) -> float:
+    return statistics.weight
 
 
-def hold_classes(known: Known, survey: Survey, at_ends: list[np.ndarray]) -> Known:
-    """With the classes that keep a row when all rows at the ends of blocks are held out."""
-    left = survey.counts[order_of(survey)] - np.sum(at_ends, axis=0)
-    return replace(known, may_be_held=left > 0)
-
-
-def know_whole(
-    survey: Survey, known: Known, held: list[TrainingData], n_lanes: int, head: np.ndarray
-) -> Whole:
-    weights = survey.weights[order_of(survey)].astype(np.float64)
-    if known.factors is not None:
-        weights = weights * known.factors
-    n_rows = survey.n_rows
-    for sample in held:
-        weights = weights - np.bincount(sample.labels, sample.row_weights, len(weights))
-        n_rows -= sample.n_rows
-    return Whole(
-        n_rows,
-        float(weights.sum()),
-        survey.sizes.n_features,
-        survey.sizes.sparse,
-        np.maximum(weights, 0.0),
-        survey.lengths.mean(float(survey.weights.sum())),
-        survey.usual_size,
-        survey.typical_size,
-        n_lanes,
-        head,
-    )
-
-
-def model_after(
-    config: FitConfig, whole: Whole, form: TrainingData, state: list[Combined]
-) -> LinearModel:
-    return LinearModel(*model_of(config, whole, form, joined(state)), config.parts.noise)
+def hold_out(numbers: ClassNumbers, survey: Survey, at_ends: list[np.ndarray]) -> ClassNumbers:
+    """Return the numbers with the classes that keep a row without the ends of all blocks."""
+    left = survey.counts[survey.order] - np.sum(at_ends, axis=0)
+    return replace(numbers, may_be_held=left > 0)
 
 
 def log_likelihoods(
     config: FitConfig,
-    whole: Whole,
-    form: TrainingData,
-    state: list[Combined],
+    statistics: GlobalStatistics,
+    trained: TrainedWeights,
     samples: list[TrainingData],
 ) -> tuple[float, float]:
-    """Sum over some rows, and their weight."""
-    model = model_after(config, whole, form, state)
-    weights = [float(sample.row_weights.sum()) for sample in samples]
-    return (
-        sum(w * model.mean_log_likelihood(*sample[:3]) for w, sample in zip(weights, samples) if w),
-        sum(weights),
-    )
+    """Return the log-likelihood of rows, and their weight."""
+    model = trained.model(config, statistics)
+    weights = [float(data.row_weights.sum()) for data in samples]
+    found = [w * model.mean_log_likelihood(*data[:3]) for w, data in zip(weights, samples) if w]
+    return sum(found), sum(weights)
 
 
-def some_kept(rows: Numbered | Run, known: Known, n: int, most: int, end: int) -> TrainingData:
-    """Training rows to look at."""
-    return kept_rows(rows, known, 0, min(n, most), end, 0)
+def stacked_on(
+    configs: list[FitConfig],
+    statistics: list[GlobalStatistics],
+    trained: list[TrainedWeights],
+    held: list[TrainingData],
+    seed: int,
+) -> tuple[Stacked, TrainingData]:
+    """Return stacking weights, and the validation rows without their values."""
+    models = [one.model(*its) for one, its in zip(trained, zip(configs, statistics))]
+    base = base_scores(configs[0], statistics[0].class_weights)
+    found = ValidationScores.of(models, base, concatenated(held), np.random.RandomState(seed))
+    return stack(found, configs[0].parts.noise), found.data._replace(X=None)
+
+
+def base_scores(config: FitConfig, class_weights: np.ndarray) -> np.ndarray:
+    """Return the scores of the class frequencies."""
+    if not config.fit_intercept:
+        return np.zeros(len(class_weights))
+    return scores_of_frequencies(class_weights, config.parts.noise)
+
+
+def objective_of(
+    config: FitConfig,
+    statistics: GlobalStatistics,
+    numbers: ClassNumbers,
+    rows: MemoryRows | FolderRows,
+    n: int,
+    at: tuple[np.ndarray, np.ndarray],
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the sum of the values of a block's rows, and its gradients."""
+    data = rows.take(numbers, np.arange(n)).that_counts()
+    problem = statistics.problem(replace(config, l2=0.0), data)
+    return Objective(problem, config.parts, config.kind)(*at)
+
+
+def added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(sum(some) for some in zip(*parts))
 
 
 @dataclass
 class RoundsFit:
-    """One configuration, on rows of a cluster.
+    """A fit of one configuration in rounds.
 
     Parameters
     ----------
     blocks : list of lists of Block
-        Of each lane.
+        Of each worker.
     held : list of Future of TrainingData
         Rows of the blocks that are held out.
-    head : array
-        Classes that are kept exact.
-    judges : list of Future of TrainingData
-        Validation rows; they are looked at after each epoch if `watches`.
+    validation : list of Future of TrainingData
+        Validation rows, which are scored after each epoch if `watches`.
     """
 
     cluster: Cluster
@@ -144,38 +142,36 @@ class RoundsFit:
     blocks: list[list[Block]]
     held: list[Future[TrainingData]]
     survey: Future[Survey]
-    known: Future[Known]
+    numbers: Future[ClassNumbers]
     found: Survey
     seed: int
     rows_per_round: int | None
-    head: np.ndarray
     callbacks: Callbacks
     stage: Stage
     before: Before
-    judges: list[Future[TrainingData]]
+    validation: list[Future[TrainingData]]
     watches: bool
 
-    def run(self, start: tuple[Weights, np.ndarray] | None) -> bool:
+    def run(self, start: Start | None) -> bool:
         """Make the rounds; return False after an interruption."""
-        cluster, config = self.cluster, self.config
-        n_lanes = len(self.blocks)
-        self.form = TrainingData(no_rows(self.found), np.empty(0, np.int64), np.empty(0))
-        self.whole = cluster.submit(
-            "whole", know_whole, self.survey, self.known, self.held, n_lanes, self.head
-        )
-        weight = cluster.result(cluster.submit("weight", _weight, self.whole))
-        first = None if start is None else cluster.put(start)
-        begun = cluster.submit("start", begin, config, self.whole, self.form, self.seed, first)
+        cluster, config, found = self.cluster, self.config, self.found
+        n_workers = len(self.blocks)
+        number_of = numbering(found.classes[found.order])
+        self.head = config.parts.sampler.head_of(found.weights[found.order], number_of)
+        known = (self.survey, self.numbers, self.held, n_workers, self.head)
+        self.statistics = cluster.submit("statistics", GlobalStatistics.of, *known)
+        given = None if start is None else cluster.put(start)
         self.rounds = Rounds(
             cluster,
             config,
             self.blocks,
-            self.whole,
-            self.known,
-            weight,
-            self._rows_per_round(n_lanes),
-            begun,
-            self._slices(n_lanes),
+            self.statistics,
+            self.numbers,
+            cluster.result(cluster.submit("weight", weight_of, self.statistics)),
+            self._rows_per_round(n_workers),
+            cluster.submit(
+                "start", TrainedWeights.start, config, self.statistics, self.seed, given
+            ),
             self.seed,
         )
         bound = config.parts.bound
@@ -185,7 +181,7 @@ class RoundsFit:
             self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
             try:
                 keeper = self.callbacks.keeper
-                run_epochs(self.rounds, config.max_epochs, _Watched(self), keeper)
+                run_epochs(self.rounds, config.max_epochs, RoundsListener(self), keeper)
             except KeyboardInterrupt:
                 if not self.record.history:
                     raise
@@ -194,95 +190,75 @@ class RoundsFit:
                 raise DivergedFit(str(error), None) from None
         return True
 
-    def _slices(self, n_lanes: int) -> Slices:
-        """As many as pay: each has a task for every lane in every round."""
-        sizes = self.found.sizes
-        n_majors, n_minors = self.config.kind.trained_shape(sizes)
-        large = 4 * n_majors * n_minors >= BYTES_OF_SLICE
-        return Slices(n_majors, sizes.n_classes, min(n_lanes, MOST_SLICES) if large else 1)
-
-    def _rows_per_round(self, n_lanes: int) -> int:
+    def _rows_per_round(self, n_workers: int) -> int:
         if self.rows_per_round is not None:
             return self.rows_per_round
-        rounds = -(-least_rounds(n_lanes) // self.config.max_epochs)
-        return max(self.found.n_rows // (n_lanes * rounds), self.config.batch_size)
+        n_rounds = ROUNDS_OF_TWO_WORKERS if n_workers <= 2 else ROUNDS
+        per_epoch = -(-n_rounds // self.config.max_epochs)
+        return max(self.found.n_rows // (n_workers * per_epoch), self.config.batch_size)
 
-    # After each epoch, and at the end
+    def log_likelihood(
+        self, samples: list[Future[TrainingData]], trained: Future[TrainedWeights]
+    ) -> float:
+        """Return the mean over rows, some of which each worker scores."""
+        n = self.cluster.n_workers
+        model = (self.config, self.statistics, trained)
+        sums = [
+            self.cluster.submit("score", log_likelihoods, *model, samples[i::n], worker=i)
+            for i in range(min(n, len(samples)))
+        ]
+        total, weight = added(self.cluster.results(sums)) if sums else (0.0, 0.0)
+        return total / weight if weight else float("nan")
 
-    def log_likelihood(self, samples: list[Future[TrainingData]], state: State) -> float:
-        """Return the mean of rows, each group of which a task looks at."""
-        if not samples:
-            return float("nan")
-        groups = [samples[i :: self.cluster.n_lanes] for i in range(self.cluster.n_lanes)]
-        model = (self.config, self.whole, self.form, state)
-        sums = self.cluster.results(
-            [
-                self.cluster.submit("judge", log_likelihoods, *model, group, lane=lane)
-                for lane, group in enumerate(groups)
-                if group
-            ]
-        )
-        total, weight = np.sum(sums, axis=0)
-        return float(total / weight) if weight else float("nan")
-
-    def training_rows(self) -> list[Future[TrainingData]]:
-        """Return some, where the objective says nothing about the log-likelihood."""
+    def training_sample(self) -> list[Future[TrainingData]]:
+        """Return some training rows if the objective says nothing about the log-likelihood."""
         if self.config.parts.bound.is_bound:
             return []
-        most = max(MOST_SCORES // len(self.found.classes), LEAST_ROWS)
-        block = self.rounds.lanes[0][0]
-        arguments = (block.rows, self.known, block.n_rows, most, block.end)
-        return [self.cluster.submit("some", some_kept, *arguments, lane=0)]
+        block = self.blocks[0][0]
+        n = min(block.n_rows, max(MOST_SCORES // len(self.found.classes), LEAST_ROWS))
+        arguments = (block.rows, self.numbers, 0, n, block.end, 0)
+        return [self.cluster.submit("sample", training_rows, *arguments, worker=0)]
 
     @property
-    def state(self) -> State:
+    def trained(self) -> Future[TrainedWeights]:
         """Weights of the last round, or of the best epoch."""
         kept = self.record.best.kept
         return self.rounds.now if kept is None else kept
 
-    def model(self, state: State) -> LinearModel:
-        """Return the weights of a round, in this process."""
-        whole, trained = self.cluster.fetch(self.whole), self.rounds.fetched(state)
-        return model_after(self.config, whole, self.form, [Combined(trained)])
+    def model(self, trained: Future[TrainedWeights]) -> LinearModel:
+        """Return weights in this process."""
+        statistics = self.cluster.fetch(self.statistics)
+        found: LinearModel = self.cluster.fetch(trained).model(self.config, statistics)
+        return found
 
     def result(self) -> FitResult:
-        """Return the fit, its classes in the order of their labels."""
-        model, order = self.model(self.state), order_of(self.found)
-        number = np.argsort(order)
-        result = FitResult.checked(
+        model = self.model(self.trained)
+        return FitResult.checked(
             model.weights,
             model.intercept,
             self.record.history,
             self.config.parts.solver.if_diverged,
-            head=np.sort(order[self.head]),
+            head=self.head,
             best_epoch=self.record.best.epoch,
             seconds=self.record.seconds,
         )
-        result.weights = result.weights.take(number)
-        result.intercept = result.intercept[number]
-        return result
 
 
-def _weight(whole: Whole) -> float:
-    return whole.weight
-
-
-class _Watched:
-    """Tells the record of a fit what the loop tells."""
+class RoundsListener:
+    """Passes on to the record of a fit what the loop reports."""
 
     def __init__(self, fit: RoundsFit) -> None:
         self.fit, self.record = fit, fit.record
         self.compiled, self.chunk_done = fit.record.compiled, fit.record.chunk_done
-        self.training = fit.training_rows()
+        self.training = fit.training_sample()
 
     def epoch_done(self, value: float, seconds: float) -> bool:
-        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.early_stopping
+        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.validation_fraction
         watched = fit.watches or keeps
-        score = fit.log_likelihood(fit.judges, now) if watched else float("nan")
-        is_bound = fit.config.parts.bound.is_bound
+        score = fit.log_likelihood(fit.validation, now) if watched else float("nan")
         columns = {
             "objective": float(value),
-            "bound": float(value) if is_bound else float("nan"),
+            "bound": float(value) if fit.config.parts.bound.is_bound else float("nan"),
             "log_likelihood": fit.log_likelihood(self.training, now),
             "validation_log_likelihood": score,
         }
@@ -292,7 +268,7 @@ class _Watched:
             watched=score if keeps else value,
             keep=(lambda: now) if keeps else None,
         )
-        classes = fit.found.classes[order_of(fit.found)]
+        classes = fit.found.classes[fit.found.order]
         view = ModelView(lambda: fit.model(now), lambda X: X, classes)
         return fit.callbacks.on_epoch_end(self.record.history[-1], view) or stop
 
@@ -300,12 +276,266 @@ class _Watched:
         kept = self.record.snapshot()
         best = self.record.best.kept
         if best is not None:
-            kept.put("best", self.fit.rounds.fetched(best).snapshot())
+            kept.put("best", self.fit.cluster.fetch(best).snapshot())
         return kept
 
     def restore(self, kept: Snapshot) -> None:
         best, of_best = kept.part("best"), None
         if best.arrays:
-            cluster, slices = self.fit.cluster, self.fit.rounds.slices
-            of_best = cut(cluster, cluster.put(Trained.restored(best)), slices)
+            of_best = self.fit.cluster.put(TrainedWeights.restored(best))
         self.record.restore(kept, of_best)
+
+
+class ExactObjective:
+    """The `Objective` of L-BFGS, summed over the blocks of a cluster.
+
+    Parameters
+    ----------
+    blocks : list of lists of Block
+        Of each worker.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: FitConfig,
+        blocks: list[list[Block]],
+        statistics: Future[GlobalStatistics],
+        numbers: Future[ClassNumbers],
+        weight: float,
+    ) -> None:
+        self.cluster, self.config, self.blocks = cluster, config, blocks
+        self.statistics, self.numbers, self.total_weight = statistics, numbers, weight
+
+    def compile(self) -> None:
+        """Nothing: the workers compile by themselves."""
+
+    def __call__(
+        self, matrix: np.ndarray, intercepts: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        submit, config = self.cluster.submit, self.config
+        known = (config, self.statistics, self.numbers)
+
+        def work() -> Any:
+            at = self.cluster.put((matrix, intercepts))
+            sums = [
+                submit("objective", objective_of, *known, b.rows, b.n_rows, at, worker=worker)
+                for worker, blocks in enumerate(self.blocks)
+                for b in blocks
+            ]
+            return self.cluster.fetch(submit("sum", added, sums))
+
+        value, gradient, of_intercepts = self.cluster.repeated(work)
+        value -= 0.5 * config.l2 * np.vdot(matrix, matrix)
+        return value, gradient - config.l2 * matrix, of_intercepts
+
+
+@dataclass
+class ClusterFit:
+    """A plan carried out on the rows of a cluster.
+
+    Parameters
+    ----------
+    blocks : list of lists of Block
+        Of each worker.
+    survey, numbers : Future
+        Of `Survey` and `ClassNumbers`.
+    found : Survey
+        The survey itself.
+    given : list of Future of TrainingData or None
+        Validation rows of the user.
+    """
+
+    cluster: Cluster
+    plan: FitPlan
+    blocks: list[list[Block]]
+    survey: Future[Survey]
+    numbers: Future[ClassNumbers]
+    found: Survey
+    seed: int
+    rows_per_round: int | None
+    given: list[Future[TrainingData]] | None
+    callbacks: Callbacks
+    history: History = field(default_factory=History)
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.callbacks = self.callbacks.watched_by(self._stop)
+
+    def _stop(self) -> None:
+        self.stopped = True
+
+    def run(self, start: Start | None) -> FitResult:
+        """Carry out the plan; fit its first candidate alone from given weights."""
+        if start is not None:
+            start = start[0].take(self.found.order), start[1][self.found.order]
+        try:
+            exact = not self.plan.first.parts.solver.stochastic
+            result = self._exact(start) if exact else self._in_rounds(start)
+        except StoppedFit as stop:
+            result = stop.result
+        except InterruptedFit as interruption:
+            raise InterruptedFit(self._in_order_of_labels(interruption.result)) from None
+        return self._in_order_of_labels(result)
+
+    def _in_order_of_labels(self, result: FitResult) -> FitResult:
+        number = np.argsort(self.found.order)
+        result.weights = result.weights.take(number)
+        result.intercept = result.intercept[number]
+        result.head = np.sort(self.found.order[result.head])
+        return result
+
+    def _exact(self, start: Start | None) -> FitResult:
+        """Fit by L-BFGS, whose objective and gradient are sums over the blocks."""
+        config, found, cluster = self.plan.first, self.found, self.cluster
+        known: tuple[Any, ...] = (self.survey, self.numbers, [], cluster.n_workers)
+        head = np.empty(0, np.int64)
+        statistics = cluster.submit("statistics", GlobalStatistics.of, *known, head)
+        here: GlobalStatistics = cluster.fetch(statistics)
+        callbacks = replace(self.callbacks, classes=found.classes[found.order])
+        given = (cluster, config, self.blocks, statistics, self.numbers, here.weight)
+        fit = Fit(
+            config,
+            here.problem(config),
+            None,
+            np.random.RandomState(self.seed),
+            callbacks,
+            objective=ExactObjective(*given),
+        )
+        return fit.run(start)
+
+    def _in_rounds(self, start: Start | None) -> FitResult:
+        plan, stacks = self.plan, self.plan.stacks and start is None
+        blocks, numbers, held = self.blocks, self.numbers, list[Future[TrainingData]]()
+        if self.given is None and (stacks or plan.first.validation_fraction is not None):
+            blocks, numbers, held = self._held_out()
+        validation = self.given or held
+        candidates = plan.candidates if stacks else plan.candidates[:1]
+        stage = "validation" if stacks and validation else "fit"
+        fits = [
+            self._fit(i, stage, blocks, numbers, held, validation, start)
+            for i in range(len(candidates))
+        ]
+        seconds = np.array([fit.record.seconds for fit in fits])
+        if stage == "fit":
+            shares = np.full(len(fits), 1.0 / len(fits))
+            result = self._sum(list(zip(shares, fits)), 1.0)
+            result.selection = selection_of(plan, candidate_results(candidates, shares, seconds))
+            return result
+        arguments = (
+            [fit.config for fit in fits],
+            [fit.statistics for fit in fits],
+            [fit.trained for fit in fits],
+            self._few_enough(validation),
+            self.seed,
+        )
+        stacked, rows = self.cluster.result(self.cluster.submit("stack", stacked_on, *arguments))
+        table = candidate_results(candidates, stacked.weights, seconds, stacked, rows)
+        chosen = [i for i, weight in enumerate(stacked.weights) if weight > 0.0]
+        refits = plan.refits and self.given is None
+        if refits:
+            for i in chosen:
+                fits[i] = self._fit(i, "refit", self.blocks, self.numbers, [], [], None)
+        parts = [(float(stacked.weights[i]), fits[i]) for i in chosen]
+        result = self._sum(parts or [(0.0, fits[0])], stacked.frequency_weight)
+        result.selection = selection_of(plan, table, stacked, rows, refits)
+        return result
+
+    def _fit(
+        self,
+        number: int,
+        stage: str,
+        blocks: list[list[Block]],
+        numbers: Future[ClassNumbers],
+        held: list[Future[TrainingData]],
+        validation: list[Future[TrainingData]],
+        start: Start | None,
+    ) -> RoundsFit:
+        """Fit a candidate in rounds."""
+        candidate = self.plan.candidates[number]
+        fit = RoundsFit(
+            self.cluster,
+            candidate.config,
+            blocks,
+            held,
+            self.survey,
+            numbers,
+            self.found,
+            self.seed + number,
+            self.rows_per_round,
+            self.callbacks,
+            Stage(stage, candidate.name),
+            Before.after(self.history),
+            validation,
+            self.given is not None,
+        )
+        went_on = fit.run(start)
+        self.history.extend(fit.record.history)
+        if self.history.forecast_seconds is None:
+            self.history.forecast_seconds = fit.record.history.forecast_seconds
+        if self.stopped or not went_on:
+            result = self._sum([(1.0, fit)], 1.0)
+            result.selection = selection_of(self.plan, [])
+            raise StoppedFit(result) if went_on else InterruptedFit(result)
+        return fit
+
+    def _sum(self, parts: list[tuple[float, RoundsFit]], frequency_weight: float) -> FitResult:
+        """Return the model whose scores are the weighted sum."""
+        results = [fit.result() for _, fit in parts]
+        weights = [weight for weight, _ in parts]
+        statistics: GlobalStatistics = self.cluster.fetch(parts[0][1].statistics)
+        base = base_scores(self.plan.first, statistics.class_weights)
+        intercept = frequency_weight * base
+        for weight, result in zip(weights, results):
+            intercept = intercept + weight * (result.intercept - base)
+        return replace(
+            results[0],
+            weights=weighted_sum(weights, [result.weights for result in results]),
+            intercept=np.asarray(intercept, np.float32),
+            history=self.history,
+        )
+
+    def _few_enough(self, validation: list[Future[TrainingData]]) -> list[Future[TrainingData]]:
+        """Return some of the groups of validation rows if scoring all would take long."""
+        submit = self.cluster.submit
+        counts = self.cluster.results([submit("n", n_rows_of, rows) for rows in validation])
+        softmax = self.plan.first.parts.noise.softmax
+        most = max_rows_scored(len(self.found.classes), softmax)
+        before = np.cumsum([0, *counts[:-1]])
+        return [rows for rows, n in zip(validation, before) if n < most]
+
+    def _held_out(
+        self,
+    ) -> tuple[list[list[Block]], Future[ClassNumbers], list[Future[TrainingData]]]:
+        """Hold out the last rows of every block, but no class loses all its rows."""
+        n, config = self.found.n_rows, self.plan.first
+        wanted = min(n_validation_rows(n), n // 5)
+        if config.validation_fraction is not None:
+            wanted = round(config.validation_fraction * n)
+        blocks = [
+            [replace(b, end=b.n_rows - min(-(-wanted * b.n_rows // n), b.n_rows)) for b in some]
+            for some in self.blocks
+        ]
+
+        def at_ends(
+            function: Callable[..., Any], numbers: Future[ClassNumbers]
+        ) -> list[Future[Any]]:
+            submit = self.cluster.submit
+            return [
+                submit("end", function, b.rows, numbers, b.end, b.n_rows, worker=worker)
+                for worker, some in enumerate(blocks)
+                for b in some
+                if b.end < b.n_rows
+            ]
+
+        submit, ends = self.cluster.submit, at_ends(labels_at_end, self.numbers)
+        numbers = submit("numbers", hold_out, self.numbers, self.survey, ends)
+        held = at_ends(held_rows, numbers)
+        if not sum(self.cluster.results([submit("n", n_rows_of, rows) for rows in held])):
+            if config.validation_fraction is not None:
+                raise ValueError(
+                    "no validation row has a class that is left in the training rows; give X_val "
+                    "and y_val or set early_stopping=False"
+                )
+            return self.blocks, self.numbers, []
+        return blocks, numbers, held

@@ -48,7 +48,6 @@ def convert(
     form: str | None = None,
     *,
     like: str | PathLike[str] | Shards | None = None,
-    label: Literal["first", "single"] = "first",
     n_features: int | None = None,
     vectorizer: Any = None,
     zero_based: bool | Literal["auto"] = "auto",
@@ -77,7 +76,7 @@ def convert(
     like : path or Shards, optional
         Folder of training rows; the new rows get its number of features, its way to count them and
         its vectoriser.
-    label, n_features, zero_based, label_column, max_bytes
+    n_features, zero_based, label_column, max_bytes
         As in `bigcat.data.read`.
     text_columns : sequence of str
         csv and Parquet: the one column of text, in a table that has no others beside the labels.
@@ -116,7 +115,6 @@ def convert(
         raise ValueError(f"files of the form {form} cannot be converted, but {able} can")
     options = given_options(
         {
-            "label": (label, "first"),
             "zero_based": (zero_based, "auto"),
             "label_column": (label_column, None),
             "text_columns": (text_columns, ()),
@@ -150,7 +148,7 @@ def convert(
         shutil.rmtree(arrays / _PARTS)
         sync_folder(arrays)
         index.write(Path(folder))
-    return Shards(folder)
+        return Shards(folder)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ def read(
     path: str | PathLike[str],
     form: str | None = None,
     *,
-    label: Literal["first", "single"] = "first",
     n_features: int | None = None,
     vectorizer: Any = None,
     zero_based: bool | Literal["auto"] = "auto",
@@ -46,9 +45,6 @@ def read(
         `bigcat.data.convert` made.
     form : {"xc", "svmlight", "tsv", "npz", "csv", "parquet"}, optional
         Guessed from the name, then from the first line, unless given.
-    label : {"first", "single"}
-        xc and svmlight rows with several labels: take the first one, or drop such rows.
-        Either way the report counts them.
     n_features : int, optional
         How many columns the file must have. svmlight does not say how many there are, so that a
         test file needs the training file's number here.
@@ -106,7 +102,6 @@ def read(
     if path.is_dir():
         return open_shards(path)
     options = {
-        "label": (label, "first"),
         "vectorizer": (vectorizer, None),
         "zero_based": (zero_based, "auto"),
         "label_column": (label_column, None),

@@ -82,11 +82,11 @@ class Form:
 
 _WORDS = ("categorical", "text_columns", "vectorizer", "columns")
 _OF_TABLES = ("label_column", "group_column", *_WORDS, "labelled")
-_SPARSE = ("label", "labelled", "zero_based")
+_SPARSE = ("labelled", "zero_based")
 _SVMLIGHT = r"\s*[+-]?\d+(,[+-]?\d+)*(\s+qid:\d+)?(\s+\d+:\S+)+\s*(#.*)?"
 _HERE = "bigcat.data."
 _ALL = (
-    Form("xc", _HERE + "sparse_text:XcReader", (".xc",), r"\s*\d+\s+\d+\s+\d+\s*", _SPARSE[:2]),
+    Form("xc", _HERE + "sparse_text:XcReader", (".xc",), r"\s*\d+\s+\d+\s+\d+\s*", _SPARSE[:1]),
     Form(
         "svmlight",
         _HERE + "sparse_text:SvmlightReader",

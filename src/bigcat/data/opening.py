@@ -90,7 +90,7 @@ def load_arrays(path: Path, file: IO[Any], max_bytes: int | None = None) -> dict
                 raise ValueError("a name occurs twice")
             for member in members:
                 with archive.open(member) as array:
-                    _check_claim(member, array)
+                    check_claim(member, array)
         file.seek(0)
         with np.load(file, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
@@ -102,7 +102,7 @@ def load_arrays(path: Path, file: IO[Any], max_bytes: int | None = None) -> dict
         ) from error
 
 
-def _check_claim(member: zipfile.ZipInfo, array: IO[bytes]) -> None:
+def check_claim(member: zipfile.ZipInfo, array: IO[bytes]) -> None:
     """Raise if a header claims another size than the member has: NumPy allocates what it claims."""
     version = np.lib.format.read_magic(array)
     if version not in ((1, 0), (2, 0)):

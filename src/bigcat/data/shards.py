@@ -22,10 +22,33 @@ import scipy.sparse as sp
 
 from bigcat.atomic import replacing
 from bigcat.data.dataset import DataError, Dataset, array_of_strings, labels_of_rows
+from bigcat.schema import check, is_whole
 
 INDEX, FORMAT_VERSION = "index.json", 2
 #: Default bytes of rows that a fit visits in random order at a time.
 WINDOW_BYTES = 1 << 28
+
+
+def _is_size(value: object) -> bool:
+    return is_whole(value, 0, (1 << 62) - 1)
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_size, value))
+
+
+_SCHEMA: dict[str, Any] = {
+    "arrays": str,
+    "n_features": _is_size,
+    "sparse": bool,
+    "rows": _are_sizes,
+    "values": _are_sizes,
+    "digests": list,
+    "classes": list,
+    "report": dict,
+    "column_names": list | None,
+    "vectorizer": str | None,
+}
 
 
 @dataclass(frozen=True)
@@ -133,20 +156,8 @@ class Index:
 
     def _check(self) -> None:
         """Raise for values that compiled code could come to harm by, whoever wrote them."""
-        kinds: dict[str, Any] = {
-            "sparse": bool,
-            "report": dict,
-            "arrays": str,
-            "digests": list,
-            "classes": list,
-        }
-        kinds |= {"column_names": list | None, "vectorizer": str | None}
-        for name, kind in kinds.items():
-            if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"its {name} is of another kind")
-        for ends in (self.rows, self.values, [self.n_features]):
-            if not ends or any(type(n) is not int or not 0 <= n < 1 << 62 for n in ends):
-                raise ValueError("a size is not a whole number of 62 bits")
+        check("index", asdict(self), _SCHEMA)
+        for ends in (self.rows, self.values):
             if any(a > b for a, b in pairwise(ends)):
                 raise ValueError("the ends of shards do not rise")
         if not len(self.rows) == len(self.values) == len(self.digests) or not self.n_rows:
@@ -155,11 +166,10 @@ class Index:
             raise ValueError("a shard has other values than its rows have")
         if Path(self.arrays).name != self.arrays or self.arrays in ("", ".", ".."):
             raise ValueError("its arrays are elsewhere")
-        if len({type(name) for name in self.classes}) != 1 or type(self.classes[0]) not in (
-            int,
-            str,
-        ):
+        if {type(name) for name in self.classes} not in ({int}, {str}):
             raise ValueError("it has no classes, or classes of two kinds")
+        if type(self.classes[0]) is int and max(map(abs, self.classes)) >= 1 << 63:
+            raise ValueError("a class is not an integer of 64 bits")
         if any(a >= b for a, b in pairwise(self.classes)):
             raise ValueError("its classes are not in order")
 
@@ -237,32 +247,26 @@ class Shards:
         if not window_bytes > 0:
             raise ValueError(f"window_bytes={window_bytes!r} must be a number of bytes above 0")
         self.folder, self.window_bytes = Path(folder), int(window_bytes)
-        self.index = Index.read(self.folder)
+        self.index, self._arrays = self._mapped()
         self.fingerprint = self.index.fingerprint
         self.classes = self.index.class_labels()
         self.report = {**self.index.report, "file": str(self.folder)}
         self.shape = (self.index.n_rows, self.index.n_features)
-        self._arrays = {name: self._map(name, *how) for name, how in self.index.shapes.items()}
         self.labels = self._arrays["labels"]
         self._row_edges, self._value_edges = [0, *self.index.rows], [0, *self.index.values]
         self._checked = np.zeros(len(self.index.rows), bool)
 
-    def _map(self, name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
-        path = self.folder / self.index.arrays / f"{name}.npy"
-        if 0 in shape:  # which the system does not map
-            return np.empty(shape, dtype)
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-            if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
-                raise ValueError(f"it is of {array.dtype} and shape {array.shape}")
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(
-                f"{path}: expected an array of {dtype} and shape {shape} ({error}); convert the "
-                "data again"
-            ) from error
-        if hasattr(mmap, "MADV_SEQUENTIAL"):  # pages that were read go first
-            array._mmap.madvise(mmap.MADV_SEQUENTIAL)
-        return array  # type: ignore[no-any-return]
+    def _mapped(self) -> tuple[Index, dict[str, np.ndarray]]:
+        """Return the index and its arrays, which a conversion may replace in between."""
+        index = Index.read(self.folder)
+        while True:
+            folder = self.folder / index.arrays
+            try:
+                return index, {name: _map(folder, name, *how) for name, how in index.shapes.items()}
+            except DataError:
+                before, index = index, Index.read(self.folder)
+                if index.arrays == before.arrays:
+                    raise
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -276,7 +280,7 @@ class Shards:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (self.folder, self.window_bytes, self.classes)
+        return _opened_again, (self.folder, self.window_bytes, self.classes, self.fingerprint)
 
     # Rows
 
@@ -357,6 +361,8 @@ class Shards:
         if self.index.vectorizer is None:
             return None
         folder = self.folder / self.index.arrays
+        if not folder.exists():
+            raise DataError(f"{self.folder}: its rows were replaced; open it again")
         return load_vectorizer(folder, self.index.vectorizer, self.shape[1])
 
     @property
@@ -413,5 +419,26 @@ def _within(places: np.ndarray, end: int) -> bool:
     return not len(places) or bool(places.min() >= 0 and places.max() < end)
 
 
-def _opened_again(folder: Path, window_bytes: int, classes: np.ndarray) -> Shards:
-    return Shards(folder, window_bytes=window_bytes).with_classes(classes)
+def _map(folder: Path, name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    path = folder / f"{name}.npy"
+    if 0 in shape:  # which the system does not map
+        return np.empty(shape, dtype)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
+            raise ValueError(f"it is of {array.dtype} and shape {array.shape}")
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(
+            f"{path}: expected an array of {dtype} and shape {shape} ({error}); convert the "
+            "data again"
+        ) from error
+    if hasattr(mmap, "MADV_SEQUENTIAL"):  # pages that were read go first
+        array._mmap.madvise(mmap.MADV_SEQUENTIAL)
+    return array  # type: ignore[no-any-return]
+
+
+def _opened_again(folder: Path, window_bytes: int, classes: np.ndarray, fingerprint: str) -> Shards:
+    shards = Shards(folder, window_bytes=window_bytes)
+    if shards.fingerprint != fingerprint:
+        raise DataError(f"{folder}: its rows were replaced since they were pickled; pickle it anew")
+    return shards.with_classes(classes)

@@ -24,11 +24,7 @@ _PLAIN = b"0123456789+-.:eE \t\r\n"
 class SvmlightReader(LinesReader):
     """Reader of ``label index:value ... # comment``, with indices from 0 or from 1.
 
-    Parameters
-    ----------
-    label : {"first", "single"}
-        Take the first of several labels, or drop such rows.
-    zero_based : bool or "auto"
+    Of several labels of a row the first one counts.
     """
 
     index_end, states_columns = _INT32_MAX, False
@@ -37,19 +33,13 @@ class SvmlightReader(LinesReader):
         self,
         path: Path,
         *,
-        label: str = "first",
         zero_based: bool | Literal["auto"] = "auto",
         **options: Any,
     ) -> None:
         super().__init__(path, **options)
-        if label not in ("first", "single"):
-            raise ValueError(
-                "label must be 'first' (a row's first label) or 'single' (rows with one label "
-                f"only), got {label!r}"
-            )
         if not (zero_based == "auto" or isinstance(zero_based, bool)):
             raise ValueError(f"zero_based must be True, False or 'auto', got {zero_based!r}")
-        self.label, self.zero_based = label, zero_based
+        self.zero_based = zero_based
 
     def parse(self, piece: Text) -> Chunk:
         rows, labels, lines = [], [], []
@@ -62,7 +52,7 @@ class SvmlightReader(LinesReader):
             facts["multi_label_rows"] += len(found) > 1
             if self.labelled and not found:
                 facts["rows_without_label"] += 1
-            elif self.label == "first" or len(found) < 2:
+            else:
                 rows.append(b"0 " + features)
                 labels.append(found[0] if self.labelled else 0)
                 lines.append(number)
@@ -102,20 +92,14 @@ class SvmlightReader(LinesReader):
         try:
             return self._parsed(rows)
         except (ValueError, OverflowError):
-            first, end = 0, len(rows)
-        while end - first > 1:
-            middle = (first + end) // 2
+            pass
+        for row, line in zip(rows, lines):
             try:
-                self._parsed(rows[first:middle])
-                first = middle
-            except (ValueError, OverflowError):
-                end = middle
-        expected = f"index:value with rising indices below {self.index_end} and float32 values"
-        try:
-            self._parsed(rows[first:end])
-        except (ValueError, OverflowError) as error:
-            found = f"{_shown(rows[first][2:])} ({error})"
-            raise error_at(self.path, lines[first], expected, found) from error
+                self._parsed([row])
+            except (ValueError, OverflowError) as error:
+                expected = f"index:value with rising indices below {self.index_end} and float32"
+                found = f"{_shown(row[2:])} ({error})"
+                raise error_at(self.path, line, f"{expected} values", found) from error
         raise AssertionError("rows fail together, and none of them alone")
 
     def _parsed(self, rows: list[bytes]) -> sp.csr_matrix:

@@ -10,6 +10,7 @@ import contextlib
 import csv
 import io
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from bigcat.data.dataset import DataError, check_columns, error_at
 from bigcat.data.opening import too_large, unpacked_limit
 from bigcat.data.reading import Chunk, Facts, LinesReader, Reader, Text
 from bigcat.data.text import as_float32, default_vectorizer, nothing_left
+from bigcat.machine import require
 
 #: Default name of the column of labels.
 LABEL = "label"
@@ -40,16 +42,9 @@ Place = Callable[[int], str]
 
 def require_pyarrow() -> Any:
     """Return pyarrow; ImportError names the extra that brings it."""
-    try:
-        import pandas  # noqa: F401
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "csv and Parquet files need pyarrow and pandas; install bigcat[tables]"
-        ) from error
-    return pyarrow
+    for library in ("pandas", "pyarrow", "pyarrow.csv", "pyarrow.parquet"):
+        require(library, "csv and Parquet files need", "tables")
+    return sys.modules["pyarrow"]
 
 
 class TableReader(Reader):

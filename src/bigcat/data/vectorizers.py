@@ -1,18 +1,26 @@
-"""Vectorisers of converted text: words counted chunk by chunk, and settings in a folder of rows."""
+r"""Text vectorisers: in files, and fitted to words that were counted chunk by chunk.
+
+A vectoriser does what its options say: read files whose names are in the text
+(``input="filename"``), match a regular expression for hours, or make millions of n-grams.  So
+options from a file must be harmless, unless the caller trusts the file's author.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from bigcat.data.dataset import DataError, check_columns
 from bigcat.data.text import nothing_left
+from bigcat.schema import check, check_floats, is_number, is_whole, shown
 
 #: Most words whose rows are counted at a time.
 MAX_WORDS = 1 << 21
@@ -24,16 +32,130 @@ _CHOOSES_WORDS = ("min_df", "max_df", "max_features", "vocabulary")
 _WEIGHTS = ("norm", "use_idf", "smooth_idf", "sublinear_tf")
 
 
+#: Longest n-gram of a vectoriser from a file.
+LONGEST_NGRAM = 20
+
+#: Single characters, then at most one run of one kind: at each place of the text, the engine gives
+#: up after a few steps or takes the whole run.  A word boundary after the run can make it go back
+#: over the run; that is linear, too, where a match begins at a boundary.
+_CHARACTER = r"(?:\\[wWdDsS]|\[\^?(?:\\[\\wdsWDS\].'-]|[^\\\[\]])+\]|[A-Za-z0-9_@#'-])"
+_RUN = rf"{_CHARACTER}(?:[+*]|\{{\d,\d?\}})?"
+_LINEAR_PATTERN = re.compile(
+    rf"(?:\(\?u\))?(?:\\b{_CHARACTER}{{0,8}}{_RUN}\\b|(?:\\b)?{_CHARACTER}{{0,8}}{_RUN})"
+)
+
+
+def is_linear(pattern: str) -> bool:
+    r"""Return True if finding all matches of a regular expression takes time linear in the text.
+
+    Examples
+    --------
+    >>> from bigcat.data.vectorizers import is_linear
+    >>> [is_linear(p) for p in (r"(?u)\b\w\w+\b", r"\w+", r"[a-z'-]+", r"(?:a+)+$", r"\w+\b")]
+    [True, True, True, False, False]
+    """
+    return _LINEAR_PATTERN.fullmatch(pattern) is not None
+
+
+def _is_stop_words(value: Any) -> bool:
+    words = isinstance(value, list | set | tuple) and all(isinstance(word, str) for word in value)
+    return value is None or value == "english" or words
+
+
+def _is_ngram_range(value: Any) -> bool:
+    pair = isinstance(value, tuple) and len(value) == 2 and all(is_whole(n, 1) for n in value)
+    return pair and value[0] <= value[1] <= LONGEST_NGRAM
+
+
+_ENCODINGS = {"utf-8", "utf8", "utf-8-sig", "ascii", "latin-1", "iso-8859-1", "cp1252", "utf-16"}
+#: Harmless values of the options of the three.
+_HARMLESS: dict[str, Any] = {
+    "input": {"content"},
+    "encoding": _ENCODINGS,
+    "decode_error": {"strict", "ignore", "replace"},
+    "strip_accents": {None, "ascii", "unicode"},
+    "lowercase": bool,
+    "preprocessor": {None},
+    "tokenizer": {None},
+    "analyzer": {"word", "char", "char_wb"},
+    "stop_words": _is_stop_words,
+    "token_pattern": lambda value: value is None or (isinstance(value, str) and is_linear(value)),
+    "ngram_range": _is_ngram_range,
+    "max_df": is_number,
+    "min_df": is_number,
+    "max_features": lambda value: value is None or is_whole(value, 1),
+    "binary": bool,
+    "dtype": {"float64", "float32", "int64", "int32"},
+    "norm": {None, "l1", "l2"},
+    "use_idf": bool,
+    "smooth_idf": bool,
+    "sublinear_tf": bool,
+    "n_features": lambda value: is_whole(value, 1, 2**31 - 1),
+    "alternate_sign": bool,
+}
+
+
+class UntrustedError(ValueError):
+    """An option of a vectoriser that could do harm."""
+
+
 def check_vectorizer(vectorizer: Any) -> None:
-    """Raise for a vectoriser whose settings JSON cannot hold."""
+    """Raise TypeError for a vectoriser that no file can hold."""
     kind = type(vectorizer).__name__
     if kind not in VECTORIZERS:
-        raise ValueError(f"vectorizer must be one of {', '.join(VECTORIZERS)}, got {kind}")
+        raise TypeError(
+            f"files hold {', '.join(VECTORIZERS)}, got {kind}; keep it in a file of its own, such "
+            "as one of skops"
+        )
     for name, value in vectorizer.get_params(deep=False).items():
         if callable(value) and name != "dtype":
-            raise ValueError(f"the vectoriser's {name} is a function, which no file can hold")
-    if vectorizer.input != "content":
-        raise ValueError(f"the vectoriser's input must be 'content', got {vectorizer.input!r}")
+            raise TypeError(
+                f"the vectoriser's {name} is {value!r}, and a file holds no functions; keep the "
+                "vectoriser yourself"
+            )
+
+
+def describe_vectorizer(vectorizer: Any, fitted: bool = True) -> dict[str, Any] | None:
+    """Return kind, options and words of a vectoriser, all of which a file can hold."""
+    if vectorizer is None:
+        return None
+    check_vectorizer(vectorizer)
+    kind, options = type(vectorizer).__name__, vectorizer.get_params(deep=False)
+    options["dtype"] = np.dtype(options["dtype"]).name
+    options.pop("vocabulary", None)  # its words are stored below
+    words = idf = None
+    if kind != "HashingVectorizer" and (fitted or hasattr(vectorizer, "vocabulary_")):
+        check_is_fitted(vectorizer, "vocabulary_")
+        vocabulary = vectorizer.vocabulary_
+        words = np.array(sorted(vocabulary, key=vocabulary.get), object)
+        idf = vectorizer.idf_ if options.get("use_idf") else None
+    return {"kind": kind, "options": options, "words": words, "idf": idf}
+
+
+def make_vectorizer(stored: dict[str, Any], trusted: bool = False) -> Any:
+    """Return the vectoriser; UntrustedError for options that could do harm, unless trusted."""
+    from sklearn.feature_extraction import text
+
+    check("vectorizer.kind", stored["kind"], {*VECTORIZERS})
+    kind, options, words = stored["kind"], dict(stored["options"]), stored["words"]
+    for name, value in () if trusted else options.items():
+        try:
+            check(name, value, _HARMLESS[name])
+        except (KeyError, ValueError):
+            raise UntrustedError(f"{name}={shown(value)}") from None
+    if options.get("token_pattern", "") is None and options["analyzer"] == "word":
+        raise ValueError("the vectoriser has token_pattern=None, which finds no words")
+    vectorizer = getattr(text, kind)(**options | {"dtype": np.dtype(options["dtype"]).type})
+    if kind == "HashingVectorizer" or words is None:
+        return vectorizer
+    idf = None
+    if options.get("use_idf"):
+        idf = stored["idf"]
+        check_floats("vectorizer.idf", idf, (len(words),), least=0.0)
+    vectorizer = with_words(vectorizer, words.tolist(), idf)
+    if words.dtype != object or n_features_of(vectorizer) != len(words):
+        raise ValueError("the words of the vectoriser are not different strings")
+    return vectorizer
 
 
 def n_features_of(vectorizer: Any) -> int:
@@ -128,40 +250,26 @@ def weigh(vectorizer: Any, counts: sp.csr_matrix, words: list[str]) -> sp.csr_ma
 
 
 def save_vectorizer(vectorizer: Any, folder: Path) -> str:
-    """Write kind, settings, words and their weights to a file; return its digest."""
-    settings = {
-        name: sorted(value) if isinstance(value, set | frozenset) else value
-        for name, value in vectorizer.get_params(deep=False).items()
-        if name not in ("vocabulary", "dtype")
-    }
-    packed = {"kind": type(vectorizer).__name__, "dtype": np.dtype(vectorizer.dtype).name}
-    words = getattr(vectorizer, "vocabulary_", None)
-    words = words and sorted(words, key=words.get)
-    idf = vectorizer.idf_.tolist() if getattr(vectorizer, "use_idf", False) else None
-    text = json.dumps({**packed, "settings": settings, "words": words, "idf": idf})
+    """Write kind, options, words and their weights to a file; return its digest."""
+    packed = describe_vectorizer(vectorizer)
+    text = json.dumps(packed, default=list)  # of arrays and sets
     (folder / VECTORIZER).write_text(text)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load_vectorizer(folder: Path, digest: str, n_features: int) -> Any:
     """Return the vectoriser of a folder; DataError for one that cannot make such rows."""
-    from sklearn.feature_extraction import text
-
     try:
         content = (folder / VECTORIZER).read_bytes()
         if hashlib.sha256(content).hexdigest() != digest:
             raise ValueError("its digest is another")
         packed = json.loads(content)
-        if packed["kind"] not in VECTORIZERS:
-            raise ValueError(f"unknown vectoriser {packed['kind']!r}")
-        settings = packed["settings"]
-        settings["ngram_range"] = tuple(settings["ngram_range"])
-        dtype = np.dtype(packed["dtype"]).type
-        vectorizer = getattr(text, packed["kind"])(dtype=dtype, **settings)
-        check_vectorizer(vectorizer)
-        if packed["words"] is not None:
-            idf = None if packed["idf"] is None else np.array(packed["idf"], np.float64)
-            vectorizer = with_words(vectorizer, packed["words"], idf)
+        options = packed["options"]
+        options["ngram_range"] = tuple(options["ngram_range"])
+        check("input", options["input"], {"content"})
+        for name, kind in (("words", object), ("idf", np.float64)):
+            packed[name] = None if packed[name] is None else np.array(packed[name], kind)
+        vectorizer = make_vectorizer(packed, trusted=True)
         found = vectorizer.transform([""]).shape[1]
     except Exception as error:  # scikit-learn has no list of what it raises for odd settings
         raise DataError(

@@ -19,7 +19,7 @@ from bigcat.bayes.method import FittedPosterior, Seen, Task
 from bigcat.caller import warn_caller
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
-from bigcat.estimators.options import WithParts, only_if
+from bigcat.estimators.options import WithParts, explains_unknown, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
 from bigcat.machine import available_cores
@@ -27,6 +27,7 @@ from bigcat.noise import Noise
 from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training import memory
+from bigcat.training.checkpoint import Checkpoint
 from bigcat.training.checks import check_whole
 from bigcat.training.data import TrainingData
 from bigcat.training.history import History
@@ -83,17 +84,15 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         draws of "augment-reduce".
     progress : {"auto", True, False}, default="auto"
         A progress bar with the current state of the fit; "auto" shows one on a terminal.
-    checkpoint : path or None, default=None
+    checkpoint : path, Checkpoint or None, default=None
         A folder where a fit by "augment-reduce" is written down as it goes, so that
         ``fit(..., resume=True)`` goes on after a crash with the same bits.
-    checkpoint_every : float, default=60
-        Seconds between two checkpoints: the most that is lost.
 
     Attributes
     ----------
     posterior_ : GaussianPosterior
         ``mean`` (n_classes, n_features + 1, the intercept last), ``scale``, ``covariance``,
-        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``, ``to_arviz``.
+        ``sample``, ``predict_interval``, ``log_odds_interval``, ``weight_interval``.
     coef_ : array of shape (n_classes, n_features)
     intercept_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
@@ -129,7 +128,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     >>> bool((low <= model.predict_proba(X[:1])).all())
     True
     >>> model.summary(classes=[0], top=2).shape
-    (2, 7)
+    (2, 10)
 
     The softmax, with classes sampled:
 
@@ -138,6 +137,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     (True, (3, 5))
     """
 
+    @explains_unknown
     def __init__(
         self,
         method: str | PosteriorMethod = "laplace",
@@ -147,8 +147,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         n_threads: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         progress: bool | str = "auto",
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     ) -> None:
         self.method = method
         self.prior = prior
@@ -157,7 +156,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.random_state = random_state
         self.progress = progress
         self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -198,7 +196,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
         method, prior = self.method_and_prior()
-        checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
+        checkpoints.of(self, resume)
         if self.checkpoint is not None and not method.keepable:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r} is for stochastic fits, and method="
@@ -217,7 +215,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self._adopt(method.fit(replace(task, keeper=keeper)))
         self.class_count_ = np.bincount(sample.labels, minlength=len(known))
         validate_data(self, given_X, skip_check_array=True)
-        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         keeper.complete()
         return self
 
@@ -270,7 +267,6 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self.class_count_ = rows if first else getattr(self, "class_count_", 0) + rows
         if first:
             validate_data(self, given_X, skip_check_array=True)
-        self.posterior_.feature_names = getattr(self, "feature_names_in_", None)
         return self
 
     def memory_forecast(

@@ -6,12 +6,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from bigcat.auto.named import named_config
 from bigcat.bounds import Bound
+from bigcat.combinations import resolve_method
 from bigcat.estimators import inputs
 from bigcat.estimators.linear import LinearClassifier
+from bigcat.estimators.options import explains_unknown
 from bigcat.linear.labels import classes_of
+from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
+from bigcat.training.stopping import EarlyStopping
 
 
 class CategoricalDistribution(BaseEstimator):
@@ -31,7 +34,7 @@ class CategoricalDistribution(BaseEstimator):
     ----------
     method : str or Bound, default="augment-reduce"
         A name of `bigcat.methods()`, or a bound with options.
-    n_negatives, batch_size, max_epochs, learning_rate, tol, solver, init, random_state, progress
+    max_epochs, early_stopping, solver, sampler, random_state, progress
         As in `LinearClassifier`.  The deterministic solver works on distinct labels with their
         counts, so its cost does not grow with the number of observations.
 
@@ -56,28 +59,23 @@ class CategoricalDistribution(BaseEstimator):
     [0.25, 0.5, 0.25]
     """
 
+    @explains_unknown
     def __init__(
         self,
         method: str | Bound = "augment-reduce",
         *,
-        n_negatives: int = 32,
-        batch_size: int | str = "auto",
         max_epochs: int = 50,
-        learning_rate: float | str = "auto",
-        tol: float | None = 1e-4,
+        early_stopping: bool | str | EarlyStopping = "auto",
         solver: str | Solver = "auto",
-        init: str = "frequencies",
+        sampler: str | Sampler = "auto",
         random_state: int | np.random.RandomState | None = None,
         progress: bool | str = "auto",
     ) -> None:
         self.method = method
-        self.n_negatives = n_negatives
-        self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
-        self.tol = tol
+        self.early_stopping = early_stopping
         self.solver = solver
-        self.init = init
+        self.sampler = sampler
         self.random_state = random_state
         self.progress = progress
 
@@ -91,7 +89,7 @@ class CategoricalDistribution(BaseEstimator):
         classes, labels = classes_of(y)
         counts = np.bincount(labels, weights)
         model = LinearClassifier(**self.get_params())
-        parts = named_config(model._parameters()).parts
+        parts = model._parameters().config(resolve_method(self.method)).parts
         if parts.solver.stochastic:
             rows, row_weights = labels, weights
         else:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
-import os
 import re
 from typing import Any
 
 import numpy as np
 
 from bigcat._version import __version__
-from bigcat.kernels import VERSION
-from bigcat.training.checkpoint import Checkpoint, Identity, digest
-from bigcat.training.checks import is_number
+from bigcat.compile import source_hash
+from bigcat.training.checkpoint import Checkpoint, Checkpointer, Identity, digest
 from bigcat.training.loop import KEEPS_NOTHING, Keeper
 
 #: Parameters that change nothing of what a fit gives.
 _OF_NO_MATTER = (
     "checkpoint",
-    "checkpoint_every",
     "progress",
     "callbacks",
     "client",
@@ -27,36 +23,30 @@ _OF_NO_MATTER = (
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def check(folder: Any, every: Any, resume: bool) -> None:
-    """Raise for values that cannot be meant."""
-    if folder is not None and not isinstance(folder, str | os.PathLike):
-        raise ValueError(f"checkpoint={folder!r} must be the name of a folder, or None")
-    if not (is_number(every) and 0.0 <= every < math.inf):
-        raise ValueError(f"checkpoint_every={every!r} must be a number of seconds")
-    if resume and folder is None:
+def of(estimator: Any, resume: bool) -> Checkpoint | None:
+    """Return the `checkpoint` of an estimator, checked."""
+    given = estimator.checkpoint
+    if resume and given is None:
         raise ValueError(
             "resume=True needs a checkpoint to go on from; set checkpoint to its folder"
         )
+    return given if given is None or isinstance(given, Checkpoint) else Checkpoint(given)
 
 
 def keeper_for(
     estimator: Any, random_state: np.random.RandomState, resume: bool, data: dict[str, Any]
 ) -> Keeper:
-    """Who keeps a fit of the estimator to these data: nobody, where it has no `checkpoint`."""
-    check(estimator.checkpoint, estimator.checkpoint_every, resume)
-    if estimator.checkpoint is None:
+    """Return who writes down a fit of the estimator to these data."""
+    checkpoint = of(estimator, resume)
+    if checkpoint is None:
         return KEEPS_NOTHING
-    return Checkpoint(
-        estimator.checkpoint,
-        Identity(_parameters(estimator), {name: digest(value) for name, value in data.items()}),
-        random_state,
-        every=estimator.checkpoint_every,
-        resume=resume,
-    )
+    digests = {name: digest(value) for name, value in data.items()}
+    identity = Identity(_parameters(estimator), digests)
+    return Checkpointer(checkpoint, identity, random_state, resume=resume)
 
 
 def _parameters(estimator: Any) -> dict[str, str]:
-    found = {"bigcat": __version__, "compiled code": VERSION}
+    found = {"bigcat": __version__, "compiled code": source_hash()[:12]}
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, np.random.RandomState):
             value = "a RandomState"  # where it began is in the checkpoint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,9 @@ def check_rows(X: Any, estimator: Any) -> Any:
     """X as a C-ordered array or canonical CSR of floats, finite; copied only where it must be."""
     check_kind(X)
     check_indices(X)
+    names = _numeric_columns(X)
     X = check_array(X, estimator=estimator, input_name="X", **_X_OPTIONS)
-    return _canonical(X)
+    return _canonical(X, names)
 
 
 def check_for_prediction(estimator: Any, X: Any) -> Any:
@@ -126,19 +128,44 @@ def window_of(X: Any) -> int | None:
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:
     check_kind(X)
     check_indices(X)
-    y = _one_kind_of_labels(y)
+    names, y = _numeric_columns(X), _one_kind_of_labels(y)
     X, y = check_X_y(X, y, estimator=estimator, **_X_OPTIONS)
     if y.dtype.kind not in LABEL_KINDS:
         with warnings.catch_warnings():  # many classes are what this library is for
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             check_classification_targets(y)
-    X = _canonical(X)
+    X = _canonical(X, names)
     check_sizes(X)
     return X, y
 
 
-def _canonical(X: Any) -> Any:
-    check_finite(X)
+def _numeric_columns(X: Any) -> Sequence[Any] | None:
+    """Return the names of a data frame's columns, of which each has to hold numbers."""
+    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
+        return None
+    for place, name in enumerate(X.columns):
+        column = X.iloc[:, place]
+        kind = getattr(column.dtype, "kind", "O")
+        if kind in "mM":
+            raise ValueError(
+                f"column {name!r} of X is of {column.dtype}; turn dates and times into numbers "
+                "with a meaning"
+            )
+        for row, value in enumerate(column if kind not in "biufc" else ()):
+            if not isinstance(value, str):
+                continue
+            try:
+                float(value)
+            except ValueError:
+                raise ValueError(
+                    f"X holds {value!r} in row {row} of column {name!r}, and features are numbers; "
+                    "encode the column, for example by scikit-learn's OneHotEncoder"
+                ) from None
+    return list(X.columns)
+
+
+def _canonical(X: Any, names: Sequence[Any] | None = None) -> Any:
+    check_finite(X, names)
     if scipy.sparse.issparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -218,8 +245,8 @@ def _one_kind_of_labels(y: Any) -> Any:
     return y
 
 
-def check_finite(X: Any) -> None:
-    """Raise with the rows that hold NaN or infinity."""
+def check_finite(X: Any, names: Sequence[Any] | None = None) -> None:
+    """Raise with the rows that hold NaN or infinity, and with the columns that have names."""
     values = X.data if scipy.sparse.issparse(X) else X
     if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
         return
@@ -233,7 +260,12 @@ def check_finite(X: Any) -> None:
         rows = np.unique(np.searchsorted(X.indptr, np.flatnonzero(bad), side="right") - 1)
     else:
         rows = np.flatnonzero(bad.any(axis=1))
-    raise ValueError(f"X holds {kinds} in {_listed('row', rows)}; drop or impute them")
+    where, remedy = _listed("row", rows), "drop or impute them"
+    if names is not None and not scipy.sparse.issparse(X):
+        columns = np.array([repr(name) for name, odd in zip(names, bad.any(axis=0)) if odd])
+        where += f" of {_listed('column', columns)}"
+        remedy += ", for example by scikit-learn's SimpleImputer"
+    raise ValueError(f"X holds {kinds} in {where}; {remedy}")
 
 
 def check_sizes(X: Any) -> None:

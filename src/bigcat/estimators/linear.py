@@ -14,12 +14,12 @@ from sklearn.utils.validation import validate_data
 
 from bigcat import noise as noises
 from bigcat.auto import Parameters, config_for_stream, plan_for
-from bigcat.auto.named import NAMED_DEFAULTS, named_config
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.linear_predictions import LinearPredictions
-from bigcat.estimators.options import named_part, only_if
+from bigcat.estimators.options import explains_unknown, named_part, only_if
+from bigcat.inference import warn_of_separation
 from bigcat.linear.labels import classes_of
 from bigcat.noise import Noise
 from bigcat.part import Part
@@ -30,6 +30,7 @@ from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.storage import MappedFiles, Storage
 from bigcat.training import memory
+from bigcat.training.checkpoint import Checkpoint
 from bigcat.training.config import Candidate, FitPlan
 from bigcat.training.data import TrainingData, without_duplicates
 from bigcat.training.ensemble import train, train_on_more
@@ -37,6 +38,7 @@ from bigcat.training.fit import Callbacks, DivergedFit, FitResult, InterruptedFi
 from bigcat.training.history import History
 from bigcat.training.model_view import ModelView
 from bigcat.training.selection import Selection
+from bigcat.training.stopping import EarlyStopping
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
@@ -95,16 +97,8 @@ class LinearClassifier(LinearPredictions):
         features vectors of that length, whose inner products are the weights (low rank): there are
         fewer of them, and rare classes learn from what others have taught the features.  "auto"
         has candidates of both kinds where ``method="auto"`` and is None where a method is named.
-    n_negatives : int or "auto", default="auto"
-        Classes beside its own that a row looks at in a step; 32 where a method is named.  A sampler
-        that is given as an object has its own.
-    batch_size : int or "auto", default="auto"
-        Rows per step; "auto" is the solver's own: 1 for "damped", "vanilla", "umax" and
-        "implicit", else 64; and 128 for the low-rank candidates of ``method="auto"``.
     max_epochs : int or "auto", default="auto"
         Most passes over the data (iterations with ``solver="lbfgs"``); 50 where a method is named.
-    learning_rate : float or "auto", default="auto"
-        Step size; "auto" is the solver's own, for most in units of the rows' size.
     l2 : float, "auto" or "path", default="auto"
         Ridge on the *sum*: log-likelihood - l2/2 |W|^2, so 1/C of scikit-learn.  Intercepts are
         not penalised.  With a number the objective is maximised as it stands, without stacking.
@@ -116,21 +110,12 @@ class LinearClassifier(LinearPredictions):
     class_weight : dict, "balanced" or None, default=None
         How much rows of each class count, as in scikit-learn; "balanced" makes all classes count
         the same.
-    validation_fraction : float, default=0.1
-        Part of the rows that are the validation set of `early_stopping`.
-    early_stopping : bool or "auto", default="auto"
-        Stop when the log-likelihood of the validation rows has not grown by `tol` for
-        `n_iter_no_change` epochs, and keep the best epoch's weights.  True makes one fit, without
-        stacking; "auto" is False.
-    n_iter_no_change : int, default=5
-        Epochs without a gain after which a fit stops.
-    tol : float or None, default=1e-4
-        Gain per row below which an epoch counts as none (in the bound where there is no
-        validation set, as the mean of `n_iter_no_change` epochs); None never stops early.  Ignored
-        when the learning rate decays to zero over `max_epochs`, unless ``early_stopping=True``.
-        With ``solver="lbfgs"`` the largest gradient of the mean value per row that counts as
-        converged, for rows in units of their length.  A fit that `max_epochs` ended before that
-        warns (``ConvergenceWarning``).
+    early_stopping : bool, EarlyStopping or "auto", default="auto"
+        True, or an `EarlyStopping` with options, holds rows out, stops when their log-likelihood no
+        longer grows, and keeps the best epoch's weights: one fit, without stacking.  False makes
+        all `max_epochs`.  "auto" stops a named method once its objective no longer grows, unless
+        the learning rate decays to zero over `max_epochs`.  A fit that `max_epochs` ended before
+        that warns (``ConvergenceWarning``).
     warm_start : bool, default=False
         Start `fit` from the weights of the last one; makes one fit, without stacking.
     random_state : int, RandomState or None, default=None
@@ -147,23 +132,20 @@ class LinearClassifier(LinearPredictions):
         A progress bar with the current bound; "auto" shows one on a terminal.
     solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
             "lbfgs"} or Solver, default="auto"
-        How weights move.  An object has options, its learning rate among them.
+        How weights move.  An object of `bigcat.solvers` has options, such as
+        ``AdaGrad(learning_rate=0.1, batch_size=32)`` or ``LBFGS(tol=1e-6)``.  With
+        ``method="auto"`` it trains every candidate that it can, and the others are left out:
+        "lbfgs" leaves the ridge path.
     sampler : {"auto", "uniform", "frequency", "stratified", "co-occurrence", "shared", \
             "everything"} or Sampler, default="auto"
-        Which classes a step looks at beside a row's own.  An object has options: how many classes
-        are drawn, and which every row looks at beside them (`exact_classes`).
-    init : {"frequencies", "zero", "random"}, default="frequencies"
-        Start from the class frequencies, from equal probabilities, or from the papers' small
-        random weights.
-    shuffle : bool, default=True
-        Visit the rows in a new random order each epoch.
-    checkpoint : path or None, default=None
+        Which classes a step looks at beside a row's own.  An object of `bigcat.samplers` has
+        options, such as ``Uniform(n_negatives=8, exact_classes=50)``.  With ``method="auto"`` a
+        sampler whose draws the rows of a batch do not share leaves the full-rank candidate.
+    checkpoint : path, Checkpoint or None, default=None
         A folder where stochastic fits are written down as they go, so that
         ``fit(..., resume=True)`` goes on after a crash; on one thread with the same bits as if
-        nothing had happened.  It holds the weights and the solver's memory twice, and is yours to
-        delete after the fit.
-    checkpoint_every : float, default=60
-        Seconds between two checkpoints: the most that is lost.
+        nothing had happened.  ``Checkpoint(folder, every_seconds=60)`` says how often.  It holds
+        the weights and the solver's memory twice, and is yours to delete after the fit.
     weights_folder : path or None, default=None
         A folder, on a disk with room, for weights that exceed the memory.  `fit` and `partial_fit`
         keep the weights, and what a solver remembers of each, in files there that are mapped to
@@ -217,6 +199,7 @@ class LinearClassifier(LinearPredictions):
     0
     """
 
+    @explains_unknown
     def __init__(
         self,
         noise: str | Noise = "gumbel",
@@ -224,17 +207,11 @@ class LinearClassifier(LinearPredictions):
         *,
         effort: str = "balanced",
         rank: int | str | None = "auto",
-        n_negatives: int | str = "auto",
-        batch_size: int | str = "auto",
         max_epochs: int | str = "auto",
-        learning_rate: float | str = "auto",
         l2: float | str = "auto",
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
-        validation_fraction: float = 0.1,
-        early_stopping: bool | str = "auto",
-        n_iter_no_change: int = 5,
-        tol: float | None = 1e-4,
+        early_stopping: bool | str | EarlyStopping = "auto",
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
@@ -242,27 +219,18 @@ class LinearClassifier(LinearPredictions):
         progress: bool | str = "auto",
         solver: str | Solver = "auto",
         sampler: str | Sampler = "auto",
-        init: str = "frequencies",
-        shuffle: bool = True,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         weights_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.noise = noise
         self.method = method
         self.effort = effort
         self.rank = rank
-        self.n_negatives = n_negatives
-        self.batch_size = batch_size
         self.max_epochs = max_epochs
-        self.learning_rate = learning_rate
         self.l2 = l2
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
-        self.validation_fraction = validation_fraction
         self.early_stopping = early_stopping
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
         self.warm_start = warm_start
         self.random_state = random_state
         self.callbacks = callbacks
@@ -270,10 +238,7 @@ class LinearClassifier(LinearPredictions):
         self.progress = progress
         self.solver = solver
         self.sampler = sampler
-        self.init = init
-        self.shuffle = shuffle
         self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
         self.weights_folder = weights_folder
 
     def __sklearn_tags__(self) -> Tags:
@@ -321,7 +286,7 @@ class LinearClassifier(LinearPredictions):
             parameters and the data must be those that it was begun with.
         """
         parameters, storage = self._parameters(), self._storage()
-        checkpoints.check(self.checkpoint, self.checkpoint_every, resume)
+        checkpoints.of(self, resume)
         given_X = X
         X, classes, labels = inputs.labelled_rows(X, y, self)
         weights = inputs.check_weights(sample_weight, X, self)
@@ -365,6 +330,8 @@ class LinearClassifier(LinearPredictions):
             raise
         self._adopt(result, classes, bound, counts)
         validate_data(self, given_X, skip_check_array=True)
+        if self.l2 == 0 and not plan.first.parts.solver.stochastic:
+            warn_of_separation(self.linear_model(), sample.X, sample.labels)
         keeper.complete()
         return self
 
@@ -380,9 +347,10 @@ class LinearClassifier(LinearPredictions):
     def _how_to_go_on(self) -> str:
         """After an interruption."""
         now = "the fit was interrupted, and the model has the weights of that moment"
-        if self.checkpoint is None:
-            return f"{now}; a fit with checkpoint=FOLDER could have been gone on with"
-        return f"{now}; fit(X, y, resume=True) goes on from the checkpoint in {self.checkpoint}"
+        checkpoint = checkpoints.of(self, resume=False)
+        if checkpoint is None:
+            return f"{now}; set checkpoint=FOLDER to make fits resumable"
+        return f"{now}; fit(X, y, resume=True) goes on from the checkpoint in {checkpoint.folder}"
 
     @only_if(_makes_passes)
     def partial_fit(
@@ -491,7 +459,7 @@ class LinearClassifier(LinearPredictions):
         """The parameters, checked as far as they can be without data."""
         parameters = Parameters.of(self.get_params(deep=False))
         if parameters.method is not None:
-            named_config(parameters)
+            parameters.config(parameters.method)
         return parameters
 
     def _storage(self) -> Storage | None:
@@ -503,15 +471,8 @@ class LinearClassifier(LinearPredictions):
             "noise": noises.resolve,
             "method": lambda name: resolve_method(name).bound,
             "solver": lambda name: named_part("solver", name, SOLVERS)(),
-            "sampler": self._named_sampler,
+            "sampler": lambda name: named_part("sampler", name, SAMPLERS)(),
         }
-
-    def _named_sampler(self, name: str) -> Sampler:
-        n_negatives = self.n_negatives
-        if not isinstance(n_negatives, int):
-            n_negatives = NAMED_DEFAULTS["n_negatives"]
-        found: type[Sampler] = named_part("sampler", name, SAMPLERS)
-        return found.with_draws(n_negatives)
 
     def _on_epoch_end(self, row: dict[str, Any], view: ModelView) -> bool:
         likelihood = {"log_likelihood_of": view.log_likelihood_of}

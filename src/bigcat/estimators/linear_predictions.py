@@ -13,10 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 from bigcat import noise as noises
 from bigcat.bounds import Bound
 from bigcat.estimators import inputs
+from bigcat.estimators.names import class_numbers, feature_names
 from bigcat.estimators.options import WithParts
+from bigcat.inference import (
+    LikelihoodFit,
+    ResultsTable,
+    effects_with_errors,
+    maximise,
+    wald_columns,
+)
 from bigcat.linear import KINDS_OF_WEIGHTS, LinearModel, Weights, weights_from
 from bigcat.linear.labels import encode
 from bigcat.noise import Noise
+from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 from bigcat.training.selection import Selection
 
@@ -25,6 +34,10 @@ class LinearPredictions(ClassifierMixin, WithParts):
     """What an estimator with linear weights tells: predictions, and its model by itself."""
 
     noise: str | Noise
+    l2: float | str
+    fit_intercept: bool
+    class_weight: dict[Any, float] | str | None
+    coef_: np.ndarray
     classes_: np.ndarray
     class_count_: np.ndarray
     intercept_: np.ndarray
@@ -166,6 +179,130 @@ class LinearPredictions(ClassifierMixin, WithParts):
             )
         head = encode(self.exact_classes_, self.classes_)
         return self.linear_model().lower_bound(bound, X, labels, head)
+
+    # Classical inference
+
+    def summary(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        base: Any = None,
+        level: float = 0.95,
+        robust: bool = False,
+    ) -> ResultsTable:
+        """Return the classical table of a softmax without a penalty, ``l2=0``.
+
+        Coefficients are relative to the class `base`, as in a multinomial logit of statsmodels, R
+        or Stata.  They are the maximum-likelihood estimates in double precision, found from the
+        weights of the model by a few steps of Newton's method.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+            The training rows, which the model does not keep.
+        base : label, optional
+            The reference class; the first of `classes_` by default.
+        level : float, default=0.95
+            Confidence level of the intervals.
+        robust : bool, default=False
+            Add standard errors by the sandwich formula (HC0), which hold if the model is not quite
+            right; z, p-values and intervals follow from them.
+
+        Returns
+        -------
+        ResultsTable
+            Columns ``class``, ``feature``, ``estimate``, ``std_error``, ``z``, ``p_value``, the
+            ends of the interval ("2.5%" and "97.5%") and ``odds_ratio``.  Its `figures` are the
+            log-likelihood, AIC, BIC, the likelihood-ratio test against constants, and McFadden's
+            R2.  ``to_frame()``, ``to_latex()`` and ``to_html()`` export it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bigcat import LinearClassifier
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((300, 1))
+        >>> y = np.where(rng.logistic(size=300) < 1.5 * X[:, 0], "yes", "no")
+        >>> LinearClassifier(l2=0).fit(X, y).summary(X, y)["estimate"].round(2)
+        array([ 1.57, -0.07])
+        """
+        names = feature_names(self, bool(self.fit_intercept))
+        fit, _ = self._likelihood_fit(X, y, sample_weight, base, robust)
+        return fit.table(self.classes_, names, level)
+
+    def marginal_effects(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        level: float = 0.95,
+        robust: bool = False,
+    ) -> ResultsTable:
+        """Return average marginal effects with delta-method errors, for ``l2=0``.
+
+        The effect of a feature on a class is the derivative of the class probability by the
+        feature, averaged over the training rows.  The effects of a feature add up to 0 over the
+        classes.  A column of zeros and ones is treated like any other.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+            The training rows, which the model does not keep.
+        level, robust :
+            As in `summary`.
+        """
+        names = feature_names(self, intercept=False)
+        fit, sample = self._likelihood_fit(X, y, sample_weight, None, robust)
+        effects, errors = effects_with_errors(fit, sample.X, sample.row_weights)
+        columns = {
+            "class": np.repeat(self.classes_, len(names)),
+            "feature": np.tile(np.asarray(names, dtype=object), len(self.classes_)),
+            **wald_columns(effects.ravel(), errors.ravel(), level=level),
+        }
+        return ResultsTable(columns, title="Average marginal effects")
+
+    def _likelihood_fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, base: Any, robust: bool
+    ) -> tuple[LikelihoodFit, TrainingData]:
+        check_is_fitted(self)
+        self._check_likelihood()
+        X, labels = self._check_pairs(X, y)
+        weights = inputs.check_weights(sample_weight, X, self)
+        sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, self.classes_)
+        intercept = bool(self.fit_intercept)
+        start = np.hstack([self.coef_, self.intercept_[:, None]]).astype(np.float64)
+        fit = maximise(
+            sample.X,
+            sample.labels,
+            sample.row_weights,
+            start if intercept else start[:, :-1],
+            intercept=intercept,
+            base=0 if base is None else int(class_numbers("base", [base], self.classes_)[0]),
+            names=feature_names(self, intercept),
+            robust=robust,
+        )
+        return fit, sample
+
+    def _check_likelihood(self) -> None:
+        """Raise unless the model is a maximum-likelihood fit of a softmax of full rank."""
+        if isinstance(self.l2, str) or self.l2 != 0:
+            raise ValueError(
+                f"l2={self.l2!r}: classical standard errors are for fits without a penalty; fit "
+                "LinearClassifier(l2=0), or take BayesianClassifier"
+            )
+        if not noises.resolve(self.noise).softmax:
+            raise ValueError(
+                f"noise={self.noise!r}: classical standard errors are for the softmax, "
+                "noise='gumbel'; take BayesianClassifier"
+            )
+        if "coef_" not in self.__dict__:
+            raise ValueError(
+                "the model is of low rank, and classical standard errors are for full rank; fit "
+                "LinearClassifier(l2=0, rank=None)"
+            )
 
     # The fitted model
 

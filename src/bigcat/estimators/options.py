@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
@@ -33,6 +33,40 @@ def only_if(check: Callable[[Estimator], bool]) -> Callable[[Function], Function
     """scikit-learn's `available_if`, which forgets the type of what it decorates."""
     decorate: Callable[[Function], Function] = available_if(check)
     return decorate
+
+
+#: Where to find what the constructor does not have.
+ELSEWHERE = {
+    "learning_rate": "the solver: solver=AdaGrad(learning_rate=0.1)",
+    "batch_size": "the solver: solver=AdaGrad(batch_size=128)",
+    "init": "the solver: solver=AdaGrad(init='zero')",
+    "tol": "its part: solver=LBFGS(tol=1e-6) or early_stopping=EarlyStopping(tol=1e-3)",
+    "n_negatives": "the sampler: sampler=Uniform(n_negatives=32)",
+    "validation_fraction": "early_stopping=EarlyStopping(validation_fraction=0.1)",
+    "n_iter_no_change": "early_stopping=EarlyStopping(patience=5)",
+    "checkpoint_every": "checkpoint=Checkpoint(folder, every_seconds=60)",
+    "C": "l2, which is 1/C",
+    "max_iter": "max_epochs",
+    "n_jobs": "n_threads",
+    "verbose": "progress",
+}
+
+
+def explains_unknown(init: Function) -> Function:
+    """Make a constructor say where to find a parameter that it does not have."""
+
+    @functools.wraps(init)
+    def explained(self: Any, *args: Any, **parameters: Any) -> None:
+        _check_known(self, parameters)
+        init(self, *args, **parameters)
+
+    return cast(Function, explained)
+
+
+def _check_known(estimator: Any, parameters: Mapping[str, Any]) -> None:
+    kind: Any = type(estimator)
+    for name in parameters.keys() & ELSEWHERE.keys() - set(_parameter_names(kind)):
+        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {ELSEWHERE[name]}")
 
 
 @functools.cache
@@ -89,6 +123,7 @@ class WithParts(BaseEstimator):
         LinearClassifier(method=AugmentReduce(n_nodes=4), solver=SGD(learning_rate=0.1))
         """
         own = {name: value for name, value in params.items() if "__" not in name}
+        _check_known(self, own)
         super().set_params(**own)
         options: dict[str, dict[str, Any]] = {}
         for name, value in params.items():

@@ -6,12 +6,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from bigcat.bayes.posterior import HOW, GaussianPosterior
+from bigcat.bayes.posterior import HOW, GaussianPosterior, tails_of
 from bigcat.bayes.summary import summarise
 from bigcat.estimators import inputs
 from bigcat.estimators.names import class_numbers, column_numbers, feature_names
+from bigcat.inference import (
+    ResultsTable,
+    average_effects,
+    inference_data,
+    log_likelihood_of_draws,
+    numerical_slopes,
+    quantile_names,
+    softmax_slopes,
+)
 from bigcat.linear.labels import encode
 from bigcat.training.checks import check_whole
 from bigcat.training.history import History
@@ -153,8 +162,8 @@ class PosteriorPredictions:
         top: int | None = None,
         level: float = 0.9,
         base: Any = None,
-    ) -> Any:
-        """The weights as a table, those first that are surest to differ from 0: |mean| / sd.
+    ) -> ResultsTable:
+        """Return the weights as a table, class by class.
 
         Parameters
         ----------
@@ -164,7 +173,7 @@ class PosteriorPredictions:
             Only these; names are ``feature_names_in_`` where X had names, else "x0", "x1", ...; and
             "intercept".
         top : int, optional
-            So many rows per class.
+            Rows per class: the weights with the largest mean relative to their deviation.
         level : float, default=0.9
             Posterior probability inside each interval.
         base : label, optional
@@ -174,12 +183,13 @@ class PosteriorPredictions:
 
         Returns
         -------
-        pandas.DataFrame or bigcat.bayes.summary.Table
-            Columns ``class``, ``feature``, ``mean``, ``sd``, ``low``, ``high``; of draws also
-            ``mcse``, the Monte-Carlo standard error of the mean: by how much it would differ, had
-            other draws been made.  A list of dicts that prints as a table where pandas is not
-            installed.  Its ``attrs`` hold ``level`` and ``base``, and for draws ``acceptance``,
-            ``r_hat`` and ``ess_bulk`` of their chains.
+        ResultsTable
+            Columns ``class``, ``feature``, ``mean``, ``sd``, the ends of the interval ("5%" and
+            "95%") and ``sign_probability``, the posterior probability that the weight has the sign
+            of its mean.  With `base`, a softmax has the ``odds_ratio`` exp(mean), too.  Draws have
+            ``mcse``, the Monte-Carlo standard error of the mean, ``ess_bulk`` and ``r_hat``, by
+            ArviZ's definitions; `figures` of the table tell how the chains mixed.  ``to_frame()``
+            makes a pandas.DataFrame.
 
         Examples
         --------
@@ -188,10 +198,10 @@ class PosteriorPredictions:
         >>> X, y = load_iris(return_X_y=True)
         >>> model = BayesianClassifier("independent-binary", random_state=0).fit(X, y)
         >>> table = model.summary(classes=[0, 2], top=1)
-        >>> list(table["class"]), list(table["feature"])
-        ([2, 0], ['x2', 'x2'])
-        >>> table.shape
-        (2, 6)
+        >>> table["class"].tolist(), table["feature"].tolist()
+        ([0, 2], ['x2', 'x2'])
+        >>> list(table.columns)
+        ['class', 'feature', 'mean', 'sd', '5%', '95%', 'sign_probability']
         """
         check_is_fitted(self)
         names = feature_names(self, self.posterior_.intercept)
@@ -208,6 +218,121 @@ class PosteriorPredictions:
             choice=self.history_.choice,
         )
 
+    def marginal_effects(
+        self,
+        X: Any,
+        level: float = 0.9,
+        n_draws: int = 200,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> ResultsTable:
+        """Return the posterior of the average marginal effects.
+
+        The effect of a feature on a class is the derivative of the class probability by the
+        feature, averaged over the rows of X.  The effects of a feature add up to 0 over the
+        classes.  A column of zeros and ones is treated like any other.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, n_features)
+            Rows to average over; a sample of a large data set will do.
+        level : float, default=0.9
+            Posterior probability inside each interval.
+        n_draws : int, default=200
+            Draws of the weights, at most those that are kept.
+        random_state : int, RandomState or None, default=0
+
+        Returns
+        -------
+        ResultsTable
+            One row per class and feature, columns as in `summary`.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bigcat import BayesianClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = BayesianClassifier(random_state=0).fit(X, y)
+        >>> effects = model.marginal_effects(X)
+        >>> effects.shape
+        (12, 7)
+        """
+        X, ends = self._check_for_prediction(X), quantile_names(level)
+        check_whole("n_draws", n_draws)
+        q = self.posterior_
+        weights = q.sample(min(n_draws, q.covariance_form.n_kept or n_draws), random_state)
+        slopes = softmax_slopes if q.odds_are_scores else numerical_slopes(q.log_probabilities)
+        effects = average_effects(weights, X, q.intercept, slopes)
+        low, high = np.quantile(effects, tails_of(level), axis=0)
+        mean, names = effects.mean(axis=0), feature_names(self, intercept=False)
+        return ResultsTable(
+            {
+                "class": np.repeat(self.classes_, len(names)),
+                "feature": np.tile(np.asarray(names, dtype=object), len(self.classes_)),
+                "mean": mean.ravel(),
+                "sd": effects.std(axis=0, ddof=1).ravel(),
+                ends[0]: low.ravel(),
+                ends[1]: high.ravel(),
+                "sign_probability": (effects * np.sign(mean) > 0.0).mean(axis=0).ravel(),
+            },
+            title="Average marginal effects",
+        )
+
+    def to_arviz(
+        self,
+        X: Any = None,
+        y: ArrayLike | None = None,
+        *,
+        n_draws: int = 1000,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Any:
+        """Return draws of the weights as ArviZ's InferenceData; needs the extra ``bayes``.
+
+        Kept draws are there once each, in their chains.  Dimensions ``class`` and ``feature`` have
+        the names that `summary` uses.
+
+        Parameters
+        ----------
+        X, y : rows and their labels, optional
+            Adds their ``log_likelihood`` for ``arviz.loo`` and ``arviz.compare``, an array of
+            draws times rows, and ``observed_data``.
+        n_draws : int, default=1000
+            Independent draws of a Gaussian posterior; kept draws are given as they are.
+        random_state : int, RandomState or None, default=0
+            For a Gaussian posterior.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from bigcat import BayesianClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = BayesianClassifier(random_state=0).fit(X, y)
+        >>> data = model.to_arviz(X, y)
+        >>> data.groups()
+        ['posterior', 'log_likelihood', 'sample_stats', 'observed_data']
+        """
+        check_is_fitted(self)
+        q, choice = self.posterior_, self.history_.choice or {}
+        kept = q.covariance_form.n_kept
+        n_chains = 1 if kept is None else choice.get("chains", 1)
+        weights = q.sample(kept or n_draws, random_state)
+        log_likelihood = labels = None
+        if X is not None and y is not None:
+            X, labels = self._check_for_prediction(X), np.asarray(y)
+            check_consistent_length(X, labels)
+            numbers = encode(labels, self.classes_)
+            found = log_likelihood_of_draws(weights, X, numbers, q.intercept, q.log_probabilities)
+            log_likelihood = _in_chains(found, n_chains)
+        elif X is not None or y is not None:
+            raise ValueError("X and y go together; one of them is missing")
+        return inference_data(
+            _in_chains(weights, n_chains),
+            self.classes_,
+            feature_names(self, q.intercept),
+            log_likelihood=log_likelihood,
+            labels=labels,
+            acceptance=None if kept is None else choice.get("acceptance"),
+        )
+
     def _class_numbers(self, parameter: str, labels: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
         return class_numbers(parameter, labels, self.classes_)
@@ -218,3 +343,8 @@ class PosteriorPredictions:
                 f"posterior={posterior!r} is not known; choose 'averaged' or 'plug-in'"
             )
         return inputs.check_for_prediction(self, X)
+
+
+def _in_chains(draws: np.ndarray, n_chains: int) -> np.ndarray:
+    """Return draws (S, ...), those of an iteration side by side, as (chains, S / chains, ...)."""
+    return draws.reshape(-1, n_chains, *draws.shape[1:]).swapaxes(0, 1)

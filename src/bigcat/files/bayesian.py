@@ -14,8 +14,8 @@ from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Seen
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.files.codec import Arrays, Read, from_json, to_json
-from bigcat.files.schema import MAX_WEIGHT, check, check_floats, is_number, is_whole
 from bigcat.noise import Noise, resolve
+from bigcat.schema import MAX_WEIGHT, check, check_floats, is_number, is_whole
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History
@@ -144,7 +144,6 @@ def restore_posterior(
         names = [name.removeprefix("weight_prior.") for name in arrays]
         prior = {name: take(f"weight_prior.{name}", axes[name]) for name in names}
         posterior.prior = WeightPrior(**prior)
-    posterior.feature_names = getattr(model, "feature_names_in_", None)
     seen = Seen(stored["rows_seen"], stored["steps_made"])
     evidence, is_bound = from_json(stored["evidence"], read), stored["bounds_evidence"]
     model.restore(FittedPosterior(posterior, evidence, history, seen, bounds_evidence=is_bound))

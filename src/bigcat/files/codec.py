@@ -142,11 +142,13 @@ def make_part(estimator: str, parameter: str, value: Any) -> Any:
 def _registry(estimator: str, parameter: str) -> Mapping[str, type]:
     """Return the parts that a parameter of an estimator may be, by name."""
     from bigcat import bayes, bounds, samplers, solvers
+    from bigcat.training.stopping import EarlyStopping
 
     registries: dict[tuple[str, str], Mapping[str, type]] = {
         ("LinearClassifier", "method"): bounds.REGISTRY,
         ("LinearClassifier", "solver"): solvers.REGISTRY,
         ("LinearClassifier", "sampler"): samplers.REGISTRY,
+        ("LinearClassifier", "early_stopping"): {"early-stopping": EarlyStopping},
         ("BayesianClassifier", "method"): bayes.METHODS,
         ("BayesianClassifier", "prior"): bayes.PRIORS,
     }

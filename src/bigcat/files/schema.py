@@ -1,44 +1,20 @@
-"""Schema of the JSON header of a model file, and checks of values and arrays."""
+"""Schema of the JSON header of a model file."""
 
 from __future__ import annotations
 
-import math
-from types import UnionType
 from typing import Any
 
-import numpy as np
+from bigcat.schema import is_number, is_whole
 
 FORMAT, VERSION = "bigcat-model", 1
 #: Types that weights can be stored in.
 WEIGHT_DTYPES = ("float32", "float16", "int8")
-#: Largest magnitude of a weight or an intercept: scores of float32 stay finite.
-MAX_WEIGHT = 1e18
-
-
-def is_whole(value: object, least: int = 0, most: float = math.inf) -> bool:
-    """Return True for an integer within bounds, which True and False are not."""
-    return type(value) is int and least <= value <= most
-
-
-def is_number(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
-    """Return True for a number within bounds."""
-    return type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
-
-
-def is_names(value: object) -> bool:
-    """Return True for a list of different strings."""
-    return (
-        isinstance(value, list)
-        and all(isinstance(name, str) for name in value)
-        and len({*value}) == len(value)
-    )
 
 
 def _is_rows(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
-#: A dict has these keys and no others, a set holds the values, a tuple stands for None or its item.
 #: Arrays are objects here; their content is checked when they are read.
 SCHEMA: dict[str, Any] = {
     "format": {FORMAT},
@@ -81,55 +57,7 @@ SCHEMA: dict[str, Any] = {
     ),
     "vectorizer": dict | None,
     "columns": dict | None,
+    "steps": dict | None,
     "extra": dict,
     "tensors": dict,
 }
-
-
-def check(name: str, value: Any, schema: Any) -> None:
-    """Raise ValueError unless a value agrees with a schema like that of the header."""
-    if isinstance(schema, tuple):
-        if value is None:
-            return
-        (schema,) = schema
-    if isinstance(schema, dict) and isinstance(value, dict):
-        if differing := value.keys() ^ schema.keys():
-            raise ValueError(f"{name} lacks {min(differing)}, or it is not known")
-        for key, part in schema.items():
-            check(f"{name}.{key}", value[key], part)
-        return
-    if isinstance(schema, type | UnionType):
-        good = isinstance(value, schema)
-    elif isinstance(schema, set):
-        good = any(type(value) is type(known) and value == known for known in schema)
-    else:
-        good = not isinstance(schema, dict) and schema(value)
-    if not good:
-        raise ValueError(f"{name} is {shown(value)}")
-
-
-def check_floats(
-    name: str,
-    array: np.ndarray,
-    shape: tuple[int, ...] | None = None,
-    least: float = -MAX_WEIGHT,
-    most: float = MAX_WEIGHT,
-) -> None:
-    """Raise ValueError unless an array has floating-point numbers within bounds and the shape."""
-    if array.dtype.kind != "f":
-        raise ValueError(f"{name} is of {array.dtype}, not of floating-point numbers")
-    if shape is not None and array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, not {shape}")
-    if not array.size:
-        return
-    with np.errstate(invalid="ignore"):
-        low, high = array.min(), array.max()
-    if not (low >= least and high <= most):  # which NaN is not
-        odd = high if low >= least else low
-        raise ValueError(f"{name} holds {odd:g}, which is not between {least:g} and {most:g}")
-
-
-def shown(value: object) -> str:
-    """Return a value for a message, however long a file makes it."""
-    text = repr(value)
-    return text if len(text) <= 40 else text[:40] + "..."

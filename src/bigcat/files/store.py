@@ -17,18 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from bigcat._version import __version__
+from bigcat.data.vectorizers import UntrustedError, describe_vectorizer, make_vectorizer
 from bigcat.files.codec import Arrays, describe_part, from_json, make_part, to_json
 from bigcat.files.linear import check_dtype, linear_to_json, restore_linear
-from bigcat.files.schema import FORMAT, SCHEMA, VERSION, check
-from bigcat.files.vectorizers import (
-    UntrustedError,
-    describe_columns,
-    describe_vectorizer,
-    make_columns,
-    make_vectorizer,
-)
+from bigcat.files.schema import FORMAT, SCHEMA, VERSION
+from bigcat.files.steps import describe_columns, describe_steps, make_columns, make_steps
+from bigcat.pipelines import apart
+from bigcat.schema import check
 from bigcat.tensor_file import BrokenFileError, TensorFile, open_tensors, write_tensors
 from bigcat.training.selection import Selection
 
@@ -67,10 +65,11 @@ def save_model(
 
     Parameters
     ----------
-    model : LinearClassifier or BayesianClassifier
-        A fitted estimator, of `bigcat.dask` too.  Parameters that a file cannot hold (callbacks, a
-        ``RandomState``, a prior of your own) are left out, and the header lists them.  A custom
-        noise is stored by name only.
+    model : LinearClassifier, BayesianClassifier, or pipeline or search that ends in one
+        A fitted estimator, of `bigcat.dask` too.  Steps of a pipeline before it are those of
+        scikit-learn that transform rows (``pip install "bigcat[pipelines]"``).  Parameters that a
+        file cannot hold (callbacks, a ``RandomState``, a prior of your own) are left out, and the
+        header lists them.  A custom noise is stored by name only.
     path : path
         Name of the file, usually ending in ``.safetensors``.
     extra : dict, optional
@@ -102,11 +101,17 @@ def save_model(
     target = check_destination(path)
     if hasattr(model, "to_local"):  # of `bigcat.dask`
         model = model.to_local()
+    steps = None
+    if hasattr(model, "steps") or hasattr(model, "best_estimator_"):
+        whole = apart(model)
+        model = whole.classifier
+        if whole.steps:
+            steps = {"last": whole.name, **describe_steps(whole.steps)}
     kind = type(model).__name__
     if kind not in ("LinearClassifier", "BayesianClassifier"):
         raise TypeError(
-            f"a model file holds a LinearClassifier or a BayesianClassifier, got {kind}; "
-            "of a pipeline or a search, save the fitted classifier inside it"
+            f"a model file holds a LinearClassifier, a BayesianClassifier or a pipeline that ends "
+            f"in one, got {kind}"
         )
     check_dtype(dtype)
     if kind == "BayesianClassifier" and dtype != "float32":
@@ -156,7 +161,8 @@ def save_model(
         "history": to_json([_without_seconds(row) for row in history], arrays, "history"),
         "selection": to_json(_selection(model), arrays, "selection"),
         "vectorizer": to_json(describe_vectorizer(vectorizer), arrays, "vectorizer"),
-        "columns": to_json(describe_columns(columns), arrays, "columns"),
+        "columns": to_json(describe_columns(columns, model.n_features_in_), arrays, "columns"),
+        "steps": to_json(steps, arrays, "steps"),
         "extra": stored_extra,
     }
     _check_fitted(fitted)
@@ -195,7 +201,7 @@ def load_model(
 
     Returns
     -------
-    LinearClassifier or BayesianClassifier
+    LinearClassifier, BayesianClassifier or Pipeline
         The fitted model; with ``with_extra=True``, a tuple of it and a dict.
 
     Raises
@@ -243,15 +249,16 @@ def load_model(
 
             restore_posterior(model, posterior, history, read, fitted_noise)
         _restore_selection(model, get("selection"))
-        if not with_extra:
-            return model
-        extra = get("extra")
+        extra = get("extra") if with_extra else {}
         try:
+            if (steps := get("steps")) is not None:
+                model = Pipeline([*make_steps(steps, trust_vectorizer), (steps["last"], model)])
+            if not with_extra:
+                return model
             if header["vectorizer"] is not None:
                 extra["vectorizer"] = make_vectorizer(get("vectorizer"), trust_vectorizer)
             if header["columns"] is not None:
-                columns = make_columns(get("columns"), model.n_features_in_, trust_vectorizer)
-                extra["columns"] = columns
+                extra["columns"] = make_columns(get("columns"), trust_vectorizer)
         except UntrustedError as error:
             raise _UnusableError(
                 f"its vectoriser has the option {error}, which could read other files or run for "

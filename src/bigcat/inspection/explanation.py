@@ -11,6 +11,7 @@ import scipy.sparse
 from bigcat.estimators.inputs import check_for_prediction
 from bigcat.estimators.names import class_numbers
 from bigcat.inspection.features import names_of_features, weights_of, weights_of_class
+from bigcat.pipelines import apart
 
 
 def explain(
@@ -26,8 +27,8 @@ def explain(
 
     Parameters
     ----------
-    model : fitted LinearClassifier or BayesianClassifier
-    row : array or CSR matrix of shape (1, n_features)
+    model : fitted LinearClassifier or BayesianClassifier, or pipeline that ends in one
+    row : array or CSR matrix of shape (1, n_features), or what the pipeline takes
     label, against : classes of the model, optional
         By default the most probable class and the next one.
     top : int, optional
@@ -55,7 +56,9 @@ def explain(
     >>> bool(abs(total - found["difference"]) < 1e-4)
     True
     """
-    x = check_for_prediction(model, row)
+    names, whole = names_of_features(model, feature_names), apart(model)
+    model = whole.classifier
+    x = check_for_prediction(model, whole.transform(row))
     if x.shape[0] != 1:
         raise ValueError(f"row has {x.shape[0]} rows; give one, such as X[i : i + 1]")
     if label is None or against is None:
@@ -72,7 +75,6 @@ def explain(
     columns, values = sparse.indices, sparse.data.astype(np.float64)
     parts = values * weight[columns]
     intercept = float(model.intercept_[pair[0]] - model.intercept_[other[0]])
-    names = names_of_features(model, feature_names)
     kept = np.argsort(-np.abs(parts), kind="stable")[:top]
     kept = kept[np.argsort(-parts[kept], kind="stable")]
     return {

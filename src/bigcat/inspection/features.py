@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bigcat.estimators.names import class_numbers, feature_names
 from bigcat.linear.full_rank import FullRankWeights
 from bigcat.linear.weights import Weights
+from bigcat.pipelines import apart
 
 
 def strongest_features(
@@ -45,9 +46,9 @@ def strongest_features(
     >>> [row["feature"] for row in inspection.strongest_features(model, 2, top=1)]
     ['petal width (cm)']
     """
+    weights = weights_of(model)
     number = int(class_numbers("label", [label], model.classes_)[0])
     names = names_of_features(model, feature_names)
-    weights = weights_of(model)
     mine = weights_of_class(weights, number) - mean_weights(weights)
     return strongest(mine, names, top)
 
@@ -65,8 +66,12 @@ def strongest(weights: np.ndarray, names: Sequence[str], top: int) -> list[dict[
 
 
 def weights_of(model: Any) -> Weights:
-    """Return the weights of a fitted estimator; for a posterior, its mean."""
+    """Return the weights of a fitted estimator, also at the end of a pipeline.
+
+    For a posterior, its mean.
+    """
     check_is_fitted(model)
+    model = apart(model).classifier
     if hasattr(model, "linear_model"):
         weights: Weights = model.linear_model().weights
         return weights
@@ -75,12 +80,15 @@ def weights_of(model: Any) -> Weights:
 
 def names_of_features(model: Any, given: Sequence[str] | None = None) -> Sequence[str]:
     """Return the given names, checked, or those of the model, or x0, x1, ..."""
+    whole = apart(model)
+    n_features = whole.classifier.n_features_in_
     if given is None:
-        return feature_names(model, intercept=False)
-    if len(given) != model.n_features_in_:
+        made = whole.feature_names
+        return feature_names(whole.classifier, intercept=False) if made is None else made
+    if len(given) != n_features:
         raise ValueError(
-            f"feature_names has {len(given)} names, the model {model.n_features_in_} features; "
-            "give one name per column"
+            f"feature_names has {len(given)} names, the model {n_features} features; give one name "
+            "per column"
         )
     return given
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bigcat.metrics import RowMeasures
+from bigcat.pipelines import apart
 
 #: Values of k at which a hit curve has a point.
 HIT_POINTS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000)
@@ -36,7 +37,7 @@ def training_counts(model: Any) -> np.ndarray:
     >>> inspection.training_counts(LinearClassifier(random_state=0).fit(X, y)).tolist()
     [50, 50, 50]
     """
-    counts = getattr(model, "class_count_", None)
+    counts = getattr(apart(model).classifier, "class_count_", None)
     if counts is None:
         raise ValueError(
             "the model does not know how many training rows each class had, as models of older "

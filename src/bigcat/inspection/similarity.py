@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bigcat.estimators.names import class_numbers
 from bigcat.inspection.features import weights_of
+from bigcat.pipelines import apart
 
 #: Maximum number of values in the class vectors of a map; the most frequent classes come first.
 MAX_MAP_VALUES = 1 << 26
@@ -40,8 +41,8 @@ def nearest_classes(model: Any, label: Any, top: int = 5) -> list[dict[str, Any]
     >>> [str(row["label"]) for row in inspection.nearest_classes(model, "setosa", top=1)]
     ['versicolor']
     """
-    number = int(class_numbers("label", [label], model.classes_)[0])
     vectors = weights_of(model).class_vectors
+    number = int(class_numbers("label", [label], model.classes_)[0])
     cosines = similarities(vectors, vectors.mean(axis=0), np.array([number]))[0]
     cosines[number] = -np.inf
     best = np.argsort(-cosines, kind="stable")[: min(top, len(cosines) - 1)]
@@ -85,7 +86,7 @@ def class_map(model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     check_is_fitted(model)
     vectors = weights_of(model).class_vectors
-    counts = getattr(model, "class_count_", None)
+    counts = getattr(apart(model).classifier, "class_count_", None)
     order = np.arange(len(vectors)) if counts is None else np.argsort(-counts, kind="stable")
     numbers = order[: max(2, MAX_MAP_VALUES // max(1, vectors.shape[1]))]
     centred = vectors[numbers].astype(np.float32)

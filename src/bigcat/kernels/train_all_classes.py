@@ -17,8 +17,7 @@ import math
 
 import numpy as np
 
-from bigcat.compile import device, kernel, prefetch
-from bigcat.compile.blas import product
+from bigcat.compile import device, kernel, prefetch, product
 from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE
 from bigcat.numerics.softmax import (
     CLASS_BLOCK,
@@ -143,24 +142,10 @@ def _sparse_update(
 
 
 @kernel
-def train_sparse(
-    rows,
-    labels,
-    row_weights,
-    order,
-    first,
-    last,
-    plan,
-    solver,
-    weights,
-    intercepts,
-    squared_norms,
-    iteration,
-    epoch,
-    scale,
-    n_threads,
-):
-    """Train on rows ``order[first:last]``; returns the sum of values and the scale."""
+def train_sparse(data, span, plan, solver, weights, intercepts, squared_norms, scale):
+    """Train on the rows of a span; returns the sum of values and the scale."""
+    rows, labels, row_weights, order = data
+    first, last, iteration, epoch, n_threads = span
     batch_size, n_classes = plan.batch_size, intercepts.shape[0]
     exponentials = np.empty((batch_size, n_classes), weights.dtype)
     highs = np.empty((batch_size, -(-n_classes // CLASS_BLOCK)))
@@ -240,24 +225,10 @@ def _dense_add(weights, factor, slopes, x, scratch):
 
 
 @kernel
-def train_dense(
-    rows,
-    labels,
-    row_weights,
-    order,
-    first,
-    last,
-    plan,
-    solver,
-    weights,
-    intercepts,
-    squared_norms,
-    iteration,
-    epoch,
-    scale,
-    n_threads,
-):
-    """Train on rows ``order[first:last]``; returns the sum of values and the scale."""
+def train_dense(data, span, plan, solver, weights, intercepts, squared_norms, scale):
+    """Train on the rows of a span; returns the sum of values and the scale."""
+    rows, labels, row_weights, order = data
+    first, last, iteration, epoch, n_threads = span
     batch_size, (n_classes, n_features) = plan.batch_size, weights.shape
     number = weights.dtype.type
     step = min(max(DENSE_BLOCK // n_features, 16), n_classes)  # classes at a time

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigcat.compile import device, implement, kernel
-from bigcat.compile.blas import product
-from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE, fold, sweep
+from bigcat.compile import device, implement, kernel, product
+from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE, Carried, fold, sweep
 from bigcat.rows import DenseRows, EmbeddedRows, SparseRows
 from bigcat.verbs import (
     Pace,
@@ -228,39 +227,18 @@ def _add(vector, factor, other):
 
 
 @kernel
-def train_batches(
-    rows,
-    labels,
-    row_weights,
-    order,
-    first,
-    last,
-    plan,
-    bound,
-    sampler,
-    solver,
-    rng,
-    weights,
-    intercepts,
-    weights_state,
-    intercepts_state,
-    local,
-    work,
-    geometry,
-    iteration,
-    epoch,
-    progress,
-    sweep_cursor,
-    scale,
-    squared_norm,
-    n_threads,
-):
-    """Train on rows ``order[first:last]``, as `train_rows` does, with classes drawn a batch.
+def train_batches(data, span, plan, method, rng, model, work, geometry, progress, carried):
+    """Train on the rows of a span, as `train_rows` does, with classes drawn a batch.
 
     A batch's classes are those drawn and then the labels that were not; a row's other classes are
-    those drawn but its label.  `geometry` has the rows' norms where the solver needs them, and
-    `squared_norm` is not used.  Returns what `train_rows` does.
+    those drawn but its label.  `geometry` has the rows' norms where the solver needs them, and the
+    squared norm of the weights is not used.  Returns what `train_rows` does.
     """
+    rows, labels, row_weights, order = data
+    first, last, iteration, epoch, n_threads = span
+    bound, sampler, solver = method
+    weights, intercepts, weights_state, intercepts_state, local = model
+    sweep_cursor, scale, squared_norm = carried
     shared_rng, rng = rng, rng.copy()
     n_classes, width, number = intercepts.shape[0], weights.shape[1], weights.dtype.type
     batch_size = min(plan.batch_size, last - first)
@@ -382,4 +360,4 @@ def train_batches(
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, sweep_cursor, scale, squared_norm
+    return value, Carried(sweep_cursor, scale, squared_norm)

@@ -8,7 +8,7 @@ scores into a value, slopes and new local parameters), and the slopes become one
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,51 @@ def _update_intercepts(
             if gradient[k] != 0.0:  # its first appearance in the batch
                 move(solver, step_rate, intercepts, state, k, gradient[k])
                 gradient[k] = 0.0
+
+
+class TrainingRows(NamedTuple):
+    """What is trained on."""
+
+    features: Any  # a tag of `bigcat.rows`
+    labels: np.ndarray
+    weights: np.ndarray
+    order: np.ndarray  # in which they are visited
+
+
+class Span(NamedTuple):
+    """The part of an epoch that a call trains on: rows ``order[first:last]``."""
+
+    first: int
+    last: int
+    iteration: int  # steps made before
+    epoch: int
+    n_threads: int  # calls at once; each counts the steps of the others, too
+
+
+class MethodTags(NamedTuple):
+    """Tags of the parts of a method."""
+
+    bound: Any
+    sampler: Any
+    solver: Any
+
+
+class ModelArrays(NamedTuple):
+    """What a fit moves; nothing is locked where several calls do."""
+
+    weights: np.ndarray
+    intercepts: np.ndarray
+    weights_state: np.ndarray
+    intercepts_state: np.ndarray
+    local: np.ndarray
+
+
+class Carried(NamedTuple):
+    """Numbers that a call hands on to the next one."""
+
+    sweep_cursor: int
+    scale: float  # the weights are ``scale * weights``
+    squared_norm: float
 
 
 class Plan(NamedTuple):
@@ -124,43 +169,22 @@ def sweep(weights, state, cursor, plan, solver, step_rate):
 
 
 @kernel
-def train_rows(
-    rows,
-    labels,
-    row_weights,
-    order,
-    first,
-    last,
-    plan,
-    bound,
-    sampler,
-    solver,
-    rng,
-    weights,
-    intercepts,
-    weights_state,
-    intercepts_state,
-    local,
-    work,
-    geometry,
-    iteration,
-    epoch,
-    progress,
-    sweep_cursor,
-    scale,
-    squared_norm,
-    n_threads,
-):
-    """Train on rows ``order[first:last]``.
+def train_rows(data, span, plan, method, rng, model, work, geometry, progress, carried):
+    """Train on the rows of a span; `progress` is the step size of local parameters.
 
     Classes of a row are kept with its label last: entry n of the n + 1.  The weights are
     ``scale * weights``, so that the ridge of a linear solver costs one multiplication a step.
 
     Several calls may run at once on the same weights: nothing is locked.  Each counts the steps
-    of the others (`n_threads`) in the iterations and in the ridge.
+    of the others in the iterations and in the ridge.
 
-    Returns the sum of the rows' values, and the cursor, scale and norm as they are now.
+    Returns the sum of the rows' values, and what is carried on.
     """
+    rows, labels, row_weights, order = data
+    first, last, iteration, epoch, n_threads = span
+    bound, sampler, solver = method
+    weights, intercepts, weights_state, intercepts_state, local = model
+    sweep_cursor, scale, squared_norm = carried
     # States of several threads may share a cache line, which would go to and fro with every draw.
     shared_rng, rng = rng, rng.copy()
     batch_size, width = plan.batch_size, plan.width
@@ -357,4 +381,4 @@ def train_rows(
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, sweep_cursor, scale, squared_norm
+    return value, Carried(sweep_cursor, scale, squared_norm)

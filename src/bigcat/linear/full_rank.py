@@ -11,7 +11,15 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous, draw_normals
+from bigcat.linear.weights import (
+    Operands,
+    Weights,
+    WeightsKind,
+    class_scores,
+    contiguous,
+    draw_normals,
+    sparse_products,
+)
 from bigcat.rows import (
     Problem,
     Sizes,
@@ -73,10 +81,9 @@ class FullRankWeights(Weights):
         return Operands(contiguous(self.coef), self.embed, False)
 
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
-        weights = self.coef.T.astype(dtype, copy=False)
-        if sparse:  # scipy would copy weights of another order in each product
-            weights = np.ascontiguousarray(weights)
-        return lambda x: np.asarray(x @ weights)
+        if sparse:
+            return sparse_products(self.coef.T, dtype)
+        return lambda x: class_scores(x, self.coef)
 
     def take(self, classes: np.ndarray) -> Self:
         return type(self)(self.coef[classes])

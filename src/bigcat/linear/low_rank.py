@@ -6,17 +6,23 @@ In training both are one array, the vectors of the classes and then those of the
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import DTypeLike
 
-from bigcat.linear.weights import Operands, Weights, WeightsKind, contiguous, draw_normals
+from bigcat.linear.weights import (
+    Operands,
+    Weights,
+    WeightsKind,
+    class_scores,
+    contiguous,
+    draw_normals,
+    sparse_products,
+)
 from bigcat.rows import Problem, Sizes, embedded, gather_majors
 
 #: Weights above which a fit runs in float32 whatever X is: products of matrices take twice as long
@@ -77,23 +83,15 @@ class LowRankWeights(Weights):
         return np.asarray(X @ self.features)
 
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
-        all_features = functools.cache(lambda: self.features.astype(dtype, copy=False))
-
-        def embed(X: Any) -> np.ndarray:
-            if not sparse or X.nnz >= len(self.features):
-                return np.asarray(X @ all_features())
-            present, X = _present_columns(X)
-            return np.asarray(X @ self.features[present].astype(dtype, copy=False))
-
+        embed = sparse_products(self.features, dtype)
         return Operands(contiguous(self.classes), embed, False)
 
     def operands_in_place(self) -> Operands:
         return Operands(contiguous(self.classes), self.embed, False)
 
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
-        embedding = self.features.astype(dtype, copy=False)
-        weights = self.classes.T.astype(dtype, copy=False)
-        return lambda x: np.asarray((x @ embedding) @ weights)
+        embed = sparse_products(self.features, dtype)
+        return lambda x: class_scores(embed(x), self.classes)
 
     def take(self, classes: np.ndarray) -> Self:
         return type(self)(self.classes[classes], self.features)
@@ -113,13 +111,6 @@ class LowRankWeights(Weights):
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
         gather_majors(self.classes, places)
         return self
-
-
-def _present_columns(X: Any) -> tuple[np.ndarray, Any]:
-    """Columns with non-zeros, and a CSR matrix of these alone."""
-    present, places = np.unique(X.indices, return_inverse=True)
-    shape = (X.shape[0], len(present))
-    return present, scipy.sparse.csr_array((X.data, places, X.indptr), shape=shape)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The linear model: weights, intercepts and a noise, which together predict, on all cores.
 
-The softmax has kernels of its own (`bigcat.kernels.predict`); the probabilities of other noises
-come from `bigcat.probabilities`.  Results do not depend on the number of threads.
+The softmax of much data has kernels of its own (`bigcat.kernels.predict`), that of less is NumPy's;
+the probabilities of other noises come from `bigcat.probabilities`.  Results do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from scipy.special import logsumexp
 
 from bigcat.bounds import Bound
 from bigcat.bounds._base import full_rows
+from bigcat.compile import Kernel, pays
 from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_probs_of_labels
 from bigcat.linear import sampled_normaliser
-from bigcat.linear.top_k import check_k
+from bigcat.linear.top_k import best_columns, check_k
 from bigcat.linear.weights import Weights
 from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 from bigcat.noise import Noise
@@ -32,8 +34,10 @@ from bigcat.rows.blocks import FEW_ROWS
 #: Scores below which more than one thread is not worth it, and the most that a task holds.
 FEW_SCORES = 1 << 17
 TASK_SCORES = 1 << 22
-#: Scores held at a time where they are not a kernel's business.
-BLOCK = 1 << 22
+#: Scores held at a time where they are not a kernel's business, and those that stay in the cache.
+BLOCK, CACHED_SCORES = 1 << 22, 1 << 16
+#: A score costs as much as so many multiplications, beside those of its products.
+PRODUCTS_OF_A_SCORE = 16
 #: Below this many weights predictions run in float64; above it that would cost too much.
 DOUBLE_BELOW = 1 << 22
 
@@ -101,7 +105,11 @@ class LinearModel:
         if not self.noise.in_closed_form:
             return np.concatenate([self._of_scores(s) for _, s in self.score_blocks(X)])
         out = np.empty((X.shape[0], self.n_classes), self.precision)
-        self._run(X, lambda s, *model: log_probs(*model, out[s]))
+
+        def uncompiled(rows: slice, scores: np.ndarray) -> None:
+            out[rows] = log_probabilities(self.noise, scores)
+
+        self._run(X, log_probs, lambda rows: (out[rows],), uncompiled)
         return out
 
     def log_proba_of(self, X: Any, labels: np.ndarray, *, quick: bool = False) -> np.ndarray:
@@ -109,7 +117,11 @@ class LinearModel:
         labels = np.ascontiguousarray(labels, np.int64)
         out = np.empty(len(labels))
         if self.noise.in_closed_form or (quick and self.noise.softmax):
-            self._run(X, lambda s, *model: log_probs_of_labels(*model, labels[s], out[s]))
+
+            def uncompiled(rows: slice, scores: np.ndarray) -> None:
+                out[rows] = log_probabilities_of(self.noise, scores, labels[rows])
+
+            self._run(X, log_probs_of_labels, lambda s: (labels[s], out[s]), uncompiled)
             return out
         how = "quick" if quick else self.noise.probabilities
         for rows, scores in self.score_blocks(X):
@@ -171,45 +183,84 @@ class LinearModel:
 
     # Scores
 
-    def score_blocks(self, X: Any) -> Iterator[tuple[slice, np.ndarray]]:
-        """(rows, scores of all classes) in blocks, so that no (n, n_classes) array exists."""
+    def score_blocks(self, X: Any, size: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield (rows, scores of all classes) in blocks of `size` scores or a row."""
+        score = self._scorer(X)
+        block = max(1, size // self.n_classes)
+        for start in range(0, X.shape[0], block):
+            rows = slice(start, min(start + block, X.shape[0]))
+            yield rows, score(rows)
+
+    def _scorer(self, X: Any) -> Callable[[slice], np.ndarray]:
+        """A function of some rows that gives their scores."""
         dtype = self.precision
         products = self.weights.products(scipy.sparse.issparse(X), dtype)
         intercept = self.intercept.astype(dtype)
-        block = max(1, BLOCK // self.n_classes)
-        for start in range(0, X.shape[0], block):
-            rows = slice(start, min(start + block, X.shape[0]))
-            scores = products(X[rows].astype(dtype, copy=False))
+
+        def score(rows: slice) -> np.ndarray:
+            x = X if rows == slice(0, X.shape[0]) else X[rows]
+            scores = products(x.astype(dtype, copy=False))
             scores += intercept
-            yield rows, scores
+            return scores
+
+        return score
 
     # Inside
 
     def _best_classes(self, X: Any, k: int, want_log: bool) -> tuple[np.ndarray, np.ndarray]:
         classes = np.empty((X.shape[0], k), np.int64)
         values = np.empty((X.shape[0], k), self.precision)
-        self._run(X, lambda s, *model: best_classes(*model, want_log, classes[s], values[s]))
+
+        def uncompiled(rows: slice, scores: np.ndarray) -> None:
+            classes[rows] = best_columns(scores, k)
+            values[rows] = np.take_along_axis(scores, classes[rows], axis=1)
+            if want_log:
+                scores -= values[rows, :1]
+                np.exp(scores, out=scores)
+                totals = scores.sum(axis=1, keepdims=True, dtype=np.float64)
+                values[rows] = (values[rows] - values[rows, :1]) - np.log(totals)
+
+        outputs = lambda rows: (want_log, classes[rows], values[rows])  # noqa: E731
+        self._run(X, best_classes, outputs, uncompiled)
         return classes, values
 
-    def _run(self, X: Any, call: Callable[..., None]) -> None:
-        """Call ``call(rows as a slice, rows, weights, intercepts)`` for all rows, on threads."""
-        dtype = self.precision
+    def _run(
+        self,
+        X: Any,
+        kernel: Kernel,
+        arguments: Callable[[slice], tuple[Any, ...]],
+        uncompiled: Callable[[slice, np.ndarray], None],
+    ) -> None:
+        """Predict for all rows, some at a time on threads.
+
+        By the kernel, called with ``(rows, weights, intercepts, *arguments)``, where it is at hand
+        or the work is worth compiling it for; else `uncompiled` turns scores into the results.
+        """
+        dtype, n = self.precision, X.shape[0]
         operands = self.weights.operands(scipy.sparse.issparse(X), dtype)
         intercepts = read_only(self.intercept.astype(dtype, copy=False))
-
-        def task(rows: slice) -> None:
-            x = operands.as_rows(X if len(tasks) == 1 else X[rows])
-            call(rows, as_rows(x, dtype), operands.weights, intercepts)
-
-        few = X.shape[0] * self.n_classes < FEW_SCORES
+        few = n * self.n_classes < FEW_SCORES
         n_threads = 1 if few else self.n_threads
         # A group of dense rows is never cut, so that threads do not change how sums are rounded.
         group = 1 if operands.sparse else DENSE_ROWS
         most = max(1, TASK_SCORES // (self.n_classes * group))
-        size = group * min(most, max(1, X.shape[0] // (4 * n_threads * group)))
-        tasks = [slice(a, min(a + size, X.shape[0])) for a in range(0, X.shape[0], size)]
+        size = group * min(most, max(1, n // (4 * n_threads * group)))
+
+        def of_kernel(rows: slice) -> tuple[Any, ...]:
+            x = operands.as_rows(X if size >= n else X[rows])
+            return (as_rows(x, dtype), operands.weights, intercepts, *arguments(rows))
+
+        width = X.nnz / max(n, 1) if operands.sparse else operands.weights.shape[1]
+        work = n * self.n_classes * (width + PRODUCTS_OF_A_SCORE)
+        if pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1)))):
+            task: Callable[[slice], object] = lambda rows: kernel(*of_kernel(rows))  # noqa: E731
+        else:
+            score = self._scorer(X)
+            task = lambda rows: uncompiled(rows, score(rows))  # noqa: E731
+            size = min(size, max(group, CACHED_SCORES // self.n_classes))
         # The threads are ours; few rows are multiplied without BLAS.
-        alone = operands.sparse or X.shape[0] < FEW_ROWS
+        alone = operands.sparse or n < FEW_ROWS
+        tasks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
         with contextlib.nullcontext() if alone else one_blas_thread:
             map_on_threads(task, tasks, n_threads)
 

@@ -8,12 +8,14 @@ them is a method here, so that a third one is one file and a line in `linear/__i
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import DTypeLike
 
 from bigcat.rows import Problem, Sizes, read_only
@@ -22,6 +24,8 @@ from bigcat.storage import MEMORY, Storage
 
 #: Numbers that are drawn, or worked out, at a time, so that they need not be in memory twice.
 BLOCK_NUMBERS = 1 << 20
+#: Weights that are turned into another precision at a time: they stay in the cache.
+CONVERTED = 1 << 16
 
 
 class Operands(NamedTuple):
@@ -281,3 +285,36 @@ def draw_normals(array: np.ndarray, scale: float, random_state: np.random.Random
 def contiguous(array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
     """A read-only C-ordered view, or copy where it must be: what kernels take."""
     return read_only(np.ascontiguousarray(array, dtype=dtype))
+
+
+def class_scores(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """``rows @ vectors.T`` in the precision of the rows, without a copy of all vectors in it."""
+    if vectors.dtype == rows.dtype:
+        return np.asarray(rows @ vectors.T)
+    out = np.empty((len(rows), len(vectors)), rows.dtype)
+    step = max(64, CONVERTED // max(vectors.shape[1], 1))
+    for start in range(0, len(vectors), step):
+        block = vectors[start : start + step].astype(rows.dtype)
+        np.matmul(rows, block.T, out=out[:, start : start + step])
+    return out
+
+
+def sparse_products(matrix: np.ndarray, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
+    """A function of some rows, which multiplies them by a matrix in that precision.
+
+    Few sparse rows need few rows of the matrix, and only these are converted.
+    """
+    whole = functools.cache(lambda: np.ascontiguousarray(matrix, dtype))
+    fits = matrix.dtype == dtype and matrix.flags.c_contiguous
+    left = 0 if fits else len(matrix)
+
+    def product(x: Any) -> np.ndarray:
+        nonlocal left
+        if not scipy.sparse.issparse(x) or x.nnz > left:
+            return np.asarray(x @ whole())
+        left -= x.nnz
+        present, places = np.unique(x.indices, return_inverse=True)
+        x = scipy.sparse.csr_array((x.data, places, x.indptr), shape=(x.shape[0], len(present)))
+        return np.asarray(x @ matrix[present].astype(dtype, copy=False))
+
+    return product

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from bigcat.machine import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -17,12 +19,7 @@ SIZE = (7.0, 4.2)
 
 def require_matplotlib() -> None:
     """Raise, with what to install, where matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'drawing needs matplotlib, which is not installed; pip install "bigcat[plot]"'
-        ) from error
+    require("matplotlib", "drawing needs", "plot")
 
 
 def prepared(

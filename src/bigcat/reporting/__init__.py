@@ -38,8 +38,8 @@ def report(
 
     Parameters
     ----------
-    model : fitted LinearClassifier or BayesianClassifier
-    X : array or CSR matrix of shape (n, n_features), or `bigcat.data.Shards`
+    model : fitted LinearClassifier or BayesianClassifier, or pipeline that ends in one
+    X : array or CSR matrix of shape (n, n_features), `bigcat.data.Shards`, or as the pipeline takes
         Rows that the model has not seen; shards have labels, too.
     y : array of shape (n,)
         Their labels; rows of classes that the model does not know are left out and counted.
@@ -79,7 +79,7 @@ def report(
     if max_rows < 1:
         raise ValueError(f"max_rows is {max_rows}; it has to be at least 1")
     source = Source(model, X, y, feature_names, class_counts, facts or {}, max_rows, random_state)
-    text = render(collect(source), title or f"A model of {len(model.classes_):,} classes")
+    text = render(collect(source), title or f"A model of {len(source.model.classes_):,} classes")
     with replacing(target) as file:
         file.write(text.encode("utf-8"))
     return Path(path)

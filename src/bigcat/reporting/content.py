@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from bigcat import inspection, metrics
 from bigcat._version import __version__
+from bigcat.estimators.inputs import rows_and_labels_of
 from bigcat.inspection.features import mean_weights, names_of_features, strongest, weights_of
 from bigcat.inspection.similarity import similarities
 from bigcat.metrics import RowMeasures
+from bigcat.pipelines import apart
 
 #: Rows that are measured; more are drawn from.
 MOST_ROWS = 20_000
@@ -48,7 +52,7 @@ Section = dict[str, Any]
 class Source:
     """A model, the rows it is judged by, and what the caller says of them."""
 
-    model: Any
+    given: Any  # the model, or a pipeline that ends in it
     X: Any
     y: ArrayLike | None
     feature_names: Sequence[str] | None
@@ -58,18 +62,29 @@ class Source:
     random_state: int
 
     @cached_property
+    def model(self) -> Any:
+        return apart(self.given).classifier
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        return names_of_features(self.given, self.feature_names)
+
+    @cached_property
     def rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """X, y and the numbers of the rows that are looked at."""
-        X, y = self.X, self.y
-        if y is None and hasattr(X, "labels"):  # rows of files, with their labels
-            X, y = X.X, X.y
-        X, y = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X), np.asarray(y)
+        X, y = rows_and_labels_of(self.X, self.y)
+        X, y = X.tocsr() if hasattr(X, "tocsr") else X, np.asarray(y)
         numbers = np.arange(len(y))
-        if len(y) > self.max_rows and len(y) == X.shape[0]:
+        if len(y) > self.max_rows and len(y) == self.n_rows:
             rng = np.random.default_rng(self.random_state)
             numbers = np.sort(rng.permutation(len(y))[: self.max_rows])
-            return X[numbers], y[numbers], numbers
-        return X, y, numbers
+            X, y = _safe_indexing(X, numbers), y[numbers]
+        X = apart(self.given).transform(X)
+        return X if scipy.sparse.issparse(X) else np.asarray(X), y, numbers
+
+    @cached_property
+    def n_rows(self) -> int:
+        return _num_samples(self.X)  # type: ignore[no-any-return]
 
     @cached_property
     def measured(self) -> RowMeasures:
@@ -89,10 +104,6 @@ class Source:
             return counts
         found = getattr(self.model, "class_count_", None)
         return None if found is None else np.asarray(found)
-
-    @cached_property
-    def names(self) -> Sequence[str]:
-        return names_of_features(self.model, self.feature_names)
 
 
 def collect(source: Source) -> dict[str, Section]:
@@ -189,7 +200,7 @@ def _quality(source: Source) -> Section:
         f"hit_at_{HITS}": float(rows.hit(HITS).mean()),
         "baseline": _baseline(source),
         "rows": len(rows),
-        "rows_given": source.X.shape[0],
+        "rows_given": source.n_rows,
         "dropped": rows.dropped,
         "hits": inspection.hit_curve(rows),
     }

@@ -3,8 +3,7 @@
 In the precision of `out`, which may be higher than that of the weights.
 """
 
-from bigcat.compile import as_precise_as, device, implement, like
-from bigcat.compile.blas import product
+from bigcat.compile import as_precise_as, device, implement, like, product
 from bigcat.numerics.softmax import copy_from
 from bigcat.rows.forms import DenseRows, SparseRows
 from bigcat.verbs import score_block

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigcat.compile import device, kernel
+from bigcat.compile import device
 
 
 class Alias(NamedTuple):
@@ -37,34 +37,25 @@ def mixture(
 
 
 def alias_table(probability: np.ndarray) -> Alias:
+    """Fill the slots that have room, in order, with what other classes have too much."""
     n = len(probability)
+    left = n * probability
     own, other = np.ones(n, np.float32), np.arange(n, dtype=np.int32)
-    _pair_up(n * probability, own, other)
+    small, large = np.flatnonzero(left < 1.0), np.flatnonzero(left >= 1.0)
+    if not len(large):  # nothing is ever drawn
+        return Alias(own, other, probability.astype(np.float32))
+    room, surplus = np.cumsum(1.0 - left[small]), np.cumsum(left[large] - 1.0)
+    # A small class's slot is filled by the large one whose surplus covers where its room begins.
+    filling = np.searchsorted(surplus, room - (1.0 - left[small]), side="right")
+    own[small] = left[small]
+    other[small] = large[np.minimum(filling, len(large) - 1)]
+    # That one may have given more than its surplus, which the next large one makes up for.
+    last = np.searchsorted(room, surplus[:-1])
+    owes = last < len(room)
+    owing = large[:-1][owes]
+    own[owing] = 1.0 - (room[last[owes]] - surplus[:-1][owes])
+    other[owing] = large[1:][owes]
     return Alias(own, other, probability.astype(np.float32))
-
-
-@kernel
-def _pair_up(left, own, other):
-    """Fill slots that have room with what classes have too much; `left` is used up."""
-    n = left.shape[0]
-    small, large = np.empty(n, np.int64), np.empty(n, np.int64)
-    n_small, n_large = 0, 0
-    for k in range(n):
-        if left[k] < 1.0:
-            small[n_small] = k
-            n_small += 1
-        else:
-            large[n_large] = k
-            n_large += 1
-    while n_small > 0 and n_large > 0:
-        n_small -= 1
-        k, rich = small[n_small], large[n_large - 1]
-        own[k], other[k] = left[k], rich
-        left[rich] -= 1.0 - left[k]
-        if left[rich] < 1.0:
-            n_large -= 1
-            small[n_small] = rich
-            n_small += 1
 
 
 @device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,12 +43,9 @@ class Sampler(Part):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exact_classes", _checked_classes(self.exact_classes))
-
-    @classmethod
-    def with_draws(cls, n_negatives: int) -> Sampler:
-        """One that draws so many classes, where it draws any."""
-        known = "n_negatives" in {field.name for field in fields(cls)}
-        return cls(**{"n_negatives": n_negatives}) if known else cls()
+        n = self.n_drawn
+        if n is not None and not (isinstance(n, numbers.Integral) and n >= 1):
+            raise ValueError(f"n_negatives={n!r} must be a whole number of at least 1")
 
     @property
     def n_exact(self) -> int:

@@ -36,37 +36,59 @@ class FeatureIndex(NamedTuple):
 
 def feature_index(problem: Problem, rows: SparseRows, n: int) -> FeatureIndex:
     """Tables of the rows that count, with the `n` rarest features for each row."""
-    indptr, indices, n_features = rows.indptr, rows.indices, problem.n_features
-    counted = problem.row_weights > 0.0
-    n_with = np.zeros(n_features, np.int64)
-    _count(indptr, indices, counted, n_with)
-    rarest = np.full((problem.n_rows, n), _NO_FEATURE, np.int32)
-    listed = np.zeros(n_features, np.bool_)
-    _choose(indptr, indices, n_with, rarest, listed)
-    first_label = _offsets(np.where(listed, n_with, 0))
-    labels = np.empty(first_label[-1], np.int32)
-    _collect(indptr, indices, counted, problem.labels, listed, first_label, labels)
-    n_slots = np.zeros(n_features, np.int64)
-    _size(first_label, labels, problem.n_classes, n_slots)
-    first_slot = _offsets(n_slots)
-    slots = np.full(first_slot[-1], _FREE)
-    _fill(first_label, labels, problem.n_classes, first_slot, slots)
-    return FeatureIndex(rarest, first_label, labels, first_slot, slots)
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)])
+    counted, sizes = problem.row_weights > 0.0, (problem.n_features, problem.n_classes, n)
+    return FeatureIndex(*_tables(rows.indptr, rows.indices, counted, problem.labels, *sizes))
 
 
 @kernel
-def _count(indptr, indices, counted, n_with):
+def _tables(indptr, indices, counted, row_labels, n_features, n_classes, n):
+    n_with = np.zeros(n_features, np.int64)
     for i in range(counted.shape[0]):
         if counted[i]:
             for p in range(indptr[i], indptr[i + 1]):
                 n_with[indices[p]] += 1
+    rarest = np.full((counted.shape[0], n), _NO_FEATURE, np.int32)
+    listed = np.zeros(n_features, np.bool_)
+    _choose(indptr, indices, n_with, rarest, listed)
+    for f in range(n_features):
+        n_with[f] *= listed[f]
+    first_label = _offsets(n_with)
+    labels = np.empty(first_label[n_features], np.int32)
+    _collect(indptr, indices, counted, row_labels, listed, first_label, labels)
+    n_slots = np.zeros(n_features, np.int64)
+    first_slot, slots = first_label, np.full(4, _FREE)  # room to try sizes
+    number, entries = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
+    for filling in range(2):  # find the tables' sizes, then fill them
+        if filling:
+            first_slot = _offsets(n_slots)
+            slots = np.full(first_slot[n_features], _FREE)
+        for f in range(n_features):
+            n_found = _tally(labels, first_label[f], first_label[f + 1], number, entries)
+            # Twice its classes at least, and so many that all find a place.
+            size, stuck = n_slots[f], n_found > 0
+            while stuck:
+                if not filling:
+                    size = max(2 * size, 2)
+                    while size < 2 * n_found:
+                        size *= 2
+                    if slots.shape[0] < size:
+                        slots = np.empty(size, np.int64)
+                    slots[:size] = _FREE
+                    n_slots[f] = size
+                first = first_slot[f] if filling else 0
+                stuck = not _place(entries, n_found, slots, first, size)
+    return rarest, first_label, labels, first_slot, slots
 
 
-@kernel
+@device
+def _offsets(lengths):
+    offsets = np.zeros(lengths.shape[0] + 1, np.int64)
+    for f in range(lengths.shape[0]):
+        offsets[f + 1] = offsets[f] + lengths[f]
+    return offsets
+
+
+@device
 def _choose(indptr, indices, n_with, rarest, listed):
     """Each row's rarest features, by insertion into a short ordered list."""
     most = rarest.shape[1]
@@ -86,7 +108,7 @@ def _choose(indptr, indices, n_with, rarest, listed):
             listed[row[at]] = True
 
 
-@kernel
+@device
 def _collect(indptr, indices, counted, labels, listed, first_label, out):
     """The transpose of the rows, with labels for row numbers."""
     end = first_label.copy()
@@ -146,36 +168,6 @@ def _place(entries, n, slots, first, size):
         if entry != _FREE:
             return False
     return True
-
-
-@kernel
-def _size(first_label, labels, n_classes, n_slots):
-    """Slots a feature: twice its classes at least, and so many that all find a place."""
-    number, entries = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
-    trial = np.full(4, _FREE)
-    for f in range(n_slots.shape[0]):
-        n = _tally(labels, first_label[f], first_label[f + 1], number, entries)
-        if n == 0:
-            continue
-        size = 2
-        while size < 2 * n:
-            size *= 2
-        while True:
-            if trial.shape[0] < size:
-                trial = np.empty(size, np.int64)
-            trial[:size] = _FREE
-            if _place(entries, n, trial, 0, size):
-                break
-            size *= 2
-        n_slots[f] = size
-
-
-@kernel
-def _fill(first_label, labels, n_classes, first_slot, slots):
-    number, entries = np.zeros(n_classes, np.int64), np.empty(n_classes, np.int64)
-    for f in range(first_label.shape[0] - 1):
-        n = _tally(labels, first_label[f], first_label[f + 1], number, entries)
-        _place(entries, n, slots, first_slot[f], first_slot[f + 1] - first_slot[f])
 
 
 @device

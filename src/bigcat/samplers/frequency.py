@@ -54,7 +54,7 @@ class Frequency(Sampler):
     name: ClassVar[str] = "frequency"
     promise: ClassVar[str] = "by class frequency mixed with uniform, with replacement"
     scratch: ClassVar[tuple[str, ...]] = ("seen",)
-    n_negatives: int = 16
+    n_negatives: int = 32
     power: float = 0.75
     uniform: float = 0.5
 
@@ -145,13 +145,13 @@ class Shared(Frequency):
     --------
     >>> from bigcat.samplers import Shared
     >>> Shared().n_negatives
-    512
+    384
     """
 
     name: ClassVar[str] = "shared"
     promise: ClassVar[str] = "by frequency, the same for a batch; products of matrices"
     shared: ClassVar[bool] = True
-    n_negatives: int = 512
+    n_negatives: int = 384
     n_first: int | None = None
 
     def __post_init__(self) -> None:

@@ -52,7 +52,7 @@ class Uniform(Sampler):
     name: ClassVar[str] = "uniform"
     promise: ClassVar[str] = "uniform over the other classes, without replacement"
     scratch: ClassVar[tuple[str, ...]] = ("table", "pool")
-    n_negatives: int = 1
+    n_negatives: int = 32
 
     def lower(self, problem: Problem) -> Any:
         n_classes = problem.n_classes

@@ -17,9 +17,10 @@ from sklearn.utils import check_random_state
 from bigcat.estimators import LinearClassifier
 from bigcat.estimators.inputs import check_for_prediction
 from bigcat.linear.top_k import best_columns, check_k
-from bigcat.machine import available_cores
+from bigcat.machine import available_cores, require
+from bigcat.pipelines import apart
 
-__all__ = ["TopKIndex", "require_usearch"]
+__all__ = ["TopKIndex"]
 
 #: Longer vectors are not worth a graph.
 MOST_FEATURES = 2048
@@ -27,16 +28,6 @@ MOST_FEATURES = 2048
 _BLOCK = 1024
 #: Times that search and scan are timed, of which the quickest counts.
 _REPEATS = 3
-
-
-def require_usearch() -> None:
-    """Raise, with what to install, where usearch is missing."""
-    try:
-        import usearch.index  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'TopKIndex needs usearch, which is not installed; pip install "bigcat[ann]"'
-        ) from error
 
 
 class TopKIndex:
@@ -51,7 +42,7 @@ class TopKIndex:
 
     Parameters
     ----------
-    model : LinearClassifier
+    model : LinearClassifier, or pipeline that ends in one
         Fitted, of low rank, or of full rank with at most 2,048 features.  The index does not follow
         when the model is fitted on.
     connectivity : int, default=16
@@ -85,17 +76,13 @@ class TopKIndex:
         expansion: int = 128,
         n_threads: int | None = None,
     ) -> None:
-        require_usearch()
-        from usearch.index import Index
-
+        Index = _usearch().Index
+        self._whole = apart(model)
+        self.model = model = self._whole.classifier
         if not isinstance(model, LinearClassifier):
             raise TypeError(
-                f"an index is made of a LinearClassifier, got {type(model).__name__}; of a "
-                "pipeline or a search, take the fitted classifier inside it"
-            )
-        if not hasattr(model, "classes_"):
-            raise ValueError(
-                "the model is not fitted, so there is nothing to index; call fit first"
+                f"an index is made of a LinearClassifier, or of a pipeline that ends in one, got "
+                f"{type(model).__name__}"
             )
         _check_number("connectivity", connectivity)
         _check_number("build_expansion", build_expansion)
@@ -107,7 +94,6 @@ class TopKIndex:
                 f"the model's classes have {vectors.shape[1]:,} weights each, and vectors of more "
                 f"than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
             )
-        self.model = model
         self.n_threads = n_threads or available_cores()
         intercept = model.intercept_ - model.intercept_.mean()
         squares = np.einsum("ij,ij->i", vectors, vectors)
@@ -184,9 +170,7 @@ class TopKIndex:
         return {**self.__dict__, "_index": graph, "_expansion": self.expansion}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        require_usearch()
-        from usearch.index import Index
-
+        Index = _usearch().Index
         state = dict(state)
         graph, expansion = state.pop("_index"), state.pop("_expansion")
         self.__dict__ = state
@@ -210,7 +194,7 @@ class TopKIndex:
 
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
         """About the `k` best classes of each row, best first, and their scores, both (n, k)."""
-        columns, scores = self._search(check_for_prediction(self.model, X), k)
+        columns, scores = self._search(self._rows(X), k)
         return self.model.classes_[columns], scores
 
     def predict_top_k(
@@ -235,7 +219,7 @@ class TopKIndex:
         std : array of shape (n,), if asked for
             Standard error of a row's log-probabilities.
         """
-        X = check_for_prediction(self.model, X)
+        X = self._rows(X)
         linear = self.model.linear_model()
         linear.check_sampling(n_samples)
         columns, _scores = self._search(X, k)
@@ -255,9 +239,10 @@ class TopKIndex:
             too; ``seconds`` of the latter and ``exact_seconds`` of the former, which also computes
             normalisers; ``rows``.
         """
+        X = self._rows(X)
         self.model.predict_top_k(X[:1], k)  # compiles
         start = time.perf_counter()
-        found = self.top_k(X, k)[0]
+        found = self.model.classes_[self._search(X, k)[0]]
         between = time.perf_counter()
         exact = self.model.predict_top_k(X, k)[0]
         end = time.perf_counter()
@@ -267,6 +252,9 @@ class TopKIndex:
             "exact_seconds": end - between,
             "rows": len(found),
         }
+
+    def _rows(self, X: Any) -> Any:
+        return check_for_prediction(self.model, self._whole.transform(X))
 
     def _search(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of about the best classes and their scores, (n, k)."""
@@ -318,6 +306,10 @@ class TopKIndex:
         found = np.zeros((1, k), np.int64)  # of one row usearch gives what it has, no more
         found[0, : len(matches.keys)] = matches.keys
         return found, np.array([len(matches.keys)])
+
+
+def _usearch() -> Any:
+    return require("usearch.index", "TopKIndex needs", "ann")
 
 
 def _check_number(name: str, value: int) -> None:

@@ -8,16 +8,18 @@ the vectors of these columns are read.
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bigcat._version import __version__
+from bigcat.atomic import replacing
 from bigcat.files import check_destination
 from bigcat.linear import Weights
 from bigcat.linear.top_k import check_k
+from bigcat.machine import require
+from bigcat.pipelines import apart
 
 if TYPE_CHECKING:
     from bigcat.estimators import LinearClassifier
@@ -32,12 +34,7 @@ OPSET = 13
 
 def require_onnx() -> None:
     """Raise, with what to install, where onnx is missing."""
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            'ONNX files need onnx, which is not installed; pip install "bigcat[onnx]"'
-        ) from error
+    require("onnx", "ONNX files need", "onnx")
 
 
 def save_onnx(
@@ -51,8 +48,8 @@ def save_onnx(
 
     Parameters
     ----------
-    model : LinearClassifier
-        Fitted, with Gumbel noise: the softmax.
+    model : LinearClassifier, or pipeline that ends in one
+        Fitted, with Gumbel noise: the softmax.  skl2onnx has to know the steps of a pipeline.
     path : path
         Of the file, usually ending in ``.onnx``.
     top_k : int, optional
@@ -60,7 +57,8 @@ def save_onnx(
     sparse : bool
         Rows are two inputs of shape (n, m), ``columns`` (int64) and ``values`` (float32), where m
         is the most values of a row and shorter ones are filled up with values of 0.  Without it,
-        they are one input ``X`` of shape (n, n_features), float32.
+        they are one input ``X`` of shape (n, n_features), float32; for a pipeline of text, strings
+        of shape (n, 1).
 
     Returns
     -------
@@ -80,29 +78,47 @@ def save_onnx(
     """
     require_onnx()
     target = check_destination(path)
+    whole = apart(model)
+    model = whole.classifier
     _check_model(model)
+    if whole.steps and sparse:
+        raise ValueError("sparse=True is for rows of a classifier, and a pipeline makes its own")
     if top_k is not None:
         check_k(top_k, len(model.classes_))
     matrices = _matrices(model.linear_model().weights)
-    graph = _Graph()
+    graph = _Graph("features" if whole.steps else "X")
     scores = graph.scores(matrices, model.intercept_, sparse)
     graph.answers(scores, model.classes_, top_k)
-    content = graph.model(len(matrices[0]), sparse).SerializeToString()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    found = graph.model(len(matrices[0]), sparse)
+    if whole.steps:
+        found = _after(whole.steps, found)
+    with replacing(target) as file:
+        file.write(found.SerializeToString())
     return Path(path)
+
+
+def _after(steps: list[tuple[str, Any]], model: Any) -> Any:
+    """Return a model with the steps of a pipeline before it, by skl2onnx."""
+    convert_sklearn = require("skl2onnx", "ONNX files of pipelines need", "onnx").convert_sklearn
+    from onnx.compose import merge_models
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+    from sklearn.pipeline import Pipeline
+
+    first = steps[0][1]
+    is_text = hasattr(first, "build_analyzer")
+    rows = StringTensorType([None, 1]) if is_text else FloatTensorType([None, first.n_features_in_])
+    before = convert_sklearn(
+        Pipeline(steps), initial_types=[("X", rows)], target_opset={"": OPSET, "ai.onnx.ml": 2}
+    )
+    before.ir_version = model.ir_version
+    return merge_models(before, model, io_map=[(before.graph.output[0].name, "features")])
 
 
 def _check_model(model: Any) -> None:
     kind = type(model).__name__
     if kind != "LinearClassifier":
         raise TypeError(
-            f"an ONNX file holds a LinearClassifier, got {kind}; of a pipeline or a search, take "
-            "the fitted classifier inside it"
+            f"an ONNX file holds a LinearClassifier, or a pipeline that ends in one, got {kind}"
         )
     if not model.linear_model().noise.softmax:
         raise ValueError(
@@ -125,9 +141,10 @@ def _matrices(weights: Weights) -> tuple[np.ndarray, ...]:
 class _Graph:
     """Operators and constants, in the order in which they are added."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: str) -> None:
         from onnx import TensorProto, helper, numpy_helper
 
+        self.rows = rows  # name of the input
         self.onnx, self.types, self.as_tensor = helper, TensorProto, numpy_helper.from_array
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -155,7 +172,7 @@ class _Graph:
             middle = self.constant("middle_axis", np.array([1], np.int64))
             found = self.add("ReduceSum", products, middle, keepdims=0)
         else:
-            found = self.add("MatMul", "X", first)
+            found = self.add("MatMul", self.rows, first)
         for matrix in others:
             found = self.add("MatMul", found, matrix)
         return self.add("Add", found, self.constant("intercept", intercept.astype(np.float32)))
@@ -186,7 +203,7 @@ class _Graph:
     def model(self, n_features: int, sparse: bool) -> Any:
         """The whole file."""
         value, types = self.onnx.make_tensor_value_info, self.types
-        inputs = [value("X", types.FLOAT, ["n", n_features])]
+        inputs = [value(self.rows, types.FLOAT, ["n", n_features])]
         if sparse:
             inputs = [value("columns", types.INT64, ["n", "m"])]
             inputs.append(value("values", types.FLOAT, ["n", "m"]))

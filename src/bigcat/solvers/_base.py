@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import numbers
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from bigcat.part import Part
@@ -12,6 +13,7 @@ from bigcat.rows import Problem
 #: A learning rate of the solver's own, in units of the rows' size.
 AUTO = "auto"
 SCHEDULES = ("linear", "constant")
+INITS = ("frequencies", "zero", "random")
 #: The intercept is a constant feature; its square is this part of the mean |x|^2 of the rows.
 INTERCEPT_SHARE = 0.2
 
@@ -30,7 +32,15 @@ def steps_to_zero(schedule: str, n_steps: int) -> float:
 
 @dataclass(frozen=True, repr=False)
 class Solver(Part):
-    """How parameters move."""
+    """How parameters move, and where from.
+
+    Parameters
+    ----------
+    batch_size : int
+        Rows per step.
+    init : {"frequencies", "zero", "random"}, default="frequencies"
+        Start from the class frequencies, from equal probabilities, or from small random weights.
+    """
 
     name: ClassVar[str]
     #: One line for tables.
@@ -52,16 +62,12 @@ class Solver(Part):
     #: Bounds and noises that it can move; None for all.
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None
-    #: Rows per step where the user does not say.
-    default_batch_size: ClassVar[int] = 64
     #: What to try when numbers are no longer finite.
     if_diverged: ClassVar[str] = (
         "lower learning_rate, scale the columns of X to similar size, or take solver='adagrad'"
     )
-
-    def batch_size(self, asked: int | str) -> int:
-        """Rows per step: what the user asked for, or the solver's own."""
-        return self.default_batch_size if asked == "auto" else int(asked)
+    batch_size: int = field(default=64, kw_only=True)
+    init: str = field(default="frequencies", kw_only=True)
 
     @property
     def rate(self) -> float | str | None:
@@ -85,7 +91,7 @@ class Solver(Part):
 
     def at_rate(self, rate: float) -> Self:
         """The same at another learning rate."""
-        return replace(self, **{"learning_rate": rate})
+        return self.with_options(learning_rate=rate)
 
     def at_part_of_rate(self, part: float) -> Self:
         """The same at a part of its rate, where that is a number."""
@@ -146,11 +152,18 @@ class Solver(Part):
         return 1.0
 
     def __post_init__(self) -> None:
-        rate = self.rate
+        if self.init not in INITS:
+            raise ValueError(
+                f"init={self.init!r} is not known; choose one of {', '.join(map(repr, INITS))}"
+            )
+        size, rate = self.batch_size, self.rate
+        is_whole = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+        if self.stochastic and not (is_whole and size >= 1):
+            raise ValueError(f"batch_size={size!r} must be a whole number of at least 1")
         if rate is None or rate == AUTO:
             return
-        if isinstance(rate, str) or not rate > 0.0:
-            raise ValueError(f"learning_rate={rate!r} must be above 0")
+        if not (isinstance(rate, numbers.Real) and 0.0 < rate < math.inf):
+            raise ValueError(f"learning_rate={rate!r} must be a finite number above 0")
 
 
 class DivergedError(FloatingPointError):

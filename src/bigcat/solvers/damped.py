@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 from bigcat.compile import device, implement
@@ -53,11 +53,11 @@ class Damped(Solver):
     promise: ClassVar[str] = "rate in units of the rows; little to tune"
     linear: ClassVar[bool] = True
     plain: ClassVar[bool] = True
-    default_batch_size: ClassVar[int] = 1
     if_diverged: ClassVar[str] = "lower learning_rate"
     learning_rate: float = 1.0
     schedule: str = "linear"
     average: bool = False
+    batch_size: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

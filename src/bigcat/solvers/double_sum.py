@@ -7,7 +7,7 @@ two more ways to climb a bound that exists: the row's u takes a gradient step be
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 from bigcat.compile import device, implement
@@ -72,10 +72,10 @@ class DoubleSumSolver(Solver):
     linear: ClassVar[bool] = True
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     bounds: ClassVar[tuple[str, ...] | None] = ("augment-reduce", "raman")
-    default_batch_size: ClassVar[int] = 1
     auto_rate: ClassVar[float]
     learning_rate: float | str = AUTO
     decay: float | None = None
+    batch_size: int = field(default=1, kw_only=True)
 
     @property
     def ends_at_zero(self) -> bool:
@@ -147,7 +147,7 @@ class Vanilla(DoubleSumSolver):
     Examples
     --------
     >>> from bigcat.solvers import Vanilla
-    >>> Vanilla(learning_rate=0.01).default_batch_size
+    >>> Vanilla(learning_rate=0.01).batch_size
     1
     """
 
@@ -225,6 +225,11 @@ class UMax(DoubleSumSolver):
         for name in ("threshold", "local_bound", "weight_bound"):
             if not getattr(self, name) > 0.0:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be above 0")
+        if self.batch_size > 1 and self.weight_bound < math.inf:
+            raise ValueError(
+                f"weight_bound={self.weight_bound!r} needs batch_size=1, not {self.batch_size}; "
+                "set one of them otherwise"
+            )
 
     @property
     def damped(self) -> bool:
@@ -233,15 +238,6 @@ class UMax(DoubleSumSolver):
     @property
     def weight_radius(self) -> float:
         return self.weight_bound
-
-    def batch_size(self, asked: int | str) -> int:
-        size = super().batch_size(asked)
-        if size > 1 and self.weight_bound < math.inf:
-            raise ValueError(
-                f"weight_bound={self.weight_bound!r} needs batch_size=1, not {size}; set one of "
-                "them otherwise"
-            )
-        return size
 
     def tag(self, rate: float, decay: float, n_steps: float) -> UMaxTag:
         limits = (float(self.threshold), float(self.local_bound))

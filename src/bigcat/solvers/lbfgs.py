@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import numbers
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from bigcat.solvers._base import Solver
@@ -11,6 +13,14 @@ from bigcat.solvers._base import Solver
 @dataclass(frozen=True, repr=False)
 class LBFGS(Solver):
     """Limited-memory BFGS (scipy), in float64, local parameters at their optimum.
+
+    Parameters
+    ----------
+    memory : int
+        Pairs of vectors that approximate the curvature.
+    tol : float
+        Largest gradient of the mean value per row that counts as converged, for rows in units of
+        their length.
 
     Examples
     --------
@@ -23,6 +33,13 @@ class LBFGS(Solver):
     promise: ClassVar[str] = "the optimum itself; every pass visits all rows and classes"
     stochastic: ClassVar[bool] = False
     memory: int = 10
+    tol: float = 1e-4
+    batch_size: int = field(default=0, init=False)  # all rows
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isinstance(self.tol, numbers.Real) and 0.0 <= self.tol < math.inf):
+            raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
 
     @property
     def arrays_held(self) -> int:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,9 @@ import scipy.sparse
 
 from bigcat.atomic import replacing
 from bigcat.caller import warn_caller
+from bigcat.part import Part
 from bigcat.tensor_file import BrokenFileError, open_tensors, seal, unseal, write_tensors
+from bigcat.training.checks import is_number
 from bigcat.training.loop import Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
 
@@ -36,6 +39,35 @@ FIT_FILE = "fit.json"
 #: Files of a run that are kept.
 KEPT = 2
 _BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, repr=False)
+class Checkpoint(Part):
+    """Where stochastic fits are written down as they go, and how often.
+
+    Parameters
+    ----------
+    folder : path
+        Made where there is none; yours to delete after the fit.
+    every_seconds : float, default=60
+        Seconds between two checkpoints: the most that is lost.
+
+    Examples
+    --------
+    >>> from bigcat import Checkpoint
+    >>> Checkpoint("my-fit", every_seconds=10)
+    Checkpoint(folder='my-fit', every_seconds=10)
+    """
+
+    folder: str | os.PathLike[str]
+    every_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, str | os.PathLike):
+            raise ValueError(f"checkpoint={self.folder!r} must be the name of a folder, or None")
+        every = self.every_seconds
+        if not (is_number(every) and 0.0 <= every < math.inf):
+            raise ValueError(f"every_seconds={every!r} must be a number of seconds")
 
 
 class CheckpointError(ValueError):
@@ -77,33 +109,29 @@ def _changed(
             yield name, before.get(name), now.get(name)
 
 
-class Checkpoint:
+class Checkpointer:
     """Keeps the runs of one fit in a folder, and gives them back.
 
     Parameters
     ----------
-    folder : path
-        Made where there is none.
+    checkpoint : Checkpoint
     identity : Identity
         Of the fit that is to be made.
     random_state : RandomState
         Of the fit; where one goes on, it is put back to where that began.
-    every : float
-        Seconds between two times that a run is written down.
     resume : bool
         Go on with the fit of the folder; begin anew where there is none.
     """
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        checkpoint: Checkpoint,
         identity: Identity,
         random_state: np.random.RandomState,
         *,
-        every: float,
         resume: bool,
     ) -> None:
-        self.folder, self.every = Path(folder), float(every)
+        self.folder, self.every = Path(checkpoint.folder), float(checkpoint.every_seconds)
         self.random_state = random_state
         self.n_runs = 0
         self.process: Process | None = None
@@ -150,19 +178,6 @@ class Checkpoint:
         """After a run: its end is kept as long as the folder."""
         self._write(place, ended=True)
         self.process = self.listener = None
-
-    # What happens between runs
-
-    def value(self, compute: Callable[[], float]) -> float:
-        """A number that took a while, such as what a trial gave; not computed twice."""
-        self.n_runs += 1
-        for path in reversed(self._files(self.n_runs)):
-            kept = _read(path)
-            if kept is not None:
-                return float(kept.numbers["value"])
-        value = compute()
-        self._put(Snapshot({"value": value}))
-        return value
 
     def complete(self) -> None:
         """The fit has ended; a next one may take the folder."""

@@ -23,6 +23,11 @@ def check_whole(name: str, value: Any, or_auto: bool = False) -> None:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1{also}")
 
 
+def check_fraction(fraction: Any) -> None:
+    if not (is_number(fraction) and 0.0 < fraction < 1.0):
+        raise ValueError(f"validation_fraction={fraction!r} must lie between 0 and 1")
+
+
 def check_choice(name: str, value: object, allowed: Collection[str]) -> None:
     if value not in allowed:
         raise ValueError(

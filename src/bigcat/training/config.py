@@ -10,7 +10,7 @@ from bigcat.combinations import Parts
 from bigcat.linear import FullRank, WeightsKind
 from bigcat.solvers import Solver
 from bigcat.storage import Storage
-from bigcat.training.stopping import Never, StoppingRule
+from bigcat.training.stopping import EarlyStopping
 
 
 @dataclass(frozen=True)
@@ -20,37 +20,52 @@ class FitConfig:
     Parameters
     ----------
     parts : Parts
+    max_epochs : int
     kind : WeightsKind
-    batch_size, max_epochs : int
     l2 : float
         Ridge on the sum of the log-likelihoods.
-    tol : float
-        Largest gradient of the mean value per row at which L-BFGS has converged.
-    init : {"frequencies", "zero", "random"}
-    early_stopping : bool
-        Stop by validation rows, and keep the best epoch's weights.
-    validation_fraction : float
-        Part of the rows to hold out for `early_stopping`.
+    early_stopping : EarlyStopping or None
     window : int or None
         Rows visited in random order at a time, where they are mapped to files; None for all.
-    stop : callable
-        Makes a rule that receives each epoch's value and says when to stop.
     """
 
     parts: Parts
-    batch_size: int
     max_epochs: int
     kind: WeightsKind = field(default_factory=FullRank)
     l2: float = 0.0
-    tol: float = 0.0
     fit_intercept: bool = True
-    init: str = "frequencies"
-    shuffle: bool = True
     n_threads: int = 1
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
+    early_stopping: EarlyStopping | None = None
     window: int | None = None
-    stop: Callable[[], StoppingRule] = Never
+
+    @property
+    def batch_size(self) -> int:
+        return self.parts.solver.batch_size
+
+    @property
+    def validation_fraction(self) -> float | None:
+        """Part of the rows to hold out, whose best epoch is kept; None for none."""
+        rule = self.early_stopping
+        return None if rule is None else rule.validation_fraction
+
+    def stop(self) -> EarlyStopping | None:
+        """Return the rule that this fit stops by.
+
+        The objective says nothing while the rate is planned to fall to zero.
+        """
+        planned = self.validation_fraction is None and self.parts.solver.ends_at_zero
+        return None if planned else self.early_stopping
+
+    def in_windows(self, window: int) -> FitConfig:
+        """Return the settings for rows that are mapped to files."""
+        solver = self.parts.solver
+        if not solver.stochastic:
+            raise ValueError(
+                f"solver={solver.name!r} needs all rows in every step, and these are more than "
+                "window_bytes; take solver='auto', or open the folder with as large a window as "
+                "the rows"
+            )
+        return replace(self, window=window)
 
     def with_solver(self, solver: Solver) -> FitConfig:
         return replace(self, parts=replace(self.parts, solver=solver))
@@ -65,7 +80,7 @@ class FitConfig:
             "solver": parts.solver.name,
             "learning_rate": parts.solver.rate,
             "rank": self.kind.rank,
-            "batch_size": self.batch_size,
+            "batch_size": self.batch_size or None,
             "max_epochs": self.max_epochs,
             "l2": self.l2,
         }

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
-from bigcat.rows import Columns
-
-if TYPE_CHECKING:
-    from bigcat.training.sparse_columns import SparseColumns
+from bigcat.rows import Columns, SparseColumns
 
 #: Validation rows: a part of all rows, within these limits.
 VALIDATION_PART, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS = 0.05, 1_000, 5_000

@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.caller import warn_caller
-from bigcat.linear import LinearModel, Pairs, weighted_sum
+from bigcat.linear import LinearModel, Pairs, Weights, weighted_sum
 from bigcat.linear.labels import encode
 from bigcat.rows import Problem, as_rows
 from bigcat.training import ridge
+from bigcat.training.advice import warn_if_useless, warn_of_unscaled
 from bigcat.training.config import Candidate, FitConfig, FitPlan
 from bigcat.training.data import (
     Fold,
@@ -33,14 +34,12 @@ from bigcat.training.fit import (
     StoppedFit,
 )
 from bigcat.training.history import History
-from bigcat.training.preprocess import Preprocessing, copied
+from bigcat.training.preprocess import Preprocessing
 from bigcat.training.record import Before, Stage
-from bigcat.training.scaling import warn_of_unscaled
 from bigcat.training.selection import CandidateResult, Selection
 from bigcat.training.stacking import Stacked, ValidationScores, stack
 from bigcat.training.start import scores_of_frequencies
 from bigcat.training.state import State
-from bigcat.training.usefulness import warn_if_useless
 
 
 def train(
@@ -73,14 +72,19 @@ def train(
     prepared = Preprocessing.of(data, len(classes), scales, config.fit_intercept)
     data, validation = prepared.data(data), validation and prepared.data(validation)
     if start is not None:
-        start = prepared.start(copied(start, config.kind.storage))
+        start = prepared.start(start, config.kind.storage)
     classes = prepared.classes(classes)
     callbacks = replace(
         callbacks, number_of=numbering(classes), classes=classes, columns=prepared.columns
     )
     training = _Training(plan, data, len(classes), random_state, callbacks)
     try:
-        result = training.run(validation, start)
+        if start is None and plan.stacks:
+            result = training.stacked(validation)
+        else:
+            result = training.each_alone(plan.candidates[:1], validation, start)
+    except StoppedFit as stop:
+        result = training.so_far(stop.result)
     except KeyboardInterrupt as interruption:
         partial = interruption.result if isinstance(interruption, InterruptedFit) else None
         if partial is None and not training.done:
@@ -148,27 +152,6 @@ def base_scores(config: FitConfig, data: TrainingData, n_classes: int) -> np.nda
 
 
 @dataclass
-class _Trials:
-    """Fits without the validation rows.
-
-    Parameters
-    ----------
-    rows : TrainingData
-        The validation rows, without their values where there were folds.
-    weights : array
-        A stacking weight per candidate, NaN for one that diverged.
-    results : dict
-        Fits of the last fold, by the number of the candidate.
-    """
-
-    stacked: Stacked
-    rows: TrainingData
-    weights: np.ndarray
-    seconds: np.ndarray
-    results: dict[int, FitResult]
-
-
-@dataclass
 class _Training:
     """One call of `train`, on data as fits see them."""
 
@@ -188,41 +171,31 @@ class _Training:
     def _stop(self) -> None:
         self.stopped = True
 
-    def run(self, validation: TrainingData | None, start: Start | None) -> FitResult:
-        try:
-            if start is not None or not self.plan.stacks:
-                return self._alone(self.plan.candidates[0], validation, start)
-            return self._stacked(validation)
-        except StoppedFit as stop:
-            return self.so_far(stop.result)
-
     def so_far(self, interrupted: FitResult | None) -> FitResult:
         """Combine what there is after an interruption."""
-        if not self.done:
+        if self.done:
+            total = sum(weight for weight, _ in self.done)
+            result = self._sum([(w / total, r) for w, r in self.done], 1.0)
+        else:
             assert interrupted is not None
-            interrupted.selection = selection_of(self.plan, [])
-            interrupted.history = self.history
-            return interrupted
-        total = sum(weight for weight, _ in self.done)
-        result = self._sum([(w / total, r) for w, r in self.done], 1.0)
-        result.selection = selection_of(self.plan, [])
+            result = interrupted
+        result.selection, result.history = selection_of(self.plan, []), self.history
         return result
 
     # One fit
 
     def _fit(
         self,
-        config: FitConfig,
+        candidate: Candidate,
         data: TrainingData,
         stage: Stage,
         *,
-        in_pairs: bool = False,
         validation: TrainingData | None = None,
         start: Start | None = None,
-        silent: bool = False,
     ) -> FitResult:
-        callbacks = self.callbacks.silent() if silent else self.callbacks
-        if in_pairs:
+        config, is_trial = candidate.config, not stage.stage
+        callbacks = self.callbacks.silent() if is_trial else self.callbacks
+        if candidate.in_pairs:
             config = replace(config, kind=Pairs.of(data.X, data.labels, self.n_classes))
         problem = problem_of(config, data, self.n_classes, callbacks)
         before = Before.after(self.history)
@@ -231,9 +204,8 @@ class _Training:
             result = fit.run(start)
         except InterruptedFit as interruption:
             self.history.extend(interruption.result.history)
-            interruption.result.history = self.history
             raise
-        if not silent:
+        if not is_trial:
             self.history.extend(result.history)
             if self.history.forecast_seconds is None:
                 self.history.forecast_seconds = result.history.forecast_seconds
@@ -241,60 +213,20 @@ class _Training:
                 raise StoppedFit(result)
         return result
 
-    def _alone(
-        self, candidate: Candidate, validation: TrainingData | None, start: Start | None
-    ) -> FitResult:
-        """Fit one candidate as it stands."""
-        config, data = candidate.config, self.data
-        if candidate.searches_ridge:
-            folds = self._folds(validation)
-            if not folds:
-                raise ValueError(
-                    "no row can be held out to choose the ridge by; give X_val and y_val, or l2 a "
-                    "number"
-                )
-            config = replace(config, l2=self._ridge_path(config, folds, validation).l2)
-        elif config.early_stopping and validation is None:
-            data, validation = self._held_out(config)
-        result = self._fit(
-            config,
-            data,
-            Stage("fit", candidate.name),
-            in_pairs=candidate.in_pairs,
-            validation=validation,
-            start=start,
-        )
-        candidate = replace(candidate, config=config)
-        table = candidate_results([candidate], np.ones(1), np.array([result.seconds]))
-        result.selection, result.history = selection_of(self.plan, table), self.history
-        return result
+    # Rows to fit and validation rows
 
-    def _held_out(self, config: FitConfig) -> tuple[TrainingData, TrainingData]:
-        fraction, n = config.validation_fraction, self.data.n_rows
-        if config.window is None:
-            folds = split(self.data, self.random_state, fraction)
-        else:
-            folds = split_off_end(self.data, min(round(fraction * n), config.window))
-        if not folds:
-            raise ValueError(
-                "no validation row has a class that is left in the training rows; give X_val and "
-                "y_val or set early_stopping=False"
-            )
-        return self._pieces(folds[0], None)
-
-    # All candidates
-
-    def _folds(self, validation: TrainingData | None) -> list[Fold]:
+    def _folds(self, validation: TrainingData | None, fraction: float | None = None) -> list[Fold]:
+        """Hold rows out, once or in folds; a list without any is empty."""
+        n, window = self.data.n_rows, self.plan.first.window
         if validation is not None:
-            return [Fold(np.arange(self.data.n_rows), np.arange(validation.n_rows))]
-        window = self.plan.first.window
-        n = self.data.n_rows
+            return [Fold(np.arange(n), np.arange(validation.n_rows))]
         if window is not None:
-            return split_off_end(self.data, min(n_validation_rows(n), window))
-        if self.plan.refits:
-            return split(self.data, self.random_state)
-        # Folds would leave a fit to four fifths of the rows.
-        return split(self.data, self.random_state, min(n_validation_rows(n), n // 5) / n)
+            wanted = n_validation_rows(n) if fraction is None else round(fraction * n)
+            return split_off_end(self.data, min(wanted, window))
+        if fraction is None and self.plan.stacks and not self.plan.refits:
+            # Folds would leave a fit to four fifths of the rows.
+            fraction = min(n_validation_rows(n), n // 5) / n
+        return split(self.data, self.random_state, fraction)
 
     def _pieces(
         self, fold: Fold, validation: TrainingData | None
@@ -311,155 +243,160 @@ class _Training:
         return data._replace(row_weights=weights), data.take(fold.held_out)
 
     def _ridge_path(
-        self, config: FitConfig, folds: Sequence[Fold], validation: TrainingData | None
+        self, candidate: Candidate, folds: Sequence[Fold], validation: TrainingData | None
     ) -> ridge.Path:
         pieces = [self._pieces(fold, validation) for fold in folds]
 
         def fit(trial: FitConfig, rows: TrainingData, start: Start | None) -> FitResult:
-            return self._fit(trial, rows, Stage(), start=start, silent=True)
+            return self._fit(replace(candidate, config=trial), rows, Stage(""), start=start)
 
-        return ridge.search(config, self.data, pieces, fit)
+        return ridge.search(candidate.config, self.data, pieces, fit)
 
-    def _stacked(self, validation: TrainingData | None) -> FitResult:
+    # Without stacking
+
+    def each_alone(
+        self,
+        candidates: Sequence[Candidate],
+        validation: TrainingData | None,
+        start: Start | None,
+    ) -> FitResult:
+        """Fit candidates as they stand, and average several."""
+        results, fitted = list[FitResult](), list[Candidate]()
+        for candidate in candidates:
+            data, watched, fraction = self.data, validation, candidate.config.validation_fraction
+            if self.plan.stacks and start is None:
+                pass  # no row could be held out
+            elif candidate.searches_ridge:
+                folds = self._held_out("l2 a number", validation)
+                l2 = self._ridge_path(candidate, folds, validation).l2
+                candidate = replace(candidate, config=replace(candidate.config, l2=l2))
+            elif fraction is not None:
+                fold = self._held_out("early_stopping=False", validation, fraction)[0]
+                data, watched = self._pieces(fold, validation)
+            stage = Stage("fit", candidate.name)
+            results.append(self._fit(candidate, data, stage, validation=watched, start=start))
+            fitted.append(candidate)
+            self.done.append((1.0, results[-1]))
+        share = 1.0 / len(results)
+        result = self._sum([(share, r) for r in results], 1.0)
+        shares, seconds = np.full(len(results), share), np.array([r.seconds for r in results])
+        result.selection = selection_of(self.plan, candidate_results(fitted, shares, seconds))
+        return result
+
+    def _held_out(
+        self, instead: str, validation: TrainingData | None, fraction: float | None = None
+    ) -> list[Fold]:
+        folds = self._folds(validation, fraction)
+        if not folds:
+            raise ValueError(
+                "no validation row has a class that is left in the training rows; give X_val and "
+                f"y_val or set {instead}"
+            )
+        return folds
+
+    # With stacking
+
+    def stacked(self, validation: TrainingData | None) -> FitResult:
+        """Fit all candidates without validation rows, stack them, and fit them to all rows."""
         plan, folds = self.plan, self._folds(validation)
         candidates = list(plan.candidates)
         if not folds:
-            return self._unvalidated(candidates)
+            return self.each_alone(candidates, None, None)
         paths: dict[int, ridge.Path] = {}
         for i, candidate in enumerate(candidates):
             if candidate.searches_ridge:
-                paths[i] = self._ridge_path(candidate.config, folds, validation)
+                paths[i] = self._ridge_path(candidate, folds, validation)
                 config = replace(candidate.config, l2=paths[i].l2)
                 candidates[i] = replace(candidate, config=config)
-        trials = self._trials(candidates, folds, validation, paths)
-        stacked, rows = trials.stacked, trials.rows
-        table = candidate_results(candidates, trials.weights, trials.seconds, stacked, rows)
-        chosen = [i for i in range(len(candidates)) if trials.weights[i] > 0.0]
-        refits = plan.refits and validation is None
-        results = trials.results
-        if refits or any(i not in results for i in chosen):
-            self.done, trials.results = [], {}  # the memory is needed
-            results = {}
-            for i in chosen:
-                results[i] = self._refit(candidates[i])
-                self.done.append((float(trials.weights[i]), results[i]))
-        if not chosen:
-            result = self._frequencies(rows.n_rows)
-        else:
-            parts = [(float(trials.weights[i]), results[i]) for i in chosen]
-            result = self._sum(parts, stacked.frequency_weight)
-        result.selection = selection_of(plan, table, stacked, rows, refits)
-        return result
-
-    def _trials(
-        self,
-        candidates: list[Candidate],
-        folds: list[Fold],
-        validation: TrainingData | None,
-        paths: dict[int, ridge.Path],
-    ) -> _Trials:
-        """Fit the candidates without the validation rows, and find their stacking weights."""
-        seconds, failed = np.zeros(len(candidates)), dict[int, DivergedFit]()
+        failed, seconds = dict[int, DivergedFit](), np.zeros(len(candidates))
         scores: list[tuple[list[int], ValidationScores]] = []
         results: dict[int, FitResult] = {}
         for number, fold in enumerate(folds):
             kept, held = self._pieces(fold, validation)
             models: dict[int, LinearModel] = {}
-            results = {}
+            results = {}  # of the fold before, whose memory is needed
+            of = f", fold {number + 1} of {len(folds)}" if len(folds) > 1 else ""
             for i, candidate in enumerate(candidates):
                 if i in paths:
                     models[i] = paths[i].models[number]
                     continue
-                of = f", fold {number + 1} of {len(folds)}" if len(folds) > 1 else ""
+                stage = Stage("validation", candidate.name + of)
                 try:
-                    result = self._fit(
-                        candidate.config,
-                        kept,
-                        Stage("validation", candidate.name + of),
-                        in_pairs=candidate.in_pairs,
-                        validation=validation,
-                    )
+                    result = self._fit(candidate, kept, stage, validation=validation)
                 except DivergedFit as error:
                     failed[i] = error
                     continue
-                seconds[i] += result.seconds
                 noise = candidate.config.parts.noise
                 models[i] = LinearModel(result.weights, result.intercept, noise)
+                seconds[i] += result.seconds
                 results[i] = result
                 if number == 0:
                     self.done.append((1.0, result))
             if not models:
                 raise failed[0]
-            base = base_scores(self.plan.first, kept, self.n_classes)
+            base = base_scores(plan.first, kept, self.n_classes)
             found = ValidationScores.of([*models.values()], base, held, self.random_state)
             scores.append((list(models), found))
         left = [i for i in range(len(candidates)) if i not in failed]
         joined = ValidationScores.joined(
             [found.only([known.index(i) for i in left]) for known, found in scores]
         )
-        stacked = stack(joined, self.plan.first.parts.noise)
+        del scores
+        stacked, rows = stack(joined, plan.first.parts.noise), joined.data
         weights = np.full(len(candidates), np.nan)
         weights[left] = stacked.weights
-        return _Trials(stacked, joined.data, weights, seconds, results)
+        chosen = [i for i in left if weights[i] > 0.0]
+        refits = plan.refits and validation is None
+        some = None if chosen else next(iter(models.values())).weights
+        if refits or any(i not in results for i in chosen):
+            results.clear()
+            del models, joined
+            self.done = []
+            for i in chosen:
+                results[i] = self._refit(candidates[i])
+                self.done.append((float(weights[i]), results[i]))
+        if some is None:
+            parts = [(float(weights[i]), results[i]) for i in chosen]
+            result = self._sum(parts, stacked.frequency_weight)
+        else:
+            result = self._frequencies(some, rows.n_rows)
+        table = candidate_results(candidates, weights, seconds, stacked, rows)
+        result.selection = selection_of(plan, table, stacked, rows, refits)
+        return result
 
     def _refit(self, candidate: Candidate) -> FitResult:
         """Fit a candidate to all rows."""
         with warnings.catch_warnings():
             if candidate.searches_ridge:  # a weak ridge is as good before its optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            stage = Stage("refit", candidate.name)
-            return self._fit(candidate.config, self.data, stage, in_pairs=candidate.in_pairs)
+            return self._fit(candidate, self.data, Stage("refit", candidate.name))
 
-    def _unvalidated(self, candidates: list[Candidate]) -> FitResult:
-        """Average the candidates where no row can be held out: each has a class of its own."""
-        results = []
-        for candidate in candidates:
-            stage = Stage("fit", candidate.name)
-            results.append(
-                self._fit(candidate.config, self.data, stage, in_pairs=candidate.in_pairs)
-            )
-            self.done.append((1.0, results[-1]))
-        share = 1.0 / len(results)
-        result = self._sum([(share, r) for r in results], 1.0)
-        shares, seconds = np.full(len(results), share), np.array([r.seconds for r in results])
-        result.selection = selection_of(self.plan, candidate_results(candidates, shares, seconds))
-        return result
-
-    def _frequencies(self, n_rows: int) -> FitResult:
+    def _frequencies(self, some: Weights, n_rows: int) -> FitResult:
         """Return a model that predicts class frequencies, with a warning."""
         warn_caller(
             f"on {n_rows:,} validation rows no candidate gained anything over class frequencies, "
             "so the model predicts those whatever the row; look at the features, or give the fit "
             "more rows"
         )
-        candidate = self.plan.candidates[0]
-        config, data = candidate.config, self.data
-        if candidate.in_pairs:
-            config = replace(config, kind=Pairs.of(data.X, data.labels, self.n_classes))
-        problem = problem_of(config, data, self.n_classes, self.callbacks)
-        start = config.kind.start(problem, False, np.random.RandomState(0))
-        base = base_scores(config, data, self.n_classes)
-        return FitResult(
-            start.astype(np.float32).multiplied(0.0),
-            base.astype(np.float32),
-            self.history,
-            problem.head,
-        )
+        base = base_scores(self.plan.first, self.data, self.n_classes).astype(np.float32)
+        head = np.empty(0, np.int64)
+        return FitResult(some.multiplied(0.0), base, self.history, head)
 
     def _sum(self, parts: list[tuple[float, FitResult]], frequency_weight: float) -> FitResult:
         """Return the model whose scores are the weighted sum."""
+        first = parts[0][1]
+        if len(parts) == 1 and parts[0][0] == frequency_weight == 1.0:
+            return replace(first, history=self.history)
         base = base_scores(self.plan.first, self.data, self.n_classes)
         intercept = frequency_weight * base
         for weight, result in parts:
             intercept = intercept + weight * (result.intercept - base)
-        first = parts[0][1]
-        is_first = len(parts) == 1 and parts[0][0] == 1.0 and frequency_weight == 1.0
         return replace(
             first,
             weights=weighted_sum([w for w, _ in parts], [r.weights for _, r in parts]),
             intercept=np.asarray(intercept, np.float32),
             history=self.history,
-            resume=first.resume if is_first else None,
+            resume=None,
         )
 
 

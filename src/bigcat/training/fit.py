@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.caller import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
-from bigcat.rows import Columns, Problem, is_sparse
-from bigcat.solvers import DivergedError
+from bigcat.rows import Columns, Problem, SparseColumns, is_sparse
+from bigcat.solvers import LBFGS, DivergedError
 from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
 from bigcat.training.config import FitConfig
@@ -26,15 +26,13 @@ from bigcat.training.passes import Passes
 from bigcat.training.record import Before, Record, Stage
 from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
-from bigcat.training.sparse_columns import SparseColumns
+from bigcat.training.stacking import max_rows_scored
 from bigcat.training.start import initial_weights
 from bigcat.training.state import State
 
 #: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
 MOST_SCORES = 1 << 22
 LEAST_ROWS = 100
-#: Scores that one look at held-out rows may cost; other noises than the softmax's cost more each.
-MOST_HELD_OUT_SCORES, COST_OF_NODES = 1 << 28, 64
 
 #: Bytes of weights up to which those of the last finite epoch are kept, for a fit that diverges.
 MOST_BYTES_KEPT = 1 << 24
@@ -165,6 +163,8 @@ class Fit:
         Seconds of earlier fits, to be counted in the history.
     stage : Stage, optional
         Where in a larger fit this one stands.
+    objective : optional
+        For L-BFGS, in place of the `bigcat.training.lbfgs.Objective` of the problem.
     """
 
     def __init__(
@@ -176,8 +176,9 @@ class Fit:
         callbacks: Callbacks,
         before: Before | None = None,
         stage: Stage | None = None,
+        objective: Any = None,
     ) -> None:
-        self.config, self.problem = config, problem
+        self.config, self.problem, self.objective = config, problem, objective
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
         self.before, self.stage = before or Before(), stage or Stage()
@@ -194,8 +195,7 @@ class Fit:
         label = self.stage.label(bound.name)
         how = (self.callbacks.progress, config.max_epochs, label, bound.word)
         with progress.reporter(*how) as report:
-            self.stop = config.stop()
-            self.record = Record(self.stop, report, config.max_epochs, self.before, self.stage)
+            self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
             self.last_finite: Start | None = None
             try:
                 if self.parts.solver.stochastic:
@@ -212,6 +212,7 @@ class Fit:
         keeps = one_pass and start is not None
         given = (problem, self.parts, kind)
         state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
+        self.state = state
         if resume is not None:
             state.resume(resume, problem, kind)
         passes = Passes(
@@ -222,14 +223,13 @@ class Fit:
             batch_size=config.batch_size,
             max_epochs=config.max_epochs,
             random_state=self.random_state,
-            shuffle=config.shuffle,
             fresh_rows=one_pass,
             n_threads=config.n_threads,
             window=config.window,
         )
         interrupted = False
         try:
-            run_epochs(passes, config.max_epochs, _Watched(self, state), self.callbacks.keeper)
+            run_epochs(passes, config.max_epochs, self, self.callbacks.keeper)
         except KeyboardInterrupt:
             if not self.record.history:
                 raise
@@ -247,27 +247,31 @@ class Fit:
     def _begin(self) -> Start:
         """Return weights to start from; callers should not keep them beside those in training."""
         parts, kind, problem = self.parts, self.kind, self.problem
-        return initial_weights(self.config.init, problem, parts, kind, self.random_state)
+        return initial_weights(problem, parts, kind, self.random_state)
 
     def _warn_if_moving(self) -> None:
-        if self.stop.moving:
-            watched = "held-out log-likelihood" if self.config.early_stopping else "objective"
+        rule = self.record.rule
+        if rule is not None and rule.is_moving(self.record.watched):
+            held_out = rule.validation_fraction is not None
+            watched = "held-out log-likelihood" if held_out else "objective"
             warn_caller(
-                f"the {watched} was still growing by more than tol={self.config.tol} an epoch when "
+                f"the {watched} was still growing by more than tol={rule.tol} an epoch when "
                 f"max_epochs={self.config.max_epochs} ended the fit; raise max_epochs, or set "
-                "tol=None if that is as intended",
+                "early_stopping=False if that is as intended",
                 ConvergenceWarning,
             )
 
     def _run_lbfgs(self, start: Start | None) -> FitResult:
         config, problem, kind = self.config, self.problem, self.kind
+        solver = self.parts.solver
+        assert isinstance(solver, LBFGS)
         start = start or self._begin()
 
         def on_iteration(
             value: float, seconds: float, matrix: np.ndarray, intercepts: np.ndarray
         ) -> bool:
             self.record.report(len(self.record.history) + 1, value)
-            return self.epoch_done(value, seconds, kind.of_matrix(matrix, problem), intercepts)
+            return self._look(value, seconds, kind.of_matrix(matrix, problem), intercepts)
 
         matrix, intercepts, converged = run_lbfgs(
             problem,
@@ -276,9 +280,9 @@ class Fit:
             kind.as_matrix(start[0], problem),
             start[1].astype(np.float64),
             max_iterations=config.max_epochs,
-            tol=config.tol,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
+            objective=self.objective,
         )
         if not converged:
             made = len(self.record.history)
@@ -289,8 +293,8 @@ class Fit:
                     "that more would not help: scale the columns of X, or raise tol"
                 )
             warn_caller(
-                f"L-BFGS stopped after {made} iterations without reaching tol={config.tol}; "
-                f"{remedy}",
+                f"L-BFGS stopped after {made} iterations without reaching "
+                f"tol={solver.tol}; {remedy}",
                 ConvergenceWarning,
             )
         return self._result(kind.of_matrix(matrix, problem), intercepts, None)
@@ -311,11 +315,36 @@ class Fit:
             seconds=self.record.seconds,
         )
 
-    # After each epoch
+    # What the loop tells
 
-    def epoch_done(
-        self, value: float, seconds: float, weights: Weights, intercepts: np.ndarray
-    ) -> bool:
+    def compiled(self, seconds: float) -> None:
+        self.record.compiled(seconds)
+
+    def chunk_done(self, part: float, value: float) -> None:
+        self.record.chunk_done(part, value)
+
+    def epoch_done(self, value: float, seconds: float) -> bool:
+        fitted, storage = self.state.fitted, self.kind.storage
+        weights = self.kind.as_weights(fitted.weights, self.problem)
+        if fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
+            self.last_finite = weights.copy(storage), fitted.intercepts.copy()
+        return self._look(value, seconds, weights, fitted.intercepts)
+
+    def snapshot(self) -> Snapshot:
+        kept = self.record.snapshot()
+        if self.record.best.kept is not None:
+            weights, intercepts = self.record.best.kept
+            kept.put("best", Snapshot(arrays={**weights.arrays(), "intercepts": intercepts}))
+        return kept
+
+    def restore(self, kept: Snapshot) -> None:
+        best, of_best = kept.part("best").arrays, None
+        if best:
+            weights = weights_from(best.get).copy(self.kind.storage)
+            of_best = weights, best["intercepts"].copy()
+        self.record.restore(kept, of_best)
+
+    def _look(self, value: float, seconds: float, weights: Weights, intercepts: np.ndarray) -> bool:
         """Record an epoch; true when the fit should stop."""
         model = LinearModel(weights, intercepts, self.parts.noise)
         score = _log_likelihood(model, self.validation)
@@ -325,7 +354,7 @@ class Fit:
             "log_likelihood": _log_likelihood(model, self.training_sample),
             "validation_log_likelihood": score,
         }
-        keeps, storage = self.config.early_stopping, self.kind.storage
+        keeps, storage = self.config.validation_fraction is not None, self.kind.storage
         stop = self.record.add(
             seconds,
             columns,
@@ -344,19 +373,11 @@ class Fit:
     def _few_enough(self, held_out: TrainingData) -> TrainingData:
         """Held-out rows to look at after each epoch: all, or as many as the classes allow.
 
-        What these say is exact for them, so the same rows of two epochs can be compared; estimates
-        of all rows from a few classes each are off by more than an epoch gains
-        (``docs/serving.md``).
+        What these say is exact for them, so the same rows of two epochs can be compared.
         """
-        most = MOST_HELD_OUT_SCORES // self.problem.n_classes
-        if not self.parts.noise.softmax:
-            most //= COST_OF_NODES
-        most = max(most, LEAST_ROWS)
-        if self.config.window is not None:
-            most = min(most, self.config.window)
-        if held_out.n_rows <= most:
-            return held_out
-        return held_out.take(_some(held_out.n_rows, most))
+        most = max_rows_scored(self.problem.n_classes, self.parts.noise.softmax)
+        most = min(most, self.config.window or most)
+        return held_out if held_out.n_rows <= most else held_out.take(_some(held_out.n_rows, most))
 
     def _sample_for_log_likelihood(self) -> TrainingData | None:
         """Training rows for the true log-likelihood, where the objective says nothing about it.
@@ -368,44 +389,13 @@ class Fit:
         if self.parts.bound.is_bound or not self.kind.quick_scores:
             return None
         n = min(p.n_rows, max(MOST_SCORES // p.n_classes, LEAST_ROWS))
-        if self.config.window is not None:
-            n = min(n, self.config.window)
+        n = min(n, self.config.window or n)
         X: Any = p.rows.values
         if is_sparse(p.rows):
             shape = (p.n_rows, p.n_features)
             X = scipy.sparse.csr_array((X, p.rows.indices, p.rows.indptr), shape=shape)
         sample = TrainingData(X, p.labels, p.row_weights)
         return sample if n == p.n_rows else sample.take(_some(p.n_rows, n))  # all: no copy
-
-
-class _Watched:
-    """Tells a fit what the loop tells."""
-
-    def __init__(self, fit: Fit, state: State) -> None:
-        self.fit, self.fitted = fit, state.fitted
-        self.compiled, self.chunk_done = fit.record.compiled, fit.record.chunk_done
-
-    def epoch_done(self, value: float, seconds: float) -> bool:
-        weights = self.fit.kind.as_weights(self.fitted.weights, self.fit.problem)
-        if self.fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
-            copied = weights.copy(self.fit.kind.storage)
-            self.fit.last_finite = copied, self.fitted.intercepts.copy()
-        return self.fit.epoch_done(value, seconds, weights, self.fitted.intercepts)
-
-    def snapshot(self) -> Snapshot:
-        kept = self.fit.record.snapshot()
-        if self.fit.record.best.kept is not None:
-            weights, intercepts = self.fit.record.best.kept
-            kept.put("best", Snapshot(arrays={**weights.arrays(), "intercepts": intercepts}))
-        return kept
-
-    def restore(self, kept: Snapshot) -> None:
-        best = kept.part("best").arrays
-        of_best = None
-        if best:
-            weights = weights_from(best.get).copy(self.fit.kind.storage)
-            of_best = weights, best["intercepts"].copy()
-        self.fit.record.restore(kept, of_best)
 
 
 def _log_likelihood(model: LinearModel, sample: TrainingData | None) -> float:

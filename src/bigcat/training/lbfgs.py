@@ -15,6 +15,7 @@ import scipy.sparse
 
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Parts
+from bigcat.compile import clock
 from bigcat.linear import WeightsKind
 from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
@@ -38,6 +39,7 @@ class Objective:
         self.rng = new_state(np.random.RandomState(0))
         rest = np.setdiff1d(np.arange(problem.n_classes), problem.head)
         self.order = np.concatenate([problem.head, rest]).astype(np.int64)
+        self.total_weight = float(problem.row_weights.sum())
         self.at_a_time = max(1, BLOCK // problem.n_classes)
         # A problem of one block is looked at so often that to make it anew would cost most.
         self.whole = self._rows(0, problem.n_rows) if problem.n_rows <= self.at_a_time else None
@@ -122,20 +124,20 @@ def run_lbfgs(
     intercepts: np.ndarray,
     *,
     max_iterations: int,
-    tol: float,
     on_compiled: Callable[[float], None],
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
+    objective: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
     """Maximise; returns the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
-    units of their typical length: the same for rows of any size.
+    units of their typical length: the same for rows of any size.  `objective` replaces that of the
+    problem's own rows.
     """
     solver = parts.solver
     assert isinstance(solver, LBFGS)
-    objective = Objective(problem, parts, kind)
-    shape = matrix.shape
-    total = float(problem.row_weights.sum())
+    objective = objective or Objective(problem, parts, kind)
+    shape, total = matrix.shape, objective.total_weight
     started = time.perf_counter()
     objective.compile()
     on_compiled(time.perf_counter() - started)
@@ -150,15 +152,15 @@ def run_lbfgs(
         slopes = np.concatenate([gradient.ravel() / length, of_intercepts]) / -total
         return -value / total, slopes
 
-    clock, stopped = [time.perf_counter()], False
+    began, stopped = [clock()], False
 
     def after_iteration(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal stopped
-        seconds = time.perf_counter() - clock[0]
+        seconds = clock() - began[0]
         w, b = split(intermediate_result.x)
         ridge = 0.5 * problem.l2 * np.vdot(w, w) / total
         stopped = on_iteration(ridge - intermediate_result.fun, seconds, w, b)  # the bound alone
-        clock[0] = time.perf_counter()
+        began[0] = clock()
         if stopped:
             raise StopIteration
 
@@ -176,7 +178,7 @@ def run_lbfgs(
                 "maxiter": max_iterations,
                 "maxfun": 2 * max_iterations + 20,
                 "maxcor": solver.memory,
-                "gtol": tol,
+                "gtol": solver.tol,
                 "ftol": 0.0,
             },
         )

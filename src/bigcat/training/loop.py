@@ -7,11 +7,11 @@ of it goes to a `Listener`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
+from bigcat.compile import clock
 from bigcat.solvers import DivergedError
 from bigcat.training.snapshot import Place, Snapshot
 
@@ -93,9 +93,6 @@ class Keeper(Protocol):
     def end(self, place: Place) -> None:
         """After the last epoch."""
 
-    def value(self, compute: Callable[[], float]) -> float:
-        """A number that takes a while, worked out between two runs."""
-
     def complete(self) -> None:
         """After the last run."""
 
@@ -109,9 +106,6 @@ class _KeepsNothing:
 
     def end(self, place: Place) -> None:
         pass
-
-    def value(self, compute: Callable[[], float]) -> float:
-        return compute()
 
     def complete(self) -> None:
         pass
@@ -130,26 +124,26 @@ def run_epochs(
     seconds: float | None = None
     epoch, done, total, spent = keeper.begin(process, listener, n_epochs)
     while epoch < n_epochs:
-        started = time.perf_counter() - spent
+        started = clock() - spent
         if not done:
             process.begin_epoch(epoch, n_epochs)
         try:
             while done < process.n_rows:
-                chunk_started = time.perf_counter()
+                chunk_started = clock()
                 end = min(process.chunk(done, seconds), process.n_rows)
                 value = process.train(done, end)
                 if not np.isfinite(value):
                     raise DivergedError(process.diverged(value))
                 total += value
-                seconds = max(time.perf_counter() - chunk_started, 1e-6)
+                seconds = max(clock() - chunk_started, 1e-6)
                 done = end
                 mean = total / process.total_weight * process.n_rows / done
                 listener.chunk_done(done / process.n_rows, mean)
-                keeper.chunk_done(Place(epoch, done, total, time.perf_counter() - started))
+                keeper.chunk_done(Place(epoch, done, total, clock() - started))
         finally:  # whoever looks now, if only after an interruption, sees the weights themselves
             process.end_epoch()
         process.epochs_made += 1
-        if listener.epoch_done(total / process.total_weight, time.perf_counter() - started):
+        if listener.epoch_done(total / process.total_weight, clock() - started):
             break
         epoch, done, total, spent = epoch + 1, 0, 0.0, 0.0
     keeper.end(Place(epoch=n_epochs))

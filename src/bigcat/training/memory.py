@@ -57,7 +57,7 @@ NOTHING = Need(0)
 def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
     """Return what a fit needs beside the data, which are of that type."""
     config = plan.first
-    held_out = plan.stacks or config.early_stopping
+    held_out = plan.stacks or config.validation_fraction is not None
     kept = NOTHING
     found = NOTHING
     fits_in_folds = plan.stacks and sizes.n_rows <= MAX_ROWS_OF_FOLDS
@@ -151,7 +151,8 @@ def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns:
     journey = Journey(parts, kind, sizes, batch_size, parts.sampler.n_exact)
     scratch = item * route_for(journey).scratch_numbers(journey) * config.n_threads
     remembers = solver.has_state and not solver.needs_vectors
-    copies = 1 + remembers + config.early_stopping + solver.averages
+    keeps_best = config.validation_fraction is not None
+    copies = 1 + remembers + keeps_best + solver.averages
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
     looked_at = kind.n_beside(sizes.n_features, sizes.n_classes, trained=True)
     moving = _of_weights(config, item * (n_weights * copies + looked_at))

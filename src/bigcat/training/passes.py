@@ -10,16 +10,22 @@ from typing import Any
 import numpy as np
 
 from bigcat.combinations import Parts
-from bigcat.kernels.train_rows import LOOKAHEAD
+from bigcat.kernels.train_rows import (
+    LOOKAHEAD,
+    Carried,
+    MethodTags,
+    ModelArrays,
+    Span,
+    TrainingRows,
+)
 from bigcat.linear import WeightsKind
 from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
 from bigcat.samplers._checks import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
-from bigcat.training.order import Order
+from bigcat.training.order import Order, ReadAhead
 from bigcat.training.plan import Extent, can_share, make_plan
-from bigcat.training.read_ahead import ReadAhead
 from bigcat.training.routes import Journey, route_for
 from bigcat.training.snapshot import (
     Place,
@@ -201,9 +207,16 @@ class Passes:
 
     # What routes call
 
+    def training_rows(self, features: Any) -> TrainingRows:
+        problem = self.problem
+        return TrainingRows(features, problem.labels, problem.row_weights, self.order.rows)
+
+    def span(self, first: int, last: int, n_together: int) -> Span:
+        return Span(first, last, self.state.iteration, self.state.epoch, n_together)
+
     def call(
         self,
-        kernel: Callable[..., tuple[float, int, float, float]],
+        kernel: Callable[..., tuple[float, Carried]],
         work: Any,
         thread: int,
         first: int,
@@ -212,38 +225,31 @@ class Passes:
         n_together: int,
     ) -> tuple[float, float]:
         """Run a kernel with everything that the parts need."""
-        problem, state = self.problem, self.state
+        state = self.state
         n_majors = len(state.weights)
-        value, cursor, scale, self.squared_norm = kernel(
-            self.rows[thread],
-            problem.labels,
-            problem.row_weights,
-            self.order.rows,
-            first,
-            last,
+        cursor = (state.sweep_cursor + thread * n_majors // n_together) % n_majors
+        value, carried = kernel(
+            self.training_rows(self.rows[thread]),
+            self.span(first, last, n_together),
             self.plan,
-            self.bound,
-            self.samplers[thread],
-            self.solver,
+            MethodTags(self.bound, self.samplers[thread], self.solver),
             self.rngs[thread],
-            state.weights,
-            state.intercepts,
-            state.weights_state,
-            state.intercepts_state,
-            state.local,
+            ModelArrays(
+                state.weights,
+                state.intercepts,
+                state.weights_state,
+                state.intercepts_state,
+                state.local,
+            ),
             work,
             self.order.geometry,
-            state.iteration,
-            state.epoch,
             self._local_progress(),
-            (state.sweep_cursor + thread * n_majors // n_together) % n_majors,
-            scale,
-            self.squared_norm,
-            n_together,
+            Carried(cursor, scale, self.squared_norm),
         )
+        self.squared_norm = carried.squared_norm
         if thread == 0:
-            state.sweep_cursor = cursor
-        return value, scale
+            state.sweep_cursor = carried.sweep_cursor
+        return value, carried.scale
 
     def _local_progress(self) -> float:
         """Size of the local steps, which begin anew for rows that were never seen."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from bigcat.linear import Weights
 from bigcat.machine import available_cores
-from bigcat.rows import Columns
+from bigcat.rows import Columns, SparseColumns
 from bigcat.storage import Storage
+from bigcat.training.advice import warn_of_far_out
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, Start
-from bigcat.training.scaling import columns_of, turn_back
-from bigcat.training.sparse_columns import SparseColumns
 
 #: From here on classes are numbered by frequency inside, so that the frequent ones, which most
 #: steps visit, share cache lines and can be visited as one run.
@@ -42,8 +40,15 @@ class Preprocessing:
         """Find out what suits the data."""
         order = None
         if n_classes >= MANY_CLASSES:
-            order = by_frequency(np.bincount(data.labels, data.row_weights, n_classes))
-        return cls(order, columns_of(data, centred) if scales_columns else None)
+            counts = np.bincount(data.labels, data.row_weights, n_classes)
+            order = by_frequency(counts)
+        columns: Columns | SparseColumns | None = None
+        if scales_columns and scipy.sparse.issparse(data.X):
+            columns = SparseColumns.of(data.X, data.row_weights)
+        elif scales_columns:
+            columns = Columns.of(data.X, data.row_weights, centred=centred)
+            warn_of_far_out(columns, data.X)
+        return cls(order, columns)
 
     def data(self, data: TrainingData) -> TrainingData:
         """Return the data as fits see them."""
@@ -51,9 +56,9 @@ class Preprocessing:
             data = data.renumbered(np.argsort(self.order))
         return data if self.columns is None else data.turned(self.columns)
 
-    def start(self, start: Start) -> Start:
-        """Return a copy of given weights, for `data`."""
-        weights, intercept = start[0].copy(), start[1].copy()
+    def start(self, start: Start, storage: Storage) -> Start:
+        """Return a copy of given weights, for `data`, that training may change."""
+        weights, intercept = start[0].copy(storage), start[1].copy()
         if self.order is None:
             return weights, intercept
         return weights.reordered(self.order, available_cores()), intercept[self.order]
@@ -65,7 +70,13 @@ class Preprocessing:
     def result(self, result: FitResult, storage: Storage) -> FitResult:
         """Turn a result back to the units and the order of the user, in place."""
         if self.columns is not None:
-            turn_back(result, self.columns, storage)
+            result.weights = result.weights.of_features(self.columns.factors)
+            result.resume = None  # the solver state is of scaled columns
+            if self.columns.centres is not None:
+                centres = self.columns.centres[None].astype(np.float64)
+                precise = result.weights.astype(np.float64, storage)
+                shift = precise.products(False, np.float64)(centres)[0]
+                result.intercept = (result.intercept - shift).astype(np.float32)
         if self.order is None:
             return result
         number = np.argsort(self.order)
@@ -80,8 +91,3 @@ class Preprocessing:
 def by_frequency(class_weights: np.ndarray) -> np.ndarray:
     """Return the classes from the most frequent one down."""
     return np.argsort(-class_weights, kind="stable")
-
-
-def copied(start: Start, storage: Storage) -> tuple[Weights, Any]:
-    """Return weights that training may change."""
-    return start[0].copy(storage), start[1].copy()

@@ -1,8 +1,11 @@
-"""A progress bar with the current bound or objective, on a terminal only."""
+"""How far a fit is, with the current bound or objective: a bar on a terminal, or lines."""
 
 from __future__ import annotations
 
+import json
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,6 +13,8 @@ from bigcat.compile import watching
 
 #: What a bar says while kernels are compiled.
 COMPILING = "compiling, first run only"
+#: Seconds between two lines about iterations, of which there may be thousands.
+SECONDS_PER_LINE = 1.0
 
 
 @contextmanager
@@ -20,13 +25,19 @@ def reporter(
 
     Parameters
     ----------
-    progress : {"auto", True, False}
-        "auto" shows a bar when standard error is a terminal.
+    progress : {"auto", True, False, "lines", "json"}
+        "auto" shows a bar when standard error is a terminal.  "lines" and "json" write a line per
+        epoch there, for logs and for programs.
     label, word, unit : str
         What is fitted, what the value is called, and what is counted.
     """
+    if progress in ("lines", "json"):
+        yield _line_writer(progress == "json", total_epochs, label, word, unit)
+        return
     if progress not in ("auto", True, False):
-        raise ValueError(f"progress={progress!r} is not known; choose 'auto', True or False")
+        raise ValueError(
+            f"progress={progress!r} is not known; choose 'auto', True, False, 'lines' or 'json'"
+        )
     if progress is False or (progress == "auto" and not sys.stderr.isatty()):
         yield lambda epochs_done, value: None
         return
@@ -53,7 +64,8 @@ def reporter(
         task = bar.add_task(label, total=total_epochs, epoch=0, word=word, value="...")
 
         def compiling(kernel: str | None) -> None:
-            bar.update(task, description=label if kernel is None else f"{label}: {COMPILING}")
+            what = label if kernel is None else f"{label}: {COMPILING} ({kernel})"
+            bar.update(task, description=what)
 
         def report(epochs_done: float, value: float) -> None:
             bar.update(
@@ -65,3 +77,30 @@ def reporter(
 
         with watching(compiling):
             yield report
+
+
+def _line_writer(
+    as_json: bool, total: int, label: str, word: str, unit: str
+) -> Callable[[float, float], None]:
+    started = time.perf_counter()
+    last = -SECONDS_PER_LINE
+
+    def report(done: float, value: float) -> None:
+        nonlocal last
+        seconds = time.perf_counter() - started
+        if done != int(done) or (unit != "epoch" and seconds - last < SECONDS_PER_LINE):
+            return
+        last, left = seconds, seconds / done * (total - done)
+        if as_json:
+            shown = value if math.isfinite(value) else None
+            found = {"fit": label, unit: int(done), "of": total, word: shown}
+            found |= {"seconds": round(seconds, 3), "seconds_left": round(left, 3)}
+            line = json.dumps(found)
+        else:
+            line = (
+                f"{label}: {unit} {done:.0f} of {total}, {word} {value:.4f}, {seconds:.1f} s, "
+                f"at most {left:.1f} s left"
+            )
+        print(line, file=sys.stderr, flush=True)
+
+    return report

@@ -11,6 +11,7 @@ import numpy as np
 
 from bigcat.training.history import History
 from bigcat.training.snapshot import Snapshot
+from bigcat.training.stopping import EarlyStopping
 
 #: Seconds of training after which the rest is forecast, the first of which do not count: memory
 #: that is touched for the first time is slow.
@@ -64,8 +65,8 @@ class Record:
 
     Parameters
     ----------
-    stop : callable
-        Told each epoch's watched value; says when to stop.
+    rule : EarlyStopping or None
+        Says of the watched values when to stop.
     report : callable
         Told (epochs done, current value): a progress bar.
     n_epochs : int
@@ -74,13 +75,13 @@ class Record:
 
     def __init__(
         self,
-        stop: Callable[[float], bool],
+        rule: EarlyStopping | None,
         report: Callable[[float, float], None],
         n_epochs: int,
         before: Before | None = None,
         stage: Stage | None = None,
     ) -> None:
-        self.stop, self.report, self.n_epochs = stop, report, n_epochs
+        self.rule, self.report, self.n_epochs = rule, report, n_epochs
         self.before, self.stage = before or Before(), stage
         self.history = History()
         self.watched: list[float] = []
@@ -126,7 +127,7 @@ class Record:
         if watched > self.best.value:
             self.best = Best(watched, len(self.history))  # lets go of what was kept before
             self.best.kept = keep() if keep else None
-        return self.stop(watched)
+        return self.rule is not None and self.rule.is_over(self.watched)
 
     def snapshot(self) -> Snapshot:
         """All but what was kept of the best epoch."""
@@ -141,7 +142,6 @@ class Record:
         for epoch, watched in enumerate(self.watched, start=1):
             if watched > self.best.value:
                 self.best = Best(watched, epoch, of_best)
-            self.stop(watched)
 
     def _forecast(self, part: float) -> None:
         """Once, from the first part of the first epoch."""

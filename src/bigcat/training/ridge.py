@@ -15,31 +15,23 @@ import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.linear import LinearModel
+from bigcat.solvers import LBFGS
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, Start
+from bigcat.training.stopping import EarlyStopping
 
 #: Ridges in units of the columns' mean square: the strongest, the weakest, and their ratio.
 STRONGEST, WEAKEST, RATIO = 100.0, 1e-4, 10.0**-0.5
-#: The path ends when so many ridges in a row have not gained this much, in nats per row.
-PATIENCE, MIN_GAIN_NATS = 2, 1e-4
-#: Trials are less exact than the fit.
-TOL_OF_TRIALS, MAX_ITERATIONS_OF_TRIALS = 1e-4, 60
-
-
-class Tried(NamedTuple):
-    """A ridge and the mean log-likelihood of the validation rows."""
-
-    l2: float
-    log_likelihood: float
+#: The path ends when so many ridges in a row have not gained.
+PATIENCE = 2
 
 
 class Path(NamedTuple):
-    """The best ridge, the models of its folds, and all that were tried."""
+    """The best ridge, and the models of its folds."""
 
     l2: float
     models: list[LinearModel]
-    tried: list[Tried]
 
 
 def search(
@@ -57,16 +49,17 @@ def search(
     fit : callable
         Called with settings, rows, and where to start.
     """
-    total = data.row_weights.sum()
-    kept, held_out = zip(*folds)
+    total, unit = data.row_weights.sum(), unit_of(data)
     ends: list[Start | None] = [None for _ in folds]
-    l2 = STRONGEST * unit_of(data)
-    best, stale, tried = Path(l2, [], []), 0, list[Tried]()
-    iterations = min(config.max_epochs, MAX_ITERATIONS_OF_TRIALS)
-    trial = replace(config, max_epochs=iterations, tol=max(config.tol, TOL_OF_TRIALS))
-    while stale < PATIENCE and l2 >= 0.999 * WEAKEST * unit_of(data):
+    l2 = STRONGEST * unit
+    best, tried, rule = Path(l2, []), list[float](), EarlyStopping(patience=PATIENCE)
+    solver = config.parts.solver
+    assert isinstance(solver, LBFGS)
+    # Trials are less exact than the fit.
+    trial = config.with_solver(replace(solver, tol=max(solver.tol, LBFGS.tol)))
+    while not rule.is_over(tried) and l2 >= 0.999 * WEAKEST * unit:
         models, values = [], []
-        for i, (rows, others) in enumerate(zip(kept, held_out)):
+        for i, (rows, others) in enumerate(folds):
             # A ridge on a sum is the stronger the shorter the sum is.
             share = float(rows.row_weights.sum() / total)
             with warnings.catch_warnings():  # the fit that counts may still warn
@@ -75,12 +68,11 @@ def search(
             ends[i] = end.weights, end.intercept
             models.append(LinearModel(end.weights, end.intercept, config.parts.noise))
             values.append(models[-1].mean_log_likelihood(*others[:3]))
-        weights = [others.row_weights.sum() for others in held_out]
-        tried.append(Tried(l2, float(np.average(values, weights=weights))))
-        before = max((t.log_likelihood for t in tried[:-1]), default=-np.inf)
-        stale = 0 if tried[-1].log_likelihood > before + MIN_GAIN_NATS else stale + 1
-        if tried[-1].log_likelihood > before:
-            best = Path(l2, models, tried)
+        weights = [others.row_weights.sum() for _, others in folds]
+        value = float(np.average(values, weights=weights))
+        if value > max(tried, default=-np.inf):
+            best = Path(l2, models)
+        tried.append(value)
         l2 *= RATIO
     return best
 

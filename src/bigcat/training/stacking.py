@@ -20,12 +20,14 @@ from scipy.special import logsumexp
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.probabilities import log_probabilities_of
-from bigcat.training.data import TrainingData
+from bigcat.training.data import MIN_VALIDATION_ROWS, TrainingData
 
-#: Scores that are worked out, of all classes: beyond them fewer rows are looked at, but so many.
-MAX_SCORES, MIN_ROWS = 1 << 27, 1_000
-#: The same for noises whose probabilities are integrals.
-MAX_SCORES_BY_NODES = 1 << 20
+#: Scores that are worked out, of all classes: beyond them fewer rows are looked at.
+MAX_SCORES = 1 << 27
+#: A score costs noises whose probabilities are integrals as many products.
+PRODUCTS_OF_NODES = 64
+#: Scores of all models together that are worked out at a time.
+BLOCK = 1 << 22
 #: Classes kept per row: half of them the best, half drawn from the others.
 MAX_CLASSES = 1_024
 #: Precision of the prior on the weights, in rows' worth of nats.
@@ -117,15 +119,16 @@ class ValidationScores(NamedTuple):
 def max_rows_scored(n_classes: int, softmax: bool = True) -> int:
     """Return how many validation rows are looked at, if there are so many."""
     if not softmax:
-        return max(MAX_SCORES_BY_NODES // n_classes, MIN_ROWS // 5)
-    return max(MAX_SCORES // n_classes, MIN_ROWS)
+        return max(MAX_SCORES // PRODUCTS_OF_NODES // n_classes, MIN_VALIDATION_ROWS // 5)
+    return max(MAX_SCORES // n_classes, MIN_VALIDATION_ROWS)
 
 
 def _blocks(
     models: Sequence[LinearModel], data: TrainingData
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Scores of some rows by all models, (models, rows, classes)."""
-    for blocks in zip(*(model.score_blocks(data.X) for model in models)):
+    size = BLOCK // len(models)
+    for blocks in zip(*(model.score_blocks(data.X, size) for model in models)):
         yield blocks[0][0], np.stack([scores for _, scores in blocks]).astype(np.float32)
 
 

@@ -12,13 +12,13 @@ from bigcat.rows import Problem
 
 
 def initial_weights(
-    init: str,
     problem: Problem,
     parts: Parts,
     kind: WeightsKind,
     random_state: np.random.RandomState,
 ) -> tuple[Weights, np.ndarray]:
     """Weights in the memory layout of the rows, and intercepts."""
+    init = parts.solver.init
     weights = kind.start(problem, init == "random", random_state)
     if init == "random":  # A&R section 4: standard deviations 0.1 and 0.001
         intercepts = 0.001 * random_state.standard_normal(problem.n_classes)

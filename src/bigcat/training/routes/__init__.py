@@ -9,11 +9,21 @@ from bigcat.training.routes.all_classes import AllClasses
 from bigcat.training.routes.base import Journey, Route
 from bigcat.training.routes.batches import SharedClasses
 from bigcat.training.routes.rows import RowByRow
+from bigcat.training.routes.vectors import AllVectors
 
-__all__ = ["ROUTES", "AllClasses", "Journey", "Route", "RowByRow", "SharedClasses", "route_for"]
+__all__ = [
+    "ROUTES",
+    "AllClasses",
+    "AllVectors",
+    "Journey",
+    "Route",
+    "RowByRow",
+    "SharedClasses",
+    "route_for",
+]
 
 #: The quickest first; the last one leads everywhere.
-ROUTES: tuple[type[Route], ...] = (AllClasses, SharedClasses, RowByRow)
+ROUTES: tuple[type[Route], ...] = (AllClasses, AllVectors, SharedClasses, RowByRow)
 
 
 def route_for(journey: Journey) -> type[Route]:

@@ -42,21 +42,14 @@ class AllClasses(Route):
     def train(
         self, thread: int, first: int, last: int, scale: float, n_together: int
     ) -> tuple[float, float]:
-        p, problem, state = self.passes, self.passes.problem, self.passes.state
+        p, state = self.passes, self.passes.state
         return self.kernel(
-            problem.rows,
-            problem.labels,
-            problem.row_weights,
-            p.order.rows,
-            first,
-            last,
+            p.training_rows(p.problem.rows),
+            p.span(first, last, n_together),
             p.plan,
             p.solver,
             state.weights,
             state.intercepts,
             p.order.geometry.squared_norms,
-            state.iteration,
-            state.epoch,
             scale,
-            n_together,
         )

@@ -1,0 +1,541 @@
+"""The estimator of discrete choice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from bigcat.bayes import GaussianPrior
+from bigcat.caller import warn_caller
+from bigcat.choice import files
+from bigcat.choice.analysis import Analysis
+from bigcat.choice.covariance import classical, sandwich, solve_by_products
+from bigcat.choice.data import (
+    Array,
+    Columns,
+    Layout,
+    Pairs,
+    Rows,
+    codes_of,
+    read_long,
+    read_pairs,
+    read_table,
+)
+from bigcat.choice.newton import Optimum, Penalised, maximise
+from bigcat.choice.pairs_likelihood import PairsLikelihood
+from bigcat.choice.prediction import PairsModel, RowsModel
+from bigcat.choice.sampling import SampledCases
+from bigcat.choice.utility import Coding, Source, Term, Utility
+from bigcat.noise import Noise
+from bigcat.noise import resolve as resolve_noise
+
+_ESTIMATIONS = ("exact", "sampled", "mcfadden")
+#: Pairs times variables that may be rows in memory, pairs from which fits start by a sample, and
+#: pairs up to which constants alone are fitted.
+_MAX_ROWS, _LARGE, _SMALL = 100_000_000, 20_000_000, 1_000_000
+
+
+class ChoiceModel(Analysis, BaseEstimator):
+    """Discrete choice by random utility: conditional logit, and probit with independent noise.
+
+    The chosen alternative has the highest utility plus noise, and utilities are linear in their
+    coefficients, which `fit` estimates by maximum likelihood.
+
+    Parameters
+    ----------
+    utility : str, or sequence or mapping of variables
+        A formula of up to three parts, ``"cost + freq | income | time"``: variables with one
+        coefficient; variables with a coefficient for each alternative, among them a constant
+        unless the part has ``0``; more of the latter.  Names and products (``a:b``) are read as
+        they are; for anything else, such as ``C(mode)`` or ``np.log(cost)``, formulaic is needed
+        (the extra ``formula``).  Or names of columns or products with one coefficient each; or a
+        dict of names of coefficients with columns, products or functions of all columns, as in
+        ``{"distance": lambda data: abs(data["home"] - data["place"])}``.
+    by_alternative : sequence or mapping of variables, default=()
+        Variables with a coefficient for each alternative, where `utility` is not a formula.  That
+        of the reference is zero where a variable is the same for all alternatives of a case.
+    constants : bool, optional
+        Whether each alternative but the reference has a constant.  Default: the formula says;
+        without a formula there are none.
+    reference : label, optional
+        Alternative without a constant; default: the first in alphabetical order.
+    noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
+        Gumbel noise is the conditional logit, Gaussian noise the probit with independent noise.
+    offset : str or callable, optional
+        Variable whose coefficient is 1.
+    fixed : dict of str to float, optional
+        Coefficients that are not estimated.
+    bounds : dict of str to (low, high), optional
+        Bounds of coefficients; None is no bound.
+    constants_l2 : float, default=0.0
+        Ridge on the constants: the log-likelihood is reduced by half of it times their squares.
+    prior : bigcat.bayes.GaussianPrior, optional
+        Prior of all coefficients; None is flat.  Estimates are then posterior modes.
+    posterior : bool, default=False
+        Whether to draw from the posterior, approximated by a Gaussian around its mode: `draws_`.
+    estimation : {"exact", "sampled", "mcfadden"}, default="exact"
+        For choosers beside a table of alternatives.  "exact" visits all alternatives of all cases;
+        "sampled" draws alternatives until the estimate is within about 0.05 standard errors of the
+        exact one, which `sampling_error_` tells; "mcfadden" fits to the chosen and some drawn
+        alternatives with McFadden's correction, and is less efficient.
+    n_sampled : int, default=100
+        Alternatives drawn per case.
+    sampling : str, optional
+        Column of the alternatives in proportion to which they are drawn; default: all alike.
+    max_iter : int, default=100
+        Most Newton steps.
+    random_state : int, RandomState or None, default=None
+        For draws of alternatives and of the posterior.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_coefficients,)
+    coef_names_ : list of str
+    alternatives_ : array of shape (n_alternatives,)
+    std_errors_, robust_std_errors_ : arrays of shape (n_coefficients,)
+        NaN where a coefficient is fixed or at a bound.  Robust ones are clustered by `groups`.
+    covariance_, robust_covariance_ : arrays of shape (n_coefficients, n_coefficients)
+        With more than 5,000 coefficients, those of the coefficients that are not constants, and
+        only `covariance_`.
+    log_likelihood_, null_log_likelihood_, constants_log_likelihood_ : float
+        At the estimate, with equal probabilities, and with constants alone (NaN where that would
+        take a fit with very many constants).
+    n_cases_ : int
+    n_iter_ : int
+    converged_ : bool
+    seconds_ : float
+    draws_ : array of shape (1000, n_coefficients)
+        With ``posterior=True``.
+    sampling_error_ : array of shape (n_coefficients,)
+        With ``estimation="sampled"``: standard deviation that drawing adds, in standard errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bigcat import ChoiceModel
+    >>> rng = np.random.default_rng(0)
+    >>> trips = {
+    ...     "trip": np.repeat(np.arange(500), 2),
+    ...     "mode": np.tile(["bus", "car"], 500),
+    ...     "cost": rng.uniform(1, 9, 1000),
+    ... }
+    >>> utility = -0.5 * trips["cost"] + rng.gumbel(size=1000)
+    >>> trips["chosen"] = (utility.reshape(500, 2).argmax(1)[:, None] == [0, 1]).ravel()
+    >>> model = ChoiceModel("cost").fit(trips, choice="chosen", case="trip", alternative="mode")
+    >>> model.coef_names_
+    ['cost', 'constant:car']
+    >>> bool(abs(model.coef_[0] + 0.5) < 2 * model.std_errors_[0])
+    True
+    """
+
+    def __init__(
+        self,
+        utility: str | Sequence[str] | Mapping[str, Source],
+        *,
+        by_alternative: Sequence[str] | Mapping[str, Source] = (),
+        constants: bool | None = None,
+        reference: Any = None,
+        noise: str | Noise = "gumbel",
+        offset: Source | None = None,
+        fixed: Mapping[str, float] | None = None,
+        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+        constants_l2: float = 0.0,
+        prior: GaussianPrior | None = None,
+        posterior: bool = False,
+        estimation: str = "exact",
+        n_sampled: int = 100,
+        sampling: str | None = None,
+        max_iter: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.utility = utility
+        self.by_alternative = by_alternative
+        self.constants = constants
+        self.reference = reference
+        self.noise = noise
+        self.offset = offset
+        self.fixed = fixed
+        self.bounds = bounds
+        self.constants_l2 = constants_l2
+        self.prior = prior
+        self.posterior = posterior
+        self.estimation = estimation
+        self.n_sampled = n_sampled
+        self.sampling = sampling
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        choice: str | None = None,
+        case: str | None = None,
+        alternative: str | None = None,
+        alternatives: Any = None,
+        columns: str | None = None,
+        available: Any = None,
+        counts: str | None = None,
+        weights: str | None = None,
+        groups: str | None = None,
+    ) -> ChoiceModel:
+        """Estimate the coefficients.
+
+        Parameters
+        ----------
+        data : table
+            A data frame of pandas or polars, an Arrow table or a dict of columns, in one of three
+            forms.  *Long*: a row per case and alternative, with `case` and `alternative`.  *Wide*:
+            a row per case, with `columns`.  *Choosers*: a row per case, with a table of
+            `alternatives`.
+        choice : str
+            Column of choices: 1 for the chosen row and 0 for others of a long table, else the
+            label of the chosen alternative.
+        case : str, optional
+            Column that names the cases; a long table needs it.
+        alternative : str, optional
+            Column that names the alternatives, of a long table or of the table of `alternatives`
+            (default there: the name of `choice`).
+        alternatives : table, or sequence or mapping of labels, optional
+            A table of alternatives; or for a wide table, labels of the alternatives as in
+            `choice`, as a dict where columns name them otherwise.
+        columns : str, optional
+            Pattern of the columns of a wide table, such as ``"{variable}.{alternative}"``.
+        available : str, array or callable, optional
+            Column, pattern with ``{alternative}``, mask of the shape of `predict_proba`, or a
+            function of all columns that returns a mask.
+        counts : str, optional
+            In place of `choice`: column, or pattern with ``{alternative}``, with the number of
+            choices.
+        weights : str, optional
+            Column of weights of cases.
+        groups : str, optional
+            Column of groups, such as persons, by which robust standard errors are clustered.
+
+        Returns
+        -------
+        self : ChoiceModel
+        """
+        begun = time.perf_counter()
+        noise = resolve_noise(self.noise)
+        if self.estimation not in _ESTIMATIONS:
+            known = ", ".join(map(repr, _ESTIMATIONS))
+            raise ValueError(f"estimation={self.estimation!r} is not known; choose one of {known}")
+        wide = columns is not None
+        names = _names_of(alternatives) if wide else ()
+        if alternatives is not None and not wide and alternative is None:
+            alternative = choice
+        pattern = available if isinstance(available, str) else None
+        self.layout_ = Layout(
+            choice, case, alternative, columns, names, counts, weights, groups, pattern
+        )
+        self.utility_ = Utility.of(self.utility, self.by_alternative, self.constants)
+        found = self._read(data, alternatives, available, fitting=True)
+        self.alternatives_, self.n_cases_ = found.labels, found.n_cases
+        self.coding_ = self._coding(found)
+        self.coef_names_ = self.coding_.names
+        model = self._beside(found)
+        likelihood = self._target(model, found, noise)
+        self._estimate(likelihood, model, found)
+        self._set_figures(found, likelihood, noise)
+        if self.posterior:
+            self.draws_ = self._draw(1000, check_random_state(self.random_state))
+        self.seconds_ = time.perf_counter() - begun
+        return self
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the fitted model to a file, whose usual ending is ``.safetensors``.
+
+        Functions of the utility and noises of your own are left out; `load` takes them.
+        """
+        check_is_fitted(self, "coef_")
+        return files.write(self, path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | PathLike[str],
+        *,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        noise: Noise | None = None,
+    ) -> ChoiceModel:
+        """Read a model that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+        functions : dict, optional
+            Functions of the utility by the names of their coefficients, and that of the offset
+            under "offset".
+        noise : Noise, optional
+            The noise of the fit, where it was one of your own.
+        """
+        return files.read(cls, path, functions or {}, noise)
+
+    # Reading
+
+    def _read(self, data: Any, alternatives: Any, available: Any, fitting: bool) -> Rows | Pairs:
+        table, layout = read_table(data), self.layout_
+        available = layout.available if available is None else available
+        if layout.columns is None and alternatives is None:
+            return read_long(table, layout, available, fitting)
+        pairs = read_pairs(table, layout, alternatives, available, fitting)
+        if self._in_pairs(resolve_noise(self.noise)):
+            return pairs
+        if self.estimation != "exact":
+            raise ValueError(
+                f"estimation={self.estimation!r} is for choosers beside a table of alternatives, "
+                "with Gumbel noise and one coefficient per variable; use 'exact'"
+            )
+        n_terms = len(self.utility_.generic) + len(self.utility_.specific)
+        if pairs.n_cases * len(pairs.labels) * max(1, n_terms) > _MAX_ROWS:
+            raise ValueError(
+                f"{pairs.n_cases:,} cases and {len(pairs.labels):,} alternatives are too many for "
+                "this model; use Gumbel noise and variables with one coefficient, or fewer cases"
+            )
+        return pairs.rows()
+
+    def _in_pairs(self, noise: Noise) -> bool:
+        """Return True if pairs of choosers and alternatives are made when they are needed."""
+        utility = self.utility_
+        simple = all(isinstance(term, Term) for term in utility.generic)
+        in_table = self.layout_.columns is None
+        return in_table and noise.softmax and simple and not utility.specific
+
+    def _coding(self, found: Rows | Pairs) -> Coding:
+        """Return which coefficient belongs to what."""
+        reference = 0
+        if self.reference is not None:
+            wanted = np.array([self.reference])
+            reference = int(codes_of(wanted, found.labels, "reference")[0])
+        if isinstance(found, Rows):
+            return Coding.of(self.utility_, found, reference)
+        constants = [("constant", False)] if self.utility_.constants else []
+        names = [term.name for term in self.utility_.terms_of_pairs()]
+        return Coding(names, constants, found.labels, reference)
+
+    def _beside(
+        self, found: Rows | Pairs, like: Mapping[Any, Any] | None = None
+    ) -> RowsModel | PairsModel:
+        """Return the utility beside data."""
+        coding, noise = self.coding_, resolve_noise(self.noise)
+        offset = None if self.offset is None else Term("offset", self.offset)
+        own = np.arange(len(found.labels))
+        if coding.specific:
+            own = self._own(found.labels, like)
+        if isinstance(found, Rows):
+            return RowsModel(self.utility_, coding, offset, noise, found, own)
+        constant, n_constants = np.full(len(own), -1), 0
+        if self.utility_.constants:
+            constant = np.where(own == coding.reference, -1, own - (own > coding.reference))
+            n_constants = len(coding.labels) - 1
+        terms = self.utility_.terms_of_pairs()
+        return PairsModel(PairsLikelihood(found, terms, offset, constant, n_constants), found)
+
+    def _own(self, labels: Array, like: Mapping[Any, Any] | None) -> Array:
+        """Return which alternative of the fit has the coefficients of each label."""
+        wanted = [(like or {}).get(label, label) for label in labels.tolist()]
+        return codes_of(np.array(wanted), self.alternatives_, "alternative")
+
+    # Estimating
+
+    def _numbers(self, given: Mapping[str, Any] | None, parameter: str) -> dict[int, Any]:
+        """Return values by the numbers of coefficients; ValueError for an unknown name."""
+        places = {name: k for k, name in enumerate(self.coef_names_)}
+        if unknown := set(given or {}) - set(places):
+            shown = ", ".join(self.coef_names_[:20])
+            raise ValueError(f"{parameter} names {min(unknown)!r}; the coefficients are {shown}")
+        return {places[name]: value for name, value in (given or {}).items()}
+
+    def _target(
+        self, model: RowsModel | PairsModel, found: Rows | Pairs, noise: Noise
+    ) -> Penalised:
+        """Return what is maximised."""
+        n = len(self.coef_names_)
+        precision, mean = np.zeros(n), np.zeros(n)
+        if self.prior is not None:
+            if not isinstance(self.prior, GaussianPrior):
+                raise TypeError(f"prior={self.prior!r} is not a bigcat.bayes.GaussianPrior")
+            state = self.prior.bind(1, n, False)
+            if state.is_matrix:
+                raise ValueError("prior has a matrix of precisions; give one for each coefficient")
+            precision += np.ravel(state.matrix)
+            mean += state.mean
+        if self.constants_l2 < 0.0:
+            raise ValueError(f"constants_l2={self.constants_l2} must be zero or more")
+        constants = np.array([name.startswith("constant:") for name in self.coef_names_], bool)
+        precision[constants] += self.constants_l2
+        likelihood: Any
+        if isinstance(model, RowsModel):
+            likelihood = model.likelihood()
+        else:
+            likelihood = model.likelihood
+            if self.estimation == "mcfadden":
+                likelihood = self._sampled(model, found).likelihood()
+        return Penalised(likelihood, precision, mean)
+
+    def _sampled(self, model: PairsModel, found: Rows | Pairs) -> SampledCases:
+        assert isinstance(found, Pairs)
+        probabilities = np.ones(len(found.labels))
+        if self.sampling is not None:
+            probabilities = Term(self.sampling, self.sampling).value(
+                Columns([(found.alternatives, (np.arange(len(found.labels)),))])
+            )
+            if not (probabilities > 0.0).all():
+                raise ValueError(f"{self.sampling} has to be above zero for sampling")
+        return SampledCases(
+            found,
+            model.likelihood.terms,
+            model.likelihood.offset,
+            self.utility_.constants,
+            self.coding_.reference,
+            probabilities / probabilities.sum(),
+            self.n_sampled,
+            check_random_state(self.random_state),
+        )
+
+    def _estimate(
+        self, target: Penalised, model: RowsModel | PairsModel, found: Rows | Pairs
+    ) -> None:
+        n = len(self.coef_names_)
+        start, free = np.zeros(n), np.ones(n, bool)
+        low, high = np.full(n, -np.inf), np.full(n, np.inf)
+        for k, value in self._numbers(self.fixed, "fixed").items():
+            start[k], free[k] = float(value), False
+            low[k] = high[k] = float(value)
+        for k, (least, most) in self._numbers(self.bounds, "bounds").items():
+            low[k] = -np.inf if least is None else float(least)
+            high[k] = np.inf if most is None else float(most)
+            if not low[k] < high[k]:
+                raise ValueError(f"bounds of {self.coef_names_[k]} are {low[k]} and {high[k]}")
+        start = np.clip(start, low, high)
+        limits = self.coef_names_, free, low, high, self.max_iter
+        large = isinstance(found, Pairs) and found.n_cases * len(found.labels) > _LARGE
+        by_sample = self.estimation == "sampled"
+        if isinstance(model, PairsModel) and (by_sample or (large and not self.utility_.constants)):
+            cases = self._sampled(model, found)
+            first = Penalised(cases.likelihood(), target.precision, target.mean)
+            optimum = maximise(first, start, *limits)
+            if by_sample:
+                self._improve(cases, optimum, target)
+                return
+            start = optimum.coef
+        optimum = maximise(target, start, *limits)
+        self.coef_, self.n_iter_, self.converged_ = optimum.coef, optimum.n_iter, optimum.converged
+        self.log_likelihood_ = optimum.derivatives.value + self._penalty(target)
+        self._set_covariances(target, optimum, found.groups)
+
+    def _penalty(self, target: Penalised) -> float:
+        return 0.5 * float(target.precision @ (self.coef_ - target.mean) ** 2)
+
+    def _improve(self, cases: SampledCases, optimum: Optimum, target: Penalised) -> None:
+        if self.utility_.constants or self.bounds or target.precision.any():
+            raise ValueError(
+                "estimation='sampled' takes no constants, bounds or prior; use 'exact'"
+            )
+        self.coef_, derivatives, error = cases.improve(optimum.coef, optimum.free)
+        self.sampling_error_ = np.full(len(self.coef_), np.nan)
+        self.sampling_error_[optimum.free] = error
+        self.n_iter_, self.converged_ = optimum.n_iter + 2, optimum.converged
+        assert derivatives.information is not None
+        self.log_likelihood_ = derivatives.value
+        self.covariance_ = classical(derivatives.information, optimum.free)
+        self.std_errors_ = np.sqrt(np.diag(self.covariance_))
+        self.robust_covariance_ = None
+        self.robust_std_errors_ = np.full_like(self.std_errors_, np.nan)
+
+    def _set_covariances(self, target: Penalised, optimum: Optimum, groups: Array | None) -> None:
+        free, information = optimum.free, optimum.derivatives.information
+        self.robust_covariance_ = None
+        self.robust_std_errors_ = np.full(len(free), np.nan)
+        if information is not None:
+            self.covariance_ = classical(information, free)
+            scores = target.likelihood.scores(self.coef_)
+            self.robust_covariance_ = sandwich(self.covariance_, free, scores, groups)
+            self.robust_std_errors_ = np.sqrt(np.diag(self.robust_covariance_))
+            self.std_errors_ = np.sqrt(np.diag(self.covariance_))
+            return
+        self.std_errors_ = np.full(len(free), np.nan)
+        if not isinstance(target.likelihood, PairsLikelihood):
+            self.covariance_ = np.zeros((0, 0))
+            warn_caller(
+                f"no standard errors: the matrix of {len(free):,} coefficients is too large; "
+                "give choosers beside a table of alternatives, or fewer coefficients"
+            )
+            return
+        likelihood, n_terms = target.likelihood, len(target.likelihood.terms)
+        squares, cross, diagonal = likelihood.blocks(self.coef_)
+        ridge = target.precision[n_terms:, None]
+        turned = solve_by_products(
+            lambda right: likelihood.constants_product(self.coef_, right) + ridge * right,
+            cross,
+            diagonal + ridge[:, 0],
+        )
+        squares = squares + np.diag(target.precision[:n_terms]) - cross.T @ turned
+        self.covariance_ = classical(squares, free[:n_terms])
+        self.std_errors_[:n_terms] = np.sqrt(np.diag(self.covariance_))
+
+    def _set_figures(self, found: Rows | Pairs, target: Penalised, noise: Noise) -> None:
+        """Compare with equal probabilities, and with constants alone."""
+        fixed = len(self.fixed or {})
+        self.n_free_ = len(self.coef_names_) - fixed
+        self.constants_log_likelihood_ = np.nan
+        if self.estimation == "mcfadden":  # a likelihood of its own, of the sampled alternatives
+            zeros = np.zeros(len(self.coef_names_))
+            self.null_log_likelihood_ = float(target.likelihood.at(zeros, 0).value)
+            return
+        if isinstance(found, Pairs) and found.n_cases * len(found.labels) <= _SMALL:
+            found = found.rows()
+        n = len(found.labels)
+        if isinstance(found, Pairs):
+            sizes, whole = found.sizes(), found.available is None
+            assert found.chosen is not None
+            weights = found.weights
+            counts = np.bincount(found.chosen, weights, n)
+        else:
+            sizes = np.diff(found.starts)
+            weights = np.add.reduceat(found.chosen, found.starts[:-1])
+            counts, whole = (
+                np.bincount(found.alternative, found.chosen, n),
+                bool((sizes == n).all()),
+            )
+        self.null_log_likelihood_ = -float(weights @ np.log(sizes))
+        if whole:
+            counts = counts[counts > 0]
+            self.constants_log_likelihood_ = float(counts @ np.log(counts / counts.sum()))
+        elif isinstance(found, Rows) and n <= 200:
+            coding = Coding([], [("constant", False)], found.labels, int(counts.argmax()))
+            model = RowsModel(Utility([], [], True), coding, None, noise, found, np.arange(n))
+            names, free = coding.names, np.delete(counts, coding.reference) > 0
+            prior = Penalised(model.likelihood(), np.zeros(n - 1), np.zeros(n - 1))
+            low = np.where(free, -np.inf, -30.0)
+            done = maximise(prior, np.where(free, 0.0, -30.0), names, free, low, -low, 100)
+            self.constants_log_likelihood_ = done.derivatives.value
+
+    def _draw(self, n_draws: int, random_state: np.random.RandomState) -> Array:
+        """Draw coefficients from the Gaussian around the estimate."""
+        n = len(self.covariance_)
+        free = np.isfinite(np.diag(self.covariance_))
+        if not free.any() or n < len(self.coef_):
+            raise ValueError("the covariance of all coefficients is needed, and is not known here")
+        root = np.linalg.cholesky(self.covariance_[np.ix_(free, free)])
+        draws = np.tile(self.coef_, (n_draws, 1))
+        draws[:, free] += random_state.standard_normal((n_draws, int(free.sum()))) @ root.T
+        return draws
+
+
+def _names_of(alternatives: Any) -> tuple[tuple[Any, str], ...]:
+    """Return labels of a wide table's alternatives and their names in its columns."""
+    if alternatives is None:
+        raise ValueError("a wide table needs alternatives=, the labels of its alternatives")
+    if isinstance(alternatives, Mapping):
+        return tuple((label, str(name)) for label, name in alternatives.items())
+    return tuple((label, str(label)) for label in alternatives)

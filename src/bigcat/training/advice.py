@@ -1,0 +1,113 @@
+"""Warnings of fits that are worth little, with what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from bigcat.caller import warn_caller
+from bigcat.linear import LinearModel
+from bigcat.noise import Noise
+from bigcat.rows import Columns, SparseColumns
+from bigcat.solvers import Solver
+from bigcat.training.data import TrainingData
+from bigcat.training.fit import LEAST_ROWS, MOST_SCORES, FitResult
+from bigcat.training.stacking import PRODUCTS_OF_NODES
+
+#: Rows that say how large columns are, and from which factor on one is told of it: where passes are
+#: made, and where L-BFGS at its usual tolerance of 1e-4 is done before it has begun.
+LOOKED_AT_FOR_SCALES, UNSCALED, UNSCALED_FOR_LBFGS = 1_000, 30.0, 1_000.0
+#: Nats per row that a fit may be below class frequencies: one that has just begun may well be.
+WORSE = 1.0
+#: Nats that features have to move the log-probability of some row by, and the gain per row over
+#: class frequencies from which on nobody looks at that.
+MOVED, GAINED = 1e-3, 1e-2
+
+
+def warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
+    n, column, value = columns.far_out(X)
+    if n:
+        warn_caller(
+            f"{n:,} of {len(X):,} rows have values that are very far from all others of their "
+            f"column, such as {value:.3g} in column {column}; in training they count as the "
+            "farthest usual ones"
+        )
+
+
+def warn_of_unscaled(data: TrainingData, solver: Solver, streams: bool = False) -> None:
+    """Where a few columns decide how long rows are, the others learn nothing.
+
+    A solver that makes passes has one rate for all columns; L-BFGS stops at a gradient that is
+    small for rows of that length.  Rows that `streams` take from files are never scaled.
+    """
+    some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
+    largest, off = _out_of_scale(some)
+    if max(largest, off) > (UNSCALED if solver.stochastic else UNSCALED_FOR_LBFGS):
+        what = "one column is" if largest >= off else "the columns' means are"
+        remedy = (
+            "scale the columns before the conversion, or open the folder with a window_bytes that "
+            "holds all rows, which 'auto' can scale"
+            if streams
+            else "scale the columns, for example by scikit-learn's StandardScaler, or leave "
+            "method, solver and l2 to 'auto'"
+        )
+        warn_caller(
+            f"{what} {max(largest, off):,.0f} times as large as the columns' usual deviations, and "
+            f"what differs in the others is hardly learned; {remedy}"
+        )
+
+
+def _out_of_scale(some: TrainingData) -> tuple[float, float]:
+    """How many times the usual size one column has, and the means of all columns."""
+    if scipy.sparse.issparse(some.X):
+        found = SparseColumns.of(some.X, some.row_weights)
+        return (1.0 if found is None else float(1.0 / found.factors.min())), 0.0
+    columns = Columns.of(some.X, some.row_weights, centred=True)
+    varies = columns.factors > 0.0
+    sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
+    if not len(sizes):
+        return 1.0, 0.0
+    off = np.linalg.norm(centres / sizes.max()) / np.linalg.norm(sizes / sizes.max())
+    return float(sizes.max() / np.median(sizes)), float(off)
+
+
+def warn_if_useless(
+    result: FitResult, data: TrainingData, n_classes: int, noise: Noise, advice: str, l2: float
+) -> None:
+    """Of training rows, in their columns as the outcome sees them.
+
+    Where the last epoch's own figure says enough nothing is computed.  With a ridge, weights that
+    are nearly zero may be the best ones.
+    """
+    by_frequency = np.bincount(data.labels, data.row_weights, n_classes) / data.row_weights.sum()
+    known = by_frequency[by_frequency > 0.0]
+    usual = float(known @ np.log(known))
+    if not result.history:
+        return
+    last = result.history[-1]
+    # An estimator's objective is on a scale of its own, and has the true value beside it.
+    estimate = last["objective"] if np.isnan(last["log_likelihood"]) else last["log_likelihood"]
+    if estimate >= usual + GAINED or (l2 > 0.0 and estimate >= usual - WORSE):
+        return
+    n = max(MOST_SCORES // n_classes // (1 if noise.softmax else PRODUCTS_OF_NODES), LEAST_ROWS)
+    some = data.take(np.arange(0, data.n_rows, -(-data.n_rows // n)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        model = LinearModel(result.weights, result.intercept, noise)
+        each = model.log_proba_of(some.X, some.labels, quick=True)
+        without = model.log_proba_of(0.0 * some.X, some.labels, quick=True)
+        found = float(some.row_weights @ each / some.row_weights.sum())
+        moved = float(np.abs(each - without).max())
+    of_some = float(some.row_weights @ np.log(by_frequency[some.labels]) / some.row_weights.sum())
+    if found < of_some - WORSE or np.isnan(found):
+        warn_caller(
+            f"the fit is worse than no fit: the mean log-probability of training rows is "
+            f"{found:,.4g}, and class frequencies alone give {of_some:,.4g}; {advice}"
+        )
+    elif l2 == 0.0 and moved < MOVED:
+        values = some.X.data if scipy.sparse.issparse(some.X) else some.X
+        if np.any(values):
+            warn_caller(
+                f"the fit has learned nothing from the features: they move no log-probability of "
+                f"{some.n_rows:,} training rows by more than {moved:.2g}; scale the columns of X, "
+                f"whose largest value there is {np.abs(values).max():.2g}, or raise learning_rate"
+            )
