@@ -328,7 +328,8 @@ def sampled_optimum(
     nn.init.zeros_(head.weight)
     optimizer = RowSparseAdagrad(head.parameters(), lr=0.5)
     n_steps, step = epochs * (len(y) // 100), 0
-    for _ in range(epochs):
+    for epoch in range(epochs):
+        head.local_rate = (2.0 + epoch) ** -0.6
         for rows in torch.randperm(len(y)).split(100):
             optimizer.param_groups[0]["lr"] = 0.5 * max(1e-3, 1.0 - step / n_steps)
             drawn = head.sampler.draw(len(rows), X.device)
@@ -486,7 +487,7 @@ def add_to(commands: Any) -> None:
         metavar="NAME",
     )
     gap.add_argument("--epochs", type=int, default=100)
-    gap.add_argument("--negatives", type=int, default=50)
+    gap.add_argument("--negatives", type=int, default=100)
     gap.add_argument("--problems", nargs="+", default=["simulated", "bibtex", "delicious"])
     posterior = commands.add_parser("torch-posterior", help="PyTorch: what intervals hold")
     posterior.add_argument("--classes", type=int, default=10_000, metavar="K")

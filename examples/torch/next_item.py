@@ -1,6 +1,6 @@
 """Next item of a shop (Beauty) with a small transformer: every item, or a few per step.
 
-    python examples/torch/next_item.py $BIGCAT_DATA/beauty --steps 2000
+python examples/torch/next_item.py $BIGCAT_DATA/beauty --steps 2000
 """
 
 import torch
@@ -18,9 +18,7 @@ class Network(torch.nn.Module):
         super().__init__()
         self.embedding = torch.nn.Embedding(n_items + 1, WIDTH, padding_idx=n_items)
         torch.nn.init.normal_(self.embedding.weight, std=0.1)
-        layer = torch.nn.TransformerEncoderLayer(
-            WIDTH, 2, 2 * WIDTH, dropout=0.2, batch_first=True
-        )
+        layer = torch.nn.TransformerEncoderLayer(WIDTH, 2, 2 * WIDTH, dropout=0.2, batch_first=True)
         self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = CategoricalHead(
             WIDTH, n_items + 1, weight=self.embedding.weight, method=method, class_counts=counts

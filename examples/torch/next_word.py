@@ -1,6 +1,6 @@
 """Next word on Penn Treebank with a recurrent network: every class, or a few per step.
 
-    python examples/torch/next_word.py $BIGCAT_DATA/ptb --steps 2000
+python examples/torch/next_word.py $BIGCAT_DATA/ptb --steps 2000
 """
 
 import torch
@@ -26,7 +26,7 @@ class Network(torch.nn.Module):
 
 def main() -> None:
     args = options(__doc__, "ptb")
-    lines = [line.split() + ["<eos>"] for line in read_lines(args.folder, "train.txt.gz")]
+    lines = [[*line.split(), "<eos>"] for line in read_lines(args.folder, "train.txt.gz")]
     numbers = {w: i for i, w in enumerate(dict.fromkeys(w for line in lines for w in line))}
     words = torch.tensor([numbers[w] for line in lines for w in line])
     test = [numbers.get(w, 0) for line in read_lines(args.folder, "valid.txt.gz")

@@ -1,6 +1,6 @@
 """A probit layer beside the softmax: labels with Gaussian noise, 1,000 classes.
 
-    python examples/torch/probit.py --steps 1000
+python examples/torch/probit.py --steps 1000
 """
 
 import torch
