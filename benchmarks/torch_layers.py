@@ -317,12 +317,12 @@ def sampled_optimum(
     from bigcat.torch import CategoricalHead, RowSparseAdagrad, by_count
 
     counts = torch.bincount(y, minlength=n_classes)
-    by_row = method.endswith("by row")
+    by_row, sampler = method.endswith("by row"), by_count(counts, n_negatives)
     head = CategoricalHead(
         X.shape[1],
         n_classes,
         method=method.removesuffix(", by row"),
-        sampler=by_count(counts, n_negatives),
+        sampler=sampler,
         n_rows=len(y) if by_row else None,
     )
     nn.init.zeros_(head.weight)
@@ -332,7 +332,7 @@ def sampled_optimum(
         head.local_rate = (2.0 + epoch) ** -0.6
         for rows in torch.randperm(len(y)).split(100):
             optimizer.param_groups[0]["lr"] = 0.5 * max(1e-3, 1.0 - step / n_steps)
-            drawn = head.sampler.draw(len(rows), X.device)
+            drawn = sampler.draw(len(rows), X.device)
             optimizer.zero_grad()
             loss = head(X[rows], y[rows], negatives=drawn, rows=rows if by_row else None)
             weights = functional.embedding(drawn.classes, head.weight, sparse=True)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import subprocess
 import sys
 
@@ -359,6 +360,16 @@ def test_state_is_that_of_a_linear_layer(tmp_path):
     assert torch.equal(again.weight, head.weight)
     by_row = CategoricalHead(D, K, method="augment-reduce", n_rows=3)
     assert by_row.state_dict()["local"].shape == (3, 1)
+
+
+@pytest.mark.parametrize("method", ["complementary", "augment-reduce"])
+def test_copies_and_pickles_are_the_same_layer(method):
+    hidden, target = rows()
+    head = head_of(method)
+    expected = call(head, hidden, target)
+    for copied in (copy.deepcopy(head), pickle.loads(pickle.dumps(head))):
+        assert copied.noise is head.noise
+        assert torch.equal(call(copied, hidden, target), expected)
 
 
 def test_other_noises_have_probabilities_and_best_classes():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,6 +58,12 @@ class Noise:
     def slope_of_log_pdf(self, t: Tensor) -> Tensor:
         """Return the derivative of `log_pdf`, elementwise."""
         return self.log_pdf_grad(t) if self.log_pdf_grad else _slope(self.log_pdf, t)
+
+    def __reduce__(self) -> Any:
+        """Copy and pickle a named noise as the one of that name."""
+        if NOISES.get(self.name) is self:
+            return resolve, (self.name,)
+        return super().__reduce__()
 
     @property
     def is_gumbel(self) -> bool:
