@@ -33,6 +33,7 @@ from benchmarks import (
     step_cost,
     streams,
     threads,
+    torch_layers,
     unbiased_softmax,
     weights_in_files,
     wide_posteriors,
@@ -124,6 +125,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
     reproduce.add_to(commands)
+    torch_layers.add_to(commands)
     return parser
 
 
@@ -244,6 +246,8 @@ def main() -> None:
         ablation.run(args)
     elif args.command == "peers":
         peers.run(args)
+    elif (args.command or "").startswith("torch-"):
+        torch_layers.run(args)
     elif args.command == "reproduce":
         reproduce.run(args)
     else:
