@@ -62,13 +62,13 @@ coverage: $(READY)
 	$(BIN)/python -m tests.coverage_report
 
 # The archives that people install, each tried in an environment of its own; PYTHON=python3.13 for
-# another one.  Both have the same kernels at the same place, which compile once.
+# another one.  The wheel carries machine code of the common kernels (hatch_build.py).
 package:
 	rm -rf $(PACKAGE)
 	$(PYTHON) -m venv $(PACKAGE)/build
 	$(PACKAGE)/build/bin/python -m pip install --quiet build
-	$(PACKAGE)/build/bin/python -m build --outdir $(PACKAGE)/dist .
-	cp tests/smoke.py $(PACKAGE)
+	BIGCAT_KERNELS=1 $(PACKAGE)/build/bin/python -m build --outdir $(PACKAGE)/dist .
+	cp tests/smoke.py benchmarks/start_up.py $(PACKAGE)
 	for archive in $(PACKAGE)/dist/*; do \
 		$(PYTHON) -m venv --clear $(PACKAGE)/clean && \
 		$(PACKAGE)/clean/bin/python -m pip install --quiet $$archive && \
