@@ -32,7 +32,9 @@ from benchmarks import (
     start_up,
     step_cost,
     streams,
+    thousand_classes,
     threads,
+    torch_layers,
     unbiased_softmax,
     weights_in_files,
     wide_posteriors,
@@ -110,6 +112,9 @@ def make_parser() -> argparse.ArgumentParser:
     size.add_argument("data", nargs="*", help="dense, wide, many; default: all")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
+    thousand = commands.add_parser("posterior-thousand", help="1,000 classes beside the best ridge")
+    thousand.add_argument("deviations", nargs="*", type=float, help="of the true weights")
+    thousand.add_argument("--seed", type=int, default=0)
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
@@ -124,6 +129,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
     reproduce.add_to(commands)
+    torch_layers.add_to(commands)
     return parser
 
 
@@ -191,6 +197,8 @@ def main() -> None:
         posteriors.coverage()
     elif args.command == "posterior-cost":
         posteriors.cost()
+    elif args.command == "posterior-thousand":
+        thousand_classes.posterior_thousand(args.deviations, args.seed)
     elif args.command == "posterior-priors":
         posteriors.priors()
     elif args.command == "posterior-stop":
@@ -244,6 +252,8 @@ def main() -> None:
         ablation.run(args)
     elif args.command == "peers":
         peers.run(args)
+    elif (args.command or "").startswith("torch-"):
+        torch_layers.run(args)
     elif args.command == "reproduce":
         reproduce.run(args)
     else:

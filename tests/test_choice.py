@@ -577,6 +577,16 @@ def test_a_model_file_holds_no_functions(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(people, **keywords), expected)
 
 
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    model, data = fitted(posterior=True, random_state=0), trips()
+    coef = model.coef_
+    with pytest.raises(ValueError, match="no column 'fare'"):
+        model.set_params(utility="fare").fit(data, **LONG)
+    np.testing.assert_array_equal(model.coef_, coef)
+    model.set_params(utility="cost", posterior=False).fit(data, **LONG)
+    assert not hasattr(model, "draws_")
+
+
 def test_it_is_cloned_like_other_estimators():
     model = ChoiceModel("cost", noise="gaussian", max_iter=7)
     assert clone(model).get_params() == model.get_params()
@@ -618,6 +628,15 @@ def two_chosen(data):
 def test_bad_input_is_named(data, utility, message):
     with pytest.raises((ValueError, TypeError), match=message):
         fitted(data, utility)
+
+
+def test_alternatives_that_are_never_chosen_have_no_constant():
+    data = trips()
+    data["chosen"] = np.where(data["mode"] == "bus", 0, data["chosen"])
+    data = {n: v[np.isin(data["trip"], data["trip"][data["chosen"] == 1])] for n, v in data.items()}
+    with pytest.raises(ValueError, match="1 alternatives are never chosen, such as 'bus'"):
+        fitted(data)
+    assert fitted(data, constants_l2=1.0).coef_[0] < 0.0
 
 
 def test_separable_choices_warn_and_name_the_variable():

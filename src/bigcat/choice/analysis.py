@@ -114,8 +114,7 @@ class Analysis:
         """Return the mean log-likelihood of the choices in data, per choice."""
         check_is_fitted(self, "coef_")
         found = self._read(data, alternatives, available, fitting=True)
-        model = self._beside(found)
-        likelihood = model.likelihood() if isinstance(model, RowsModel) else model.likelihood
+        likelihood = self._beside(found).likelihood
         total = found.chosen.sum() if isinstance(found, Rows) else found.weights.sum()
         return float(likelihood.at(self.coef_, 0).value / total)
 
@@ -151,8 +150,7 @@ class Analysis:
         if without:
             found = found.without(codes_of(np.array(without), found.labels, "without"))
         model = self._beside(found, like)
-        labels = model.rows.labels if isinstance(model, RowsModel) else model.pairs.labels
-        columns = {"alternative": labels, "share": model.shares(self.coef_[None])[0]}
+        columns = {"alternative": model.labels, "share": model.shares(self.coef_[None])[0]}
         if n_draws:
             draws = model.shares(self._draw(n_draws, check_random_state(self.random_state)))
             tail = 0.5 - 0.5 * level
@@ -267,7 +265,7 @@ class Analysis:
         The parameters are those of `predict_proba`.  Gumbel noise only.
         """
         model = self._model(data, alternatives, available, like)
-        if isinstance(model, RowsModel) and not model.noise.softmax:
+        if isinstance(model, RowsModel) and not model.likelihood.noise.softmax:
             raise ValueError(f"noise={self.noise!r} has no logsum; it is for noise='gumbel'")
         return model.log_sums(self.coef_)
 

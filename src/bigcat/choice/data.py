@@ -34,6 +34,9 @@ class Columns(Mapping[str, Array]):
                 return np.asarray(table[name][index])
         raise ValueError(f"there is no column {name!r}; the columns are {', '.join(self)}")
 
+    def __contains__(self, name: object) -> bool:
+        return any(name in table for table, _ in self.sources)
+
     def __iter__(self) -> Iterator[str]:
         return (name for table, _ in self.sources for name in table)
 
@@ -108,25 +111,35 @@ class Rows:
         """Number of the case of each row."""
         return np.repeat(np.arange(self.n_cases), np.diff(self.starts))
 
+    def totals(self) -> Array:
+        """Return the weighted number of choices of each alternative."""
+        return np.bincount(self.alternative, self.chosen, len(self.labels))
+
     def with_column(self, name: str, values: Array) -> Rows:
         """Return the rows with other values in a column."""
         columns = Columns([({name: values}, (np.arange(len(values)),)), *self.columns.sources])
         return replace(self, columns=columns)
 
-    def without(self, removed: Array) -> Rows:
-        """Return the rows of other alternatives than those with these numbers."""
-        kept = np.flatnonzero(~np.isin(self.alternative, removed))
-        sizes = np.bincount(self.cases[kept], minlength=self.n_cases)
+    def kept(self, mask: Array) -> Rows:
+        """Return some of the rows; ValueError where a case has none."""
+        rows = np.flatnonzero(mask)
+        sizes = np.bincount(self.cases[rows], minlength=self.n_cases)
         if (sizes == 0).any():
-            raise ValueError(f"case {self.case_names[np.argmin(sizes)]} has no alternative left")
+            raise ValueError(
+                f"case {self.case_names[np.argmin(sizes)]} has no available alternative"
+            )
         return replace(
             self,
-            columns=self.columns.take(kept),
+            columns=self.columns.take(rows),
             starts=np.concatenate([[0], np.cumsum(sizes)]),
-            alternative=self.alternative[kept],
-            chosen=self.chosen[kept],
-            places=self.places[kept],
+            alternative=self.alternative[rows],
+            chosen=self.chosen[rows],
+            places=self.places[rows],
         )
+
+    def without(self, removed: Array) -> Rows:
+        """Return the rows of other alternatives than those with these numbers."""
+        return self.kept(~np.isin(self.alternative, removed))
 
 
 @dataclass
@@ -135,14 +148,11 @@ class Pairs:
 
     choosers: Mapping[str, Array]
     alternatives: Mapping[str, Array]
-    #: Variables of a wide table, of shape (n_cases, n_alternatives).
-    matrices: Mapping[str, Array]
     labels: Array
     case_names: Array
     weights: Array
-    #: Number of the chosen alternative of each case; None where `counts` are given, or none.
+    #: Number of the chosen alternative of each case; None where nothing was chosen.
     chosen: Array | None = None
-    counts: Array | None = None
     groups: Array | None = None
     #: Mask of alternatives, or of pairs, or a function of the numbers of cases and alternatives.
     available: Array | Callable[[Array, Array], Any] | None = None
@@ -153,7 +163,7 @@ class Pairs:
 
     def columns(self, i: Array, j: Array) -> Columns:
         """Return the columns of pairs of cases and alternatives, which may be broadcast."""
-        return Columns([(self.choosers, (i,)), (self.alternatives, (j,)), (self.matrices, (i, j))])
+        return Columns([(self.choosers, (i,)), (self.alternatives, (j,))])
 
     def availability(self, i: Array, j: Array) -> Array | None:
         """Return a mask of pairs that broadcasts to their shape; None where all are available."""
@@ -162,6 +172,11 @@ class Pairs:
         if callable(self.available):
             return np.asarray(self.available(i, j), bool)
         return np.asarray(self.available[j] if self.available.ndim == 1 else self.available[i, j])
+
+    def totals(self) -> Array:
+        """Return the weighted number of choices of each alternative."""
+        assert self.chosen is not None
+        return np.bincount(self.chosen, self.weights, len(self.labels))
 
     def without(self, removed: Array) -> Pairs:
         """Return the pairs where alternatives with these numbers are not available."""
@@ -188,28 +203,54 @@ class Pairs:
     def rows(self) -> Rows:
         """Return all available pairs as rows."""
         shape = self.n_cases, len(self.labels)
-        i, j = np.arange(shape[0])[:, None], np.arange(shape[1])[None]
+        i, j = (index.ravel() for index in np.indices(shape))
         mask = self.availability(i, j)
-        mask = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
-        case, alternative = np.nonzero(mask)
         chosen = np.zeros(shape)
-        if self.counts is not None:
-            chosen[:] = self.counts * self.weights[:, None]
-        elif self.chosen is not None:
-            chosen[i[:, 0], self.chosen] = self.weights
-        check_available(chosen, mask, self.case_names, self.labels)
-        return Rows(
-            self.columns(case, alternative),
-            np.concatenate([[0], np.cumsum(mask.sum(axis=1))]),
-            alternative,
-            self.labels,
-            self.case_names,
-            chosen[mask],
-            self.weights,
-            self.groups,
-            np.flatnonzero(mask),
+        if self.chosen is not None:
+            chosen[np.arange(shape[0]), self.chosen] = 1.0
+        return sorted_rows(
+            self.columns(i, j),
+            (i, j),
+            (self.case_names, self.labels),
+            chosen.ravel(),
+            np.ones(len(i), bool) if mask is None else mask,
+            (self.weights, self.groups),
             shape,
         )
+
+
+def sorted_rows(
+    columns: Columns,
+    codes: tuple[Array, Array],
+    names: tuple[Array, Array],
+    chosen: Array,
+    mask: Array,
+    per_case: tuple[Array, Array | None],
+    shape: tuple[int, ...],
+) -> Rows:
+    """Return rows in the order of cases, without those that are not available.
+
+    `codes` are the numbers of each row's case and alternative, and `names` are theirs; `per_case`
+    are weights and groups.
+    """
+    (case, alternative), (case_names, labels), (weights, groups) = codes, names, per_case
+    order = np.lexsort((alternative, case))
+    twice = (np.diff(case[order]) == 0) & (np.diff(alternative[order]) == 0)
+    if twice.any():
+        row = order[np.argmax(twice)]
+        label = quoted(labels[alternative[row]])
+        raise ValueError(f"case {case_names[case[row]]} has {label} twice; leave a row out")
+    odd = (chosen != 0.0) & ~mask
+    if odd.any():
+        row = np.argmax(odd)
+        raise not_available(case_names[case[row]], labels[alternative[row]])
+    starts = np.concatenate([[0], np.cumsum(np.bincount(case, minlength=len(case_names)))])
+    chosen = (chosen * weights[case])[order]
+    columns, alternative = columns.take(order), alternative[order]
+    whole = Rows(
+        columns, starts, alternative, labels, case_names, chosen, weights, groups, order, shape
+    )
+    return whole.kept(mask[order])
 
 
 def read_table(data: Any) -> dict[str, Array]:
@@ -259,112 +300,99 @@ def read_long(table: dict[str, Array], layout: Layout, available: Any, fitting: 
     if layout.case is None or layout.alternative is None:
         raise ValueError("a long table needs case= and alternative=, the names of two columns")
     case_names, case = np.unique(column(table, layout.case), return_inverse=True)
-    names = column(table, layout.alternative)
-    labels = np.unique(names)
-    alternative = codes_of(names, labels, layout.alternative)
+    labels, alternative = np.unique(column(table, layout.alternative), return_inverse=True)
     n = len(case)
-    whole = Columns([(table, (np.arange(n),))])
-    mask = np.ones(n, bool)
-    if available is not None:
-        given = available(whole) if callable(available) else available
-        mask = np.asarray(column(table, given) if isinstance(given, str) else given).astype(bool)
-    if mask.shape != (n,):
-        raise ValueError(f"available has shape {mask.shape}; give one value for each of {n:,} rows")
+    columns = Columns([(table, (np.arange(n),))])
+    if isinstance(available, str):
+        available = column(table, available)
+    mask = mask_of(available, columns, ((n,),))
     chosen = np.zeros(n)
-    name = layout.counts or layout.choice
-    if fitting and name is not None:
-        chosen = numbers(column(table, name), name)
-    elif fitting:
-        raise ValueError("fit needs choice= or counts=, the name of a column")
-    order = np.lexsort((alternative, case))
-    twice = (np.diff(case[order]) == 0) & (np.diff(alternative[order]) == 0)
-    if twice.any():
-        row = order[np.flatnonzero(twice)[0]]
-        raise ValueError(
-            f"case {case_names[case[row]]} has {quoted(labels[alternative[row]])} twice"
-        )
-    odd = np.flatnonzero((chosen != 0.0) & ~mask)
-    if len(odd):
-        row = odd[0]
-        raise not_available(case_names[case[row]], labels[alternative[row]])
     if fitting:
+        name = layout.counts or layout.choice
+        if name is None:
+            raise ValueError("fit needs choice= or counts=, the name of a column")
+        chosen = numbers(column(table, name), name)
         totals = np.bincount(case, chosen, len(case_names))
-        single = layout.counts is None
-        check_choices(chosen, totals, case_names, single)
-    first = order[np.searchsorted(case[order], np.arange(len(case_names)))]
-    weights, groups = weights_of(table, layout, first)
-    order = order[mask[order]]
-    sizes = np.bincount(case[order], minlength=len(case_names))
-    if (sizes == 0).any():
-        raise ValueError(f"case {case_names[np.argmin(sizes)]} has no available alternative")
-    return Rows(
-        Columns([(table, (order,))]),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        alternative[order],
-        labels,
-        case_names,
-        (chosen * weights[case])[order],
-        weights,
-        groups,
-        order,
-        (n,),
+        check_choices(chosen, totals, case_names, single=layout.counts is None)
+    first = np.zeros(len(case_names), int)
+    first[case] = np.arange(n)
+    per_case = weights_of(table, layout, first)
+    names = case_names, labels
+    return sorted_rows(columns, (case, alternative), names, chosen, mask, per_case, (n,))
+
+
+def read_wide(table: dict[str, Array], layout: Layout, available: Any, fitting: bool) -> Rows:
+    """Return the rows of a wide table: one per case, with columns for each alternative."""
+    labels = np.array([label for label, _ in layout.names])
+    n = len(next(iter(table.values())))
+    shape = n, len(labels)
+    i, j = (index.ravel() for index in np.indices(shape))
+    columns = Columns([(table, (i,)), (layout.matrices(table), (i, j))])
+    if isinstance(available, str):
+        available = layout.matrix(available, table)
+    mask = mask_of(available, columns, (shape, shape[1:], i.shape)).reshape(-1, shape[1])
+    mask = np.broadcast_to(mask, shape)
+    names = column(table, layout.case) if layout.case else np.arange(n)
+    chosen = np.zeros(shape)
+    if fitting and layout.counts is not None:
+        chosen = numbers(layout.matrix(layout.counts, table), layout.counts)
+        check_choices(chosen, chosen.sum(axis=1), names, single=False)
+    elif fitting:
+        chosen[np.arange(n), chosen_codes(table, layout, labels, names)] = 1.0
+    per_case = weights_of(table, layout, np.arange(n))
+    return sorted_rows(
+        columns, (i, j), (names, labels), chosen.ravel(), mask.ravel(), per_case, shape
     )
 
 
 def read_pairs(
-    table: dict[str, Array],
-    layout: Layout,
-    alternatives: Any,
-    available: Any,
-    fitting: bool,
+    table: dict[str, Array], layout: Layout, alternatives: Any, available: Any, fitting: bool
 ) -> Pairs:
-    """Return the pairs of a wide table, or of choosers and a table of `alternatives`."""
-    n = len(next(iter(table.values())))
-    matrices, stores = dict[str, Array](), dict[str, Array]()
-    if layout.columns is not None:
-        matrices = layout.matrices(table)
-        labels = np.array([label for label, _ in layout.names])
-    else:
-        stores = read_table(alternatives)
-        labels = column(stores, str(layout.alternative))
-        if len(np.unique(labels)) < len(labels):
-            raise ValueError(f"{layout.alternative} has equal values; make them unique")
-        stores.pop(str(layout.alternative))
-        own = {layout.choice, layout.case, layout.counts, layout.weights, layout.groups}
-        if both := (set(stores) & set(table)) - own:
-            raise ValueError(f"both tables have a column {min(both)!r}; rename it in one of them")
-    if isinstance(available, str):
-        if layout.columns is None:
-            available = column(stores, available)
-        else:
-            available = layout.matrix(available, table)
-    if available is not None and not callable(available):
-        available = np.asarray(available).astype(bool)
-        if available.shape not in ((len(labels),), (n, len(labels))):
-            raise ValueError(
-                f"available has shape {available.shape}; give ({n}, {len(labels)}), one value for "
-                "each case and alternative, or one for each alternative"
-            )
+    """Return the pairs of choosers and a table of `alternatives`."""
+    n, stores = len(next(iter(table.values()))), read_table(alternatives)
+    labels = column(stores, str(layout.alternative))
+    if len(np.unique(labels)) < len(labels):
+        raise ValueError(f"{layout.alternative} has equal values; make them unique")
+    if layout.counts is not None:
+        raise ValueError("counts= is for long and wide tables; give weights= with each choice")
+    stores.pop(str(layout.alternative))
+    own = {layout.choice, layout.case, layout.weights, layout.groups}
+    if both := (set(stores) & set(table)) - own:
+        raise ValueError(f"both tables have a column {min(both)!r}; rename it in one of them")
     names = column(table, layout.case) if layout.case else np.arange(n)
     weights, groups = weights_of(table, layout, np.arange(n))
-    pairs = Pairs(table, stores, matrices, labels, names, weights, groups=groups)
-    pairs.available = available
+    pairs = Pairs(table, stores, labels, names, weights, groups=groups)
+    if isinstance(available, str):
+        available = column(stores, available)
     if callable(available):
         pairs.available = lambda i, j: available(pairs.columns(i, j))
-    if fitting and layout.counts is not None:
-        if layout.columns is None:
-            raise ValueError("counts= is for long and wide tables; give weights= with each choice")
-        pairs.counts = numbers(layout.matrix(layout.counts, table), layout.counts)
-        check_choices(pairs.counts, pairs.counts.sum(axis=1), names, False)
-    elif fitting:
-        if layout.choice is None:
-            raise ValueError("fit needs choice=, the name of the column of choices")
-        pairs.chosen = codes_of(column(table, layout.choice), labels, layout.choice, names)
+    elif available is not None:
+        pairs.available = mask_of(available, Columns([]), ((len(labels),), (n, len(labels))))
+    if fitting:
+        pairs.chosen = chosen_codes(table, layout, labels, names)
         mask = pairs.availability(np.arange(n), pairs.chosen)
         if mask is not None and not mask.all():
             i = int(np.argmin(np.broadcast_to(mask, n)))
             raise not_available(names[i], labels[pairs.chosen[i]])
     return pairs
+
+
+def mask_of(available: Any, columns: Columns, shapes: tuple[tuple[int, ...], ...]) -> Array:
+    """Return a mask of one of the shapes; by default, of the first one, all are available."""
+    if available is None:
+        return np.ones(shapes[0], bool)
+    mask = np.asarray(available(columns) if callable(available) else available).astype(bool)
+    if mask.shape not in shapes:
+        known = " or ".join(map(str, shapes))
+        raise ValueError(f"available has shape {mask.shape}; give a mask of shape {known}")
+    return mask
+
+
+def chosen_codes(table: dict[str, Array], layout: Layout, labels: Array, cases: Array) -> Array:
+    """Return the number of the chosen alternative of each case."""
+    if layout.choice is None:
+        raise ValueError("fit needs choice=, the name of the column of choices")
+    return codes_of(column(table, layout.choice), labels, layout.choice, cases)
 
 
 def weights_of(
@@ -413,16 +441,6 @@ def check_choices(chosen: Array, totals: Array, names: Array, single: bool) -> N
             f"case {names[i]} has {totals[i]:g} chosen alternatives; mark one by 1 and the others "
             "by 0, or give counts= in place of choice="
         )
-
-
-def check_available(chosen: Array, mask: Array, names: Array, labels: Array) -> None:
-    """Raise ValueError where something unavailable was chosen, or nothing is available."""
-    if not mask.any(axis=1).all():
-        raise ValueError(f"case {names[np.argmin(mask.any(axis=1))]} has no available alternative")
-    odd = np.argwhere((chosen > 0.0) & ~mask)
-    if len(odd):
-        i, j = odd[0]
-        raise not_available(names[i], labels[j])
 
 
 def not_available(case: Any, label: Any) -> ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,21 @@ from bigcat.choice.analysis import Analysis
 from bigcat.choice.covariance import classical, sandwich, solve_by_products
 from bigcat.choice.data import (
     Array,
-    Columns,
     Layout,
     Pairs,
     Rows,
     codes_of,
+    column,
+    numbers,
     read_long,
     read_pairs,
     read_table,
+    read_wide,
 )
 from bigcat.choice.newton import Optimum, Penalised, maximise
 from bigcat.choice.pairs_likelihood import PairsLikelihood
 from bigcat.choice.prediction import PairsModel, RowsModel
+from bigcat.choice.rows_likelihood import RowsLikelihood
 from bigcat.choice.sampling import SampledCases
 from bigcat.choice.utility import Coding, Source, Term, Utility
 from bigcat.noise import Noise
@@ -83,9 +87,10 @@ class ChoiceModel(Analysis, BaseEstimator):
         Whether to draw from the posterior, approximated by a Gaussian around its mode: `draws_`.
     estimation : {"exact", "sampled", "mcfadden"}, default="exact"
         For choosers beside a table of alternatives.  "exact" visits all alternatives of all cases;
-        "sampled" draws alternatives until the estimate is within about 0.05 standard errors of the
-        exact one, which `sampling_error_` tells; "mcfadden" fits to the chosen and some drawn
-        alternatives with McFadden's correction, and is less efficient.
+        "sampled" draws alternatives until that moves the estimate by less than about 0.03 standard
+        errors, which `sampling_error_` tells; it pays from about 10,000 alternatives on.
+        "mcfadden" fits to the chosen and some drawn alternatives with McFadden's correction, and is
+        less efficient.
     n_sampled : int, default=100
         Alternatives drawn per case.
     sampling : str, optional
@@ -224,32 +229,40 @@ class ChoiceModel(Analysis, BaseEstimator):
         -------
         self : ChoiceModel
         """
-        begun = time.perf_counter()
-        noise = resolve_noise(self.noise)
+        begun, before = time.perf_counter(), self.__dict__.copy()
         if self.estimation not in _ESTIMATIONS:
             known = ", ".join(map(repr, _ESTIMATIONS))
             raise ValueError(f"estimation={self.estimation!r} is not known; choose one of {known}")
-        wide = columns is not None
-        names = _names_of(alternatives) if wide else ()
-        if alternatives is not None and not wide and alternative is None:
+        names = () if columns is None else _names_of(alternatives)
+        if alternatives is not None and columns is None and alternative is None:
             alternative = choice
         pattern = available if isinstance(available, str) else None
-        self.layout_ = Layout(
-            choice, case, alternative, columns, names, counts, weights, groups, pattern
-        )
+        layout = Layout(choice, case, alternative, columns, names, counts, weights, groups, pattern)
+        try:
+            for name in [name for name in before if name.endswith("_")]:
+                delattr(self, name)
+            self._fit(data, layout, alternatives, available)
+        except BaseException:  # the model of an earlier fit stays
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self.seconds_ = time.perf_counter() - begun
+        return self
+
+    def _fit(self, data: Any, layout: Layout, alternatives: Any, available: Any) -> None:
+        self.layout_ = layout
         self.utility_ = Utility.of(self.utility, self.by_alternative, self.constants)
         found = self._read(data, alternatives, available, fitting=True)
         self.alternatives_, self.n_cases_ = found.labels, found.n_cases
         self.coding_ = self._coding(found)
         self.coef_names_ = self.coding_.names
+        self._check_constants(found.totals())
         model = self._beside(found)
-        likelihood = self._target(model, found, noise)
-        self._estimate(likelihood, model, found)
-        self._set_figures(found, likelihood, noise)
+        target = self._target(model)
+        self._estimate(target, model, found.groups)
+        self._set_figures(found, target)
         if self.posterior:
             self.draws_ = self._draw(1000, check_random_state(self.random_state))
-        self.seconds_ = time.perf_counter() - begun
-        return self
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the fitted model to a file, whose usual ending is ``.safetensors``.
@@ -285,7 +298,9 @@ class ChoiceModel(Analysis, BaseEstimator):
     def _read(self, data: Any, alternatives: Any, available: Any, fitting: bool) -> Rows | Pairs:
         table, layout = read_table(data), self.layout_
         available = layout.available if available is None else available
-        if layout.columns is None and alternatives is None:
+        if layout.columns is not None:
+            return read_wide(table, layout, available, fitting)
+        if alternatives is None:
             return read_long(table, layout, available, fitting)
         pairs = read_pairs(table, layout, alternatives, available, fitting)
         if self._in_pairs(resolve_noise(self.noise)):
@@ -307,8 +322,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         """Return True if pairs of choosers and alternatives are made when they are needed."""
         utility = self.utility_
         simple = all(isinstance(term, Term) for term in utility.generic)
-        in_table = self.layout_.columns is None
-        return in_table and noise.softmax and simple and not utility.specific
+        return noise.softmax and simple and not utility.specific
 
     def _coding(self, found: Rows | Pairs) -> Coding:
         """Return which coefficient belongs to what."""
@@ -332,7 +346,9 @@ class ChoiceModel(Analysis, BaseEstimator):
         if coding.specific:
             own = self._own(found.labels, like)
         if isinstance(found, Rows):
-            return RowsModel(self.utility_, coding, offset, noise, found, own)
+            X = coding.matrix(self.utility_, found, own[found.alternative])
+            given = np.zeros(X.shape[0]) if offset is None else offset.value(found.columns)
+            return RowsModel(RowsLikelihood(X, given, found.starts, found.chosen, noise), found)
         constant, n_constants = np.full(len(own), -1), 0
         if self.utility_.constants:
             constant = np.where(own == coding.reference, -1, own - (own > coding.reference))
@@ -347,6 +363,22 @@ class ChoiceModel(Analysis, BaseEstimator):
 
     # Estimating
 
+    def _check_constants(self, totals: Array) -> None:
+        """Raise ValueError for alternatives that are never chosen, whose constants diverge."""
+        known = {*(self.fixed or {}), *(self.bounds or {})}
+        if not self.utility_.constants or self.constants_l2 or self.prior is not None:
+            return
+        never = [
+            label
+            for label in self.alternatives_[totals == 0.0].tolist()
+            if f"constant:{label}" not in known
+        ]
+        if never:
+            raise ValueError(
+                f"{len(never):,} alternatives are never chosen, such as {never[0]!r}, so they have "
+                "no finite constant; leave them out, or shrink constants by constants_l2"
+            )
+
     def _numbers(self, given: Mapping[str, Any] | None, parameter: str) -> dict[int, Any]:
         """Return values by the numbers of coefficients; ValueError for an unknown name."""
         places = {name: k for k, name in enumerate(self.coef_names_)}
@@ -355,9 +387,7 @@ class ChoiceModel(Analysis, BaseEstimator):
             raise ValueError(f"{parameter} names {min(unknown)!r}; the coefficients are {shown}")
         return {places[name]: value for name, value in (given or {}).items()}
 
-    def _target(
-        self, model: RowsModel | PairsModel, found: Rows | Pairs, noise: Noise
-    ) -> Penalised:
+    def _target(self, model: RowsModel | PairsModel) -> Penalised:
         """Return what is maximised."""
         n = len(self.coef_names_)
         precision, mean = np.zeros(n), np.zeros(n)
@@ -373,26 +403,19 @@ class ChoiceModel(Analysis, BaseEstimator):
             raise ValueError(f"constants_l2={self.constants_l2} must be zero or more")
         constants = np.array([name.startswith("constant:") for name in self.coef_names_], bool)
         precision[constants] += self.constants_l2
-        likelihood: Any
-        if isinstance(model, RowsModel):
-            likelihood = model.likelihood()
-        else:
-            likelihood = model.likelihood
-            if self.estimation == "mcfadden":
-                likelihood = self._sampled(model, found).likelihood()
-        return Penalised(likelihood, precision, mean)
+        if self.estimation == "mcfadden" and isinstance(model, PairsModel):
+            return Penalised(self._sampled(model).likelihood(), precision, mean)
+        return Penalised(model.likelihood, precision, mean)
 
-    def _sampled(self, model: PairsModel, found: Rows | Pairs) -> SampledCases:
-        assert isinstance(found, Pairs)
-        probabilities = np.ones(len(found.labels))
+    def _sampled(self, model: PairsModel) -> SampledCases:
+        pairs = model.pairs
+        probabilities = np.ones(len(pairs.labels))
         if self.sampling is not None:
-            probabilities = Term(self.sampling, self.sampling).value(
-                Columns([(found.alternatives, (np.arange(len(found.labels)),))])
-            )
+            probabilities = numbers(column(pairs.alternatives, self.sampling), self.sampling)
             if not (probabilities > 0.0).all():
                 raise ValueError(f"{self.sampling} has to be above zero for sampling")
         return SampledCases(
-            found,
+            pairs,
             model.likelihood.terms,
             model.likelihood.offset,
             self.utility_.constants,
@@ -403,7 +426,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         )
 
     def _estimate(
-        self, target: Penalised, model: RowsModel | PairsModel, found: Rows | Pairs
+        self, target: Penalised, model: RowsModel | PairsModel, groups: Array | None
     ) -> None:
         n = len(self.coef_names_)
         start, free = np.zeros(n), np.ones(n, bool)
@@ -418,29 +441,38 @@ class ChoiceModel(Analysis, BaseEstimator):
                 raise ValueError(f"bounds of {self.coef_names_[k]} are {low[k]} and {high[k]}")
         start = np.clip(start, low, high)
         limits = self.coef_names_, free, low, high, self.max_iter
-        large = isinstance(found, Pairs) and found.n_cases * len(found.labels) > _LARGE
         by_sample = self.estimation == "sampled"
+        large = target.likelihood.n_cases * len(model.labels) > _LARGE
         if isinstance(model, PairsModel) and (by_sample or (large and not self.utility_.constants)):
-            cases = self._sampled(model, found)
+            cases = self._sampled(model)
             first = Penalised(cases.likelihood(), target.precision, target.mean)
             optimum = maximise(first, start, *limits)
             if by_sample:
-                self._improve(cases, optimum, target)
+                self._improve(cases, model.likelihood, optimum, target)
                 return
             start = optimum.coef
         optimum = maximise(target, start, *limits)
         self.coef_, self.n_iter_, self.converged_ = optimum.coef, optimum.n_iter, optimum.converged
         self.log_likelihood_ = optimum.derivatives.value + self._penalty(target)
-        self._set_covariances(target, optimum, found.groups)
+        self._set_covariances(target, optimum, groups)
 
     def _penalty(self, target: Penalised) -> float:
         return 0.5 * float(target.precision @ (self.coef_ - target.mean) ** 2)
 
-    def _improve(self, cases: SampledCases, optimum: Optimum, target: Penalised) -> None:
+    def _improve(
+        self,
+        cases: SampledCases,
+        likelihood: PairsLikelihood,
+        optimum: Optimum,
+        target: Penalised,
+    ) -> None:
+        """Go from McFadden's estimate to the maximum, with draws by mean probabilities."""
         if self.utility_.constants or self.bounds or target.precision.any():
             raise ValueError(
                 "estimation='sampled' takes no constants, bounds or prior; use 'exact'"
             )
+        chances = likelihood.mean_probabilities(optimum.coef, cases.random_state)
+        cases = replace(cases, probabilities=0.9 * chances + 0.1 * cases.probabilities)
         self.coef_, derivatives, error = cases.improve(optimum.coef, optimum.free)
         self.sampling_error_ = np.full(len(self.coef_), np.nan)
         self.sampling_error_[optimum.free] = error
@@ -483,7 +515,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         self.covariance_ = classical(squares, free[:n_terms])
         self.std_errors_[:n_terms] = np.sqrt(np.diag(self.covariance_))
 
-    def _set_figures(self, found: Rows | Pairs, target: Penalised, noise: Noise) -> None:
+    def _set_figures(self, found: Rows | Pairs, target: Penalised) -> None:
         """Compare with equal probabilities, and with constants alone."""
         fixed = len(self.fixed or {})
         self.n_free_ = len(self.coef_names_) - fixed
@@ -494,28 +526,23 @@ class ChoiceModel(Analysis, BaseEstimator):
             return
         if isinstance(found, Pairs) and found.n_cases * len(found.labels) <= _SMALL:
             found = found.rows()
-        n = len(found.labels)
+        n, counts = len(found.labels), found.totals()
         if isinstance(found, Pairs):
-            sizes, whole = found.sizes(), found.available is None
-            assert found.chosen is not None
-            weights = found.weights
-            counts = np.bincount(found.chosen, weights, n)
+            sizes, weights = found.sizes(), found.weights
         else:
             sizes = np.diff(found.starts)
             weights = np.add.reduceat(found.chosen, found.starts[:-1])
-            counts, whole = (
-                np.bincount(found.alternative, found.chosen, n),
-                bool((sizes == n).all()),
-            )
         self.null_log_likelihood_ = -float(weights @ np.log(sizes))
-        if whole:
+        if (sizes == n).all():
             counts = counts[counts > 0]
             self.constants_log_likelihood_ = float(counts @ np.log(counts / counts.sum()))
         elif isinstance(found, Rows) and n <= 200:
             coding = Coding([], [("constant", False)], found.labels, int(counts.argmax()))
-            model = RowsModel(Utility([], [], True), coding, None, noise, found, np.arange(n))
             names, free = coding.names, np.delete(counts, coding.reference) > 0
-            prior = Penalised(model.likelihood(), np.zeros(n - 1), np.zeros(n - 1))
+            X, zeros = coding.matrix(Utility([], [], True), found), np.zeros(len(found.chosen))
+            noise = resolve_noise(self.noise)
+            likelihood = RowsLikelihood(X, zeros, found.starts, found.chosen, noise)
+            prior = Penalised(likelihood, np.zeros(n - 1), np.zeros(n - 1))
             low = np.where(free, -np.inf, -30.0)
             done = maximise(prior, np.where(free, 0.0, -30.0), names, free, low, -low, 100)
             self.constants_log_likelihood_ = done.derivatives.value
@@ -525,7 +552,7 @@ class ChoiceModel(Analysis, BaseEstimator):
         n = len(self.covariance_)
         free = np.isfinite(np.diag(self.covariance_))
         if not free.any() or n < len(self.coef_):
-            raise ValueError("the covariance of all coefficients is needed, and is not known here")
+            raise ValueError("the covariance of the constants is not known; use n_draws=0")
         root = np.linalg.cholesky(self.covariance_[np.ix_(free, free)])
         draws = np.tile(self.coef_, (n_draws, 1))
         draws[:, free] += random_state.standard_normal((n_draws, int(free.sum()))) @ root.T

@@ -26,6 +26,7 @@ _SEPARABLE = 1e-7
 
 class Likelihood(Protocol):
     n_coefficients: int
+    n_cases: int
 
     def at(self, coef: Array, order: int = 2) -> Derivatives: ...
 

@@ -26,6 +26,8 @@ from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 
 #: Pairs in a chunk: its arrays stay in the cache.
 _CHUNK = 1 << 18
+#: Cases from which probabilities of draws follow.
+_SOME_CASES = 200
 
 
 @dataclass
@@ -101,6 +103,12 @@ class PairsLikelihood:
         p = total.expected[:, 0]
         return squares, cross, np.asarray(p[self.others])
 
+    def mean_probabilities(self, coef: Array, random_state: np.random.RandomState) -> Array:
+        """Return mean probabilities of the alternatives for some of the cases."""
+        some = random_state.choice(self.n_cases, min(self.n_cases, _SOME_CASES), replace=False)
+        rows = [np.exp(self.log_probabilities(coef, slice(i, i + 1)))[0] for i in some.tolist()]
+        return np.asarray(np.mean(rows, axis=0))
+
     def constants_product(self, coef: Array, right: Array) -> Array:
         """Return the constants' block of the information times the columns of `right`."""
         assert self.others is not None
@@ -169,8 +177,6 @@ class PairsLikelihood:
         if callable(term.source):
             return None
         names = [name.strip() for name in term.source.split(":")]
-        if any(name in self.pairs.matrices for name in names):
-            return None
         mine = [name for name in names if name in self.pairs.choosers]
         theirs = [name for name in names if name not in mine]
         if not theirs:
@@ -302,8 +308,8 @@ class _Totals:
         gradient = self.gradient
         others, pairs = likelihood.others, likelihood.pairs
         if others is not None:
-            counts = np.bincount(likelihood.chosen(slice(None)), pairs.weights, len(pairs.labels))
-            gradient = np.concatenate([gradient, (counts - self.expected[:, 0])[others]])
+            missed = pairs.totals() - self.expected[:, 0]
+            gradient = np.concatenate([gradient, missed[others]])
         if self.order == 1:
             return Derivatives(self.value, gradient)
         information = self.of_terms()

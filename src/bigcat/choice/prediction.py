@@ -9,39 +9,28 @@ import numpy as np
 from bigcat.choice.data import Array, Pairs, Rows
 from bigcat.choice.pairs_likelihood import PairsLikelihood
 from bigcat.choice.rows_likelihood import RowsLikelihood, log_sums
-from bigcat.choice.utility import Coding, Term, Utility
-from bigcat.noise import Noise
 
 
 @dataclass
 class RowsModel:
     """A utility beside rows in memory."""
 
-    utility: Utility
-    coding: Coding
-    offset: Term | None
-    noise: Noise
+    likelihood: RowsLikelihood
     rows: Rows
-    #: Number, among the alternatives of the fit, of each label of the rows; see `own_codes`.
-    own: Array
 
-    def likelihood(self) -> RowsLikelihood:
-        rows = self.rows
-        X = self.coding.matrix(self.utility, rows, self.own[rows.alternative])
-        offset = np.zeros(len(rows.alternative))
-        if self.offset is not None:
-            offset = offset + self.offset.value(rows.columns)
-        return RowsLikelihood(X, offset, rows.starts, rows.chosen, self.noise)
+    @property
+    def labels(self) -> Array:
+        return self.rows.labels
 
     def probabilities(self, coef: Array) -> Array:
         """Return probabilities in the places of the table that was given; 0 if not available."""
         out = np.zeros(int(np.prod(self.rows.shape)))
-        out[self.rows.places] = np.exp(self.likelihood().log_probabilities(coef))
+        out[self.rows.places] = np.exp(self.likelihood.log_probabilities(coef))
         return out.reshape(self.rows.shape)
 
     def shares(self, coefs: Array) -> Array:
         """Return the mean probability of each alternative, for each vector of coefficients."""
-        rows, likelihood = self.rows, self.likelihood()
+        rows, likelihood = self.rows, self.likelihood
         weights = rows.weights[rows.cases] / rows.weights.sum()
         return np.stack(
             [
@@ -55,7 +44,7 @@ class RowsModel:
         )
 
     def log_sums(self, coef: Array) -> Array:
-        likelihood = self.likelihood()
+        likelihood = self.likelihood
         return log_sums(likelihood.X @ coef + likelihood.offset, self.rows.starts[:-1])
 
 
@@ -65,6 +54,10 @@ class PairsModel:
 
     likelihood: PairsLikelihood
     pairs: Pairs
+
+    @property
+    def labels(self) -> Array:
+        return self.pairs.labels
 
     def probabilities(self, coef: Array) -> Array:
         out = np.empty((self.pairs.n_cases, len(self.pairs.labels)))

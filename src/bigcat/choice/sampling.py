@@ -10,8 +10,9 @@ It is consistent, but less efficient than maximum likelihood with all alternativ
     Z_i = exp(V_iy) + sum_{j != y} exp(V_ij),    estimated by  exp(V_iy) + mean_s exp(V_is) / q_s,
 
 and sums of x_ij exp(V_ij) have unbiased estimates; their ratio has a bias of the order of one over
-the draws, which the jackknife over independent passes of draws takes away.  Passes go on until
-their error, estimated by the same jackknife, is small beside the standard errors.
+the draws, which the jackknife over independent passes of draws takes away.  Few passes tell their
+error, by the same jackknife, and so how many make it small beside the standard errors.  Draws are
+by mean probabilities of some cases, mixed with the former q so that no weight is large.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bigcat.choice.utility import Term
 from bigcat.noise import Gumbel
 
 #: Passes over the cases, and the error (in standard errors) at which they may end.
-_MIN_PASSES, _MAX_PASSES, _ENOUGH = 4, 128, 0.05
+_MIN_PASSES, _MAX_PASSES, _ENOUGH = 4, 128, 0.03
 #: Cases of a chunk times draws.
 _CHUNK = 1 << 20
 
