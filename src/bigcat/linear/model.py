@@ -36,8 +36,9 @@ FEW_SCORES = 1 << 17
 TASK_SCORES = 1 << 22
 #: Scores held at a time where they are not a kernel's business, and those that stay in the cache.
 BLOCK, CACHED_SCORES = 1 << 22, 1 << 16
-#: A score costs as much as so many multiplications, beside those of its products.
-PRODUCTS_OF_A_SCORE = 16
+#: A score costs as much as so many multiplications, beside those of its products, and a weight
+#: that is read from memory as so many.
+PRODUCTS_OF_A_SCORE, PRODUCTS_OF_A_READ = 16, 8
 #: Below this many weights predictions run in float64; above it that would cost too much.
 DOUBLE_BELOW = 1 << 22
 
@@ -250,12 +251,16 @@ class LinearModel:
             x = operands.as_rows(X if size >= n else X[rows])
             return (as_rows(x, dtype), operands.weights, intercepts, *arguments(rows))
 
-        width = X.nnz / max(n, 1) if operands.sparse else operands.weights.shape[1]
-        work = n * self.n_classes * (width + PRODUCTS_OF_A_SCORE)
+        if operands.sparse:
+            held, products = max(1, CACHED_SCORES // self.n_classes), X.nnz / max(n, 1)
+        else:  # by BLAS in either case, but NumPy reads all weights for the rows held at a time
+            held = max(1, min(group, TASK_SCORES // self.n_classes))
+            products = PRODUCTS_OF_A_READ * operands.weights.shape[1] / held
+        work = n * self.n_classes * (products + PRODUCTS_OF_A_SCORE)
         compiled = pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1))))
         score = None if compiled else self._scorer(X)
         if not compiled:
-            size = min(size, max(group, CACHED_SCORES // self.n_classes))
+            size = min(size, max(held, CACHED_SCORES // self.n_classes))
 
         def task(rows: slice) -> None:
             if score is None:
