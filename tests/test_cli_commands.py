@@ -295,17 +295,6 @@ def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys
     assert lines["log-likelihood"].split()[1] == f"{report['log_likelihood']:.4f}"
 
 
-def test_methods(capsys):
-    rows = run_json(capsys, ["methods"])
-    names = [row["name"] for row in rows]
-    assert {"augment-reduce", "one-vs-each"} <= set(names)
-    keys = {"name", "bound", "solver", "sampler", "noises", "is_bound", "unbiased", "needs"}
-    assert all(keys <= set(row) for row in rows)
-    assert main(["methods"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in names)
-
-
 def test_version_and_help(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"bigcat {bigcat.__version__}\n"

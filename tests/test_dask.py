@@ -36,6 +36,7 @@ distributed = pytest.importorskip("distributed")
 from bigcat import Checkpoint, EarlyStopping  # noqa: E402
 from bigcat.dask import LinearClassifier  # noqa: E402
 from bigcat.dask.cluster import (  # noqa: E402
+    LOCAL_SETTINGS,
     Cluster,
     SchedulerLost,
     WorkersLost,
@@ -495,10 +496,11 @@ def test_a_scheduler_that_is_killed_ends_the_fit_within_a_minute(
 
 @pytest.mark.slow
 def test_a_worker_over_its_memory_limit_ends_the_fit_within_a_minute() -> None:
-    """Dask kills it, starts another, and gives up after some of them."""
+    """Dask kills it, starts another, and gives up after the second one."""
     options: dict[str, Any] = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     X = da.ones((400_000, 300), chunks=(400_000, 300))  # 960 MB in one chunk
     with (
+        dask.config.set(LOCAL_SETTINGS),
         distributed.LocalCluster(memory_limit="500MB", **options) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -9,11 +9,9 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from memory import peak_of
 
-from bigcat.data import DataError, opening, read
+from bigcat.data import DataError, convert, opening, read
 
 # ---------------------------------------------------------------- round trips
 
@@ -159,52 +157,6 @@ def test_default_words(tmp_path):
 
 
 # ---------------------------------------------------------------- random files
-
-values = st.floats(allow_nan=False, allow_infinity=False, width=32, allow_subnormal=False)
-rows = st.lists(
-    st.tuples(
-        st.lists(st.integers(0, 19), max_size=3),
-        st.dictionaries(st.integers(0, 29), values, max_size=6),
-    ),
-    min_size=1,
-    max_size=8,
-)
-spellings = st.sampled_from([repr, "{:.9g}".format, "{:e}".format, "{:+.17E}".format])
-any_path = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
-def dense(kept, spell):
-    X = np.zeros((len(kept), 30))
-    for i, (_, features) in enumerate(kept):
-        for j, v in features.items():
-            X[i, j] = float(spell(v))
-    return X
-
-
-@any_path
-@given(rows=rows, spell=spellings, final=st.booleans())
-def test_random_xc(tmp_path, rows, spell, final):
-    lines = [f"{len(rows)} 30 20"] + [
-        " ".join(
-            [",".join(map(str, labels)), *(f"{j}:{spell(v)}" for j, v in sorted(features.items()))]
-        )
-        for labels, features in rows
-    ]
-    path = write(tmp_path / "a.txt", "\n".join(lines) + "\n" * (final or lines[-1] == ""))
-    kept = [row for row in rows if row[0]]
-    if not kept:
-        with pytest.raises(DataError, match="expected labelled rows, found none"):
-            read(path, "xc")
-        return
-    data = read(path, "xc")
-    assert data.y.tolist() == [labels[0] for labels, _ in kept]
-    assert data.X.has_sorted_indices
-    np.testing.assert_allclose(data.X.toarray(), dense(kept, spell), rtol=1e-7, atol=1e-44)
-    assert data.report["rows_without_label"] == len(rows) - len(kept)
-    assert data.report["multi_label_rows"] == sum(len(labels) > 1 for labels, _ in rows)
-
 
 # ---------------------------------------------------------------- guessing the form
 
@@ -399,3 +351,29 @@ def test_number_of_columns(tmp_path):
 
 
 # ---------------------------------------------------------------- the rest
+
+
+LABELS = [" a", "a", "a ", "\u2028", " "]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "quoted.csv", "a.parquet"])
+@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
+def test_labels_keep_blanks_and_separators_of_lines(tmp_path, name, reading):
+    path = tmp_path / name
+    if name == "a.parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = {"label": LABELS, "x": np.arange(5.0)}
+        parquet.write_table(pytest.importorskip("pyarrow").table(table), path)
+    elif name == "a.tsv":
+        write(path, "".join(f"{label}\tone two\n" for label in LABELS))
+    else:
+        quote = '"' * name.startswith("quoted")
+        write(path, "label,x\n" + "".join(f"{quote}{label}{quote},1\n" for label in LABELS))
+    assert sorted(reading(path).y) == sorted(LABELS)
+
+
+@pytest.mark.parametrize("reading", [read, lambda path: convert(path, path.with_suffix(""))])
+def test_columns_of_one_name_are_refused(tmp_path, reading):
+    path = write(tmp_path / "a.csv", "label,x,x\na,1,2\nb,3,4\n")
+    with pytest.raises(DataError, match="each name of a column once, found 'x' more than once"):
+        reading(path)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
-from benchmarks.datasets import load
 from benchmarks.field import dense, repeated, sparse
 from bigcat.inspection import check_leakage
 
@@ -221,18 +219,6 @@ def test_small_data_raise_no_alarm_at_many_seeds(n_features):
         X = 2.0 * rng.standard_normal((3, n_features))[y] + rng.standard_normal((120, n_features))
         alarms += not is_quiet(check_leakage(X, y))
     assert alarms == 0
-
-
-@pytest.mark.data
-@pytest.mark.skipif(
-    not os.environ.get("BIGCAT_DATA"), reason="BIGCAT_DATA names no folder of real data sets"
-)
-def test_real_sets():
-    for name in ("bibtex", "omniglot"):
-        train = load(name).train
-        assert is_quiet(check_leakage(train.X, train.y))
-    frogs = load("frogs").train  # in the order of the recordings
-    assert check_leakage(frogs.X, frogs.y).block_length is not None
 
 
 # The report and its input

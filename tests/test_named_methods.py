@@ -14,7 +14,7 @@ from forms import forms, slow
 from sklearn.exceptions import ConvergenceWarning
 
 import bigcat
-from bigcat import LinearClassifier
+from bigcat import EarlyStopping, LinearClassifier
 from bigcat.bounds import AugmentReduce, Raman
 from bigcat.rows import Problem, as_rows
 from bigcat.solvers import SGD, AdaGrad, Implicit, UMax, Vanilla
@@ -206,6 +206,21 @@ def test_a_fit_that_the_limit_of_epochs_ended_warns():
     assert message.startswith("the held-out log-likelihood was still growing")
     assert warned(early_stopping=False, **slow) == []
     assert warned(**slow | {"max_epochs": 200, "solver": SGD(0.5, decay=0.9)}) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (EarlyStopping(None, patience=2, tol=0.01), [False, False, False, False, False, True]),
+        (EarlyStopping(None, patience=2, tol=0.0), [False] * 6),
+        (EarlyStopping(patience=2, tol=0.01), [False, False, False, False, True, True]),
+    ],
+    ids=repr,
+)
+def test_a_rule_stops_what_no_longer_grows(rule, expected):
+    values = [-3.0, -2.0, -1.0, -1.0, -1.0, -1.0]
+    assert [rule.is_over(values[:n]) for n in range(1, 7)] == expected
+    assert rule.is_moving([-3.0, -2.0, -1.5, -1.0]) is (rule.tol > 0.0)
 
 
 @pytest.mark.parametrize("method", STOCHASTIC)

@@ -17,6 +17,7 @@ from benchmarks.published import Quantity, known, published
 from benchmarks.reproduce import categorical_from_binary as cfb
 from benchmarks.reproduce import experiment, one_vs_each, page, unbiased_softmax
 from bigcat import LinearClassifier
+from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS, SGD
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,12 +55,8 @@ def is_auto(value: Any) -> bool:
 def check_nothing_is_left_open(model: LinearClassifier) -> None:
     """No parameter is "auto" that the fit would read, and the parts go together."""
     p = model.get_params()
-    unread = {"learning_rate"}  # the solver has it
-    if name(p["sampler"]) == "everything" or not isinstance(p["sampler"], str):
-        unread.add("n_negatives")
-    if isinstance(p["solver"], LBFGS):
-        unread.add("batch_size")
-    assert {key for key, value in p.items() if is_auto(value)} <= unread
+    assert [key for key, value in p.items() if is_auto(value)] == []
+    assert name(p["sampler"]) == "everything" or not isinstance(p["sampler"], str)
     assert not isinstance(p["solver"], str)
     assert p["n_threads"] is not None
     model.memory_forecast(1_000, 10, 20)  # raises for parts that do not
@@ -197,15 +194,16 @@ def test_the_plane_of_one_vs_each(method):
     assert parts(model) == ("gumbel", method, "everything", "lbfgs")
     check_nothing_is_left_open(model)
     p = model.get_params()
-    assert (p["fit_intercept"], p["init"], p["l2"]) == (False, "zero", 1e-3)
+    assert p["solver"] == LBFGS(tol=1e-6, init="zero")
+    assert (p["fit_intercept"], p["l2"]) == (False, 1e-3)
 
 
 def test_the_stochastic_distribution_of_one_vs_each():
     p = one_vs_each.stochastic_distribution(200_000, 10**6, 10_000).get_params()
     assert p["method"] == "one-vs-each"
-    assert p["solver"] == SGD(learning_rate=0.5 * 10 / 9_999, decay=0.9)
-    assert (p["batch_size"], p["n_negatives"], p["max_epochs"]) == (100, 10, 20)
-    assert (p["init"], p["tol"]) == ("zero", None)
+    rate = 0.5 * 10 / 9_999
+    assert p["solver"] == SGD(learning_rate=rate, decay=0.9, batch_size=100, init="zero")
+    assert (p["sampler"], p["max_epochs"], p["early_stopping"]) == (Uniform(10), 20, False)
 
 
 def test_the_large_run_of_one_vs_each():
@@ -213,8 +211,9 @@ def test_the_large_run_of_one_vs_each():
     assert parts(model) == ("gumbel", "one-vs-each", "uniform", "sgd")
     check_nothing_is_left_open(model)
     p = model.get_params()
-    assert p["solver"] == SGD(learning_rate=0.3 * 5 / 9_999, decay=0.5)
-    assert (p["batch_size"], p["n_negatives"], p["max_epochs"], p["rank"]) == (1, 5, 5, None)
+    rate = 0.3 * 5 / 9_999
+    assert p["solver"] == SGD(learning_rate=rate, decay=0.5, batch_size=1, init="zero")
+    assert (p["sampler"], p["max_epochs"], p["rank"]) == (Uniform(5), 5, None)
 
 
 def test_maximum_likelihood_beside_a_posterior():
@@ -222,7 +221,7 @@ def test_maximum_likelihood_beside_a_posterior():
     assert parts(model) == ("gumbel", "exact", "everything", "lbfgs")
     check_nothing_is_left_open(model)
     p = model.get_params()
-    assert p["solver"] == LBFGS()
+    assert p["solver"] == LBFGS(tol=1e-6, init="zero")
     assert (p["l2"], p["rank"]) == (1e-8, None)
 
 

@@ -4,9 +4,6 @@ import errno
 import hashlib
 import json
 import os
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -363,39 +360,6 @@ def test_a_failed_save_changes_nothing(tmp_path, monkeypatch, existing, error):
     monkeypatch.undo()
     if existing:
         assert load_model(path).coef_.shape == (6, 4)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
-def test_a_disk_that_takes_no_more(tmp_path):
-    """The real thing: the operating system refuses to write past a limit."""
-    path = tmp_path / "model.safetensors"
-    save_model(make_model(), path)
-    before = path.read_bytes()
-    script = """
-        import resource, signal, sys
-        import numpy as np
-        from bigcat.files import load_model, save_model
-        path = sys.argv[1]
-        model = load_model(path)
-        model.coef_ = np.ones((6, 400_000), np.float32)
-        model.n_features_in_ = 400_000
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-        try:
-            save_model(model, path)
-        except OSError as error:
-            print(error)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "could not write" in done.stdout
-    assert "File too large; it takes 9,6" in done.stdout
-    assert os.listdir(tmp_path) == ["model.safetensors"]
-    assert path.read_bytes() == before
 
 
 def test_bad_destinations_are_refused_before_any_work(tmp_path):

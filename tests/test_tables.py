@@ -93,7 +93,7 @@ def test_missing_and_other_columns(fitted, tmp_path, capsys):
     assert "expected the columns of the training data, found no 'weight' in the header" in error
     assert "add what is missing, or fit a model without" in error
     assert main(["evaluate", fitted, plain(tmp_path / "d.csv", new, ["height", "weight"])]) == 2
-    assert "expected one column 'kind' (--label-column names another)" in capsys.readouterr().err
+    assert "expected one column 'kind' (label_column= names another)" in capsys.readouterr().err
     twice = tmp_path / "twice.csv"
     twice.write_text("a,a,label\n1,2,x\n")
     (tmp_path / "nul.csv").write_text("a\0,label\n1,x\n")
@@ -139,11 +139,11 @@ def test_a_column_of_groups(form, tmp_path, capsys, monkeypatch):
     assert predictions(capsys, model, bare).out == predictions(capsys, model, same).out
 
     assert main([*words, "whom"]) == 2
-    assert "the column that --group-column names, found no 'whom'" in capsys.readouterr().err
+    assert "the column that group_column= names, found no 'whom'" in capsys.readouterr().err
     arrays = tmp_path / "rows.npz"
     np.savez(arrays, X=np.eye(2), y=["cat", "dog"])
     assert main(["fit", str(arrays), "--model", model, "--group-column", "who"]) == 2
-    assert "--group-column is an option of csv and parquet" in capsys.readouterr().err
+    assert "group_column= is an option of csv and parquet" in capsys.readouterr().err
 
 
 def test_words_are_encoded_on_request(tmp_path, capsys):
@@ -153,7 +153,7 @@ def test_words_are_encoded_on_request(tmp_path, capsys):
     assert main(fit) == 2
     error = capsys.readouterr().err
     assert "line 2: expected a number in column 'call', found 'purr, softly" in error
-    assert "--categorical or --text-column encode 'call'" in error
+    assert "categorical= or text_columns= encode 'call'" in error
 
     assert main([*fit, "--categorical", "city", "--text-column", "call"]) == 0
     capsys.readouterr()

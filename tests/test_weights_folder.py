@@ -19,7 +19,6 @@ from sklearn.base import clone
 import bigcat
 from bigcat import LinearClassifier, storage
 from bigcat.cli import main
-from bigcat.data import convert, open_shards
 from bigcat.solvers import AdaGrad
 from bigcat.training import checkpoint, passes
 
@@ -90,32 +89,6 @@ def test_the_same_bits(which, form, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_folder_of_rows(tmp_path):
-    file = tmp_path / "rows.svm"
-    lines = (f"{y} {' '.join(f'{j}:{x:.6g}' for j, x in enumerate(row))}" for y, row in zip(Y, X))
-    file.write_text("\n".join(lines))
-    rows = convert(file, tmp_path / "rows", zero_based=True)
-    rows = open_shards(tmp_path / "rows", window_bytes=rows.n_bytes // 3)
-    (tmp_path / "weights").mkdir()
-    mapped = classifier(tmp_path / "weights", **ADAGRAD).fit(rows)
-    assert_same(mapped, classifier(**ADAGRAD).fit(rows))
-
-
-@pytest.mark.parametrize("options", [ADAGRAD, SGD], ids=["adagrad", "sgd"])
-def test_more_rows_and_a_warm_start(options, tmp_path):
-    models = [classifier(folder, **options) for folder in (None, tmp_path)]
-    for model in models:
-        model.partial_fit(X[:300], Y[:300], classes=np.unique(Y)).partial_fit(X[300:], Y[300:])
-    assert_same(models[1], models[0])
-    before = models[1].coef_.copy()
-    kept = models[1].coef_
-    for model in models:
-        model.set_params(warm_start=True).fit(X, Y)
-    assert_same(models[1], models[0])
-    np.testing.assert_array_equal(kept, before)  # whoever holds the old weights still has them
-    assert all(is_mapped(model.coef_) == (model is models[1]) for model in models)
-
-
 @pytest.mark.parametrize("which", ["a solver's memory", "the best epoch"])
 def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "FIRST_CHUNK", 64)
@@ -168,21 +141,6 @@ def test_a_fitted_model_is_like_any_other(tmp_path):
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "exact", "solver": "lbfgs"}, "solver='lbfgs' works out all weights in memory"),
-        ({"method": "exact", "l2": "path"}, r"l2='path' .* give l2 a number"),
-    ],
-)
-def test_fits_that_are_more_than_passes_are_refused(options, message, tmp_path, monkeypatch):
-    monkeypatch.setattr(bigcat.estimators.linear, "train", lambda *_, **__: pytest.fail("work"))
-    if options["method"] == "exact" and "solver" not in options:
-        options = {**options, "solver": bigcat.solvers.AdaGrad()}
-    with pytest.raises(ValueError, match=message):
-        LinearClassifier(**options, weights_folder=tmp_path).fit(SPARSE, OF_SPARSE)
-
-
 def test_folders_that_cannot_be_meant(tmp_path):
     with pytest.raises(ValueError, match="weights_folder=3 must be the name of a folder, or None"):
         classifier(3, **SGD).fit(X, Y)
@@ -225,18 +183,6 @@ def test_too_little_room_is_told_before_any_work(tmp_path, monkeypatch):
     wide = scipy.sparse.csr_array((np.ones(9), (range(9), range(9))), shape=(9, 1 << 17))
     with pytest.raises(OSError, match=r"needs 0.02 GiB for its weights in .*, where 0.00 GiB are"):
         classifier(tmp_path, **ADAGRAD).fit(wide, np.arange(9))
-
-
-def test_a_disk_without_space_to_reserve_is_written_to(tmp_path, monkeypatch):
-    """As on systems without fallocate: nothing is a hole that a later write could not fill."""
-    monkeypatch.delattr(os, "posix_fallocate", raising=False)
-    monkeypatch.setattr(storage, "_BLOCK_BYTES", 1 << 12)
-    with open(tmp_path / "zeros", "wb") as file:
-        storage.reserve(file, 10_001)
-    assert (tmp_path / "zeros").read_bytes() == bytes(10_001)
-    assert 512 * (tmp_path / "zeros").stat().st_blocks >= 10_001
-    mapped = classifier(tmp_path, **ADAGRAD).fit(X, Y)
-    assert_same(mapped, classifier(**ADAGRAD).fit(X, Y))
 
 
 # Memory
@@ -347,6 +293,7 @@ def test_the_command_line(tmp_path, capsys):
     missing = ["--weights-folder", str(tmp_path / "none")]
     assert main([*words, str(tmp_path / "no.safetensors"), *missing]) == 2
     error = capsys.readouterr().err
-    assert f"--weights-folder {tmp_path / 'none'} is no folder; make it first" in error
+    assert f"{tmp_path / 'none'}" in error
+    assert "is no folder; make it first" in error
     assert main([*words, str(tmp_path / "no.safetensors"), "--bayesian", *folder]) == 2
     assert not (tmp_path / "no.safetensors").exists()

@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bigcat.cli import _options, _output
@@ -45,6 +46,11 @@ def check(arguments: argparse.Namespace) -> None:
     given = {name for name, value in vars(arguments).items() if value is not None}
     if arguments.resume and not arguments.checkpoint:
         raise ValueError("--resume needs --checkpoint DIR to go on from; add it")
+    if arguments.weights_folder and not Path(arguments.weights_folder).is_dir():
+        raise ValueError(
+            f"--weights-folder {arguments.weights_folder} is no folder; make it first, on a disk "
+            "that has room for the weights"
+        )
     if arguments.bayesian:
         _check_bayesian(arguments, given)
         return

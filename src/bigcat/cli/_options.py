@@ -102,7 +102,7 @@ def _ngrams(text: str) -> tuple[int, int]:
     if not low.isdigit() or not (high or low).isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no range such as 1-2")
     found = int(low), int(high or low)
-    if not 1 <= found[0] <= found[1] <= 20:  # as in bigcat.files.vectorizers
+    if not 1 <= found[0] <= found[1] <= 20:  # as in bigcat.data.vectorizers
         raise argparse.ArgumentTypeError(f"{text!r} does not rise within 1 to 20")
     return found
 

@@ -19,8 +19,10 @@ MAX_MEMORY_PART = 0.6
 #: Times that a value is sent again after the worker that had it was lost.
 MAX_LOSSES = 3
 
-#: Statistics for Dask's dashboard cost two workers and a scheduler a sixth of a core.
-WITHOUT_STATISTICS = {
+#: Statistics for Dask's dashboard cost two workers and a scheduler a sixth of a core.  A task that
+#: has killed two workers would kill more.
+LOCAL_SETTINGS = {
+    "distributed.scheduler.allowed-failures": 1,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
@@ -66,7 +68,7 @@ def connected(address: str) -> Iterator[Client]:
             f"{address!r} is neither local nor local:N with N workers, such as local:4"
         )
     n = int(number) if number else available_cores()
-    with dask.config.set(WITHOUT_STATISTICS):
+    with dask.config.set(LOCAL_SETTINGS):
         cluster = LocalCluster(
             n_workers=n, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
@@ -140,7 +142,8 @@ class Cluster:
                     wait(list(futures), timeout=max(PATIENCE / 4.0, 0.1))
                 return
             except TimeoutError:
-                trouble = self._trouble()
+                with explained():
+                    trouble = self._trouble()
             if trouble is None:
                 idle_since = None
                 continue

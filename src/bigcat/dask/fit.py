@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -52,17 +53,10 @@ from bigcat.training.start import scores_of_frequencies
 ROUNDS, ROUNDS_OF_TWO_WORKERS = 256, 128
 
 Start = tuple[Weights, np.ndarray]
+N_ROWS = attrgetter("n_rows")
 
 
 # Tasks
-
-
-def n_rows_of(data: TrainingData) -> int:
-    return data.n_rows
-
-
-def weight_of(statistics: GlobalStatistics) -> float:
-    return statistics.weight
 
 
 def hold_out(numbers: ClassNumbers, survey: Survey, at_ends: list[np.ndarray]) -> ClassNumbers:
@@ -167,7 +161,7 @@ class RoundsFit:
             self.blocks,
             self.statistics,
             self.numbers,
-            cluster.result(cluster.submit("weight", weight_of, self.statistics)),
+            cluster.result(cluster.submit("weight", attrgetter("weight"), self.statistics)),
             self._rows_per_round(n_workers),
             cluster.submit(
                 "start", TrainedWeights.start, config, self.statistics, self.seed, given
@@ -239,7 +233,6 @@ class RoundsFit:
             self.record.history,
             self.config.parts.solver.if_diverged,
             head=self.head,
-            best_epoch=self.record.best.epoch,
             seconds=self.record.seconds,
         )
 
@@ -498,7 +491,7 @@ class ClusterFit:
     def _few_enough(self, validation: list[Future[TrainingData]]) -> list[Future[TrainingData]]:
         """Return some of the groups of validation rows if scoring all would take long."""
         submit = self.cluster.submit
-        counts = self.cluster.results([submit("n", n_rows_of, rows) for rows in validation])
+        counts = self.cluster.results([submit("n", N_ROWS, rows) for rows in validation])
         softmax = self.plan.first.parts.noise.softmax
         most = max_rows_scored(len(self.found.classes), softmax)
         before = np.cumsum([0, *counts[:-1]])
@@ -531,7 +524,7 @@ class ClusterFit:
         submit, ends = self.cluster.submit, at_ends(labels_at_end, self.numbers)
         numbers = submit("numbers", hold_out, self.numbers, self.survey, ends)
         held = at_ends(held_rows, numbers)
-        if not sum(self.cluster.results([submit("n", n_rows_of, rows) for rows in held])):
+        if not sum(self.cluster.results([submit("n", N_ROWS, rows) for rows in held])):
             if config.validation_fraction is not None:
                 raise ValueError(
                     "no validation row has a class that is left in the training rows; give X_val "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -61,10 +62,6 @@ def train_piece(
 ) -> Steps | None:
     data = training_rows(rows, numbers, piece.first, piece.last, end, piece.seed)
     return train_part(config, statistics, data, before, turn) if data.n_rows else None
-
-
-def value_of(steps: Steps) -> float:
-    return steps.value
 
 
 class Rounds:
@@ -174,7 +171,7 @@ class Rounds:
             if len(steps) == 1:
                 break
         weights = submit("step", stepped, before, steps[0], worker=0)
-        return Round(weights, submit("value", value_of, steps[0], worker=0))
+        return Round(weights, submit("value", attrgetter("value"), steps[0], worker=0))
 
     def _train(
         self, worker: int, piece: Piece, number: int, before: Future[TrainedWeights]

@@ -119,6 +119,9 @@ class FolderRows:
     first: int
     last: int
 
+    def __len__(self) -> int:
+        return self.last - self.first
+
     def _read(self, first: int, last: int) -> tuple[Any, np.ndarray, np.ndarray]:
         """Return rows, the places of their labels, and the folder's classes."""
         try:
@@ -133,7 +136,7 @@ class FolderRows:
             ) from error
 
     def survey(self, with_digest: bool) -> Survey:
-        X, labels, classes = self._read(0, self.last - self.first)
+        X, labels, classes = self._read(0, len(self))
         found = survey_rows(X, labels, np.ones(len(labels)))
         return Survey(**{**vars(found), "classes": classes[found.classes]})
 
@@ -289,8 +292,7 @@ class FolderSource:
         return merged(self.cluster, surveys)
 
     def blocks(self, numbers: Future[ClassNumbers]) -> list[list[Block]]:
-        sizes = [[(run, run.last - run.first) for run in runs] for runs in self.runs]
-        return [[Block(run, n, n) for run, n in runs] for runs in sizes]
+        return [[Block(run, len(run), len(run)) for run in runs] for runs in self.runs]
 
 
 class CollectionSource:

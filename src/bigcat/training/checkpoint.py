@@ -76,18 +76,10 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Identity:
-    """Which fit it is: what has to be the same for the rest to be the same.
+    """Which fit it is: what has to be the same for the rest to be the same."""
 
-    Parameters
-    ----------
-    parameters : dict
-        Names and values as people would write them.
-    data : dict
-        Names of what was given, and digests of it (`digest`).
-    """
-
-    parameters: dict[str, str]
-    data: dict[str, str]
+    parameters: dict[str, str]  # names and values as people would write them
+    data: dict[str, str]  # names of what was given, and digests of it
 
     def differences(self, other: dict[str, dict[str, str]]) -> list[str]:
         """What differs from the one in a file, as people would say it."""
@@ -112,15 +104,8 @@ def _changed(
 class Checkpointer:
     """Keeps the runs of one fit in a folder, and gives them back.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-    identity : Identity
-        Of the fit that is to be made.
-    random_state : RandomState
-        Of the fit; where one goes on, it is put back to where that began.
-    resume : bool
-        Go on with the fit of the folder; begin anew where there is none.
+    With `resume`, `random_state` is put back to where the fit of the folder began; without such a
+    fit this one begins.
     """
 
     def __init__(

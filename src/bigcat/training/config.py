@@ -15,27 +15,16 @@ from bigcat.training.stopping import EarlyStopping
 
 @dataclass(frozen=True)
 class FitConfig:
-    """All settings of one fit, resolved.
-
-    Parameters
-    ----------
-    parts : Parts
-    max_epochs : int
-    kind : WeightsKind
-    l2 : float
-        Ridge on the sum of the log-likelihoods.
-    early_stopping : EarlyStopping or None
-    window : int or None
-        Rows visited in random order at a time, where they are mapped to files; None for all.
-    """
+    """All settings of one fit, resolved."""
 
     parts: Parts
     max_epochs: int
     kind: WeightsKind = field(default_factory=FullRank)
-    l2: float = 0.0
+    l2: float = 0.0  # ridge on the sum of the log-likelihoods
     fit_intercept: bool = True
     n_threads: int = 1
     early_stopping: EarlyStopping | None = None
+    #: Rows visited in random order at a time, where they are mapped to files; None for all.
     window: int | None = None
 
     @property
@@ -89,47 +78,23 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One model of the ensemble.
+    """One model of the ensemble."""
 
-    Parameters
-    ----------
-    name : str
-        As people read it in the progress display and in the selection.
-    config : FitConfig
-    searches_ridge : bool
-        Find the ridge along a path first.
-    in_pairs : bool
-        Keep weights for pairs of class and feature that occur together only.
-    """
-
-    name: str
+    name: str  # in the progress display and in the selection
     config: FitConfig
-    searches_ridge: bool = False
-    in_pairs: bool = False
+    searches_ridge: bool = False  # along a path, before the fit
+    in_pairs: bool = False  # weights for pairs of class and feature that occur together only
 
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What a fit does, before it has seen a value of the data.
-
-    Parameters
-    ----------
-    candidates : tuple of Candidate
-    stacks : bool
-        Weigh the candidates' scores by validation rows; else the one candidate is the model.
-    refits : bool
-        Fit what has a stacking weight to all rows, too.
-    scales_columns : bool
-        Centre and scale the columns inside; weights come back in the units of X.
-    reason : str
-        One sentence for people.
-    """
+    """What a fit does, before it has seen a value of the data."""
 
     candidates: tuple[Candidate, ...]
-    stacks: bool = False
-    refits: bool = False
-    scales_columns: bool = False
-    reason: str = ""
+    stacks: bool = False  # weigh candidates by validation rows; else the first is the model
+    refits: bool = False  # fit what has a stacking weight to all rows, too
+    scales_columns: bool = False  # inside; weights come back in the units of X
+    reason: str = ""  # one sentence for people
 
     @property
     def first(self) -> FitConfig:

@@ -76,12 +76,7 @@ def split(
     """Hold out random rows, or whole groups, once or in folds.
 
     Validation rows whose class has no other row are dropped: no fit could know the class.  A list
-    without any validation row is empty.
-
-    Parameters
-    ----------
-    fraction : float, optional
-        Part of the rows to hold out, once.
+    without any validation row is empty.  With a `fraction` rows are held out once.
     """
     n = data.n_rows
     unit = np.arange(n) if data.groups is None else data.groups

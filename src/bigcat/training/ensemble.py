@@ -54,16 +54,9 @@ def train(
 ) -> FitResult:
     """Carry out a plan.
 
-    Parameters
-    ----------
-    classes : array
-        The labels that the numbers in `data` stand for, sorted.
-    validation : TrainingData, optional
-        Validation rows; without them the plan may hold some out.
-    start : optional
-        Weights and intercepts, in the order of `classes`, to go on from.  They stay as they are,
-        and only the first candidate is fitted.
-    callbacks : Callbacks, optional
+    `classes` are the labels that the numbers in `data` stand for, sorted.  Without `validation`
+    rows the plan may hold some out.  From `start`, which stays as it is, only the first candidate
+    is fitted.
     """
     config, callbacks = plan.first, callbacks or Callbacks()
     scales = plan.scales_columns and start is None

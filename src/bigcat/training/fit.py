@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -98,7 +99,6 @@ class FitResult:
     history: History
     head: np.ndarray
     resume: State | None = None
-    best_epoch: int = 0
     seconds: float = 0.0
     selection: Selection | None = None
 
@@ -155,16 +155,9 @@ class DivergedFit(DivergedError):
 class Fit:
     """One run, on rows that were held out already.
 
-    Parameters
-    ----------
-    validation : TrainingData or None
-        Rows whose log-likelihood is recorded after each epoch.
-    before : Before, optional
-        Seconds of earlier fits, to be counted in the history.
-    stage : Stage, optional
-        Where in a larger fit this one stands.
-    objective : optional
-        For L-BFGS, in place of the `bigcat.training.lbfgs.Objective` of the problem.
+    The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
+    the seconds of fits `before`, and says at which `stage` of a larger fit this one stands.  An
+    `objective` for L-BFGS replaces that of the problem's own rows.
     """
 
     def __init__(
@@ -189,60 +182,61 @@ class Fit:
         self, start: Start | None, resume: State | None = None, one_pass: bool = False
     ) -> FitResult:
         """Fit from given weights or from the usual start; `one_pass` over rows never seen."""
-        config, bound = self.config, self.parts.bound
         if one_pass:
-            config = self.config = replace(config, max_epochs=1)
+            self.config = replace(self.config, max_epochs=1)
+        config, problem, kind = self.config, self.problem, self.kind
+        with self._recorded():
+            if not self.parts.solver.stochastic:
+                return self._run_lbfgs(start)
+            keeps = one_pass and start is not None
+            given = (problem, self.parts, kind)
+            state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
+            self.state = state
+            if resume is not None:
+                state.resume(resume, problem, kind)
+            passes = Passes(
+                problem,
+                self.parts,
+                kind,
+                state,
+                batch_size=config.batch_size,
+                max_epochs=config.max_epochs,
+                random_state=self.random_state,
+                fresh_rows=one_pass,
+                n_threads=config.n_threads,
+                window=config.window,
+            )
+            interrupted = False
+            try:
+                run_epochs(passes, config.max_epochs, self, self.callbacks.keeper)
+            except KeyboardInterrupt:
+                if not self.record.history:
+                    raise
+                interrupted = True
+            if not one_pass and len(self.record.history) == config.max_epochs:
+                self._warn_if_moving()
+            fitted = state.fitted
+            kind.storage.settle(fitted.weights)
+            weights = kind.as_weights(fitted.weights, problem, for_good=True)
+            result = self._result(weights, fitted.intercepts, state.to_resume(problem, kind))
+            if interrupted:
+                raise InterruptedFit(result)
+            return result
+
+    @contextlib.contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Keep a record, and turn a divergence into one with the last finite result."""
+        bound, n_epochs = self.parts.bound, self.config.max_epochs
         label = self.stage.label(bound.name)
-        how = (self.callbacks.progress, config.max_epochs, label, bound.word)
-        with progress.reporter(*how) as report:
-            self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
+        with progress.reporter(self.callbacks.progress, n_epochs, label, bound.word) as report:
+            rule = self.config.stop()
+            self.record = Record(rule, report, n_epochs, self.before, self.stage)
             self.last_finite: Start | None = None
             try:
-                if self.parts.solver.stochastic:
-                    return self._run_stochastic(start, resume, one_pass)
-                return self._run_lbfgs(start)
+                yield
             except DivergedError as error:
                 last = self.last_finite and self._result(*self.last_finite, None)
                 raise DivergedFit(str(error), last) from None
-
-    def _run_stochastic(
-        self, start: Start | None, resume: State | None, one_pass: bool
-    ) -> FitResult:
-        config, problem, kind = self.config, self.problem, self.kind
-        keeps = one_pass and start is not None
-        given = (problem, self.parts, kind)
-        state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
-        self.state = state
-        if resume is not None:
-            state.resume(resume, problem, kind)
-        passes = Passes(
-            problem,
-            self.parts,
-            kind,
-            state,
-            batch_size=config.batch_size,
-            max_epochs=config.max_epochs,
-            random_state=self.random_state,
-            fresh_rows=one_pass,
-            n_threads=config.n_threads,
-            window=config.window,
-        )
-        interrupted = False
-        try:
-            run_epochs(passes, config.max_epochs, self, self.callbacks.keeper)
-        except KeyboardInterrupt:
-            if not self.record.history:
-                raise
-            interrupted = True
-        if not one_pass and len(self.record.history) == config.max_epochs:
-            self._warn_if_moving()
-        fitted = state.fitted
-        kind.storage.settle(fitted.weights)
-        weights = kind.as_weights(fitted.weights, problem, for_good=True)
-        result = self._result(weights, fitted.intercepts, state.to_resume(problem, kind))
-        if interrupted:
-            raise InterruptedFit(result)
-        return result
 
     def _begin(self) -> Start:
         """Return weights to start from; callers should not keep them beside those in training."""
@@ -311,7 +305,6 @@ class Fit:
             storage=self.kind.storage,
             head=self.problem.head,
             resume=resume,
-            best_epoch=best.epoch,
             seconds=self.record.seconds,
         )
 

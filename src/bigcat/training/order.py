@@ -102,13 +102,7 @@ class ReadAhead:
     each of them, 8 MB on some machines, and in a small memory little of that is left by the time it
     is wanted.  So it is told to read what it is asked for, and nothing else.  There should be room
     for two windows.
-
-    Parameters
-    ----------
-    rows : Rows
-        Whatever of them is not mapped to a file is left alone.
-    window : int
-        Rows whose order is random.
+    What is not mapped to a file is left alone.
     """
 
     def __init__(self, rows: Rows, window: int) -> None:

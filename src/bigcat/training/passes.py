@@ -48,18 +48,8 @@ FIRST_CHUNK = 2048
 class Passes:
     """The parts below the seam, the state that they change, and the route that they take.
 
-    Parameters
-    ----------
-    max_epochs : int
-        How many there will be at most, for rates that fall.
-    fresh_rows : bool
-        Rows that were never seen: local parameters start anew.
-    window : int or None
-        Rows that are visited in random order at a time (`FitConfig.window`).
-    n_threads : int
-        More than one give other bits each time.
-    extent : Extent, optional
-        Where these rows are some of a problem's.
+    Rates fall over `max_epochs`.  Local parameters of `fresh_rows`, which were never seen, start
+    anew.  `extent` is that of the problem, where these rows are some of it.
     """
 
     def __init__(
@@ -143,16 +133,20 @@ class Passes:
             self.ahead.ask_until(last)
         # The threads are ours.
         with one_blas_thread if self.route.multiplies else contextlib.nullcontext():
-            value, self.scale = train_together(
-                self.route.train,
-                first,
-                last,
-                self.scale,
-                self.n_threads,
-                self.plan,
-                self.solver,
-                self.state,
-            )
+            if self.n_threads == 1 or last - first <= self.plan.batch_size:
+                value, self.scale = self.route.train(0, first, last, self.scale, 1)
+                self.state.iteration += -(-(last - first) // self.plan.batch_size)
+            else:
+                value, self.scale = train_together(
+                    self.route.train,
+                    first,
+                    last,
+                    self.scale,
+                    self.n_threads,
+                    self.plan,
+                    self.solver,
+                    self.state,
+                )
         average = self.state.average
         if average is not None and last > 0 and last in (self.average_at, self.n_rows):
             average.add(self.state.weights, self.scale, self.state.intercepts)

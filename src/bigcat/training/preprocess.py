@@ -21,16 +21,9 @@ MANY_CLASSES = 2_048
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The order of the classes and the scale of the columns.
+    """The order of the classes and the scale of the columns."""
 
-    Parameters
-    ----------
-    order : array or None
-        Classes in the order of training; None for their own.
-    columns : Columns, SparseColumns or None
-    """
-
-    order: np.ndarray | None
+    order: np.ndarray | None  # classes as in training; None for their own
     columns: Columns | SparseColumns | None
 
     @classmethod

@@ -32,18 +32,10 @@ class Before(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Where a fit stands in a larger one.
+    """Where a fit stands in a larger one."""
 
-    Parameters
-    ----------
-    stage : str
-        "fit", "validation" (without validation rows) or "refit" (to all rows).
-    candidate : str
-        Empty where there is only one.
-    """
-
-    stage: str = "fit"
-    candidate: str = ""
+    stage: str = "fit"  # or "validation" (without validation rows) or "refit" (to all rows)
+    candidate: str = ""  # empty where there is only one
 
     def label(self, bound: str) -> str:
         """Return what a progress bar shows."""
@@ -61,17 +53,7 @@ class Best:
 
 
 class Record:
-    """Takes in what the loop tells, and says when to stop.
-
-    Parameters
-    ----------
-    rule : EarlyStopping or None
-        Says of the watched values when to stop.
-    report : callable
-        Told (epochs done, current value): a progress bar.
-    n_epochs : int
-        That will be made at most.
-    """
+    """Takes in what the loop tells, and says by a rule when to stop."""
 
     def __init__(
         self,

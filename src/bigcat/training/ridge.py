@@ -42,12 +42,8 @@ def search(
 ) -> Path:
     """Find the ridge that predicts the rows best that its fits have not seen.
 
-    Parameters
-    ----------
-    folds : sequence of (TrainingData, TrainingData)
-        Rows to fit and validation rows.
-    fit : callable
-        Called with settings, rows, and where to start.
+    `folds` are rows to fit and validation rows; `fit` is called with settings, rows, and where to
+    start.
     """
     total, unit = data.row_weights.sum(), unit_of(data)
     ends: list[Start | None] = [None for _ in folds]

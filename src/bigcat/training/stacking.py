@@ -47,19 +47,10 @@ class Stacked(NamedTuple):
 
 
 class ValidationScores(NamedTuple):
-    """Scores of validation rows: departures of each model, then those of the class frequencies.
+    """Scores of validation rows: departures of each model, then those of the class frequencies."""
 
-    Parameters
-    ----------
-    scores : array of shape (models + 1, rows, classes)
-        The first class is the row's own.
-    log_counts : array of shape (rows, classes)
-        Logarithm of how many classes each stands for.
-    data : TrainingData
-    """
-
-    scores: np.ndarray
-    log_counts: np.ndarray
+    scores: np.ndarray  # (models + 1, rows, classes), a row's own class first
+    log_counts: np.ndarray  # (rows, classes): logarithm of how many classes each stands for
     data: TrainingData
 
     @classmethod

@@ -34,10 +34,6 @@ def train_together(
     state: State,
 ) -> tuple[float, float]:
     """Train on rows first..last: the sum of their values, and the weights' new scale."""
-    if n_threads == 1 or last - first <= plan.batch_size:
-        value, scale = part(0, first, last, scale, 1)
-        state.iteration += -(-(last - first) // plan.batch_size)
-        return value, scale
     value = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
         while first < last:
