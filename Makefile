@@ -15,6 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv takes seconds where pip takes a minute.  It does not read pip's settings: where it finds no
 # packages, and pip would, say `make INSTALL="python -m pip install --no-compile"`.
 INSTALL ?= uv pip install --quiet
+# PyTorch without the libraries of graphics cards, which are gigabytes.
+export UV_TORCH_BACKEND ?= cpu
 
 # A file's tests use the same kernels, so they go to one process; tests/conftest.py says which go first.
 IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
@@ -60,13 +62,13 @@ coverage: $(READY)
 	$(BIN)/python -m tests.coverage_report
 
 # The archives that people install, each tried in an environment of its own; PYTHON=python3.13 for
-# another one.  Both have the same kernels at the same place, which compile once.
+# another one.  The wheel carries machine code of the common kernels (hatch_build.py).
 package:
 	rm -rf $(PACKAGE)
 	$(PYTHON) -m venv $(PACKAGE)/build
 	$(PACKAGE)/build/bin/python -m pip install --quiet build
-	$(PACKAGE)/build/bin/python -m build --outdir $(PACKAGE)/dist .
-	cp tests/smoke.py $(PACKAGE)
+	BIGCAT_KERNELS=1 $(PACKAGE)/build/bin/python -m build --outdir $(PACKAGE)/dist .
+	cp tests/smoke.py benchmarks/start_up.py $(PACKAGE)
 	for archive in $(PACKAGE)/dist/*; do \
 		$(PYTHON) -m venv --clear $(PACKAGE)/clean && \
 		$(PACKAGE)/clean/bin/python -m pip install --quiet $$archive && \

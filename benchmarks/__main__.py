@@ -16,7 +16,6 @@ from benchmarks import (
     efforts,
     fasttext_speed,
     field,
-    first_fit,
     intervals,
     last_layer,
     members,
@@ -30,9 +29,12 @@ from benchmarks import (
     reproduce,
     roofline,
     serving,
+    start_up,
     step_cost,
     streams,
+    thousand_classes,
     threads,
+    torch_layers,
     unbiased_softmax,
     weights_in_files,
     wide_posteriors,
@@ -110,6 +112,9 @@ def make_parser() -> argparse.ArgumentParser:
     size.add_argument("data", nargs="*", help="dense, wide, many; default: all")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
     commands.add_parser("posterior-cost", help="CPU seconds of the posteriors, 500 classes")
+    thousand = commands.add_parser("posterior-thousand", help="1,000 classes beside the best ridge")
+    thousand.add_argument("deviations", nargs="*", type=float, help="of the true weights")
+    thousand.add_argument("--seed", type=int, default=0)
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
@@ -124,6 +129,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
     peers.add_to(commands)
     reproduce.add_to(commands)
+    torch_layers.add_to(commands)
     return parser
 
 
@@ -191,6 +197,8 @@ def main() -> None:
         posteriors.coverage()
     elif args.command == "posterior-cost":
         posteriors.cost()
+    elif args.command == "posterior-thousand":
+        thousand_classes.posterior_thousand(args.deviations, args.seed)
     elif args.command == "posterior-priors":
         posteriors.priors()
     elif args.command == "posterior-stop":
@@ -212,8 +220,8 @@ def main() -> None:
         )
     elif args.command == "noises":
         noises.noises(args.problems, args.epochs, args.json, sampler=args.sampler)
-    elif args.command == "first-fit":
-        first_fit.first_fit(args.json, args.kernels)
+    elif args.command == "start-up":
+        start_up.start_up(args.python, args.words, args.json)
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
     elif args.command == "weights-in-files":
@@ -244,6 +252,8 @@ def main() -> None:
         ablation.run(args)
     elif args.command == "peers":
         peers.run(args)
+    elif (args.command or "").startswith("torch-"):
+        torch_layers.run(args)
     elif args.command == "reproduce":
         reproduce.run(args)
     else:
@@ -274,8 +284,9 @@ def _add_measures(commands) -> None:
     noise = commands.add_parser("noises", help="softmax, probit and logistic beside long fits")
     noise.add_argument("--problems", nargs="+", default=list(noises.PROBLEMS), metavar="NAME")
     noise.add_argument("--epochs", type=int, default=noises.EPOCHS, help="most of a long fit")
-    first = commands.add_parser("first-fit", help="import and fit in a fresh process")
-    first.add_argument("--kernels", action="store_true", help="list what is compiled in any case")
+    first = commands.add_parser("start-up", help="cold and warm first fits in fresh processes")
+    first.add_argument("words", nargs="*", help="cases whose names hold one; default: all")
+    first.add_argument("--python", help="interpreter of an environment with a wheel")
     thread = commands.add_parser("threads", help="rows per second on one and on two threads")
     thread.add_argument("names", nargs="*", help="exact, or the start of a sampler's name")
     stream = commands.add_parser(

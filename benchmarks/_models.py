@@ -103,12 +103,11 @@ def laplace(
     rank: int | str | None = "auto",
     prior: Any = "learned",
     n_draws: int = 400,
-    centre: str = "mean",
     random_state: int = 0,
     n_threads: int = 1,
 ) -> BayesianClassifier:
-    """The posterior around the mode or a linear fit, with the prior's scale learnt."""
-    method = Laplace(noise=noise, covariance=covariance, rank=rank, n_draws=n_draws, centre=centre)
+    """The default posterior, with the prior's scale learnt."""
+    method = Laplace(noise=noise, covariance=covariance, rank=rank, n_draws=n_draws)
     return BayesianClassifier(
         method, prior, n_threads=n_threads, random_state=random_state, progress=False
     )

@@ -133,7 +133,7 @@ def measure(case: Case, seed: int) -> dict[str, Any]:
         model.fit(data.X, data.y, classes=np.arange(case.n_classes))
     intervals = model.predict_interval(data.X_test, LEVEL)
     assert model.history_.choice is not None
-    prior, learnt = model.posterior_.prior, np.nan  # a posterior around a linear fit has no prior
+    prior, learnt = model.posterior_.prior, np.nan
     if prior is not None:
         learnt = np.exp(-0.5 * np.log(prior.precision[:, :-1] / _units(data.X)).mean())
     form, mixed = model.history_.choice["covariance"], model.history_.choice.get("ess_bulk", np.nan)

@@ -133,7 +133,7 @@ SHAPES: dict[str, Shape] = {
     "posterior: of a class each": Shape(
         3_000, 300, 100, None, _bayesian("laplace", covariance="class"), "float64"
     ),
-    "posterior: around a linear fit": Shape(20_000, 3_000, 3_000, 20, _bayesian("laplace")),
+    "posterior: wide": Shape(20_000, 3_000, 3_000, 20, _bayesian("laplace")),
     "posterior: binary regressions": Shape(
         20_000,
         500,

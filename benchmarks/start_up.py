@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,10 +69,11 @@ CASES: dict[str, tuple[Callable[[], tuple[Any, np.ndarray]], Callable[[], Any]]]
 }
 
 
-def start_up(python: str = sys.executable, words: list[str] | None = None, as_json: bool = False):
+def start_up(python: str | None, words: list[str], as_json: bool = False) -> None:
     """Print a row per case, cold and warm, and the import alone."""
     from benchmarks._report import save, show
 
+    python = python or sys.executable
     empty = _run(python, "import sklearn.linear_model", None)["seconds"]
     rows: list[dict[str, Any]] = [{"case": "import sklearn.linear_model", "seconds": empty}]
     alone = _run(python, "from bigcat import LinearClassifier", None)["seconds"]
@@ -96,7 +96,8 @@ def _run(python: str, case: str, cache: str | None) -> dict[str, Any]:
         environment["NUMBA_CACHE_DIR"] = cache
     command = [python, __file__, case]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
-    return json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def _child(case: str) -> dict[str, Any]:
@@ -131,5 +132,5 @@ def _child(case: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[1])
+    del sys.path[0]  # the folder of this file, whose modules are no part of any environment
     print(json.dumps(_child(sys.argv[1])))

@@ -47,7 +47,6 @@ def real_quality(names: list[str] | None = None) -> None:
                 "of LinearClassifier": linear_times["cpu"],
                 "form": choice["covariance"],
                 "rank": choice.get("rank"),
-                "scale": choice.get("scale"),
             }
         )
         show(rows[-1:])
@@ -83,7 +82,6 @@ CASES = [
     Case(200, 500, 20, 10, "sparse"),
     Case(200, 500, 20, 10, "dense", 1.0),
     Case(200, 1_000, 20, 20, "sparse", 1.5),
-    # These had no part in finding what is done around a linear fit.
     Case(50, 600, 30, None, "dense", 1.5),
     Case(500, 400, 10, 5, "sparse"),
     Case(100, 800, 40, None, "sparse", 1.0),
@@ -132,7 +130,7 @@ def low_rank_coverage(rank: int | str | None, repetitions: int, first: int = 0) 
                 model.fit(X, y, classes=np.arange(case.n_classes))
             low, high = model.predict_interval(X_test, 0.9)
             inside = float(((low <= truth) & (truth <= high)).mean())
-            centre = "linear" if "scale" in (model.history_.choice or {}) else "mode"
+            centre = "last layer" if "rank" in (model.history_.choice or {}) else "mode"
             found.append((inside, float((high - low).mean()), times["cpu"], centre))
         covered, widths, seconds, around = zip(*found)
         error = np.std(covered, ddof=1) / np.sqrt(repetitions) if repetitions > 1 else np.nan

@@ -4,6 +4,9 @@ Run by `make package` with ``python -I``, far from the checkout, so that the ins
 what is tested.
 """
 
+import json
+import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -25,6 +28,22 @@ def command(*arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def compiles_nothing() -> None:
+    """Fit and predict in fresh processes without a cache, by the machine code of the wheel."""
+    program = Path(__file__).with_name("start_up.py")
+    cases = runpy.run_path(str(program))["CASES"]
+    for case in cases:
+        with tempfile.TemporaryDirectory() as cache:
+            done = subprocess.run(
+                [sys.executable, str(program), case],
+                env={**os.environ, "NUMBA_CACHE_DIR": cache},
+                stdout=subprocess.PIPE,
+                check=True,
+            )
+        compiled = json.loads(done.stdout)["names"]
+        assert not compiled, f"{case}: {compiled}"
 
 
 def main() -> None:
@@ -62,6 +81,8 @@ def main() -> None:
         assert bigcat.__version__ in command("--version")
         python = [sys.executable, "-I", "-m", "bigcat", "--version"]
         assert bigcat.__version__ in subprocess.run(python, capture_output=True, text=True).stdout
+    if Path(bigcat.__file__).with_name("_kernels").exists():
+        compiles_nothing()
     print(
         f"bigcat {bigcat.__version__} works on Python {sys.version.split()[0]}, {bigcat.__file__}"
     )

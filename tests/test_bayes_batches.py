@@ -5,11 +5,7 @@ import pytest
 
 from bigcat import BayesianClassifier, load_model, save_model
 from bigcat.bayes import GaussianPrior
-from bigcat.bayes._design import Design
-from bigcat.bayes._laplace_batches import Known
-from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.covariance import ClassDiagonal, ClassFull, JointFull
-from bigcat.noise import resolve
 from tests.bayesian import augment_reduce, csr, four_classes, laplace
 
 CLASSES = ["ant", "bee", "cat", "dog"]
@@ -25,13 +21,14 @@ def in_batches(model, X, y, n_batches):
 def test_batches_are_one_fit_where_all_is_known_well():
     """With a known prior, many rows, and so Gaussian posteriors all along."""
     X, y = four_classes(2_000)
-    options = {"covariance": "full", "prior": GaussianPrior(scale=2.0), "centre": "mode"}
+    options = {"covariance": "full", "prior": GaussianPrior(scale=2.0)}
     whole = laplace(**options).fit(X, y)
     parts = in_batches(laplace(**options), X, y, 4)
     q, p = whole.posterior_, parts.posterior_
     np.testing.assert_allclose(p.mean, q.mean, atol=0.2 * q.scale.max())
     np.testing.assert_allclose(p.scale, q.scale, rtol=0.05)
-    assert parts.evidence_ == pytest.approx(whole.evidence_, abs=0.5)
+    with pytest.warns(UserWarning, match="fit all rows together"):
+        assert np.isnan(parts.evidence_)
     found, expected = (m.predict_proba(X[:100]) for m in (parts, whole))
     np.testing.assert_allclose(found, expected, atol=0.01)
 
@@ -40,7 +37,7 @@ def test_after_no_rows_of_weight_all_is_as_before():
     """A batch that says next to nothing changes next to nothing, whatever the form."""
     X, y = four_classes(60)
     for covariance in FORMS:
-        model = laplace(covariance=covariance, prior="gaussian", centre="mode").fit(X, y)
+        model = laplace(covariance=covariance, prior="gaussian").fit(X, y)
         before = model.posterior_
         model.partial_fit(X[:1], y[:1], sample_weight=[1e-9])
         np.testing.assert_allclose(model.posterior_.mean, before.mean, atol=1e-5)
@@ -55,29 +52,15 @@ def test_every_form_learns(covariance, sparse):
     model = laplace(covariance=covariance)
     first = model.partial_fit(rows[:60], y[:60], classes=CLASSES).posterior_
     kind = FORMS["full" if covariance == "auto" else covariance]
-    assert isinstance(first.covariance_form, kind)
+    assert isinstance(first.scaled_covariance, kind)
     model.partial_fit(rows[60:], y[60:])
     q = model.posterior_
-    assert isinstance(q.covariance_form, kind)
+    assert isinstance(q.scaled_covariance, kind)
     assert (q.scale < first.scale).mean() > 0.9
     assert model.score(rows, y) > 0.45
     assert model.fitted.seen == (300.0, 2)
-    assert np.isfinite(model.evidence_)
     low, high = model.predict_interval(rows[:10])
     assert (low < high).all()
-
-
-def test_the_mode_has_no_slope():
-    X, y = four_classes(80)
-    labels = np.searchsorted(CLASSES, y)
-    for covariance in FORMS:
-        known = Known.of(laplace(covariance=covariance, prior="gaussian").fit(X, y).posterior_)
-        new_X, new_y = four_classes(50, new=True)
-        labels = np.searchsorted(CLASSES, new_y)
-        likelihood = Likelihood(Design(new_X, True), labels, resolve("gumbel"), 4)
-        mode = known.mode_with(likelihood)
-        slopes = likelihood.gradients(mode[None])[1] + known.slopes(mode[None])
-        np.testing.assert_allclose(slopes, 0.0, atol=1e-3)
 
 
 def test_from_draws_and_from_files(tmp_path):
@@ -87,7 +70,7 @@ def test_from_draws_and_from_files(tmp_path):
     loaded = load_model(tmp_path / "m.safetensors")
     for m in (model, loaded):
         m.partial_fit(X[100:], y[100:])
-        assert isinstance(m.posterior_.covariance_form, JointFull)
+        assert isinstance(m.posterior_.scaled_covariance, JointFull)
     np.testing.assert_allclose(loaded.coef_, model.coef_, atol=1e-6)
     whole = laplace(n_draws=400).fit(X, y)
     assert np.abs(model.coef_ - whole.coef_).max() < whole.posterior_.scale.max()

@@ -19,22 +19,21 @@ from bigcat.bayes import (
     HorseshoePrior,
     Laplace,
     LearnedScale,
-    _chains,
     _likelihood,
 )
 from bigcat.bayes._chains import Chains
-from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._design import Design
-from bigcat.bayes._frames import (
+from bigcat.bayes._forms import Shape
+from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._mode import find_mode
+from bigcat.bayes._whitening import (
     class_precisions,
     diagonal_precisions,
     joint_precision,
-    make_frame,
+    make_whitening,
 )
-from bigcat.bayes._laplace_plan import Work
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import find_mode
 from bigcat.bayes.covariance import ClassFull, Drawn, JointFull
+from bigcat.bayes.laplace import warn_of_long_fit
 from bigcat.bayes.prior_chains import Scales
 from tests.bayesian import check_intervals, check_predictions, csr, four_classes, laplace
 
@@ -173,7 +172,7 @@ def test_the_mode_with_a_prior_mean():
 
 def test_the_mode_is_that_of_the_linear_classifier():
     X, y = four_classes(80)
-    own = laplace(covariance="full", prior="gaussian", fit_intercept=False, centre="mode").fit(X, y)
+    own = laplace(covariance="full", prior="gaussian", fit_intercept=False).fit(X, y)
     linear = LinearClassifier(
         method="exact", solver="lbfgs", l2=1.0, fit_intercept=False, rank=None, random_state=0
     ).fit(X, y)
@@ -184,19 +183,16 @@ def test_the_mode_is_that_of_the_linear_classifier():
 
 def test_the_evidence_and_the_covariance_are_the_twins():
     rows, X, y, _ = problem()
-    options = {"prior": GaussianPrior(scale=2.0), "centre": "mode"}
+    options = {"prior": GaussianPrior(scale=2.0)}
     model = laplace(covariance="full", **options).fit(rows, y)
     P, s = np.full((1, 3), 0.25), np.ones(len(y))
     expected = twin.log_evidence(REFERENCE["gumbel"], X, y, s, P, 3)
-    assert model.evidence_ == pytest.approx(expected, abs=1e-5)
+    # Laplace's value is too low by what importance sampling adds with 12 rows.
+    assert expected < model.evidence_ < expected + 0.5
     H = twin.precision(REFERENCE["gumbel"], model.posterior_.mean, X, s, P)
     np.testing.assert_allclose(model.posterior_.covariance, np.linalg.inv(H), atol=1e-5)
-    for covariance in ("class", "diagonal"):
-        q = laplace(covariance=covariance, **options).fit(rows, y).posterior_
-        blocks = twin.class_blocks(H, 3)
-        for k in range(3):
-            own = np.linalg.inv(blocks[k] if covariance == "class" else np.diag(np.diag(blocks[k])))
-            np.testing.assert_allclose(q.covariance_of(k), own, atol=1e-5)
+    q = laplace(covariance="diagonal", **options).fit(rows, y).posterior_
+    np.testing.assert_allclose(q.scale.ravel() ** -2.0, np.diag(H), rtol=1e-5)
 
 
 # Chains
@@ -204,19 +200,17 @@ def test_the_evidence_and_the_covariance_are_the_twins():
 
 def chains_of(likelihood, prior, n_chains, seed=0):
     """Many chains at once, so that a few draws of each are thousands that are independent."""
-    state = prior.chain(
-        n_chains,
-        likelihood.n_classes,
-        ColumnSizes.of(likelihood.design),
-        likelihood.design.intercept,
-    )
+    intercept = likelihood.design.intercept
+    n_features = likelihood.design.n_columns - intercept
+    length = float(np.square(likelihood.design.rows[:, :n_features]).sum(axis=1).mean())
+    state = prior.chain(n_chains, likelihood.n_classes, n_features, intercept, length)
 
-    def reframe(precision, near):
+    def whiten_at(precision, near):
         mode, _ = find_mode(likelihood, precision, state.mean[None], near)
-        return make_frame("full", likelihood, mode, precision)
+        return make_whitening("full", likelihood, mode, precision)
 
     start = np.zeros(likelihood.shape)
-    return Chains(likelihood, state, reframe, start, np.random.RandomState(seed))
+    return Chains(likelihood, state, whiten_at, start, np.random.RandomState(seed))
 
 
 def one_feature():
@@ -273,72 +267,6 @@ def test_draws_of_a_learnt_scale_have_its_posteriors_moments():
     assert inside.mean() > 0.99
     kept = np.abs(nodes) < 20.0
     check_moments(difference[inside], nodes[kept], table.sum(axis=0)[kept], 1_500)
-
-
-def test_weights_that_follow_their_mode_keep_account_of_density_and_volume():
-    chains = chains_of(likelihood_of(), LearnedScale(), 5)
-    chains.prior = chains.prior.rescaled(chains.prior.scalable()[0], np.linspace(0.5, 2.0, 5))
-    kind = chains.prior.scalable()[0]
-    logs = np.array([0.7, -0.3, 0.0, 0.2, -1.0])
-    prior = chains.prior.rescaled(kind, np.exp(logs))
-    before, own = chains.stack[:, :, kind.columns], kind.columns
-    after, gain = chains._with_the_mode(kind, logs, prior)
-
-    def density(weights, state):
-        deviations = 1.0 / np.sqrt(state.precision[:, :, own])
-        return scipy.stats.norm.logpdf(weights, 0.0, deviations).sum(axis=(1, 2))
-
-    step = 1e-6
-    chains.stack = chains.stack + step
-    slopes = (chains._with_the_mode(kind, logs, prior)[0] - after) / step
-    expected = density(after, prior) - density(before, chains.prior) + np.log(slopes).sum((1, 2))
-    np.testing.assert_allclose(gain, expected, atol=1e-5)
-    assert gain[2] == pytest.approx(0.0, abs=1e-12)
-    # The way back leads back, and loses what was gained.
-    chains.stack = chains.stack - step
-    chains.stack[:, :, own], first = after, chains.prior
-    chains.prior = prior
-    again, loss = chains._with_the_mode(kind, -logs, first)
-    np.testing.assert_allclose(again, before, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(loss, -gain, atol=1e-9)
-
-
-def test_weights_times_a_factor_gain_what_the_density_of_their_scale_does():
-    chains = chains_of(likelihood_of(), LearnedScale(), 4)
-    kind = chains.prior.scalable()[0]
-    logs = np.array([0.7, -0.3, 0.0, 1.2])
-    stack, prior, gain = chains._followed(kind, "factor", logs)
-    own = kind.columns
-    np.testing.assert_allclose(
-        stack[:, :, own], chains.stack[:, :, own] * np.exp(logs)[:, None, None]
-    )
-
-    def of_logarithms(scales):
-        density = scipy.stats.gamma(scales.shape, scale=1.0 / scales.rate)
-        terms = density.logpdf(scales.values) + np.log(scales.values)
-        return terms.reshape(len(terms), -1).sum(axis=1)
-
-    before, after = (getattr(state, kind.name) for state in (chains.prior, prior))
-    np.testing.assert_allclose(after.values * np.exp(2.0 * logs).reshape(-1, 1, 1), before.values)
-    np.testing.assert_allclose(gain, of_logarithms(after) - of_logarithms(before), atol=1e-12)
-
-
-def test_chains_that_mix_badly_go_on(monkeypatch):
-    def run(enough, most_every):
-        monkeypatch.setattr(_chains, "ENOUGH", enough)
-        chains = chains_of(likelihood_of(), LearnedScale(), 6)
-        seen: list[Any] = []
-        drawn = chains.run(8, 1, most_every, lambda: seen.append(chains.stack))
-        assert drawn.log_scales.shape == (48, 2)
-        return drawn.stack.reshape(8, 6, 3, 3), seen
-
-    once, twice, often = run(0.0, 4), run(np.inf, 3), run(np.inf, 4)
-    assert len(twice[1]) - len(once[1]) == 8
-    assert len(often[1]) - len(once[1]) == 24
-    # What is kept is evenly spaced, up to the last iteration; the way there is the same.
-    np.testing.assert_array_equal(once[1][-1], often[1][len(once[1]) - 1])
-    for (kept, seen), every in ((once, 1), (twice, 2), (often, 4)):
-        np.testing.assert_array_equal(kept, seen[-8 * every + every - 1 :: every])
 
 
 def test_the_twins_chain_agrees():
@@ -420,7 +348,7 @@ def test_every_prior_is_drawn_with_the_weights(prior):
 def test_a_joint_covariance_draws_all_classes_together():
     X, y = four_classes(60)
     q = laplace(covariance="full", prior="gaussian").fit(X, y).posterior_
-    form = q.covariance_form
+    form = q.scaled_covariance
     assert isinstance(form, JointFull)
     draws = q.sample(4_000, random_state=0) - q.mean
     found = np.cov(draws.reshape(len(draws), -1), rowvar=False)
@@ -440,7 +368,7 @@ def test_a_joint_covariance_draws_all_classes_together():
 def test_draws_are_their_own_covariance():
     X, y = four_classes(60)
     q = laplace(covariance="draws", n_draws=64, prior="gaussian").fit(X, y).posterior_
-    form = q.covariance_form
+    form = q.scaled_covariance
     assert isinstance(form, Drawn)
     every = q.sample(64, random_state=3)
     np.testing.assert_allclose(every.mean(axis=0), q.mean, atol=1e-6)
@@ -624,7 +552,6 @@ def test_the_seed_decides_and_threads_do_not(monkeypatch):
     ("make", "message"),
     [
         (lambda: Laplace(covariance="block"), r"covariance='block' is not known; choose"),
-        (lambda: Laplace(centre="median"), r"centre='median' is not known; choose"),
         (lambda: Laplace(noise="cauchy"), r"'cauchy'.*choose"),
         (lambda: Laplace(n_draws=0), "n_draws=0"),
         (lambda: Laplace(n_draws=-1), "n_draws=-1 must be a whole number"),
@@ -648,13 +575,7 @@ def test_what_the_method_does_not_take():
 
 
 def test_a_mode_that_takes_long_is_announced():
-    """From the sizes alone, with the minutes and what to do instead."""
-    small = Work(1_000, 50, 100, 50.0, False, True)
-    assert small.warning() is None
-    large = Work(100_000, 5_001, 10_000, 51.0, True, True)
-    message = large.warning()
-    assert message is not None
-    assert "10,000 classes" in message
-    assert "method='augment-reduce'" in message
-    minutes = int(message.split("about ")[1].split(" ")[0].replace(",", ""))
-    assert 60 <= minutes <= 600
+    """From the sizes alone, with what to do instead."""
+    warn_of_long_fit(Shape(1_000, 50, 100, 50.0, False, True))
+    with pytest.warns(UserWarning, match=r"10,000 classes .* method='augment-reduce'"):
+        warn_of_long_fit(Shape(100_000, 5_001, 10_000, 51.0, True, True))

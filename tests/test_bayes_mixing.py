@@ -49,7 +49,7 @@ def test_a_few_iterations_and_constants():
 
 def test_a_fit_says_how_its_chains_have_mixed(monkeypatch):
     X, y = four_classes(60)
-    for options in ({}, {"prior": GaussianPrior()}, {"covariance": "class"}):
+    for options in ({}, {"prior": GaussianPrior()}):
         choice = laplace(n_draws=64, **options).fit(X, y).history_.choice
         assert choice is not None
         assert 0.5 < choice["acceptance"] <= 1.0 or "prior" in options

@@ -5,7 +5,6 @@ import pytest
 from scipy.special import digamma
 
 from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior, LearnedScale
-from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes.covariance import ClassDiagonal
 
@@ -115,14 +114,12 @@ def test_a_gaussian_prior_has_its_density():
 
 # As chains see them
 
-COLUMNS = ColumnSizes(np.array([0.5, 2.0]), 1.6)
-
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("per", ["all", "class", "feature", "both"])
 def test_learnt_scales_of_chains(per, intercept):
-    chain = LearnedScale(per, width=1.5).chain(4, K, COLUMNS, intercept)
-    np.testing.assert_allclose(chain.units[:2], [0.8, 3.2])
+    chain = LearnedScale(per, width=1.5).chain(4, K, 2, intercept, 1.6)
+    np.testing.assert_allclose(chain.units[:2], [1.6, 1.6])
     assert chain.units[2:].tolist() == [1.0] * intercept
     assert chain.has_intercept is intercept
     assert chain.scales is not None
@@ -148,17 +145,17 @@ def test_learnt_scales_of_chains(per, intercept):
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_other_priors_of_chains(intercept):
-    feature = HierarchicalPrior("feature", 0.7, 0.4, 3.0).chain(4, K, COLUMNS, intercept)
+    feature = HierarchicalPrior("feature", 0.7, 0.4, 3.0).chain(4, K, 2, intercept)
     assert feature.scales is None
     assert feature.features is not None
     assert feature.features.values.shape == (4, 1, 2)
     assert (feature.features.shape, float(feature.features.rate[0, 0, 0])) == (0.7, 0.4)
     assert feature.features.width is None
-    per_class = HierarchicalPrior("class", 0.7, 0.4, 3.0).chain(4, K, COLUMNS, intercept)
+    per_class = HierarchicalPrior("class", 0.7, 0.4, 3.0).chain(4, K, 2, intercept)
     assert per_class.features is None
     assert per_class.scales is not None
     assert per_class.scales.values.shape == (4, K, 1)
-    horseshoe = HorseshoePrior(0.5, 3.0).chain(4, K, COLUMNS, intercept)
+    horseshoe = HorseshoePrior(0.5, 3.0).chain(4, K, 2, intercept)
     assert horseshoe.scales is not None
     assert horseshoe.locals_ is not None
     assert (horseshoe.scales.width, horseshoe.locals_.width) == (0.5, 1.0)
@@ -168,11 +165,11 @@ def test_other_priors_of_chains(intercept):
         units = [1.0, 1.0, 1 / 9] if intercept else [1.0, 1.0]
         np.testing.assert_allclose(chain.units, units)
         assert chain.n_chains == 4
-    known = GaussianPrior(scale=2.0, intercept_scale=5.0).chain(4, K, COLUMNS, intercept)
+    known = GaussianPrior(scale=2.0, intercept_scale=5.0).chain(4, K, 2, intercept)
     np.testing.assert_allclose(known.units, [0.25, 0.25, 0.04][: 2 + intercept])
     assert not known.learns
     with pytest.raises(ValueError, match="takes a precision for each column and not a matrix"):
-        GaussianPrior(precision=np.eye(2)).chain(4, K, COLUMNS, False)
+        GaussianPrior(precision=np.eye(2)).chain(4, K, 2, False)
 
 
 def test_kinds_of_sharing():

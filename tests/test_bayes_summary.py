@@ -24,7 +24,7 @@ NAMES = ["x0", "x1", "x2", "intercept"]
 def flat():
     """The Laplace approximation with a prior that hardly counts."""
     X, y = four_classes(400)
-    method, prior = Laplace(covariance="full", centre="mode"), GaussianPrior(scale=1e3)
+    method, prior = Laplace(covariance="full"), GaussianPrior(scale=1e3)
     return BayesianClassifier(method, prior, random_state=0, progress=False).fit(X, y)
 
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,9 @@ SMALLEST = {
     "conversions": "csv --megabytes 1",
     "against": f"{ROOT} --answers --only categorical\\ exact",
 }
+if find_spec("torch"):
+    SMALLEST["torch-step"] = "--classes 1000 2000 --steps 2 --json"
+    SMALLEST["torch-posterior"] = "--classes 30 --features 4 --rows-per-class 5 --json"
 # A contender of the peers that predicts class frequencies.
 STAND_IN = """
 import numpy as np

@@ -19,7 +19,6 @@ from sklearn.model_selection import cross_val_score
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import IndependentBinary, Laplace, _mixing
-from bigcat.bayes._laplace_plan import Work
 from bigcat.caller import warn_caller
 from bigcat.solvers import LBFGS, SGD, AdaGrad
 from bigcat.training import checkpoint
@@ -97,13 +96,13 @@ def test_fits(match):
 
 def test_posteriors(monkeypatch):
     X, y = rows()
-    monkeypatch.setattr(Work, "warning", lambda self: "it takes long")
+    monkeypatch.setattr("bigcat.bayes.laplace.LONG_PRODUCTS", 0.0)
     monkeypatch.setattr(_mixing, "TOO_FEW", 1e6)
     model = BayesianClassifier(Laplace(n_draws=64), random_state=0)
     check_line(lambda: model.fit(X, y), "have not mixed")
     first = {"classes": np.arange(3)}
-    check_line(lambda: BayesianClassifier().partial_fit(X, y, **first), "it takes long")
-    model._evidence = np.nan
+    check_line(lambda: BayesianClassifier().partial_fit(X, y, **first), "visits all classes")
+    model._evidence, model.evidence_reason_ = np.nan, "rows are few"
     check_line(lambda: model.evidence_, "evidence_ is NaN")
 
 

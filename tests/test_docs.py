@@ -207,7 +207,7 @@ def test_examples_are_short_and_name_what_there_is(example):
                 assert [k.arg for k in node.keywords if k.arg and k.arg not in known] == []
 
 
-@pytest.mark.parametrize("example", examples())
+@pytest.mark.parametrize("example", list(examples()))
 def test_examples_run(example, capsys):
     runpy.run_path(str(example), run_name="__main__")
     assert capsys.readouterr().out

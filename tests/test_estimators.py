@@ -17,14 +17,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bigcat import EarlyStopping, LinearClassifier, machine
+from bigcat import EarlyStopping, LinearClassifier
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History
-from bigcat.linear import LinearModel
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.samplers import Uniform
-from bigcat.solvers import LBFGS, REGISTRY, SGD, AdaGrad, Implicit, UMax
-from bigcat.training import fit as _fit
+from bigcat.solvers import LBFGS, SGD, AdaGrad, Implicit, UMax
 from bigcat.training import memory as _memory
 from bigcat.training import progress as _progress
 
@@ -277,52 +275,6 @@ def test_history_of_an_estimator_that_is_no_bound(data, solver):
     assert history["objective"][-1] < history["log_likelihood"][-1] - 1.0
     found = model.log_proba_of(X, y).mean()
     assert history["log_likelihood"][-1] == pytest.approx(found, rel=1e-5)
-
-
-def test_a_part_of_the_rows_is_enough_for_the_log_likelihood(data, monkeypatch):
-    """Where classes are many; and looking at it does not change the fit."""
-    X, y = data
-    weights = np.linspace(0.5, 2.0, len(y))
-    model = LinearClassifier(method="nce", max_epochs=2, random_state=0)
-    whole = clone(model).fit(X, y, sample_weight=weights)
-    expected = np.average(whole.log_proba_of(X, y), weights=weights)
-    assert whole.history_[-1]["log_likelihood"] == pytest.approx(expected, rel=1e-5)
-    monkeypatch.setattr(_fit, "MOST_SCORES", 40 * N_CLASSES)
-    monkeypatch.setattr(_fit, "LEAST_ROWS", 1)
-    seen = []
-
-    def count(linear, X, *arguments):
-        seen.append(X.shape[0])
-        return mean_log_likelihood(linear, X, *arguments)
-
-    mean_log_likelihood = LinearModel.mean_log_likelihood
-    monkeypatch.setattr(LinearModel, "mean_log_likelihood", count)
-    part = clone(model).fit(X, y, sample_weight=weights)
-    assert seen == [40, 40]
-    assert (part.coef_ == whole.coef_).all()
-    assert part.history_[-1]["log_likelihood"] == pytest.approx(expected, abs=0.5)
-    assert part.history_[-1]["log_likelihood"] != whole.history_[-1]["log_likelihood"]
-
-
-def test_the_weights_of_an_epoch_are_seen_without_their_scale(data):
-    """The ridge of plain SGD is a factor that is kept apart inside an epoch."""
-    X, y = data
-    options: dict[str, Any] = {
-        "method": "exact",
-        "solver": SGD(0.5, batch_size=4),
-        "l2": 500.0,
-        "random_state": 0,
-    }
-    model = LinearClassifier(max_epochs=3, early_stopping=False, **options)
-    history = model.fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:]).history_
-    for row in history:
-        shorter = LinearClassifier(max_epochs=row["epoch"], **options).fit(X[:250], y[:250])
-        found = shorter.log_proba_of(X[250:], y[250:]).mean()
-        assert row["validation_log_likelihood"] == pytest.approx(found, rel=1e-6)
-    kept = LinearClassifier(max_epochs=3, early_stopping=True, **options)
-    kept.fit(X[:250], y[:250], X_val=X[250:], y_val=y[250:])
-    found = kept.log_proba_of(X[250:], y[250:]).mean()
-    assert found == pytest.approx(history["validation_log_likelihood"].max(), rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
@@ -698,11 +650,6 @@ def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
     model.fit(X, y)
 
 
-def test_available_memory_is_a_number():
-    found = machine.available_memory()
-    assert found is None or 1 << 20 < found < 1 << 50
-
-
 def test_memory_forecast_follows_the_parts():
     def forecast(**parameters):
         return LinearClassifier(**parameters).memory_forecast(10**5, 10**4, 10**4)
@@ -722,34 +669,6 @@ def test_memory_forecast_follows_the_parts():
     # Three of low rank and their sum, and a pair at most for each of the rows' 100 values.
     pairs = _memory.PAIR_BYTES * 10**7
     assert low_rank < forecast() < pairs + 3 * low_rank
-
-
-def test_memory_forecast_of_the_double_sum():
-    """One row per step: the weights, two local numbers per row and its norm; more rows per step:
-    their inner products."""
-    size = (10**5, 10**3, 10**4)
-    n_rows, always = size[0], _memory.NUMBERS_PER_ROW
-    weights = 4 * size[1] * size[2] + 8 * n_rows * always
-    implicit = LinearClassifier(method="implicit")
-    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
-    implicit.set_params(solver=Implicit(batch_size=50))
-    assert implicit.memory_forecast(*size) == weights + 8 * n_rows * (2 + 50)
-    for method in ("umax", "vanilla"):
-        for batch_size in (1, 50):
-            solver = REGISTRY[method](batch_size=batch_size)
-            model = LinearClassifier(method=method, solver=solver)
-            assert model.memory_forecast(*size) == weights + 8 * n_rows * (2 + 1)
-            model.set_params(solver__learning_rate=0.1)
-            assert model.memory_forecast(*size) == weights + 8 * n_rows * 2
-
-
-def test_a_ball_for_the_weights_needs_one_row_a_step(data):
-    model = LinearClassifier(
-        method="umax", solver=UMax(weight_bound=0.5), max_epochs=3, random_state=0
-    )
-    assert np.linalg.norm(model.fit(*data).coef_) <= 0.5 * (1 + 1e-6)
-    with pytest.raises(ValueError, match=r"weight_bound=0\.5 needs batch_size=1, not 8; set one"):
-        model.set_params(solver__batch_size=8)
 
 
 def test_progress(data, capsys):

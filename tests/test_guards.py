@@ -2,7 +2,6 @@
 
 import contextlib
 import warnings
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,11 @@ import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import METHODS as POSTERIORS
 from bigcat.bayes import AugmentReducePosterior, independent_binary, laplace
-from bigcat.combinations import resolve
 from bigcat.estimators import inputs
-from bigcat.linear import FullRank, FullRankWeights
-from bigcat.noise import Gumbel
-from bigcat.rows import Problem, as_rows
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import AdaGrad, DivergedError
-from bigcat.training import fit as one_fit
 from bigcat.training.fit import DivergedFit
 from bigcat.training.passes import Passes
-from bigcat.training.state import State
 
 N_CLASSES, N_TRAIN = 5, 400
 
@@ -143,20 +136,6 @@ def test_a_fit_that_is_worse_than_no_fit_says_so():
         model.fit(X, y)
 
 
-def test_no_warning_of_a_fit_that_has_hardly_begun():
-    X, y = problem()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        for init in ("zero", "random", "frequencies"):
-            LinearClassifier(
-                method="augment-reduce",
-                max_epochs=1,
-                random_state=0,
-                solver=AdaGrad(init=init),
-                early_stopping=False,
-            ).fit(X, y)
-
-
 # Sizes that weights in float32 cannot go with
 
 
@@ -268,37 +247,6 @@ def test_the_parts_that_were_fitted_before_are_at_hand(monkeypatch):
     assert caught.value.last_model is None or caught.value.last_model.score(X, y) > 0.5
 
 
-def test_large_weights_are_not_kept_twice(monkeypatch):
-    X, y = problem()
-    monkeypatch.setattr(one_fit, "MOST_BYTES_KEPT", 100)
-    monkeypatch.setattr(Passes, "train", ruin_after(3, Passes))
-    with pytest.raises(DivergedFit) as caught:
-        LinearClassifier(
-            method="augment-reduce", max_epochs=9, random_state=0, early_stopping=False
-        ).fit(X, y)
-    assert caught.value.last_model is None
-
-
-def test_weights_that_were_not_seen_are_looked_at_in_the_end(monkeypatch):
-    """A value may be finite where a weight that no row has met is not."""
-    X, y = problem()
-    train = Passes.train
-
-    def ruined(self, first, last):
-        value = train(self, first, last)
-        if self.epochs_made == 1 and last == self.n_rows:
-            self.state.weights[0, 0] = np.inf
-        return value
-
-    monkeypatch.setattr(Passes, "train", ruined)
-    words = "the weights were infinite or NaN after epoch 2; low"
-    with pytest.raises(DivergedFit, match=words) as caught:
-        LinearClassifier(
-            method="augment-reduce", max_epochs=2, random_state=0, early_stopping=False
-        ).fit(X, y)
-    assert np.isfinite(caught.value.last_model.coef_).all()
-
-
 @pytest.fixture
 def any_size(monkeypatch):
     """Sizes of X that are refused, to see that what comes after holds them off as well."""
@@ -374,31 +322,6 @@ def test_an_interrupted_partial_fit_leaves_the_weights_as_they_were(monkeypatch,
     for name, array in cut._weights().arrays().items():
         np.testing.assert_array_equal(array, never._weights().arrays()[name])
     assert cut.n_iter_ == never.n_iter_ == 2
-
-
-def test_a_batch_moves_no_array_of_the_model(monkeypatch):
-    """Rows in single precision are trained on in the model's own layout and precision."""
-    X, y = problem()
-    rows = as_rows(X.astype(np.float32), np.float32)
-    task = Problem(rows, y, np.ones(len(y)), X.shape[1], N_CLASSES)
-    start = FullRankWeights(np.ones((N_CLASSES, X.shape[1]), np.float32)), np.ones(5, np.float32)
-    parts = resolve("exact", Gumbel(), solver="adagrad")
-    for keeps in (False, True):
-        state = State.new(
-            task, parts, FullRank(), start, np.random.RandomState(0), keeps_start=keeps
-        )
-        assert np.shares_memory(state.weights, start[0].coef) == (not keeps)
-        assert np.shares_memory(state.intercepts, start[1]) == (not keeps)
-    asked = []
-
-    def new(*args, keeps_start=False):
-        asked.append(keeps_start)
-        return State.new(*args, keeps_start=keeps_start)
-
-    monkeypatch.setattr(one_fit, "State", SimpleNamespace(new=new))
-    model = LinearClassifier(method="exact", solver="sgd", random_state=0)
-    model.partial_fit(X[:200], y[:200], classes=np.arange(5)).partial_fit(X[200:], y[200:])
-    assert asked == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,22 @@ def test_start_is_quick_and_light(work):
     assert not [name for name in HEAVY if name in modules]
 
 
+IRIS = """
+from sklearn.datasets import load_iris
+from bigcat import LinearClassifier
+X, y = load_iris(return_X_y=True)
+model = LinearClassifier(random_state=0).fit(X, y)
+assert model.score(X, y) > 0.9
+model.predict_proba(X), model.predict_top_k(X, k=2), model.log_proba_of(X, y)
+"""
+
+
+def test_a_small_fit_and_its_predictions_import_no_numba():
+    modules = run(IRIS)[1]
+    assert "bigcat.estimators.linear" in modules
+    assert not [name for name in modules if name.startswith(("numba", "llvmlite"))]
+
+
 def test_a_linear_fit_imports_no_posteriors():
     modules = run("import bigcat; bigcat.LinearClassifier")[1]
     assert "bigcat.estimators.linear" in modules

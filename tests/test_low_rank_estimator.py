@@ -1,7 +1,6 @@
 """`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
 
 import pickle
-import weakref
 from typing import Any
 
 import numpy as np
@@ -9,16 +8,14 @@ import pytest
 import scipy.sparse
 from forms import slow
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import EarlyStopping, LinearClassifier
-from bigcat.linear import FullRank, LinearModel, LowRank, LowRankWeights
+from bigcat.linear import LinearModel, LowRankWeights
 from bigcat.linear import model as _predict
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
 from bigcat.solvers import LBFGS, AdaGrad, Damped, DivergedError, UMax
-from bigcat.training import memory as _memory
-from bigcat.training.fit import Fit
+from bigcat.training.routes import AllVectors
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")
@@ -86,14 +83,6 @@ def test_as_many_numbers_as_classes_reach_the_optimum_of_full_rank(data, sparse)
     assert lower < best - 0.01
 
 
-def test_adagrad_comes_near_the_optimum(data):
-    X, y = data
-    best = whole(rank=None).fit(X, y).log_proba_of(X, y).mean()
-    solver = AdaGrad(0.2, schedule="linear")
-    model = low_rank(rank=N_CLASSES, solver=solver, max_epochs=60, early_stopping=False).fit(X, y)
-    assert best - 2e-3 < model.log_proba_of(X, y).mean() <= best + 1e-7
-
-
 def test_the_ridge_is_on_both_factors(data):
     X, y = data
     # At the optimum a gradient of 2 l2/2 |.|^2 balances the same inner product on either side.
@@ -143,24 +132,6 @@ def test_fitted_attributes_of_low_and_full_rank(data):
     model.set_params(rank=3, solver="adagrad").fit(X, y)
     assert not hasattr(model, "coef_")
     assert model.embedding_.shape == (N_FEATURES, 3)
-
-
-def test_the_weights_to_start_from_are_not_kept_beside_those_in_training(data, monkeypatch):
-    X, y = data
-    began = []
-    begin = Fit._begin
-
-    def kept(self):
-        weights, intercepts = begin(self)
-        assert isinstance(weights, LowRankWeights)
-        began.append(weakref.ref(weights.features))
-        return weights, intercepts
-
-    monkeypatch.setattr(Fit, "_begin", kept)
-    held = []
-    low_rank(callbacks=[lambda _: held.append(began[-1]() is not None)]).fit(X, y)
-    assert held
-    assert not any(held)
 
 
 def test_predictions_agree_with_each_other_whatever_the_rows_are(data):
@@ -238,32 +209,6 @@ def test_copies(data, how):
 
 
 # Weights of rows, validation, stopping
-
-
-def test_weights_of_rows_and_classes(data):
-    X, y = data
-    two = np.where(y == 1, 2.0, 1.0)
-    by_class = low_rank(class_weight={1: 2.0}).fit(X, y)
-    by_row = low_rank().fit(X, y, sample_weight=two)
-    assert_unchanged(by_class, factors(by_row))
-    assert (by_row.embedding_ != low_rank().fit(X, y).embedding_).any()
-    repeated = np.repeat(np.arange(len(y)), two.astype(int))
-    weighted, twice = whole(rank=2, l2=1.0), whole(rank=2, l2=1.0)
-    weighted.fit(X, y, sample_weight=two)
-    twice.fit(X[repeated], y[repeated])
-    np.testing.assert_allclose(twice.predict_proba(X), weighted.predict_proba(X), atol=1e-4)
-
-
-def test_a_validation_set_is_in_the_history(data):
-    X, y = data
-    X_val, y_val = rows(100, seed=1)
-    seen = []
-    model = low_rank(callbacks=[lambda told: seen.append(told["log_likelihood_of"](X_val, y_val))])
-    model.fit(X, y, X_val=X_val, y_val=y_val)
-    scores = model.history_["validation_log_likelihood"]
-    assert scores[-1] == pytest.approx(model.log_proba_of(X_val, y_val).mean(), rel=1e-5)
-    np.testing.assert_allclose(seen, scores, rtol=1e-6)
-    assert model.history_[-1]["bound"] == model.history_[-1]["objective"]
 
 
 @pytest.mark.parametrize("solver", [AdaGrad(2.0, batch_size=16), LBFGS()], ids=repr)
@@ -406,48 +351,7 @@ def test_the_bound_is_a_bound_for_every_method_and_noise(data, deterministic_bou
     assert (gap < 1e-5).all() == tight
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("noise", ["gaussian", slow("logistic")])
-def test_other_noises_learn_with_a_rank(data, noise):
-    X, y = data
-    model = whole(noise=noise, rank=2, method="augment-reduce", solver="lbfgs", max_epochs=60)
-    model.fit(X, y)
-    X_new, y_new = rows(300, seed=1)
-    baseline = np.log(np.bincount(y) / len(y))[y_new].mean()
-    assert model.log_proba_of(X_new, y_new).mean() > baseline + 0.1
-    assert model.history_[-1]["bound"] <= model.log_proba_of(X, y).mean() + 1e-4
-
-
-def test_lbfgs_says_when_it_did_not_converge(data):
-    with pytest.warns(ConvergenceWarning, match="without reaching tol"):
-        whole(rank=2, max_epochs=2).fit(*data)
-
-
 # Memory and precision
-
-
-def test_memory_forecast_counts_the_vectors():
-    sizes: dict[str, Any] = {"n_rows": 10**5, "n_features": 20_000, "n_classes": 10_000}
-    sizes["max_row_nonzeros"] = 50
-    few, many, full = (
-        LinearClassifier(method="complementary", rank=rank, sampler="shared").memory_forecast(
-            **sizes
-        )
-        for rank in (16, 32, None)
-    )
-    vectors, of_rows = 4 * 16 * 30_000, 8 * (_memory.NUMBERS_PER_ROW + 1) * 10**5
-    few, many = few - of_rows, many - of_rows
-    assert 2 * vectors < few < 4 * vectors  # and AdaGrad's squares, and a batch's gradient
-    assert 1.8 < many / few < 2.0
-    assert few < 0.02 * full
-    assert LinearClassifier().memory_forecast(**sizes) < 0.4 * full
-
-
-def test_precision_of_training():
-    assert LowRank(2).working_dtype(np.float64, 500, 500) is np.float64
-    assert LowRank(2).working_dtype(np.float64, 50_000, 500) is np.float32
-    assert LowRank(2).working_dtype(np.float32, 500, 500) is np.float32
-    assert FullRank().working_dtype(np.float64, 50_000, 300) is np.float64
 
 
 def test_steps_by_vector_need_vectors(data):
@@ -457,18 +361,6 @@ def test_steps_by_vector_need_vectors(data):
         LinearClassifier(rank=None, solver=solver).fit(X, y)
     with pytest.raises(ValueError, match="per='row' must be 'coordinate' or 'vector'"):
         AdaGrad(per="row")
-
-
-def test_steps_by_vector_need_no_more_memory_than_it_takes_to_begin():
-    """When vectors are put into one array there are as many numbers as with a state of each."""
-    sizes: dict[str, Any] = {"n_rows": 1_000, "n_features": 10_000, "n_classes": 50_000}
-    needed = [
-        LinearClassifier(
-            method="complementary", rank=64, sampler="shared", solver=AdaGrad(per=per)
-        ).memory_forecast(**sizes)
-        for per in ("coordinate", "vector")
-    ]
-    assert 0 < needed[0] - needed[1] < 0.1 * needed[1]
 
 
 @pytest.mark.parametrize("solver", [slow(Damped(0.5)), AdaGrad(0.1, schedule="linear")])
@@ -481,3 +373,16 @@ def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
     before = model.coef_.copy()
     model.partial_fit(X, y)
     assert not np.array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+def test_uncompiled_batches_are_those_of_the_kernel(data, monkeypatch, sparse, l2):
+    X, y = data
+    X = scipy.sparse.csr_array(X) if sparse else X
+    uncompiled = low_rank(l2=l2).fit(X, y)
+    monkeypatch.setattr(AllVectors, "applies", staticmethod(lambda journey: False))
+    compiled = low_rank(l2=l2).fit(X, y)
+    np.testing.assert_allclose(
+        uncompiled.predict_proba(X), compiled.predict_proba(X), rtol=0, atol=1e-6
+    )

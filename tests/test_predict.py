@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from scipy.special import logsumexp
 
+from bigcat.compile import Kernel, compiling_always
 from bigcat.linear import FullRankWeights, LinearModel, LowRankWeights, Weights
 from bigcat.linear import model as _model
 from bigcat.noise import Gaussian, Gumbel
@@ -205,3 +206,28 @@ def test_of_equal_scores_the_first_class_comes_first(sparse, noise):
     assert (scorer.top_k(X, 1)[0][:, 0] == scorer.best(X)).all()
     assert (scorer.top_k(X, 2)[0] == classes[:, :2]).all()
     assert (np.diff(log_p, axis=1) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("rank", [None, 4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numpy_and_kernels_predict_the_same(monkeypatch, sparse, rank, dtype):
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random_array((90, 30), density=0.3, format="csr", rng=rng).astype(dtype)
+    coef, vectors = rng.normal(size=(200, 30)), rng.normal(size=(200, 4))
+    weights: Weights = FullRankWeights(coef.astype(np.float32))
+    if rank:
+        features = rng.normal(size=(30, 4)).astype(np.float32)
+        weights = LowRankWeights(vectors.astype(np.float32), features)
+    scorer = LinearModel(weights, rng.normal(size=200).astype(np.float32), Gumbel())
+    rows, labels = (X if sparse else X.toarray()), np.arange(90)
+
+    def predictions():
+        classes, values = scorer.top_k(rows, 5)
+        return classes, values, scorer.log_proba(rows), scorer.log_proba_of(rows, labels)
+
+    with compiling_always():
+        compiled = predictions()
+    monkeypatch.setattr(Kernel, "is_ready", lambda self, *arguments: False)
+    for found, expected in zip(predictions(), compiled):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from forms import slow
 from scipy import optimize
 from scipy.special import lambertw, wrightomega
 
@@ -113,14 +112,6 @@ def test_the_best_u_gives_the_exact_softmax(form):
         assert double_sum.BOUND[form](PSI_Y, PSI, ones, u).value < exact.value
 
 
-def test_ramans_form_is_the_other_with_u_moved_by_the_labels_score():
-    here = double_sum.raman(PSI_Y, PSI, WEIGHTS, 1.7 + PSI_Y)
-    there = bounds.softmax_augment_reduce(PSI_Y, PSI, WEIGHTS, 1.7)
-    assert here.value == pytest.approx(there.value, rel=1e-13)
-    np.testing.assert_allclose(here.slopes, there.slopes, rtol=1e-13)
-    assert here.slope_y != pytest.approx(there.slope_y)  # u stays where it is, not relative to it
-
-
 # Vanilla and U-max
 
 
@@ -150,41 +141,6 @@ def test_umax_is_vanilla_where_u_is_large_enough(form):
     vanilla, umax = double_sum.vanilla_step(*row, form), double_sum.umax_step(*row, 1.0, form=form)
     for found, expected in zip(umax, vanilla):
         np.testing.assert_array_equal(found, expected)
-
-
-@forms
-def test_umax_raises_a_small_u_first(form):
-    row = random_row(6, n_drawn=3)
-    scores = double_sum.row_scores(*row[:5])
-    floor = double_sum.BEST_U[form](*scores, np.ones(3))
-    expected = double_sum.vanilla_step(*row._replace(u=floor, rate=1e-3), form)
-    too_small = row._replace(u=floor - 1.01, rate=1e-3)
-    for found, at_floor in zip(double_sum.umax_step(*too_small, 1.0, form=form), expected):
-        np.testing.assert_array_equal(found, at_floor)
-    # Within delta it is left alone; its gradient is at most e^delta times as large.
-    just_right = row._replace(u=floor - 0.99, rate=1e-3)
-    W, _, _ = double_sum.umax_step(*just_right, 1.0, form=form)
-    np.testing.assert_array_equal(W, double_sum.vanilla_step(*just_right, form)[0])
-    # A class drawn twice is one class: counted twice the floor could be above the best u.
-    twice = too_small._replace(drawn=np.tile(row.drawn, 2), weights=np.tile(row.weights / 2, 2))
-    for found, at_floor in zip(double_sum.umax_step(*twice, 1.0, form=form), expected):
-        np.testing.assert_allclose(found, at_floor, rtol=1e-13)
-
-
-@forms
-def test_umax_projects(form):
-    row = random_row(7)._replace(rate=2.0)
-    free = double_sum.umax_step(*row, 0.5, form=form)
-    norm = np.linalg.norm(free[0])
-    W, _, u = double_sum.umax_step(*row, 0.5, u_bound=1e-3, w_bound=0.5 * norm, form=form)
-    np.testing.assert_allclose(W, 0.5 * free[0], rtol=1e-14)
-    psi_y = double_sum.row_scores(*row[:5])[0]
-    lowest = 0.0 if form == "proposed" else psi_y
-    assert u == max(lowest, 1e-3)
-    # No rivals to speak of and a large rate: u would become negative.
-    lonely = row._replace(weights=1e-9 * row.weights, rate=1e4, u=lowest + 30.0)
-    assert double_sum.vanilla_step(*lonely, form)[2] < lowest
-    assert double_sum.umax_step(*lonely, 100.0, form=form)[2] == lowest
 
 
 # The implicit step of one row
@@ -239,25 +195,6 @@ def test_implicit_step_is_a_gradient_step_at_the_new_point(seed, l2):
     assert stationarity(batch, fit_intercept, l2, (*new[:2], np.array([new[2]]))) < 1e-9
 
 
-def test_implicit_step_beats_other_points():
-    # The objective itself, in all K (D + 1) + 1 unknowns, around the solution.
-    row, l2, rng = random_row(3, n_drawn=3, fit_intercept=True), 0.2, np.random.default_rng(0)
-    W, b, x, y, drawn, weights, u, rate, _ = row
-
-    def objective(W_at, b_at, u_at):
-        scores = double_sum.row_scores(W_at, b_at, x, y, drawn)
-        value = rate * bounds.softmax_augment_reduce(*scores, weights, u_at).value
-        moved = (u_at - u) ** 2 + np.sum((W_at - W) ** 2) + np.sum((b_at - b) ** 2)
-        return value - moved / 2 - rate * l2 / 2 * np.sum(W_at**2)
-
-    W_new, b_new, u_new = double_sum.implicit_step(*row, l2)
-    best = objective(W_new, b_new, u_new)
-    for size in [1e-3, 1e-1, 1.0]:
-        for _ in range(20):
-            step = [size * rng.standard_normal(np.shape(v)) for v in (W, b, u)]
-            assert objective(W_new + step[0], b_new + step[1], u_new + step[2]) < best
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_implicit_step_by_wrights_omega(seed):
     # p_k = rate c_k exp(d_k - u) at the new point: -p_k x, +P x, and s p_k is an omega.
@@ -273,17 +210,6 @@ def test_implicit_step_by_wrights_omega(seed):
     np.testing.assert_allclose((b - row.b)[row.drawn], -row.fit_intercept * p, atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_implicit_step_is_not_longer_than_the_vanilla_step(seed):
-    # Proposition 1, without a ridge; strictly shorter, for the bound is strictly concave in u.
-    row = random_row(seed)
-
-    def length(step):
-        return np.sqrt(sum(np.sum((new - old) ** 2) for new, old in zip(step, (*row[:2], row.u))))
-
-    assert length(double_sum.implicit_step(*row)) < length(double_sum.vanilla_step(*row))
-
-
 def test_a_class_drawn_twice_counts_twice():
     row = random_row(2, n_drawn=3)
     k, j, _ = row.drawn
@@ -293,45 +219,6 @@ def test_a_class_drawn_twice_counts_twice():
         np.testing.assert_allclose(found, expected, atol=1e-12)
     for found, expected in zip(double_sum.vanilla_step(*twice), double_sum.vanilla_step(*once)):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_a_row_without_features_moves_only_u():
-    row = random_row(4)._replace(x=np.zeros(4), fit_intercept=False)
-    W, b, u = double_sum.implicit_step(*row)
-    np.testing.assert_array_equal(W, row.W)
-    np.testing.assert_array_equal(b, row.b)
-    slope = double_sum.local_slope(*double_sum.row_scores(*row[:5]), row.weights, u)
-    assert u == pytest.approx(row.u + row.rate * slope, abs=1e-10)
-    lower, upper = double_sum.bracket(differences(*row[:5]), row.weights, row.u, row.rate, 0.0)
-    assert lower < u < upper
-    batch = [W, b, np.zeros((1, 4)), np.array([row.y]), [row.drawn], [row.weights]]
-    in_batch = batch_step(batch, np.array([row.u]), row.rate, False)
-    assert in_batch[2][0] == pytest.approx(u, abs=1e-10)
-
-
-# Where u may lie
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_bracket_holds_u_and_is_as_narrow_as_said(seed):
-    row = random_row(seed)
-    squared_norm, d = row.x @ row.x + row.fit_intercept, differences(*row[:5])
-    lower, upper = double_sum.bracket(d, row.weights, row.u, row.rate, squared_norm)
-    u = double_sum.implicit_step(*row)[2]
-    assert lower - 1e-10 <= u <= upper + 1e-10
-    assert row.u in (lower, upper)
-    if d.size == 1 and row.weights[0] >= 1:
-        arguments = (1e-6, d[0], row.u, row.rate, squared_norm, row.weights[0])
-        stated = 1e-6 * 2 ** double_sum.evaluations_allowed(*arguments)
-        assert upper - lower <= stated + np.log(2.0) + 1e-12
-
-
-def test_proposition_4_loses_a_log_2():
-    # Two classes, scores equal, u = 0, a small step: u lies in [0, log 2], by the paper as well.
-    lower, upper = double_sum.bracket(np.zeros(1), np.ones(1), 0.0, 1e-3, 1.0)
-    assert (lower, upper) == (0.0, pytest.approx(np.log(2.0)))
-    bisections = np.log2((upper - lower) / 1e-6)
-    assert bisections > double_sum.evaluations_allowed(1e-6, 0.0, 0.0, 1e-3, 1.0, 1) + 8
 
 
 # The implicit step of a batch
@@ -346,36 +233,6 @@ def test_a_batch_of_one_is_the_row_step(seed, l2):
     in_batch = batch_step(batch, l2)
     for found, expected in zip(in_batch, double_sum.implicit_step(*row, l2)):
         np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("l2", [0.0, 0.4])
-@pytest.mark.parametrize(
-    "kind", ["own classes", slow("shared classes"), "duplicate rows", slow("many rows")]
-)
-def test_batch_step_is_a_gradient_step_at_the_new_point(kind, l2, fit_intercept):
-    for seed in range(3):
-        batch = random_batch(seed, n_rows=6 if kind == "many rows" else 3)  # of four features
-        if kind == "shared classes":  # the paper's case: no label is drawn, the draws are the same
-            batch[3], batch[4] = np.array([0, 1, 1]), [np.array([3, 5])] * 3
-        if kind == "duplicate rows":
-            batch[2][1] = batch[2][0]
-            batch[3][2], batch[2][2] = batch[3][0], batch[2][0]
-            batch[4] = [*batch[4][:2], batch[4][0]]
-        new = batch_step(batch, fit_intercept, l2)
-        assert stationarity(batch, fit_intercept, l2, new) < 1e-9
-
-
-def test_us_step_does_not_shrink_with_the_batch():
-    # Copies of one row do what the row does alone.
-    row = random_row(1, n_drawn=2, fit_intercept=True)
-    W, b, x, y, drawn, weights, u, rate, _ = row
-    batch = [W, b, np.tile(x, (4, 1)), np.full(4, y), [drawn] * 4, [weights] * 4, np.full(4, u)]
-    W, b, u = batch_step(batch, rate, True)
-    expected = double_sum.implicit_step(*row)
-    np.testing.assert_allclose(W, expected[0], atol=1e-9)
-    np.testing.assert_allclose(b, expected[1], atol=1e-9)
-    np.testing.assert_allclose(u, expected[2], atol=1e-9)
 
 
 def test_the_ridge_shrinks_what_the_rows_do_not_reach():
@@ -419,59 +276,3 @@ def test_the_reduced_problem_has_u_at_its_best():
     points = rng.standard_normal((4, 8))
     gaps = [double_sum.reduced_problem(a, batch)[0] - over_u(a) for a in points]
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-9)
-
-
-def test_derivatives_of_the_reduced_problem():
-    batch, a, h = some_batch(2.0), np.random.default_rng(1).standard_normal(8), 1e-5
-    _, gradient, hessian = double_sum.reduced_problem(a, batch)
-    ends = [[double_sum.reduced_problem(a + s, batch) for s in (e, -e)] for e in h * np.eye(8)]
-    slopes = [(up[0] - down[0]) / (2 * h) for up, down in ends]
-    np.testing.assert_allclose(gradient, slopes, atol=1e-8)
-    slopes = [(up[1] - down[1]) / (2 * h) for up, down in ends]
-    np.testing.assert_allclose(hessian, slopes, atol=1e-8)
-
-
-@pytest.mark.parametrize("u", [0.0, 1.0, -2.0])
-def test_the_start_is_feasible_where_scores_are_far_apart(u):
-    # Equation 22.
-    batch = some_batch(80.0, u)
-    assert max(d.max() for d in batch.differences) > 50.0
-    a = double_sum.feasible_start(batch)
-    exponents = np.concatenate([d + M @ a for d, M in zip(batch.differences, batch.moves)])
-    assert exponents.max() <= max(u, 0.0) + 1e-9
-    assert exponents.max() == pytest.approx(max(u, 0.0))  # the shortest step goes no further
-    np.testing.assert_array_equal(double_sum.feasible_start(some_batch(1e-3)), 0.0)
-
-
-# Tails
-
-
-@pytest.mark.parametrize("size", [1e6, -1e6, 700.0])
-@pytest.mark.parametrize("u", [0.0, 1e6, -1e6])
-@pytest.mark.parametrize("rate", [1e-6, 1.0, 1e4])
-@pytest.mark.filterwarnings("error")
-def test_implicit_steps_do_not_overflow(size, u, rate):
-    W, b, x = size * np.array([[0.0], [1.0], [0.5], [-1.0]]), np.zeros(4), np.ones(1)
-    drawn, weights = np.array([1, 2, 3]), np.array([1.0, 1e3, 1e6])
-    step = double_sum.implicit_step(W, b, x, 0, drawn, weights, u, rate, True)
-    assert all(np.isfinite(part).all() for part in step)
-    # In exponents of size 1e6 rounding leaves some 1e-9.
-    batch = (W, b, x[None], np.array([0]), [drawn], [weights], np.array([u]), rate, True)
-    for found, expected in zip(double_sum.implicit_batch_step(*batch), step):
-        np.testing.assert_allclose(found, expected, atol=1e-8)
-    s, d = 2.0, differences(W, b, x, 0, drawn)
-    lower, upper = double_sum.bracket(d, weights, u, rate, s)
-    assert lower - 1e-8 <= step[2] <= upper + 1e-8
-    # Proposition 2: the label's score rises linearly in how far u was too small. With m classes
-    # P <= m rate exp(top - s P - u'), so either P <= m rate or s P <= top - u' <= top - u.
-    top = (np.log(weights) + d).max()
-    assert s * step[1][0] <= max(top - u, s * rate * drawn.size) + 1e-8
-
-
-def test_a_batch_of_far_out_rows_does_not_overflow():
-    batch = random_batch(5)
-    batch[0] = 1e5 * batch[0]
-    W, b, u = batch_step(batch, True)
-    assert np.isfinite(W).all()
-    assert np.isfinite(b).all()
-    assert (u >= 0).all()

@@ -1,7 +1,5 @@
 """What samplers say of themselves, and the tables that they draw by."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -19,7 +17,6 @@ from bigcat.samplers import (
 from bigcat.samplers import _alias as alias
 from bigcat.samplers import _features as features
 from bigcat.samplers import _merge as merge
-from bigcat.samplers._base import always_in
 from tests.test_samplers import some_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
@@ -56,10 +53,6 @@ def test_classes_that_are_always_in_come_sorted():
         Uniform(1, exact_classes=["z"]).head_of(counts, number_of)
 
 
-def test_a_number_of_draws_where_there_are_any():
-    assert (Uniform(5).n_drawn, Everything().n_drawn) == (5, None)
-
-
 @pytest.mark.parametrize(
     ("sampler", "widths"),  # of 40 and of 6 classes, without a head and with one of two
     [
@@ -78,17 +71,6 @@ def test_widths(sampler, widths):
     assert sampler.width(6) == widths[1]
     assert sampler.width(40, head) == widths[2]
     assert sampler.width(6, head) == widths[3]
-
-
-def test_forecasts_of_memory():
-    assert Frequency().memory(100, 50, 900) == Stratified().memory(100, 50, 900) == 12 * 50
-    assert CoOccurrence(n_features=3).memory(100, 50, 900) == 12 * 50 + 20 * 900 + 4 * 3 * 100
-    assert Uniform().memory(100, 50, 900) == Everything().memory(100, 50, 900) == 0
-
-
-def test_what_a_batch_may_share():
-    assert {name for name, kind in REGISTRY.items() if kind.shared} == {"everything", "shared"}
-    assert [name for name, kind in REGISTRY.items() if kind.all_classes] == ["everything"]
 
 
 def test_fewer_draws_in_the_first_third_of_the_epochs():
@@ -141,42 +123,7 @@ def test_threads_have_scratch_space_of_their_own(name):
                 assert np.shares_memory(one, two) == (field not in sampler.scratch) or not one.size
 
 
-def test_one_draw_is_the_first_of_many():
-    """With a size of its own."""
-    sampler = Frequency(n_negatives=4)
-    frequencies = [90.0, 9.0, 3.0, 1.0]
-    sizes = set()
-    for seed in range(12):
-        classes, counts = sampler.sample(4, 0, seed=seed, frequencies=frequencies)  # type: ignore
-        again = sampler.sample(4, 0, seed=seed, frequencies=frequencies)  # type: ignore
-        assert (classes.tolist(), counts.tolist()) == (again[0].tolist(), again[1].tolist())
-        assert len(set(classes)) == len(classes) == len(counts)
-        sizes.add(len(classes))
-        q = 0.5 * np.power(frequencies, 0.75) / np.power(frequencies, 0.75).sum() + 0.5 / 4
-        times = counts * 4 * q[classes]
-        np.testing.assert_allclose(times, np.rint(times), rtol=1e-5)
-        assert times.sum() <= 4.0 + 1e-5
-    assert len(sizes) > 1
-
-
 # Scratch space
-
-
-@pytest.mark.parametrize(("n", "size"), [(0, 4), (1, 4), (2, 8), (3, 16), (16, 64), (17, 128)])
-def test_a_hash_table_is_a_quarter_full_at_most(n, size):
-    assert merge.make_places(n).keys.shape == merge.make_places(n).places.shape == (size,)
-    assert Uniform(n or 1).lower(some_problem(200)).table.shape == (size,)
-
-
-@pytest.mark.parametrize(("n", "pool"), [(1, 0), (4, 0), (5, 10), (6, 10), (9, 10)])
-def test_a_list_to_shuffle_where_most_classes_are_drawn(n, pool):
-    """From half of ten others on, of which the label may be one."""
-    assert len(Uniform(n).lower(some_problem(11)).pool) == pool
-    assert len(Uniform(5).lower(some_problem(12)).pool) == 0  # ten or eleven others
-    with_head = Uniform(n).lower(some_problem(13, [0, 4, 7]))
-    assert len(with_head.pool) == pool
-    assert with_head.rest.tolist() == [1, 2, 3, 5, 6, 8, 9, 10, 11, 12]
-    assert with_head.place.tolist() == [-1, 0, 1, 2, -1, 3, 4, -1, 5, 6, 7, 8, 9]
 
 
 def test_repeated_draws_become_one_entry():
@@ -190,24 +137,6 @@ def test_repeated_draws_become_one_entry():
     merge.forget(seen)
     assert merge.add(seen, 3, 0, classes, counts) == 1
     assert (classes[0], counts[0]) == (3, 1.0)
-
-
-def test_entries_whose_places_meet_are_told_apart():
-    """More keys of one place than a row of free ones has room for before its end."""
-    seen = SimpleNamespace(keys=np.full(4, -1, np.int32), places=np.zeros(4, np.int32))
-    classes, counts, n = np.full(8, -1), np.zeros(8), 0
-    for k in (1, 2, 3):
-        n = merge.add(seen, k, n, classes, counts)
-    for k in (3, 1, 2):
-        assert merge.add(seen, k, n, classes, counts) == 3
-    assert classes[:3].tolist() == [1, 2, 3]
-    assert counts[:3].tolist() == [2.0, 2.0, 2.0]
-
-
-def test_a_head_begins_a_draw():
-    classes, counts = np.full(4, -1), np.zeros(4)
-    assert always_in(np.array([2, 5, 7]), 5, classes, counts) == 2
-    assert (classes.tolist(), counts.tolist()) == ([2, 7, -1, -1], [1.0, 1.0, 0.0, 0.0])
 
 
 # Draws in constant time
@@ -247,14 +176,6 @@ def test_slots_of_an_alias_table_add_up_to_the_distribution(q):
     n = 40 * len(q)
     drawn = [alias.alias_draw(table, (i + 0.5) / n) for i in range(n)]
     np.testing.assert_allclose(np.bincount(drawn, minlength=len(q)) / n, q, atol=0.03)
-
-
-def test_a_uniform_number_picks_and_what_is_left_is_uniform_again():
-    assert alias.pick(0.0, 4) == (0, 0.0)
-    assert alias.pick(0.25, 4) == (1, 0.0)
-    chosen, rest = alias.pick(0.9, 4)
-    assert (chosen, rest) == (3, pytest.approx(0.6))
-    assert alias.pick(1.0, 4)[0] == 3  # which rounding may make of the last number below 1
 
 
 # Classes by feature
@@ -312,13 +233,6 @@ def test_labels_and_shares_of_features():
     assert len(index.labels) == index.first_label[-1]
 
 
-def test_a_feature_that_no_row_lists_has_neither_labels_nor_slots():
-    index = index_of([[1, 1], [1, 1]], [0, 1], 2, n=1)
-    assert index.rarest.tolist() == [[0], [0]]  # of equals the first
-    assert np.diff(index.first_label).tolist() == [2, 0]
-    assert np.diff(index.first_slot).tolist() == [4, 0]
-
-
 def test_classes_that_want_the_same_places_get_more_of_them():
     """Three classes for two places of the smallest table: it is doubled until each has its own."""
     mask, found = np.uint64(7), {}  # type: ignore
@@ -332,13 +246,3 @@ def test_classes_that_want_the_same_places_get_more_of_them():
     expected = np.zeros(n_classes)
     expected[classes] = [4 / 6, 1 / 6, 1 / 6]
     np.testing.assert_allclose(shares(index, 0, n_classes), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("n", "least"), [(1, 2), (2, 4), (3, 8), (5, 16), (64, 128)])
-def test_twice_as_many_slots_as_classes(n, least):
-    index = index_of(np.ones((n, 1)), np.arange(n), n + 1)
-    size = int(index.first_slot[1])
-    assert size >= least
-    assert size & (size - 1) == 0
-    assert size == least or n > 4  # few find their places at once
-    np.testing.assert_allclose(shares(index, 0, n + 1), np.append(np.full(n, 1 / n), 0), rtol=1e-6)

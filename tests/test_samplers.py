@@ -136,20 +136,6 @@ def test_never_the_label_never_twice_counts_add_up(sampler, head, label):
     assert (counts[:, :always] == 1.0).all()
 
 
-@every_member
-@every_head
-@pytest.mark.parametrize("label", [0, 5, 10])
-def test_the_labels_count_is_that_of_a_class_like_it(sampler, head, label):
-    """Of the always-in classes, were it one of them, and else of those that are drawn."""
-    _, counts, always, label_count = all_drawn(sampler, 11, label, 3, head=head)
-    kind = counts[0, :always] if label in (head or []) else counts[0, always:]
-    expected = kind[0] if kind.size else 1.0
-    assert label_count == pytest.approx(expected, rel=1e-15)
-    # And so it is counted where it is drawn for another label.
-    classes, counts, _, _ = all_drawn(sampler, 11, 4, 200, head=head)
-    assert label_count == pytest.approx(counts[classes == label][0], rel=1e-15)
-
-
 @any_size
 @every_head
 @pytest.mark.parametrize("row", [0, 1])
@@ -180,31 +166,6 @@ def test_uniform_draws_each_set_equally_often(n_negatives):
     place = {chosen: i for i, chosen in enumerate(sets)}
     seen = np.bincount([place[tuple(row)] for row in np.sort(classes, axis=1)], minlength=len(sets))
     assert stats.chisquare(seen).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize(("n_classes", "n_negatives"), [(1000, 20), (1000, 499), (1000, 501)])
-def test_uniform_frequencies_with_many_classes(n_classes, n_negatives):
-    """Covariances of draws without replacement make this sum chi-squared."""
-    repeats, n = many(4000), n_classes - 1
-    classes, _, _ = drawn(Uniform(n_negatives), n_classes, 321, repeats, seed=3)
-    seen = np.delete(np.bincount(classes.ravel(), minlength=n_classes), 321)
-    p = n_negatives / n
-    statistic = (n - 1) / n * ((seen - repeats * p) ** 2).sum() / (repeats * p * (1 - p))
-    assert FALSE_ALARM < stats.chi2.sf(statistic, n - 1) < 1 - FALSE_ALARM
-
-
-@pytest.mark.parametrize("n_negatives", [4, 5, 6])  # the label in and out of the rest
-@pytest.mark.parametrize("label", [1, 7])
-def test_uniform_beside_a_head(n_negatives, label):
-    head, repeats = np.array([1, 8]), many(30_000)
-    classes, counts, always = drawn(Uniform(n_negatives), 12, label, repeats, seed=4, head=head)
-    rest = np.setdiff1d(np.arange(12), [*head, label])
-    assert (counts[:, always:] == len(rest) / n_negatives).all()
-    assert classes.shape[1] == always + n_negatives
-    seen = np.bincount(classes[:, always:].ravel(), minlength=12)[rest]
-    p, n = n_negatives / len(rest), len(rest)
-    statistic = (n - 1) / n * ((seen - repeats * p) ** 2).sum() / (repeats * p * (1 - p))
-    assert stats.chi2.sf(statistic, n - 1) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("sampler", [Everything(), Uniform(4), Uniform(5), Uniform(99)], ids=str)
@@ -281,30 +242,6 @@ def test_draws_have_the_twins_probabilities(sampler, head, row):
         assert seen[-1] == 0
         seen, q_seen = seen[:-1], q_seen[:-1]
     assert stats.chisquare(seen, repeats * n * q_seen / q_seen.sum()).pvalue > FALSE_ALARM
-
-
-@with_replacement
-@pytest.mark.parametrize("label", [0, 1])
-def test_two_classes_with_replacement(sampler, label):
-    sampler = Frequency(sampler.n_negatives) if sampler.name == "stratified" else sampler
-    repeats = many(4000)
-    classes, counts, sizes, _ = draws(sampler, some_problem(2), label, repeats, seed=3)
-    assert set(sizes) <= {0, 1}
-    assert (sizes == 0).any() or sampler.n_negatives > 1
-    weight = weight_of_classes(classes, counts, 2)[:, 1 - label]
-    limit = stats.norm.isf(FALSE_ALARM / 2) * weight.std() / np.sqrt(repeats)
-    assert abs(weight.mean() - 1.0) <= limit + 1e-7
-
-
-@any_size
-def test_one_row(sampler):
-    rows = as_rows(scipy.sparse.csr_array([[1.0, 0.0]]), np.float64)
-    problem = Problem(rows, np.array([2]), np.ones(1), 2, 5)
-    repeats = many(20_000)
-    classes, counts, _, _ = draws(sampler, problem, 2, repeats, seed=4)
-    weight = weight_of_classes(classes, counts, 5)
-    limit = stats.norm.isf(FALSE_ALARM / 2 / 4) * weight.std(axis=0) / np.sqrt(repeats)
-    assert (np.abs(weight.mean(axis=0) - [1, 1, 0, 1, 1]) <= limit + 1e-7).all()
 
 
 def test_rows_without_weight_are_not_drawn_from():

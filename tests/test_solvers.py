@@ -432,19 +432,6 @@ def test_weight_two_is_a_row_twice(train, solver):
     assert_same_weights(*two_rows_doubled(train, solver=solver, epochs=3))
 
 
-@pytest.mark.parametrize("solver", [Vanilla(0.3, decay=0.9), UMax(0.3, decay=0.9)])
-def test_weight_two_is_a_row_twice_for_a_gradient_step_with_u(train, solver):
-    """For one step: the row's own u is stepped by its weight, and not twice by its half."""
-    weighted, repeated = two_rows_doubled(train, solver=solver, epochs=1)
-    assert_same_weights(weighted, repeated)
-    moved = weighted.local[[3, 8], 0] - np.log(5.0)  # five classes of score zero
-    once = repeated.local[[3, 8], 0] - np.log(5.0)
-    np.testing.assert_allclose(moved, 2 * 20 / 22 * once, rtol=1e-12)
-    np.testing.assert_allclose(repeated.local[[20, 21]], repeated.local[[3, 8]], rtol=1e-13)
-    weighted, repeated = two_rows_doubled(train, solver=solver, epochs=3)
-    assert np.abs(weighted.coef - repeated.coef).max() < 1e-3
-
-
 @pytest.mark.parametrize("solver", DOUBLE_SUM)
 def test_weighted_rows_have_the_optimum_of_repeated_rows(train, solver):
     """Whatever the path: an implicit step of a row of weight 2 has one proximal term for its u,
@@ -468,19 +455,6 @@ def test_weighted_rows_have_the_optimum_of_repeated_rows(train, solver):
     )
     gap = (best - value(found.coef, found.intercept)) / (best - start)
     assert -1e-9 <= gap < 1e-3
-
-
-@pytest.mark.parametrize("solver", quick(n for n in STOCHASTIC if REGISTRY[n].gradient == "mean"))
-@pytest.mark.parametrize("batch_size", [1, 7])
-def test_only_ratios_of_weights_count(train, solver, batch_size):
-    """All weights, and with them the ridge, times the same number: the same fit."""
-    X, y = problem(n_rows=40)
-    weights = np.random.default_rng(6).uniform(0.5, 2.0, 40)
-    options = {"solver": solver, "batch_size": batch_size}
-    one = train(X, y, row_weights=weights, l2=1.0, **options)
-    other = train(X, y, row_weights=8.0 * weights, l2=8.0, **options)
-    assert_same_weights(one, other)
-    np.testing.assert_allclose(one.local, other.local, rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", SOFTMAX_METHODS)
@@ -508,27 +482,6 @@ def test_weights_that_are_not_finite_are_an_error_with_advice():
     assert not hasattr(model, "coef_")
 
 
-def test_a_bound_that_is_not_finite_names_itself():
-    X, y = problem()
-    X[:, 0] *= 1e37
-    solver = SGD(learning_rate=1e290)
-    with pytest.raises(DivergedError) as caught:
-        LinearClassifier(method="augment-reduce", solver=solver, random_state=0).fit(X, y)
-    assert str(caught.value).startswith("the augment-reduce bound became nan in epoch ")
-    assert str(caught.value).endswith("or take solver='adagrad'")
-
-
-def test_umax_has_its_own_advice():
-    X, y = problem()
-    model = LinearClassifier(method="umax", random_state=0, solver=UMax(learning_rate=1e200))
-    with pytest.raises(DivergedError) as caught:
-        model.fit(X, y)
-    assert str(caught.value).endswith(
-        "lower learning_rate, set UMax(weight_bound=...), or take method='implicit', whose steps "
-        "cannot overflow"
-    )
-
-
 def test_bad_learning_rates():
     for kind in (SGD, AdaGrad, Adaptive, Vanilla, UMax, Implicit):
         with pytest.raises(
@@ -536,14 +489,6 @@ def test_bad_learning_rates():
         ):
             kind(learning_rate=-0.1)
     assert not LBFGS().stochastic
-
-
-def test_rows_a_step():
-    for name in STOCHASTIC:
-        solver = REGISTRY[name]()
-        assert solver.batch_size == (1 if name in (*DOUBLE_SUM, "damped") else 64)
-        with pytest.raises(ValueError, match="batch_size=0 must be a whole number of at least 1"):
-            REGISTRY[name](batch_size=0)
 
 
 def test_adaptive_rate_follows_the_papers_sequence():
@@ -555,14 +500,3 @@ def test_adaptive_rate_follows_the_papers_sequence():
     for kind in (SGD, Vanilla, UMax, Implicit):
         assert rate(kind(0.5, decay=0.9).lower(), 77, 3) == pytest.approx(0.5 * 0.9**3)
     assert rate(AdaGrad(0.5).lower(), 77, 3) == pytest.approx(0.5)
-
-
-@pytest.mark.slow
-def test_thousands_of_epochs_of_a_tiny_problem():
-    """Chunks grow with the time that a chunk takes, but not without end."""
-    rng = np.random.RandomState(0)
-    X, y = rng.normal(size=(12, 2)), np.arange(12) % 3
-    model = LinearClassifier(
-        method="exact", solver="sgd", max_epochs=1500, progress=False, early_stopping=False
-    )
-    assert model.fit(X, y).n_iter_ == 1500

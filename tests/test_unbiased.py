@@ -387,24 +387,6 @@ def test_an_implicit_batch_is_a_gradient_step_at_the_new_point(rate):
     np.testing.assert_allclose(new.b, start.b + slopes.sum(axis=0), atol=accuracy)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2])
-def test_large_rows_move_by_small_slopes(batch_size):
-    """A score that moves by 1 has a slope of 1 / (rate |x|^2), however small that is."""
-    size, rate, n = 1e8, 10.0, batch_size
-    X, W = size * np.eye(n), np.array([[0.0] * n, [20.0] * n, [0.0] * n]) / size
-    start = Start(X, np.zeros(n, np.int64), W, np.zeros(3), np.ones(n), np.ones(n))
-    run = Run(Implicit(rate), n_negatives=2, batch_size=n, fit_intercept=False, epochs=1)
-    (new,) = train(run, start)
-    for i in range(n):
-        before, after = (double_sum.row_scores(at, start.b, X[i], 0, [1, 2]) for at in (W, new.W))
-        bound = reference.bounds.softmax_augment_reduce(*after, np.ones(2), new.u[i])
-        reach = size**2 * rate / n
-        # u has 16 digits and is multiplied by as much: what remains is a tenth.
-        assert after[0] - before[0] == pytest.approx(reach * bound.slope_y, rel=0.1)
-        np.testing.assert_allclose(after[1] - before[1], reach * bound.slopes, rtol=0.1, atol=1e-2)
-        assert (after[1] < after[0] - 5.0).all()
-
-
 # Unbiasedness
 
 
@@ -484,33 +466,6 @@ def test_raising_u_raises_the_full_bound(form, threshold):
     assert 50 < raised < 350
 
 
-@pytest.mark.parametrize("sparse", [False, slow(True)])
-@pytest.mark.parametrize("l2", [0.0, 2.0])
-def test_umax_projects_as_numpy_does(sparse, l2):
-    start = some_start(n_rows=40, weighted=True)
-    norm = np.linalg.norm(start.W)
-    for bound in (0.5 * norm, 0.9 * norm, 2.0 * norm):
-        solver = UMax(1.0, decay=0.9, local_bound=2.0, weight_bound=float(bound))
-        run = Run(solver, n_negatives=2, l2=l2, sparse=sparse, epochs=4)
-        found = train(run, start)
-        assert_same(found, replay(run, start), 1e-9)
-        norms = [np.linalg.norm(epoch.W) for epoch in found]
-        assert max(norms) <= bound * (1.0 + 1e-9)
-        assert bound > norm or max(norms) > 0.99 * bound
-        counted = start.row_weights > 0.0
-        for epoch in found:
-            assert (epoch.u[counted] >= 0.0).all()
-            assert (epoch.u[counted] <= 2.0).all()
-
-
-def test_umax_never_leaves_a_u_below_what_a_label_without_rivals_would_have():
-    rivals = np.full(2, -50.0)
-    found = visit_once(UMax(0.1), "proposed", 3.0, 1e4, 0.0, 0.0, rivals, np.ones(2))
-    assert found.u == 0.0
-    found = visit_once(UMax(0.1), "raman", 4.0, 1e4, 0.0, 1.0, rivals, np.ones(2))
-    assert found.u == 1.0
-
-
 # Implicit steps: lengths
 
 
@@ -536,46 +491,6 @@ def test_implicit_steps_are_never_longer_than_vanilla_steps(n_drawn):
     # The two agree where steps are short; then rounding decides.
     assert 0.999 < max(ratios) <= 1.0 + 1e-9
     assert min(ratios) == 0.0
-
-
-@pytest.mark.parametrize("n_drawn", [1, 4])
-def test_implicit_steps_grow_at_most_linearly(n_drawn):
-    """Proposition 2: the label's score rises by s P <= max(top - u, m s rate).
-
-    For P <= m rate exp(top - s P - u'), top = max(log c_k + d_k): either P <= m rate, or
-    s P <= top - u' < top - u, since u rises where P is above rate.
-    """
-    steps = random_problems(3, 20_000, n_drawn)
-    moved = steps.lengths.sum(axis=1)
-    top = (np.log(steps.counts) + steps.differences).max(axis=1)
-    allowed = np.maximum(top - steps.u_before, n_drawn * steps.reach * steps.rate)
-    assert (moved <= allowed * (1.0 + 1e-9) + 1e-9).all()
-    assert (moved > 0.3 * allowed).any()
-    assert np.isfinite(steps.u).all()
-    assert np.isfinite(steps.lengths).all()
-
-
-def test_implicit_steps_are_linear_far_out():
-    """Twice the difference, at most twice the step, plus what u was; and the slope of the line.
-
-    One class, d far above u: 2 s P + u' = d but for logarithms, and u' = u + P - rate, unless
-    that is below zero.
-    """
-    u, reach = 3.0, np.repeat([1e-2, 1.0, 1e2], 3)
-    rate = np.tile([1e-3, 1.0, 1e3], 3)
-    for difference in (1e4, 1e5, 5e5):
-        once, twice = (
-            solve(u, rate, reach, np.full((9, 1), d), 50.0) for d in (difference, 2 * difference)
-        )
-        assert (twice.lengths > once.lengths).all()
-        assert (twice.lengths < 2.05 * once.lengths + 1.0).all()
-        expected = reach * (2.0 * difference + rate - u) / (1.0 + 2.0 * reach)
-        expected = np.minimum(expected, difference)
-        np.testing.assert_allclose(twice.lengths[:, 0], expected, rtol=0.01)
-        # The other way u falls to where its own step ends, and the weights rest.
-        back = solve(u, rate, reach, np.full((9, 1), -difference), 50.0)
-        assert (back.lengths < 1e-100).all()
-        np.testing.assert_allclose(back.u + rate * (1.0 - np.exp(-back.u)), u, atol=1e-9)
 
 
 # Implicit steps: how many evaluations they take
@@ -716,19 +631,6 @@ def test_implicit_fits_stay_finite_whatever_the_scores_and_the_rate(dtype, spars
             assert (model.coef_ != W).any()
 
 
-@pytest.mark.parametrize("batch_size", [1, 4])
-@pytest.mark.parametrize("rate", [1e-3, 1.0, 1e3])
-def test_implicit_u_is_never_negative(batch_size, rate):
-    for where in ("rows", "weights"):
-        X, y, W = far_apart(where, np.float64, False)
-        start = Start(X, y, W.astype(float), np.zeros(12), np.zeros(60), np.ones(60))
-        run = Run(Implicit(rate), n_negatives=3, batch_size=batch_size, epochs=3)
-        for epoch in train(run, start):
-            assert (epoch.u >= -1e-15 * max(rate, 1.0)).all()  # up to rounding of the rate
-            assert np.isfinite(epoch.u).all()
-            assert epoch.u.max() > (1.0 if where == "weights" else 0.0)
-
-
 def test_vanilla_stops_with_advice_where_it_overflows():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 4)), rng.integers(20, size=100)
@@ -749,16 +651,6 @@ def test_vanilla_stops_with_advice_where_it_overflows():
     # What it is told to take does the job.
     model.set_params(method="implicit", solver="auto").fit(X, y)
     assert np.isfinite(model.coef_).all()
-
-
-def test_vanilla_overflows_on_scores_that_implicit_survives():
-    X, y, W = far_apart("weights", np.float64, False)
-    model = LinearClassifier(
-        method="vanilla", random_state=0, progress=False, solver=Vanilla(learning_rate=1e-3)
-    )
-    with pytest.raises(DivergedError):
-        warm(model, X, y, W).fit(X, y)
-    np.testing.assert_array_equal(model.coef_, W)
 
 
 # Settings

@@ -1,15 +1,15 @@
 """Chains that turn the Laplace approximation into the posterior itself, and learn the prior.
 
-In the coordinates u of a frame the posterior is nearly standard normal, whose Hamiltonian flow is a
+In whitened coordinates u the posterior is nearly standard normal, whose Hamiltonian flow is a
 rotation and known exactly.  So a step rotates (u, velocity) and only the *rest* of the slope, that
 of the energy less u, kicks the velocity (a split Hamiltonian step; Shahbaba et al., 2014): where
 the Laplace approximation is right nothing is ever rejected, in any dimension, and a few gradients
 make an independent draw.
 
-A chain whose prior is wider or narrower than the frame's stretches the coordinates: by the ratio of
-the standard deviations that a weight has with either, 1 / sqrt(h + p), h being what the rows know
-of it and p the precision of the prior.  That is 1 where the rows decide, and the ratio of the
-prior's scales where they do not.
+A chain whose prior is wider or narrower than that of the whitening stretches the coordinates: by
+the ratio of the standard deviations that a weight has with either, 1 / sqrt(h + p), h being what
+the rows know of it and p the precision of the prior.  That is 1 where the rows decide, and the
+ratio of the prior's scales where they do not.
 
 Between such moves the scales of the prior are drawn, in ways that complement each other (Yu and
 Meng, 2011): given the weights, which is quick where the rows know them, and together with the
@@ -30,9 +30,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._frames import Frame
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mixing import Mixing
+from bigcat.bayes._mixing import LARGE_R_HAT, Mixing
+from bigcat.bayes._whitening import Whitening
 from bigcat.bayes.prior_chains import PriorChain, Scalable
 from bigcat.machine import one_blas_thread
 
@@ -42,16 +42,16 @@ QUARTER = 0.5 * math.pi
 FIRST_ANGLE, LEAST_ANGLE, LARGEST_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
 #: Factors of a scale: the first deviation of their logarithm, how often they should be accepted,
 #: and how many are tried in an iteration with either way for weights to follow.
-FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 2
-#: Iterations before the frame is moved to where the chains are, and how often at most; chains have
+FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 4
+#: Iterations before the whitening moves to where the chains are, and how often at most; chains have
 #: arrived when the mean of such a window differs from that of the one before by no more than this
 #: part of their standard deviation, or by so little that no prediction would notice.
 WINDOW, MOST_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
 #: Effective draws of the prior's scales, as a part of all draws, with which chains may end.
 ENOUGH = 0.1
 
-#: Makes a frame at given precisions of the prior, from weights to start at.
-Reframe = Callable[[Floats, Floats], Frame]
+#: Makes a whitening at given precisions of the prior, from weights to start at.
+WhitenAt = Callable[[Floats, Floats], Whitening]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Drawn:
         Logarithms of the learnt precisions, weights and intercepts.
     mixing : Mixing
         How far chains agree about the prior's scales, or about the energy where these are known.
-    frame : Frame
+    whitening : Whitening
         The last one, at about these precisions.
     """
 
@@ -76,7 +76,7 @@ class Drawn:
     precisions: Floats
     log_scales: Floats
     mixing: Mixing
-    frame: Frame
+    whitening: Whitening
 
 
 class Place(NamedTuple):
@@ -105,7 +105,7 @@ class Chains:
     ----------
     likelihood : Likelihood
     prior : PriorChain
-    reframe : Reframe
+    whiten_at : WhitenAt
     start : Floats
         Weights (K, M) where the mode is looked for.
     random_state : RandomState
@@ -113,7 +113,7 @@ class Chains:
     Attributes
     ----------
     mode_tol : float
-        The `tol` of `find_mode` that frames need.
+        The `tol` of `find_mode` that whitenings need.
     largest_angle : float
         Of a step.
     """
@@ -125,28 +125,30 @@ class Chains:
         self,
         likelihood: Likelihood,
         prior: PriorChain,
-        reframe: Reframe,
+        whiten_at: WhitenAt,
         start: Floats,
         random_state: np.random.RandomState,
     ) -> None:
-        self.likelihood, self.prior, self.reframe = likelihood, prior, reframe
+        self.likelihood, self.prior, self.whiten_at = likelihood, prior, whiten_at
         self.rng = random_state
-        self._set_frame(start)
+        self._whiten(start)
         shape = (prior.n_chains, *likelihood.shape)
-        self.stack = self.frame.to_weights(self.rng.standard_normal(shape))
+        self.stack = self.whitening.to_weights(self.rng.standard_normal(shape))
         self.known: Place | None = None
         self.angle = min(FIRST_ANGLE, self.largest_angle)
         self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
-    def _set_frame(self, near: Floats) -> None:
+    def _whiten(self, near: Floats) -> None:
         """Where the prior's precisions are now."""
         typical = self.prior.typical()
-        self.frame = self.reframe(typical, near)
-        self.information = self.frame.diagonal - typical
+        self.whitening = self.whiten_at(typical, near)
+        self.information = self.whitening.diagonal - typical
 
     def _stretch(self) -> Floats:
         """Of the coordinates of each chain, (C, K, M)."""
-        stretch: Floats = np.sqrt(self.frame.diagonal / (self.information + self.prior.precision))
+        stretch: Floats = np.sqrt(
+            self.whitening.diagonal / (self.information + self.prior.precision)
+        )
         return stretch
 
     def run(
@@ -174,6 +176,7 @@ class Chains:
                 kept.append((self.stack, np.log(self.prior.precision).mean(axis=0), scales))
             mixing = Mixing.of(float(np.mean(accepted)), np.array(seen))
             enough = not mixing.ess_bulk < ENOUGH * n_kept * self.prior.n_chains
+            enough = enough and not mixing.r_hat > LARGE_R_HAT
             if enough or 2 * every > most_every:
                 break
             kept, every = kept[1::2], 2 * every
@@ -183,11 +186,11 @@ class Chains:
             np.exp(np.mean(logs, axis=0)),
             np.concatenate(all_scales),
             mixing,
-            self.frame,
+            self.whitening,
         )
 
     def _arrive(self, on_iteration: Callable[[], None]) -> None:
-        """Move until two windows of iterations agree, with the frame where the chains are."""
+        """Move until two windows of iterations agree, with the whitening where the chains are."""
         last = None
         for _ in range(MOST_WINDOWS):
             window = []
@@ -196,7 +199,7 @@ class Chains:
                 window.append(self._where_it_is())
                 on_iteration()
             if self.prior.learns:
-                self._set_frame(self.frame.mode)
+                self._whiten(self.whitening.mode)
             now = np.array(window)
             if last is not None and _is_settled(last, now):
                 break
@@ -230,7 +233,7 @@ class Chains:
         """Energies, and their gradients with respect to u less u itself; the place is that of u."""
         stack, values, gradients = place
         slopes = self.prior.precision * (stack - self.prior.mean) - gradients
-        return self._prior_energies(stack) - values, self.frame.pulled(slopes * stretch) - u
+        return self._prior_energies(stack) - values, self.whitening.pulled(slopes * stretch) - u
 
     def _move(self, adapt: bool) -> float:
         """Weights given scales, then scales; the mean probability of being accepted."""
@@ -243,7 +246,7 @@ class Chains:
 
     def _rotate(self, adapt: bool) -> float:
         stretch = self._stretch()
-        u = self.frame.of_weights(self.stack / stretch)
+        u = self.whitening.of_weights(self.stack / stretch)
         velocity = self.rng.standard_normal(u.shape)
         angle = min(self.angle * self.rng.uniform(0.8, 1.2), self.largest_angle)
         cosine, sine = math.cos(angle), math.sin(angle)
@@ -254,7 +257,7 @@ class Chains:
         for _ in range(max(1, round(QUARTER / angle))):
             velocity = velocity - 0.5 * angle * rest
             moved, velocity = cosine * moved + sine * velocity, cosine * velocity - sine * moved
-            place = self._look(self.frame.to_weights(moved) * stretch)
+            place = self._look(self.whitening.to_weights(moved) * stretch)
             energies, rest = self._energies_and_rest(moved, stretch, place)
             velocity -= 0.5 * angle * rest
         after = energies + 0.5 * np.square(velocity).sum(axis=(1, 2))
@@ -281,7 +284,9 @@ class Chains:
     def _rescale(self, adapt: bool) -> None:
         """Scales times factors, and their weights with them."""
         values = self._here().values
-        for kind, way in self._moves() * N_FACTORS:
+        # Probabilities that are integrals are as dear as gradients.
+        n_factors = N_FACTORS if self.likelihood.noise.softmax else 1
+        for kind, way in self._moves() * n_factors:
             move = kind.name, way
             logs = self.deviations[move] * self.rng.standard_normal(len(self.stack))
             stack, prior, gain = self._followed(kind, way, logs)
@@ -319,11 +324,11 @@ class Chains:
         to 1 / sqrt(h + p), and if the likelihood is Gaussian its mode is to 1 / (h + p).
         """
         own = kind.columns
-        weights, mode = self.stack[:, :, own], self.frame.mode[:, own]
+        weights, mode = self.stack[:, :, own], self.whitening.mode[:, own]
         before, after = self.prior.precision[:, :, own], prior.precision[:, :, own]
         precision = self.information[:, own] + before
         shrinkage = precision / (self.information[:, own] + after)
-        nearer = self.frame.diagonal[:, own] / precision * mode
+        nearer = self.whitening.diagonal[:, own] / precision * mode
         moved = nearer * shrinkage + (weights - nearer) * np.sqrt(shrinkage)
         squares = before * np.square(weights) - after * np.square(moved)
         terms = 0.5 * (squares + np.log(shrinkage)) - logs[:, None, None]

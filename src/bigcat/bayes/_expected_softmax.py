@@ -63,25 +63,6 @@ def log_expected_softmax(mean: Floats, deviations: Floats, normals: Floats) -> F
     return out
 
 
-def log_expected_of(
-    mean: Floats, deviations: Floats, labels: np.ndarray, normals: Floats
-) -> Floats:
-    """The same of one class per row, (n,), up to what its rows would be divided by."""
-    own = (np.arange(len(labels)), labels)
-    middle, spread = mean[own].astype(np.float64), deviations[own].astype(np.float64)
-    found = np.full(len(labels), -np.inf)
-    for u in normals:
-        scores = mean + deviations * u.astype(mean.dtype)
-        scores[own] = -np.inf
-        top = scores.max(axis=1)
-        scores -= top[:, None]
-        np.exp(scores, out=scores)
-        away = middle - top - np.log(scores.sum(axis=1, dtype=np.float64))
-        np.logaddexp(found, log_expected_logistic(away, spread), out=found)
-    found -= np.log(len(normals))
-    return found
-
-
 def log_expected_logistic(mean: Floats, deviations: Floats) -> Floats:
     """log E[1 / (1 + exp(-s))] for s ~ N(mean, deviations^2).
 

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.optimize
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._frames import FRAMES, Frame, by_class
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import MOST_ITERATIONS, mean_of_gaussian
+from bigcat.bayes._mode import MOST_ITERATIONS
+from bigcat.bayes._whitening import WHITENINGS, Whitening
 from bigcat.bayes.covariance import (
     ClassDiagonal,
     ClassFull,
@@ -40,73 +40,52 @@ class Known:
     Parameters
     ----------
     form : str
-        One of `FRAMES`.
-    frame : Frame
+        One of `WHITENINGS`.
+    whitening : Whitening
         Its mean and the root of its precision.
     precision : array
         (K M, K M), (K, M, M) or (K, M), by form.
     """
 
     form: str
-    frame: Frame
+    whitening: Whitening
     precision: Floats
 
     @classmethod
     def of(cls, posterior: GaussianPosterior) -> Known:
         """ValueError where draws are too few, or the covariance is of another kind."""
-        mean = np.asarray(posterior.mean, np.float64)
-        form, precision = _precision(posterior.covariance_form, *mean.shape)
-        return cls(form, FRAMES[form][1](mean, precision), precision)
-
-    def slopes(self, stack: Floats) -> Floats:
-        """Of the log-density at weights (C, K, M)."""
-        away = stack - self.frame.mode
-        if self.form == "full":
-            product = away.reshape(len(stack), -1) @ self.precision
-            return -product.reshape(stack.shape)
-        if self.form == "class":
-            return -by_class(away, self.precision)
-        return -away * self.precision
+        mean = np.asarray(posterior.scaled_mean, np.float64)
+        form, precision = _precision(posterior.scaled_covariance, *mean.shape)
+        return cls(form, WHITENINGS[form][1](mean, precision), precision)
 
     def mode_with(self, likelihood: Likelihood) -> Floats:
         """The weights that are most probable together with these rows, (K, M)."""
-        frame = self.frame
+        whitening = self.whitening
 
         def negative(theta: Floats) -> tuple[float, Floats]:
-            u = theta.reshape(1, *frame.mode.shape)
-            value, gradient = likelihood.gradients(frame.to_weights(u))
-            slopes = u - frame.pulled(gradient)
+            u = theta.reshape(1, *whitening.mode.shape)
+            value, gradient = likelihood.gradients(whitening.to_weights(u))
+            slopes = u - whitening.pulled(gradient)
             return 0.5 * float(theta @ theta) - float(value[0]), slopes.ravel()
 
         with one_blas_thread:
             found = scipy.optimize.minimize(
                 negative,
-                np.zeros(frame.mode.size),
+                np.zeros(whitening.mode.size),
                 jac=True,
                 method="L-BFGS-B",
                 options={"maxiter": MOST_ITERATIONS, "gtol": TOLERANCE, "ftol": 1e-12},
             )
-        weights: Floats = frame.to_weights(found.x.reshape(1, *frame.mode.shape))[0]
+        weights: Floats = whitening.to_weights(found.x.reshape(1, *whitening.mode.shape))[0]
         return weights
 
-    def updated(
-        self, likelihood: Likelihood, centre: str, random_state: np.random.RandomState
-    ) -> tuple[Floats, Frame, float]:
-        """Mean, frame and log-evidence of the posterior with these rows.
-
-        The evidence is that of the rows given all before: log p(y | W) at the mode, its distance
-        from what was known, and the volumes before and after.
-        """
+    def updated(self, likelihood: Likelihood) -> Whitening:
+        """Return the posterior with these rows."""
         mode = self.mode_with(likelihood)
-        precision_of, kind = FRAMES[self.form]
+        precision_of, kind = WHITENINGS[self.form]
         of_rows = precision_of(likelihood, mode, np.zeros((1, mode.shape[1])))
-        frame: Frame = kind(mode, of_rows + self.precision)
-        away = self.frame.of_weights(mode[None])
-        evidence = float(likelihood.values(mode[None])[0]) - 0.5 * float(np.square(away).sum())
-        evidence += 0.5 * (self.frame.log_determinant() - frame.log_determinant())
-        if centre == "mode":
-            return mode, frame, evidence
-        return mean_of_gaussian(likelihood, self.slopes, frame, random_state), frame, evidence
+        found: Whitening = kind(mode, of_rows + self.precision)
+        return found
 
 
 def _precision(form: Covariance, n_classes: int, n_columns: int) -> tuple[str, Floats]:

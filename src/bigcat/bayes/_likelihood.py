@@ -44,8 +44,6 @@ class Likelihood:
     noise : Noise
     n_classes : int
     n_threads : int
-    n_rows : int, optional
-        Of all rows, where these are some: they decide about the precision.
     """
 
     def __init__(
@@ -55,12 +53,11 @@ class Likelihood:
         noise: Noise,
         n_classes: int,
         n_threads: int = 1,
-        n_rows: int | None = None,
     ) -> None:
         self.design, self.noise = design, noise
         self.labels = np.ascontiguousarray(labels, np.int64)
         self.n_classes, self.n_threads = n_classes, n_threads
-        self.dtype = precision_of(n_rows or design.n, n_classes, design.n_columns, noise)
+        self.dtype = precision_of(design.n, n_classes, design.n_columns, noise)
         self.rows = design.rows.astype(self.dtype, copy=False)
         self._longest_row = _longest(self.rows)
         self.n_gradients = 0
@@ -69,14 +66,6 @@ class Likelihood:
     def shape(self) -> tuple[int, int]:
         """Of the weights: classes, columns."""
         return self.n_classes, self.design.n_columns
-
-    def of_rows(self, rows: np.ndarray, n_rows: int | None = None) -> Likelihood:
-        """The likelihood of some of the rows, given by number; `n_rows` as of the constructor."""
-        design = self.design
-        features = design.rows[rows][:, : design.n_columns - design.intercept]
-        some = Design(features, design.intercept, design.row_weights[rows])
-        labels = self.labels[rows]
-        return Likelihood(some, labels, self.noise, self.n_classes, self.n_threads, n_rows)
 
     def class_weights(self) -> Floats:
         """Sums of the weights of the rows of each class, (K,)."""

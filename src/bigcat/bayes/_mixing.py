@@ -16,8 +16,8 @@ from bigcat.bayes._arrays import Floats
 
 #: What is told of chains.
 NAMES = ("acceptance", "r_hat", "ess_bulk")
-#: Fewer independent draws than this tell nothing about the spread of a scale.
-TOO_FEW = 10.0
+#: Fewer independent draws than this, or a larger R-hat, tell little about the spread of a scale.
+TOO_FEW, LARGE_R_HAT = 10.0, 1.05
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ class Mixing:
         return {name: value for name, value in every.items() if not np.isnan(value)}
 
     def warning(self) -> str | None:
-        if not self.ess_bulk < TOO_FEW:
+        if not (self.ess_bulk < TOO_FEW or self.r_hat > LARGE_R_HAT):
             return None
         return (
             f"chains of the posterior have not mixed: r_hat={self.r_hat:.2f}, "
-            f"ess_bulk={self.ess_bulk:.0f} for the scale of the prior (1 and hundreds are best); "
-            "raise n_draws of the method, or give a prior with a known scale"
+            f"ess_bulk={self.ess_bulk:.0f} for the scale of the prior (below {LARGE_R_HAT} and "
+            "hundreds are best); raise n_draws of the method, or give a prior with a known scale"
         )
 
 

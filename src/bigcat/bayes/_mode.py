@@ -1,14 +1,11 @@
-"""The mode of the posterior, and from there its mean."""
+"""The mode of the posterior."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import scipy.optimize
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._frames import GaussianAtMode
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.machine import one_blas_thread
 
@@ -89,36 +86,3 @@ def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats
         return None, np.maximum(design.squared_sums() * units**2, 1e-12)
     values, vectors = np.linalg.eigh(design.gram() * np.outer(units, units))
     return vectors, np.maximum(values, 0.0)
-
-
-#: Steps to the mean, pairs of draws of each, and how far a step may go, in standard deviations.
-MEAN_STEPS, PAIRS, LONGEST_STEP = 4, 2, 0.5
-
-
-def mean_of_gaussian(
-    likelihood: Likelihood,
-    prior_slopes: Callable[[Floats], Floats],
-    frame: GaussianAtMode,
-    random_state: np.random.RandomState,
-) -> Floats:
-    """The mean of the Gaussian closest to the posterior, with the covariance of the frame.
-
-    `prior_slopes` are those of the prior's log-density, for weights (C, K, M).
-
-    Its expected slope is zero (Opper and Archambeau, 2009), which the slope at the mode is not: the
-    likelihood falls faster on one side than on the other, and the mean lies on the slow side.
-    Draws come in pairs around the mean, so that a Gaussian posterior gives no noise at all; the
-    mean of the last half of the steps has less of the rest.
-    """
-    shift = np.zeros((1, *frame.mode.shape))  # in coordinates of the frame
-    found = np.zeros_like(shift)
-    for step in range(MEAN_STEPS):
-        u = random_state.standard_normal((PAIRS, *frame.mode.shape))
-        stack = frame.to_weights(np.concatenate([shift + u, shift - u]))
-        gradients = likelihood.gradients(stack)[1] + prior_slopes(stack)
-        move = frame.pulled(gradients).mean(axis=0)
-        shift = shift + np.clip(move, -LONGEST_STEP, LONGEST_STEP)
-        if step >= MEAN_STEPS // 2:
-            found += shift / (MEAN_STEPS - MEAN_STEPS // 2)
-    mean: Floats = frame.to_weights(found)[0]
-    return mean

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.likelihoods import log_probabilities
 from bigcat.bayes.links import LINKS
@@ -38,8 +39,9 @@ class BinaryPosterior(GaussianPosterior):
         link: str,
         likelihood: str,
         averaging_weight: float = 1.0,
+        columns: ColumnScaling | None = None,
     ) -> None:
-        super().__init__(mean, covariance, intercept=intercept, classes=classes)
+        super().__init__(mean, covariance, intercept=intercept, classes=classes, columns=columns)
         self.link = link
         self.likelihood = likelihood
         self.averaging_weight = averaging_weight
@@ -70,6 +72,7 @@ class BinaryPosterior(GaussianPosterior):
         classes: np.ndarray,
         noise: Noise | None,
         facts: Mapping[str, Any],
+        columns: ColumnScaling | None = None,
     ) -> Self:
         return cls(
             mean,
@@ -79,6 +82,7 @@ class BinaryPosterior(GaussianPosterior):
             link=facts["link"],
             likelihood=facts["likelihood"],
             averaging_weight=facts["averaging_weight"],
+            columns=columns,
         )
 
     def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._prior_arrays import check_positive
 from bigcat.bayes.one_scale import OneScaleState
 from bigcat.bayes.prior_chains import PriorChain, Scales
@@ -76,10 +75,14 @@ class LearnedScale(Prior):
         return HierarchicalPrior(self.per).bind(n_classes, n_columns, intercept)
 
     def chain(
-        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+        self,
+        n_chains: int,
+        n_classes: int,
+        n_features: int,
+        intercept: bool,
+        squared_length: float = 1.0,
     ) -> PriorChain:
-        n_features = len(columns.sizes)
-        units = columns.sizes * columns.squared_length
+        units = np.full(n_features, squared_length)
         of_classes = n_classes if self.per in ("class", "both") else 1
         features = None
         if self.per in ("feature", "both"):

@@ -77,6 +77,8 @@ class FittedPosterior:
         What the next batch of rows goes on from; None where that is the posterior.
     bounds_evidence : bool
         Is the evidence a lower bound?
+    why_no_evidence : str or None
+        Where it is NaN, and what to compare instead.
     """
 
     posterior: GaussianPosterior
@@ -85,6 +87,7 @@ class FittedPosterior:
     seen: Seen
     stream: Any = None
     bounds_evidence: bool = True
+    why_no_evidence: str | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bigcat import probabilities
+from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._expected_softmax import N_NODES, log_expected_softmax, spread_normals
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.posterior import GaussianPosterior
@@ -42,8 +43,9 @@ class NoisePosterior(GaussianPosterior):
         noise: Noise,
         n_draws: int = 100,
         seed: int = 0,
+        columns: ColumnScaling | None = None,
     ) -> None:
-        super().__init__(mean, covariance, intercept=intercept, classes=classes)
+        super().__init__(mean, covariance, intercept=intercept, classes=classes, columns=columns)
         self.noise = noise
         self.n_draws = n_draws
         self.seed = seed
@@ -68,6 +70,7 @@ class NoisePosterior(GaussianPosterior):
         classes: np.ndarray,
         noise: Noise | None,
         facts: Mapping[str, Any],
+        columns: ColumnScaling | None = None,
     ) -> Self:
         if noise is None:
             raise ValueError("the posterior of a model with a noise needs that noise")
@@ -79,6 +82,7 @@ class NoisePosterior(GaussianPosterior):
             noise=noise,
             n_draws=facts["n_draws"],
             seed=facts["seed"],
+            columns=columns,
         )
 
     def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:
@@ -88,8 +92,8 @@ class NoisePosterior(GaussianPosterior):
         neither on the other rows nor on the blocks.
         """
         averaged = how == "averaged"
-        if averaged and not self.covariance_form.independent_classes:
-            n_draws = self.covariance_form.n_kept or self.n_draws
+        if averaged and not self.scaled_covariance.independent_classes:
+            n_draws = self.scaled_covariance.n_kept or self.n_draws
             for rows, scores in self.score_draws(X, n_draws, self.seed):
                 logs = self.log_probabilities(np.ascontiguousarray(scores))
                 yield rows, np.minimum(logsumexp(logs, axis=0) - np.log(n_draws), 0.0)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
-from bigcat.bayes.covariance import Covariance
+from bigcat.bayes.covariance import Covariance, turned
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.caller import warn_caller
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.training.history import html_table
 
-#: Scores held at a time.
-BLOCK = 1 << 21
+#: Scores held at a time, and numbers of centred rows.
+BLOCK, CENTRED_BLOCK = 1 << 21, 1 << 24
 #: Draws for intervals where none are kept, at the least.
 USUAL_DRAWS = 200
 #: How a posterior makes probabilities: averaged over it, or at its mean.
@@ -27,6 +29,19 @@ HOW = ("averaged", "plug-in")
 
 class GaussianPosterior(ABC):
     """q(B) = prod_k N(mean_k, covariance_k): what posteriors of all methods have in common.
+
+    Predictions use the weights of scaled columns, which offsets and units of X do not touch; what
+    is shown belongs to the columns as given.
+
+    Parameters
+    ----------
+    mean : array of shape (n_classes, M)
+    covariance : Covariance
+        Both of weights for scaled columns.
+    intercept : bool
+    classes : array of shape (n_classes,)
+    columns : ColumnScaling or None
+        None where columns are taken as given.
 
     Attributes
     ----------
@@ -53,12 +68,46 @@ class GaussianPosterior(ABC):
     n_draws: int = 0  # for averaged probabilities, where these are means over draws
 
     def __init__(
-        self, mean: np.ndarray, covariance: Covariance, *, intercept: bool, classes: np.ndarray
+        self,
+        mean: np.ndarray,
+        covariance: Covariance,
+        *,
+        intercept: bool,
+        classes: np.ndarray,
+        columns: ColumnScaling | None = None,
     ) -> None:
-        self.mean = mean
+        self.scaled_mean = mean
+        self.scaled_covariance = covariance
         self.intercept = intercept
         self.classes = classes
-        self.covariance_form = covariance
+        self.columns = columns
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        if self.columns is None:
+            return self.scaled_mean
+        return self.columns.restore(self.scaled_mean, self.intercept)
+
+    @cached_property
+    def covariance_form(self) -> Covariance:
+        if self.columns is None:
+            return self.scaled_covariance
+        return turned(self.scaled_covariance, self.columns.turn(self.intercept))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what the scaled weights give."""
+        shown = ("mean", "covariance_form")
+        return {name: value for name, value in vars(self).items() if name not in shown}
+
+    def _most_rows(self, numbers_per_row: int) -> int:
+        """Rows of a block, in which centred rows are dense."""
+        centred = self.columns is not None and self.columns.centres is not None
+        width = self.scaled_mean.shape[1] if centred else 1
+        return max(1, min(BLOCK // numbers_per_row, CENTRED_BLOCK // width))
+
+    def design(self, X: Any) -> Design:
+        """The rows as the weights of scaled columns see them."""
+        return Design(X if self.columns is None else self.columns.apply(X), self.intercept)
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
@@ -75,6 +124,7 @@ class GaussianPosterior(ABC):
         classes: np.ndarray,
         noise: Noise | None,
         facts: Mapping[str, Any],
+        columns: ColumnScaling | None = None,
     ) -> Self:
         """The posterior with these `facts`."""
 
@@ -85,12 +135,12 @@ class GaussianPosterior(ABC):
         return html_table([type(self).__name__], [[fact] for fact in self._in_words()])
 
     def _in_words(self) -> list[str]:
-        kept = self.covariance_form.n_kept
+        kept = self.scaled_covariance.n_kept
         return [
             f"{self.n_classes:,} classes",
-            f"{self.mean.shape[1]:,} weights each",
+            f"{self.scaled_mean.shape[1]:,} weights each",
             *self._model_in_words(),
-            f"{'' if kept is None else f'{kept} '}{self.covariance_form.in_words}",
+            f"{'' if kept is None else f'{kept} '}{self.scaled_covariance.in_words}",
         ]
 
     @abstractmethod
@@ -99,7 +149,7 @@ class GaussianPosterior(ABC):
 
     @property
     def n_classes(self) -> int:
-        return len(self.mean)
+        return len(self.scaled_mean)
 
     @property
     def covariance(self) -> np.ndarray:
@@ -130,14 +180,18 @@ class GaussianPosterior(ABC):
 
         Where draws are kept, they are those, in their order if `n` is their number.
         """
-        kept = self.covariance_form.n_kept
+        kept = self.scaled_covariance.n_kept
         if kept is not None and n > kept:
             warn_caller(
                 f"{n:,} draws of a posterior that keeps {kept:,} distinct ones repeat them; ask "
                 f"for at most {kept:,}, or raise n_draws of the method"
             )
-        n_classes, n_columns = self.mean.shape
-        return self.mean + self.covariance_form.draws(n, (n_classes, n_columns), _rng(random_state))
+        found = self._scaled_sample(n, _rng(random_state))
+        return found if self.columns is None else self.columns.restore(found, self.intercept)
+
+    def _scaled_sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
+        n_classes, n_columns = self.scaled_mean.shape
+        return self.scaled_mean + self.scaled_covariance.draws(n, (n_classes, n_columns), rng)
 
     # Intervals
 
@@ -206,9 +260,9 @@ class GaussianPosterior(ABC):
         """
         tails, out = tails_of(level), np.empty((2, X.shape[0]))
         if self.odds_are_scores:
-            design = Design(X, self.intercept)
-            middle = design.product((self.mean[first] - self.mean[second])[:, None])[:, 0]
-            out[:] = middle + self.covariance_form.row_quantiles(tails, design, first, second)
+            design, mean = self.design(X), self.scaled_mean
+            middle = design.product((mean[first] - mean[second])[:, None])[:, 0]
+            out[:] = middle + self.scaled_covariance.row_quantiles(tails, design, first, second)
         else:
             for rows, scores in self.score_draws(X, n_draws, random_state):
                 logs = self.log_probabilities(np.ascontiguousarray(scores))
@@ -235,17 +289,17 @@ class GaussianPosterior(ABC):
     ) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, draws of their scores (n_draws, n, n_classes)) in blocks of rows."""
         rng = _rng(random_state)
-        n_draws = n_draws or self.covariance_form.n_kept or max(USUAL_DRAWS, self.n_draws)
-        if self.covariance_form.independent_classes:
+        n_draws = n_draws or self.scaled_covariance.n_kept or max(USUAL_DRAWS, self.n_draws)
+        if self.scaled_covariance.independent_classes:
             for rows, eta, variance in self.score_blocks(X, variances=True, width=n_draws):
                 noise = rng.standard_normal((n_draws, *eta.shape))
                 yield rows, eta + np.sqrt(variance) * noise
             return
-        weights = self.sample(n_draws, rng)
+        weights = self._scaled_sample(n_draws, rng)
         flat = np.ascontiguousarray(weights.reshape(-1, weights.shape[2]).T)
-        step = max(1, BLOCK // flat.shape[1])
+        step = self._most_rows(flat.shape[1])
         for start in range(0, X.shape[0], step):
-            design = Design(X[start : start + step], self.intercept)
+            design = self.design(X[start : start + step])
             scores = design.product(flat).reshape(design.n, n_draws, self.n_classes)
             yield slice(start, start + design.n), scores.transpose(1, 0, 2)
 
@@ -279,17 +333,17 @@ class GaussianPosterior(ABC):
         self, X: Any, variances: bool = False, width: int = 1
     ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(rows, scores x.mu_k, their variances or nothing) in blocks of rows, all classes."""
-        step = max(1, BLOCK // (self.n_classes * width))
+        step = self._most_rows(self.n_classes * width)
         # Products for several blocks at once: each needs the weights in another order.
-        outer = step * max(1, BLOCK // (self.n_classes * step))
+        outer = step * max(1, self._most_rows(self.n_classes) // step)
         everyone = slice(0, self.n_classes)
-        weights = np.ascontiguousarray(self.mean.T, np.float64)
+        weights = np.ascontiguousarray(self.scaled_mean.T, np.float64)
         for start in range(0, X.shape[0], outer):
-            design = Design(X[start : start + outer], self.intercept)
+            design = self.design(X[start : start + outer])
             eta = design.product(weights)
             spread = np.empty((design.n, 0))
             if variances:
-                spread = self.covariance_form.row_variances(design, everyone)
+                spread = self.scaled_covariance.row_variances(design, everyone)
             for first in range(0, design.n, step):
                 part = slice(first, min(first + step, design.n))
                 rows = slice(start + part.start, start + part.stop)

@@ -65,6 +65,16 @@ class Scales:
             rate = freedom * mixing / (self.width**-2.0 + freedom * values)
         return replace(self, values=values, rate=rate)
 
+    def maximised(self, counts: Floats, squares: Floats) -> Scales:
+        """Return the most probable logarithms for as many weights with such a sum of squares."""
+        values = (self.shape + 0.5 * counts) / (self.rate + 0.5 * squares)
+        values = np.clip(values, 1e-12, 1e12)
+        rate = self.rate
+        if self.width is not None:
+            freedom = 2.0 * self.shape
+            rate = freedom * (self.shape + 0.5) / (self.width**-2.0 + freedom * values)
+        return replace(self, values=values, rate=rate)
+
     def log_density(self) -> Floats:
         """Of the logarithms of the values, up to a constant, (C,)."""
         terms = self.shape * np.log(self.values) - self.rate * self.values
@@ -83,6 +93,10 @@ class Scales:
             values=np.where(by, other.values, self.values),
             rate=np.where(by, other.rate, self.rate),
         )
+
+
+#: The sets of scales that a `PriorChain` may have.
+PARTS = ("scales", "features", "locals_", "intercepts")
 
 
 class Scalable(NamedTuple):
@@ -173,6 +187,30 @@ class PriorChain:
         if chain.intercepts is not None:
             sums = squares[:, :, n_features:].sum(axis=(1, 2), keepdims=True)
             chain = replace(chain, intercepts=chain.intercepts.drawn(n_classes, sums, rng))
+        return chain
+
+    def maximised(self, mean: Floats, variances: Floats) -> PriorChain:
+        """Return the best scales given the moments of the weights, (K, M), in a single chain.
+
+        A weight counts by the part of it that the rows decide, 1 - precision * variance.
+        """
+        n_features = len(self.units) - self.has_intercept
+        decided = np.clip(1.0 - self.precision[0] * variances, 1e-12, 1.0)[None]
+        squares = (np.square(mean - self.mean) * self.units)[None]
+        chain = self
+        for name in PARTS:
+            part: Scales | None = getattr(chain, name)
+            if part is None:
+                continue
+            own = np.s_[:, :, n_features:] if name == "intercepts" else np.s_[:, :, :n_features]
+            counts, sums = decided[own], squares[own]
+            for other in ("scales", "features", "locals_"):
+                scales = getattr(chain, other)
+                if other != name and name != "intercepts" and scales is not None:
+                    sums = sums * scales.values
+            axes = tuple(i for i in (1, 2) if part.values.shape[i] == 1)
+            counts, sums = (a.sum(axis=axes, keepdims=True) for a in (counts, sums))
+            chain = replace(chain, **{name: part.maximised(counts, sums)})  # type: ignore[arg-type]
         return chain
 
     # Weights times a factor, and their standard deviations with them

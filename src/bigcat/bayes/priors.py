@@ -30,7 +30,6 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma
 
 from bigcat.bayes._arrays import Block, Floats
-from bigcat.bayes._column_sizes import ColumnSizes
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes._prior_arrays import (
     check_positive,
@@ -106,9 +105,17 @@ class Prior(Part, ABC):
 
     @abstractmethod
     def chain(
-        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+        self,
+        n_chains: int,
+        n_classes: int,
+        n_features: int,
+        intercept: bool,
+        squared_length: float = 1.0,
     ) -> PriorChain:
-        """The prior as chains see it; ValueError where they cannot."""
+        """The prior as chains see it; ValueError where they cannot.
+
+        `squared_length` is the mean squared length of rows of scaled columns.
+        """
 
 
 # Gaussian
@@ -182,9 +189,14 @@ class GaussianPrior(Prior):
         return WeightPrior(state.mean, state.matrix[None])
 
     def chain(
-        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+        self,
+        n_chains: int,
+        n_classes: int,
+        n_features: int,
+        intercept: bool,
+        squared_length: float = 1.0,
     ) -> PriorChain:
-        state = self.bind(n_classes, len(columns.sizes) + intercept, intercept)
+        state = self.bind(n_classes, n_features + intercept, intercept)
         if state.is_matrix:
             raise ValueError(
                 "method='laplace' takes a precision for each column and not a matrix; turn the "
@@ -268,9 +280,13 @@ class HierarchicalPrior(Prior):
         return kind(self, n_classes, n_columns, intercept)
 
     def chain(
-        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+        self,
+        n_chains: int,
+        n_classes: int,
+        n_features: int,
+        intercept: bool,
+        squared_length: float = 1.0,
     ) -> PriorChain:
-        n_features = len(columns.sizes)
         per_class = self.per == "class"
         groups = (n_chains, n_classes, 1) if per_class else (n_chains, 1, n_features)
         learnt = Scales.gamma(self.shape, self.rate, groups)
@@ -430,9 +446,13 @@ class HorseshoePrior(Prior):
         return HorseshoeState(self, n_classes, n_columns, intercept)
 
     def chain(
-        self, n_chains: int, n_classes: int, columns: ColumnSizes, intercept: bool
+        self,
+        n_chains: int,
+        n_classes: int,
+        n_features: int,
+        intercept: bool,
+        squared_length: float = 1.0,
     ) -> PriorChain:
-        n_features = len(columns.sizes)
         return PriorChain(
             np.zeros(n_features + intercept),
             fixed_units(n_features, intercept, self.intercept_scale),

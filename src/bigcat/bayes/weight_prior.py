@@ -16,8 +16,6 @@ class WeightPrior(NamedTuple):
     ----------
     mean : array of shape (M,)
     precision : array of shape (1, M) or (n_classes, M)
-    means : array of shape (n_features,) or None
-        What was taken off the columns that the weights belong to.
     root : array of shape (M, M) or None
         The inverse Cholesky root of a precision that is a matrix, where `precision` is 1.
 
@@ -32,7 +30,6 @@ class WeightPrior(NamedTuple):
 
     mean: Floats
     precision: Floats
-    means: Floats | None = None
     root: Floats | None = None
 
     @classmethod
@@ -42,11 +39,9 @@ class WeightPrior(NamedTuple):
         return cls(mean, np.ones((1, len(mean))), root=root)
 
     def draw(self, n_classes: int, rng: np.random.RandomState) -> Floats:
-        """The weights of all classes, (n_classes, M), for columns as they are."""
+        """The weights of all classes, (n_classes, M), of the columns that a fit saw."""
         away = rng.standard_normal((n_classes, len(self.mean))) / np.sqrt(self.precision)
         if self.root is not None:
             away = away @ self.root
         weights: Floats = self.mean + away
-        if self.means is not None:
-            weights[:, -1] -= weights[:, :-1] @ self.means
         return weights

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import json
 import os
 import pickle
 import uuid
@@ -18,11 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from llvmlite import binding
 from numba import types
 from numba.core import caching
 
 from bigcat.caller import warn_caller
 from bigcat.compile.sources import source_hash
+
+#: Machine code that comes with a wheel: a folder per module, written by hatch_build.py.
+SHIPPED = Path(__file__).parents[1] / "_kernels"
 
 
 # numba offers no public way to change what its cache is keyed on.  These are its own locators
@@ -140,7 +145,22 @@ class PackageCache(caching.FunctionCache):
         self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        return None if _has_outside_part(sig) else super().load_overload(sig, target_context)
+        if _has_outside_part(sig):
+            return None
+        found = super().load_overload(sig, target_context)
+        return found if found is not None else self._load_shipped(sig, target_context)
+
+    def _load_shipped(self, sig: Any, target_context: Any) -> Any:
+        """Code that came with the package, if this processor runs it."""
+        codegen = target_context.codegen()
+        target = shipped_target(codegen.magic_tuple()[0])
+        if target is None:
+            return None
+        key = (sig, target, *self._index_key(sig, codegen)[2:])
+        folder = SHIPPED / self._py_func.__module__
+        files = _CacheFiles(str(folder), self._impl.filename_base, source_hash())
+        data = files.load(key)
+        return None if data is None else self._impl.rebuild(target_context, data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         if not _has_outside_part(sig):
@@ -151,6 +171,19 @@ class PackageCache(caching.FunctionCache):
         # Errors that the compiler met and overcame hold, in a circle, the arguments it was called
         # with; and those may be gigabytes of weights.
         gc.collect()
+
+
+@functools.cache
+def shipped_target(triple: str) -> tuple[str, ...] | None:
+    """Return what the package's machine code was made for; None where it does not run."""
+    try:
+        made_for: tuple[str, ...] = tuple(json.loads((SHIPPED / "target.json").read_text()))
+    except (OSError, ValueError):
+        return None
+    has = binding.get_host_cpu_features()
+    needs = [feature.removeprefix("+") for feature in made_for[2].split(",")]
+    runs = made_for[0] == triple and all(has.get(feature) for feature in needs)
+    return made_for if runs else None
 
 
 def cache_folder() -> str | None:

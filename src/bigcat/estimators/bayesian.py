@@ -45,13 +45,6 @@ def _takes_batches(estimator: BayesianClassifier) -> bool:
     return True
 
 
-NO_EVIDENCE = (
-    "evidence_ is NaN: the posterior lies around the fit of LinearClassifier, which is no mode, "
-    "and the Laplace approximation needs one; compare history_.choice['averaged'], the mean "
-    "log-likelihood of held-out rows, or set Laplace(rank=None) where the mode is affordable"
-)
-
-
 class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks, WithParts):
     """Bayesian linear classifier: a posterior over the weights, and intervals that follow from it.
 
@@ -99,12 +92,12 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
     class_count_ : array of shape (n_classes,)
         Training rows of each class.
     evidence_ : float
-        What the method makes of log p(y | X), in nats, of all rows together, for comparing models
-        of one method.  Of "laplace" it is the Laplace approximation at the prior's learnt scale;
-        of the others a lower bound: of the binary regressions, or of the classes with
-        augment-reduce.  Those of two methods are not comparable.  Around the fit of
-        `LinearClassifier` (``history_.choice["reason"]`` says whether) there is none: it is NaN,
-        with a warning that names what to compare instead.
+        Approximate log marginal likelihood, log p(y | X), in nats, of all rows together, for
+        comparing models of one method.  Of "laplace" it is the Laplace approximation at the learnt
+        scale of the prior; of the others a lower bound: of the binary regressions, or of the
+        classes with augment-reduce.  NaN with a warning where it cannot be computed.
+    evidence_reason_ : str or None
+        Why `evidence_` is NaN, and what to compare instead.
     elbo_ : float
         The same where it is a lower bound; "laplace" has none.
     averaging_weight_ : float
@@ -229,7 +222,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         """Learn from a batch of rows, after `fit` or other batches.
 
         For "laplace" what is known so far, as a Gaussian, is the prior of the new rows; a learnt
-        scale is that of the first batch, and `evidence_` that of all rows.  For
+        scale is that of the first batch, and `evidence_` is NaN from the second on.  For
         "independent-binary" with a Gaussian prior it is a natural-gradient step: step t moves
         t^-step_power of the way to the batch's own optimum, so many calls are best, and
         `evidence_` is an estimate from the last batch.
@@ -296,11 +289,25 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         return self._memory(*self.method_and_prior(), sizes, dtype)
 
     @property
-    def evidence_(self) -> float:
-        """What the method makes of log p(y | X), in nats, of all rows together."""
+    def coef_(self) -> np.ndarray:
+        """Posterior means of the weights, (n_classes, n_features), for the columns as given."""
         check_is_fitted(self)
-        if np.isnan(self._evidence):
-            warn_caller(NO_EVIDENCE)
+        q = self.posterior_
+        return q.mean[:, : q.mean.shape[1] - q.intercept]
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Posterior means of the intercepts, (n_classes,)."""
+        check_is_fitted(self)
+        q = self.posterior_
+        return q.mean[:, -1] if q.intercept else np.zeros(q.n_classes)
+
+    @property
+    def evidence_(self) -> float:
+        """Approximate log marginal likelihood, log p(y | X), in nats, of all rows together."""
+        check_is_fitted(self)
+        if np.isnan(self._evidence) and self.evidence_reason_ is not None:
+            warn_caller(f"evidence_ is NaN: {self.evidence_reason_}")
         return self._evidence
 
     # What model files hold
@@ -316,6 +323,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             self._seen,
             self._stream,
             bounds_evidence=hasattr(self, "elbo_"),
+            why_no_evidence=self.evidence_reason_,
         )
 
     @property
@@ -377,9 +385,8 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         if q.averaging_weight is not None:
             self.averaging_weight_: float = q.averaging_weight
         self.classes_ = q.classes
-        self.coef_ = q.mean[:, : q.mean.shape[1] - q.intercept]
-        self.intercept_ = q.mean[:, -1] if q.intercept else np.zeros(len(q.mean))
         self._evidence: float = fitted.evidence
+        self.evidence_reason_: str | None = fitted.why_no_evidence
         self.__dict__.pop("elbo_", None)
         if fitted.bounds_evidence:
             self.elbo_: float = fitted.evidence

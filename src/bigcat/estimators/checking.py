@@ -81,7 +81,13 @@ class PosteriorChecks:
         prior = self._weight_prior() if weights == "prior" else None
 
         def draw(rng: np.random.RandomState) -> np.ndarray:
-            return q.sample(1, rng)[0] if prior is None else prior.draw(q.n_classes, rng)
+            if prior is None:
+                first: np.ndarray = q.sample(1, rng)[0]
+                return first
+            found: np.ndarray = prior.draw(q.n_classes, rng)
+            if q.columns is not None:
+                found = q.columns.restore(found, q.intercept)
+            return found
 
         def refit(labels: np.ndarray, seed: int) -> GaussianPosterior:
             model = clone(self).set_params(random_state=seed, progress=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bigcat.bayes import METHODS
 from bigcat.bayes import covariance as forms
+from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes.likelihoods import LIKELIHOODS
 from bigcat.bayes.links import LINKS
 from bigcat.bayes.method import FittedPosterior, Seen
@@ -59,20 +60,24 @@ _BOUNDS = {
     "covariance.values": (0.0, MAX_WEIGHT**2),
     "covariance.spectra": (0.0, MAX_WEIGHT**2),
     "weight_prior.precision": (0.0, math.inf),
+    "columns.sizes": (0.0, MAX_WEIGHT**2),
+    "columns.centres": (-(MAX_WEIGHT**2), MAX_WEIGHT**2),
 }
 
 
 def posterior_to_json(model: BayesianClassifier, arrays: Arrays) -> dict[str, Any]:
     """Return JSON of what a fit has found, and put its arrays into `arrays`."""
     fitted = model.fitted
-    q, form = fitted.posterior, fitted.posterior.covariance_form
+    q, form = fitted.posterior, fitted.posterior.scaled_covariance
     kind = next(name for name, (cls, _) in COVARIANCES.items() if type(form) is cls)
-    stored = {"mean": q.mean}
+    stored = {"mean": q.scaled_mean}
     for name, axes in COVARIANCES[kind][1].items():
         if not axes.startswith("="):
             stored[f"covariance.{name}"] = np.asarray(getattr(form, name))
     prior = {} if q.prior is None else q.prior._asdict()
     stored |= {f"weight_prior.{k}": np.asarray(a) for k, a in prior.items() if a is not None}
+    columns = {} if q.columns is None else q.columns._asdict()
+    stored |= {f"columns.{k}": np.asarray(a) for k, a in columns.items() if a is not None}
     for name, array in stored.items():
         _check_array(name, array)
     return {
@@ -81,6 +86,7 @@ def posterior_to_json(model: BayesianClassifier, arrays: Arrays) -> dict[str, An
         "facts": q.facts(),
         "intercept": bool(q.intercept),
         "bounds_evidence": bool(fitted.bounds_evidence),
+        "why_no_evidence": fitted.why_no_evidence,
         "evidence": to_json(float(fitted.evidence), arrays),
         "rows_seen": float(fitted.seen.rows),
         "steps_made": int(fitted.seen.steps),
@@ -127,6 +133,7 @@ def restore_posterior(
         _check_array(name, array)
         return array
 
+    columns = _columns(arrays, sizes, n_features, intercept, take)
     form, parts = COVARIANCES[stored["covariance"]]
     posteriors = {method.posterior.kind: method.posterior for method in METHODS.values()}
     posterior = posteriors[stored["kind"]].of_facts(
@@ -136,14 +143,45 @@ def restore_posterior(
         classes=model.classes_,
         noise=None if noise is None else resolve(noise),
         facts=stored["facts"],
+        columns=columns,
     )
     if arrays:
         of_one = "PM" if len(arrays.get("weight_prior.precision", ())) == 1 else "KM"
-        sizes |= {"P": 1, "D": n_features}
-        axes = {"mean": "M", "precision": of_one, "means": "D", "root": "MM"}
+        sizes |= {"P": 1}
+        axes = {"mean": "M", "precision": of_one, "root": "MM"}
         names = [name.removeprefix("weight_prior.") for name in arrays]
         prior = {name: take(f"weight_prior.{name}", axes[name]) for name in names}
         posterior.prior = WeightPrior(**prior)
     seen = Seen(stored["rows_seen"], stored["steps_made"])
-    evidence, is_bound = from_json(stored["evidence"], read), stored["bounds_evidence"]
-    model.restore(FittedPosterior(posterior, evidence, history, seen, bounds_evidence=is_bound))
+    model.restore(
+        FittedPosterior(
+            posterior,
+            from_json(stored["evidence"], read),
+            history,
+            seen,
+            bounds_evidence=stored["bounds_evidence"],
+            why_no_evidence=stored["why_no_evidence"],
+        )
+    )
+
+
+def _columns(
+    arrays: dict[str, Any], sizes: dict[str, int], n_features: int, intercept: bool, take: Any
+) -> ColumnScaling | None:
+    """Return the scaling of the columns, and set the number of weights of a class."""
+    if "columns.sizes" not in arrays:
+        return None
+    sizes |= {"G": n_features, "D": n_features}
+    embedding = None
+    if "columns.embedding" in arrays:
+        del sizes["D"]
+        embedding = take("columns.embedding", "GD")
+    found = ColumnScaling(
+        take("columns.sizes", "D"),
+        take("columns.centres", "D") if "columns.centres" in arrays else None,
+        float(take("columns.squared_length", "")),
+        embedding,
+    )
+    sizes["M"] = sizes["D"] + intercept
+    sizes["J"] = sizes["K"] * sizes["M"]
+    return found

@@ -50,6 +50,7 @@ SCHEMA: dict[str, Any] = {
             "intercept": bool,
             "evidence": lambda value: is_number(value) or value == {"$float": "nan"},
             "bounds_evidence": bool,
+            "why_no_evidence": str | None,
             "rows_seen": lambda value: is_number(value, 0),
             "steps_made": is_whole,
             "arrays": dict,

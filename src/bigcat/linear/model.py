@@ -252,14 +252,20 @@ class LinearModel:
 
         width = X.nnz / max(n, 1) if operands.sparse else operands.weights.shape[1]
         work = n * self.n_classes * (width + PRODUCTS_OF_A_SCORE)
-        if pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1)))):
-            task: Callable[[slice], object] = lambda rows: kernel(*of_kernel(rows))  # noqa: E731
-        else:
-            score = self._scorer(X)
-            task = lambda rows: uncompiled(rows, score(rows))  # noqa: E731
+        compiled = pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1))))
+        score = None if compiled else self._scorer(X)
+        if not compiled:
             size = min(size, max(group, CACHED_SCORES // self.n_classes))
-        # The threads are ours; few rows are multiplied without BLAS.
-        alone = operands.sparse or n < FEW_ROWS
+
+        def task(rows: slice) -> None:
+            if score is None:
+                kernel(*of_kernel(rows))
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):  # as kernels do
+                    uncompiled(rows, score(rows))
+
+        # The threads are ours; kernels multiply few rows without BLAS.
+        alone = operands.sparse or (compiled and n < FEW_ROWS)
         tasks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
         with contextlib.nullcontext() if alone else one_blas_thread:
             map_on_threads(task, tasks, n_threads)

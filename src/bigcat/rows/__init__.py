@@ -5,7 +5,7 @@ Kernels see a row through verbs (`bigcat.verbs`), which have one implementation 
 """
 
 from bigcat.rows.blocks import add_features
-from bigcat.rows.columns import SMALLEST, Columns, SparseColumns
+from bigcat.rows.columns import SMALLEST, Columns, SparseColumns, varies
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
@@ -37,5 +37,6 @@ __all__ = [
     "squared_columns",
     "squared_norms",
     "trained_pairs",
+    "varies",
     "weights_shape",
 ]

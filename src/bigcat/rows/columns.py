@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import DTypeLike
 
 #: Rows that say what is usual in a column, and those of them that quantiles are taken of.
 LOOKED_AT, SORTED = 20_000, 5_000
@@ -21,12 +22,30 @@ QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
 MOSTLY_ZERO = 0.5
 #: Columns of less than this have nothing to say: their weights would be more than float32 holds.
 SMALLEST = 1e-36
+#: Deviations, in units of the last place of a column's mean, that are rounding and no more.
+ROUNDING_UNITS = 2.0
 #: How many times the usual size is too large, in a column that this part of the rows has.
 FAR, MANY_ROWS = 10.0, 0.05
 #: Values that are turned at a time.
 _BLOCK = 1 << 20
 #: Sums of weights that should be equal differ by less than this part of all.
 _ROUNDING = 1e-9
+
+
+def varies(deviations: np.ndarray, means: np.ndarray, dtype: DTypeLike) -> np.ndarray:
+    """Return True for columns whose deviations are more than the rounding of a type.
+
+    Rounding moves a value, and a mean of values, by half a unit in the last place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bigcat.rows import varies
+    >>> varies(np.array([1e-17, 1e-12]), np.array([0.1, 0.1]), np.float64).tolist()
+    [False, True]
+    """
+    found: np.ndarray = deviations > ROUNDING_UNITS * np.finfo(dtype).eps * np.abs(means)
+    return found & (deviations > 0.0)
 
 
 def _quantiles(X: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
@@ -84,10 +103,9 @@ class Columns(NamedTuple):
         rare = (share < MOSTLY_ZERO) & (share > 0.0)
         sizes[rare] = np.sqrt((weights @ some**2)[rare] / share[rare])
         # Where all values are the same there is nothing to learn, and rounding must not be scaled.
-        varies = sizes > 1e-7 * np.abs(means) + np.finfo(np.float64).tiny
-        varies &= sizes * unit > SMALLEST
-        sizes = np.where(varies, sizes * unit, 1.0)
-        factors = np.where(varies, 1.0 / sizes, 0.0 if centred else 1.0)
+        kept = varies(sizes, means, np.float32) & (sizes * unit > SMALLEST)
+        sizes = np.where(kept, sizes * unit, 1.0)
+        factors = np.where(kept, 1.0 / sizes, 0.0 if centred else 1.0)
         return cls(centres * unit, factors, lowest * unit, highest * unit)
 
     def turned(self, X: np.ndarray) -> np.ndarray:

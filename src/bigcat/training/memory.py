@@ -173,7 +173,7 @@ def _of_lbfgs(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
     arrays = solver.arrays_held + LBFGS_ARRAYS
     scores = min(sizes.n_rows * sizes.n_classes, lbfgs.BLOCK) * LBFGS_SCORES
     per_row = 8 * sizes.n_rows * NUMBERS_PER_ROW_HELD_OUT
-    part = min(1.0, max(1, lbfgs.BLOCK // sizes.n_classes) / sizes.n_rows)
+    part = min(1.0, max(1, lbfgs.BLOCK // sizes.n_classes) / max(sizes.n_rows, 1))
     values = 0 if np.dtype(dtype) == np.float64 else int(part * sizes.n_values)
     return 8 * (n_weights * arrays + values + scores) + per_row
 

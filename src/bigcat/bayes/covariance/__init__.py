@@ -27,6 +27,7 @@ from bigcat.bayes.covariance.pairs import (
     sums_of_pairs,
 )
 from bigcat.bayes.covariance.spectral import Spectral, spectral_basis
+from bigcat.bayes.covariance.turned import Turned, turned
 
 __all__ = [
     "PAIRS_CHUNK",
@@ -40,6 +41,7 @@ __all__ = [
     "SharedDiagonal",
     "SharedFull",
     "Spectral",
+    "Turned",
     "few_pairs",
     "packed",
     "pairs",
@@ -48,4 +50,5 @@ __all__ = [
     "sums_of_pairs",
     "symmetric_inverse",
     "symmetric_inverses",
+    "turned",
 ]

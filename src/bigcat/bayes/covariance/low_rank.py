@@ -104,11 +104,6 @@ class LowRank(Covariance):
         draws = self._root_times(free, block) * self.scales[block]
         return draws @ self.basis.T if self.basis.size else draws
 
-    def transposed_root_times(self, vectors: Floats, block: Block) -> Floats:
-        """G' v for v (S, B, M)."""
-        turned = vectors @ self.basis if self.basis.size else vectors
-        return self._root_times(turned * self.scales[block], block)
-
     def _root_times(self, vectors: Floats, block: Block) -> Floats:
         """(I - R' (1 - sqrt(1 - C)) R) v."""
         out = np.empty(vectors.shape)

@@ -32,7 +32,7 @@ class AllVectors(Route):
     def applies(journey: Journey) -> bool:
         parts, sizes = journey.parts, journey.sizes
         solver, rank = parts.solver, journey.kind.rank
-        if rank is None or not isinstance(solver, AdaGrad) or solver.relative:
+        if rank is None or not isinstance(solver, AdaGrad):
             return False
         products = sizes.n_rows * rank * (sizes.n_classes + sizes.row_values)
         return (
@@ -70,7 +70,8 @@ class AllVectors(Route):
             members = p.order.rows[start : min(start + p.plan.batch_size, last)]
             iteration += n_together
             step_rate = rate(p.solver, iteration, state.epoch)
-            value += self._step(members, step_rate)
+            with np.errstate(all="ignore"):  # the loop looks whether values are finite
+                value += self._step(members, step_rate)
             if p.plan.sweep_majors:
                 swept = (cursor + np.arange(p.plan.sweep_majors)) % n_majors
                 cursor += p.plan.sweep_majors

@@ -5,20 +5,19 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from rich.progress import Progress
 
-from bigcat import warming
-from bigcat.auto import Parameters, plan_for
-from bigcat.compile import notices, watching
+from bigcat import precompile
+from bigcat.compile import clock, notices, watching
 from bigcat.compile.cache import cache_folder
-from bigcat.estimators import LinearClassifier
 from bigcat.training import progress
 
-SOURCES = str(Path(warming.__file__).parents[1])
+SOURCES = str(Path(precompile.__file__).parents[1])
 
 
 def event_of(module, name):
@@ -28,7 +27,7 @@ def event_of(module, name):
 
 def compiles(*calls):
     """What a listener tells of compilations that begin (a pair) and end (None)."""
-    listener = notices._Compilations()
+    listener = notices.Compilations()
     seen: list[str | None] = []
     with watching(seen.append):
         for call in calls:
@@ -43,7 +42,7 @@ def test_watchers_are_told_of_our_kernels(caplog):
     ours, inner, other = ("bigcat.kernels", "train"), ("bigcat.rows", "dot"), ("theirs", "f")
     with caplog.at_level(logging.INFO, "bigcat"):
         assert compiles(ours, inner, None, None) == ["train", None]
-    assert caplog.messages[0] == "compiling train, first run only"
+    assert caplog.messages[0] == "compiling kernel 1 of this process, train: first run only"
     assert caplog.messages[1].startswith("compiled train in ")
     assert compiles(other, None, ours, None) == ["train", None]
     assert compiles(other, ours, None, None) == []
@@ -63,19 +62,16 @@ def test_the_bar_says_that_it_compiles(monkeypatch):
             told("train")
             told(None)
     assert notices._watchers == []
-    assert seen == ["softmax: compiling, first run only", "softmax"]
+    assert seen == ["softmax: compiling, first run only (train)", "softmax"]
 
 
-def test_cases_are_fits_of_different_kinds():
-    parameters = Parameters.of(LinearClassifier().get_params(deep=False))
-    configs = [
-        candidate.config
-        for case in warming.CASES
-        for candidate in plan_for(parameters, case.sizes()).candidates
-    ]
-    assert len({type(config.kind) for config in configs}) > 1
-    assert {config.parts.solver.stochastic for config in configs} == {True, False}
-    assert {config.parts.sampler.all_classes for config in configs} == {True, False}
+def test_the_clock_stands_still_while_a_kernel_compiles():
+    before, started = clock(), time.perf_counter()
+    notices._compilations.on_start(event_of("bigcat.kernels", "train"))
+    time.sleep(0.2)
+    notices._compilations.on_end(event_of("", ""))
+    assert time.perf_counter() - started >= 0.2
+    assert clock() - before < 0.1
 
 
 def python(code, folder, **more):
@@ -93,19 +89,17 @@ def test_the_folder_of_the_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow  # it compiles everything
-def test_after_warming_nothing_is_compiled(tmp_path):
+def test_after_precompiling_nothing_is_compiled(tmp_path):
     lines = [f"{i % 40}\tword{i % 40} word{i % 7}" for i in range(4_000)]
     (tmp_path / "train.tsv").write_text("\n".join(lines))
     table = [f"{i % 3},{i % 7},{'xyz'[i % 3]}" for i in range(300)]
     (tmp_path / "train.csv").write_text("\n".join(["a,b,label", *table]))
-    report, _ = python(["-m", "bigcat", "warm", "--json"], tmp_path / "cache")
-    assert json.loads(report)["compiled"] > 10
-    again, _ = python(["-m", "bigcat", "warm", "--json"], tmp_path / "cache")
+    report, _ = python(["-m", "bigcat", "precompile", "--json"], tmp_path / "cache")
+    assert json.loads(report)["compiled"] > 3
+    again, _ = python(["-m", "bigcat", "precompile", "--json"], tmp_path / "cache")
     assert json.loads(again)["compiled"] == 0
     for name in ("train.tsv", "train.csv"):
         data, model = str(tmp_path / name), str(tmp_path / "model")
         for words in (["fit", data, "--model", model], ["predict", model, data]):
             _, said = python(["-m", "bigcat", *words], tmp_path / "cache")
             assert "compiling, first run only" not in said
-    _, said = python(["-m", "bigcat", "fit", data, "--model", model], tmp_path / "cold")
-    assert said.count("compiling, first run only") == 1

@@ -9,8 +9,8 @@ approximation, its covariance, and coordinates for chains that correct it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -18,34 +18,30 @@ import scipy.sparse
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes.covariance import PAIRS_CHUNK, few_pairs, pairs, sparse_pairs
+from bigcat.bayes.covariance import (
+    PAIRS_CHUNK,
+    ClassDiagonal,
+    ClassFull,
+    Covariance,
+    JointFull,
+    few_pairs,
+    pairs,
+    sparse_pairs,
+)
 
 
 class GaussianAtMode(ABC):
-    """The mode and a root of the covariance; u and weights are stacks, (C, K, M).
-
-    Attributes
-    ----------
-    mode : array of shape (K, M)
-    """
+    """A Gaussian around a mode, (K, M)."""
 
     mode: Floats
 
     @abstractmethod
-    def to_weights(self, u: Floats) -> Floats:
-        """m + L^-T u."""
-
-    @abstractmethod
-    def pulled(self, gradients: Floats) -> Floats:
-        """L^-1 g: gradients with respect to u."""
-
-    @abstractmethod
-    def log_determinant(self) -> float:
-        """Of the precision of all weights."""
+    def covariance(self) -> Covariance:
+        """Return the covariance of the weights."""
 
 
-class Frame(GaussianAtMode):
-    """The same with the way back: coordinates for chains.
+class Whitening(GaussianAtMode):
+    """The same with a root of the precision; u and weights are stacks, (C, K, M).
 
     Attributes
     ----------
@@ -56,25 +52,19 @@ class Frame(GaussianAtMode):
     diagonal: Floats
 
     @abstractmethod
+    def to_weights(self, u: Floats) -> Floats:
+        """m + L^-T u."""
+
+    @abstractmethod
     def of_weights(self, stack: Floats) -> Floats:
         """L' (W - m)."""
 
-
-class FrameByClass(Frame):
-    """One in which classes are independent: all that it holds has a part for each."""
-
-    @classmethod
-    def joined(cls, frames: Sequence[Self]) -> Self:
-        """Of blocks of classes, one after the other."""
-        whole = object.__new__(cls)
-        whole.__dict__ = {
-            name: np.concatenate([getattr(frame, name) for frame in frames])
-            for name in vars(frames[0])
-        }
-        return whole
+    @abstractmethod
+    def pulled(self, gradients: Floats) -> Floats:
+        """L^-1 g: gradients with respect to u."""
 
 
-class JointFrame(Frame):
+class JointWhitening(Whitening):
     """All weights of all classes together: H is (K M, K M)."""
 
     def __init__(self, mode: Floats, precision: Floats) -> None:
@@ -99,11 +89,11 @@ class JointFrame(Frame):
         turned: Floats = (flat @ self.inverse_root.T).reshape(gradients.shape)
         return turned
 
-    def log_determinant(self) -> float:
-        return 2.0 * float(np.log(np.diag(self.root)).sum())
+    def covariance(self) -> Covariance:
+        return JointFull(self.inverse_root.T @ self.inverse_root, len(self.mode))
 
 
-class ClassFrame(FrameByClass):
+class ClassWhitening(Whitening):
     """A block for each class: H is (K, M, M)."""
 
     def __init__(self, mode: Floats, precisions: Floats) -> None:
@@ -124,11 +114,13 @@ class ClassFrame(FrameByClass):
     def pulled(self, gradients: Floats) -> Floats:
         return by_class(gradients, self.inverse_roots.transpose(0, 2, 1))
 
-    def log_determinant(self) -> float:
-        return 2.0 * float(np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum())
+    def covariance(self) -> Covariance:
+        matrices = np.matmul(self.inverse_roots.transpose(0, 2, 1), self.inverse_roots)
+        logs = -2.0 * np.log(np.diagonal(self.roots, axis1=1, axis2=2)).sum(axis=1)
+        return ClassFull(matrices, logs)
 
 
-class DiagonalFrame(FrameByClass):
+class DiagonalWhitening(Whitening):
     """Independent weights: the diagonal of H, (K, M)."""
 
     def __init__(self, mode: Floats, precisions: Floats) -> None:
@@ -145,8 +137,8 @@ class DiagonalFrame(FrameByClass):
     def pulled(self, gradients: Floats) -> Floats:
         return gradients / self.roots
 
-    def log_determinant(self) -> float:
-        return float(np.log(self.diagonal).sum())
+    def covariance(self) -> Covariance:
+        return ClassDiagonal(1.0 / self.diagonal)
 
 
 def by_class(stack: Floats, matrices: Floats) -> Floats:
@@ -199,30 +191,42 @@ def class_precisions(
     likelihood: Likelihood, weights: Floats, prior: Floats, classes: slice = EVERY_CLASS
 ) -> Floats:
     """Blocks sum_n w_nk x_n x_n' of each class, w = p (1 - p) for the softmax, (K, M, M)."""
-    n_columns = likelihood.shape[1]
-    n_classes = len(weights[classes])
-    sums = np.zeros((n_classes, n_columns * (n_columns + 1) // 2))
-    dtype = likelihood.dtype
+    sums = BlockSums(len(weights[classes]), likelihood.shape[1], likelihood.dtype)
+    likelihood.fisher_blocks(weights, classes, sums.add)
+    return sums.matrices(prior)
 
-    def add(found: Floats, x: Any) -> None:
-        if scipy.sparse.issparse(x):
-            if few_pairs(x):
-                sums[:] += np.asarray(sparse_pairs(x).T.tocsr() @ found).T
+
+class BlockSums:
+    """Sums over rows of w_nk x_n x_n' for some classes, as products of all pairs of columns."""
+
+    def __init__(self, n_classes: int, n_columns: int, dtype: Any) -> None:
+        self.width, self.dtype = n_columns * (n_columns + 1) // 2, dtype
+        self.n_columns = n_columns
+        self.sums = np.zeros((n_classes, self.width))
+
+    def add(self, weights: Floats, rows: Any) -> None:
+        """Add rows (n, M) with their weights (n, B)."""
+        if scipy.sparse.issparse(rows):
+            if few_pairs(rows):
+                self.sums += np.asarray(sparse_pairs(rows).T.tocsr() @ weights).T
                 return
-            x = x.toarray()
-        step = max(1, PAIRS_CHUNK // sums.shape[1])
-        for start in range(0, len(found), step):
+            rows = rows.toarray()
+        step = max(1, PAIRS_CHUNK // self.width)
+        for start in range(0, len(weights), step):
             part = slice(start, start + step)
-            sums[:] += found[part].T.astype(dtype) @ pairs(x[part], dtype)
+            products = pairs(rows[part], self.dtype)
+            self.sums += weights[part].T.astype(self.dtype, copy=False) @ products
 
-    likelihood.fisher_blocks(weights, classes, add)
-    out = np.empty((n_classes, n_columns, n_columns))
-    first, second = np.triu_indices(n_columns)
-    out[:, first, second] = sums
-    out[:, second, first] = sums
-    diagonal = np.arange(n_columns)
-    out[:, diagonal, diagonal] += prior
-    return out
+    def matrices(self, prior: Floats) -> Floats:
+        """Return the sums with the precisions of a prior on their diagonals, (B, M, M)."""
+        n_columns = self.n_columns
+        out = np.empty((len(self.sums), n_columns, n_columns))
+        first, second = np.triu_indices(n_columns)
+        out[:, first, second] = self.sums
+        out[:, second, first] = self.sums
+        diagonal = np.arange(n_columns)
+        out[:, diagonal, diagonal] += prior
+        return out
 
 
 def diagonal_precisions(
@@ -240,14 +244,14 @@ def diagonal_precisions(
 
 
 #: Forms of the precision by name, the finest first.
-FRAMES: dict[str, tuple[Callable[..., Floats], Callable[..., Frame]]] = {
-    "full": (joint_precision, JointFrame),
-    "class": (class_precisions, ClassFrame),
-    "diagonal": (diagonal_precisions, DiagonalFrame),
+WHITENINGS: dict[str, tuple[Callable[..., Floats], Callable[..., Whitening]]] = {
+    "full": (joint_precision, JointWhitening),
+    "class": (class_precisions, ClassWhitening),
+    "diagonal": (diagonal_precisions, DiagonalWhitening),
 }
 
 
-def make_frame(form: str, likelihood: Likelihood, mode: Floats, prior: Floats) -> Any:
-    """The frame of that form at the mode, with the precisions (K, M) or (1, M) of the prior."""
-    precision, kind = FRAMES[form]
+def make_whitening(form: str, likelihood: Likelihood, mode: Floats, prior: Floats) -> Any:
+    """The whitening of that form at the mode, with the precisions (K, M) or (1, M) of the prior."""
+    precision, kind = WHITENINGS[form]
     return kind(mode, precision(likelihood, mode, prior))

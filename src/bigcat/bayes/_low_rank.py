@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._design import CHUNK, Design
-from bigcat.bayes._frames import GaussianAtMode, class_precisions
+from bigcat.bayes._design import CHUNK
 from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes._whitening import GaussianAtMode, class_precisions
 from bigcat.bayes.covariance import LowRank
 
 #: Up to so many columns have a basis of their own; more are taken as they are.
@@ -26,37 +26,29 @@ EXACT_UP_TO = 32
 #: Rows that the basis is found from, for each column.
 ROWS_OF_BASIS = 8
 #: Directions of a class, usual and where memory is short, and rows of which each is made.
-N_DIRECTIONS, LEAST_DIRECTIONS, ROWS_PER_DIRECTION = 16, 4, 4
+N_DIRECTIONS, MIN_DIRECTIONS, ROWS_PER_DIRECTION = 16, 4, 4
 #: Rows that are looked at together, at the least.
-LEAST_ROWS = 128
+MIN_ROWS = 128
 #: A row with less curvature counts on the diagonal only.
-LEAST_CURVATURE = 0.01
+RELEVANT_CURVATURE = 0.01
 
 
-class LowRankFrame(GaussianAtMode):
-    """The mode and a `LowRank` covariance."""
+class LowRankGaussian(GaussianAtMode):
+    """A mode with a `LowRank` covariance."""
 
     def __init__(self, mode: Floats, covariance: LowRank) -> None:
-        self.mode = mode
-        self.covariance = covariance
-        self._everyone = slice(0, len(mode))
+        self.mode, self.form = mode, covariance
 
-    def to_weights(self, u: Floats) -> Floats:
-        return self.mode + self.covariance.colour(u, self._everyone)
-
-    def pulled(self, gradients: Floats) -> Floats:
-        return self.covariance.transposed_root_times(gradients, self._everyone)
-
-    def log_determinant(self) -> float:
-        return -float(self.covariance.log_determinants(self._everyone).sum())
+    def covariance(self) -> LowRank:
+        return self.form
 
 
-def low_rank_frame(
+def low_rank_gaussian(
     likelihood: Likelihood, mode: Floats, prior: Floats, n_directions: int = N_DIRECTIONS
-) -> LowRankFrame:
-    """The frame at a mode; `prior` are the precisions, (1, M), or (K, M) without a basis."""
+) -> LowRankGaussian:
+    """The whitening at a mode; `prior` are the precisions, (1, M), or (K, M) without a basis."""
     found = Curvature.at(likelihood, mode, prior).covariance(n_directions)
-    return LowRankFrame(mode, found)
+    return LowRankGaussian(mode, found)
 
 
 class Entries(NamedTuple):
@@ -123,13 +115,13 @@ class Curvature(NamedTuple):
             return cls(likelihood, basis, prior, spectra, Entries.none(len(spectra)), sums)
         return cls(likelihood, basis, prior, *_sums(likelihood, weights, basis))
 
-    def covariance(self, n_directions: int, factor: float = 1.0) -> LowRank:
-        """With the prior's precisions times a factor."""
+    def covariance(self, n_directions: int) -> LowRank:
+        """Return the covariance with the prior."""
         if self.matrices is not None:
-            return self._exact(self.matrices, factor)
+            return self._exact(self.matrices)
         n_classes, n_columns = self.spectra.shape
         n_directions = min(n_directions, n_columns)
-        diagonals = self.spectra + np.asarray(factor * self.prior, self.spectra.dtype)
+        diagonals = self.spectra + np.asarray(self.prior, self.spectra.dtype)
         directions = np.zeros((n_classes, n_directions, n_columns), np.float32)
         shrinkage = np.zeros((n_classes, n_directions), np.float32)
         for k, z in self._rows_of_classes(ROWS_PER_DIRECTION * n_directions):
@@ -140,19 +132,12 @@ class Curvature(NamedTuple):
         np.divide(1.0, scales, out=scales)
         return LowRank(scales, directions, shrinkage, self.basis)
 
-    def prior_variances(self, design: Design) -> Floats:
-        """Of the scores of some rows under the prior, (n,)."""
-        z = turned(design.rows, self.basis)
-        squares = np.square(z) if isinstance(z, np.ndarray) else z.multiply(z).tocsr()
-        found: Floats = np.asarray(squares @ (1.0 / self.prior[0]))
-        return found
-
-    def _exact(self, matrices: Floats, factor: float) -> LowRank:
+    def _exact(self, matrices: Floats) -> LowRank:
         """As many directions as columns: I + S_k in units of the prior, which is diagonal."""
-        values, vectors = np.linalg.eigh(matrices / factor)
+        values, vectors = np.linalg.eigh(matrices)
         shrinkage = 1.0 - 1.0 / (1.0 + np.maximum(values, 0.0))
         directions = vectors.transpose(0, 2, 1).astype(np.float32)
-        scales = np.full(values.shape, factor**-0.5, np.float32)
+        scales = np.ones(values.shape, np.float32)
         return LowRank(scales, directions, shrinkage.astype(np.float32), self.basis)
 
     def _rows_of_classes(self, most: int) -> Iterator[tuple[int, Floats]]:
@@ -214,7 +199,7 @@ def _sums(likelihood: Likelihood, weights: Floats, basis: Floats) -> tuple[Float
             spectra += curvatures.T @ np.square(z)
         else:
             spectra += np.asarray(z.multiply(z).T.tocsr() @ curvatures).T
-        of_rows, classes = np.nonzero(curvatures > LEAST_CURVATURE)
+        of_rows, classes = np.nonzero(curvatures > RELEVANT_CURVATURE)
         values = curvatures[of_rows, classes].astype(np.float32)
         found.append((classes.astype(np.int32), of_rows + rows.start, values))
     return spectra, Entries.of(found, likelihood.n_classes)
@@ -223,7 +208,7 @@ def _sums(likelihood: Likelihood, weights: Floats, basis: Floats) -> tuple[Float
 def _row_blocks(likelihood: Likelihood, step: int = 1) -> Iterator[slice]:
     """Rows that are looked at together, one in `step` of them; enough for products of matrices."""
     width = likelihood.n_classes + likelihood.design.n_columns
-    return likelihood.design.chunks(width, step * max(CHUNK, LEAST_ROWS * width))
+    return likelihood.design.chunks(width, step * max(CHUNK, MIN_ROWS * width))
 
 
 def turned(rows: Any, basis: Floats) -> Any:

@@ -1,0 +1,512 @@
+"""Output layers of PyTorch: seconds to quality, cost of a step, optimum, and intervals."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks._curves import seconds_to_reach
+from benchmarks._report import save, show
+from benchmarks.datasets import load
+
+try:  # the parser of commands needs no torch
+    import torch
+    from torch import Tensor, nn
+    from torch.nn import functional
+except ImportError:
+    torch = None
+
+PROBLEMS = ("ptb", "yelp", "geonames")
+CONTENDERS = (
+    "cross_entropy",
+    "linear_cross_entropy",
+    "AdaptiveLogSoftmax",
+    "sampled softmax, Adam",
+    "CategoricalHead, Adam",
+    "CategoricalHead, Adagrad",
+)
+#: Of the Adam optimisers; Adagrad takes ten times as much.
+RATES = (1e-3, 3e-3, 1e-2)
+N_FEATURES, N_NEGATIVES, BATCH = 64, 512, 256
+HELD_OUT = 4_000
+LOOKS_PER_EPOCH = 4
+STEP_CLASSES = (10**4, 10**5, 10**6)
+LEVEL = 0.9
+
+
+def need_torch() -> None:
+    """End the process with what to install where torch is missing."""
+    if torch is None:
+        raise SystemExit("this benchmark needs PyTorch; pip install 'bigcat[torch]'")
+
+
+# Seconds to quality
+
+
+@dataclass
+class Rows:
+    """Rows of a problem as bags of features, and their labels."""
+
+    features: Tensor
+    offsets: Tensor
+    values: Tensor
+    labels: Tensor
+
+    @staticmethod
+    def of(X: Any, y: np.ndarray) -> Rows:
+        X = X.tocsr()
+        return Rows(
+            torch.from_numpy(X.indices.astype(np.int64)),
+            torch.from_numpy(X.indptr.astype(np.int64)),
+            torch.from_numpy(X.data.astype(np.float32)),
+            torch.from_numpy(y.astype(np.int64)),
+        )
+
+    def part(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return features, offsets, values and labels of some rows."""
+        starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        offsets = lengths.cumsum(0) - lengths
+        place = torch.arange(int(lengths.sum())) + (starts - offsets).repeat_interleave(lengths)
+        return self.features[place], offsets, self.values[place], self.labels[rows]
+
+
+def problem(name: str, n_train: int | None, n_test: int | None) -> tuple[Rows, Rows, int, int]:
+    """Return training and held-out rows, features and classes (numbered by frequency)."""
+    split = load(name, n_train=n_train, n_test=n_test)
+    classes, y, counts = np.unique(split.train.y, return_inverse=True, return_counts=True)
+    rank = np.empty(len(classes), np.int64)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(classes))
+    test = rank[np.searchsorted(classes, split.test.y)]
+    kept = np.random.default_rng(0).permutation(len(test))[:HELD_OUT]
+    held_out = Rows.of(split.test.X.tocsr()[kept], test[kept])
+    return Rows.of(split.train.X, rank[y]), held_out, split.train.X.shape[1], len(classes)
+
+
+def layer(contender: str, train: Rows, n_classes: int, rate: float) -> tuple[Any, Any, Any]:
+    """Return loss and log-probabilities of hidden rows and labels, and an optimiser."""
+    from bigcat.torch import CategoricalHead, RowSparseAdagrad, RowSparseAdam
+
+    if contender == "AdaptiveLogSoftmax":
+        cuts = [n_classes // 20, n_classes // 4]
+        adaptive = nn.AdaptiveLogSoftmaxWithLoss(N_FEATURES, n_classes, cuts, div_value=2.0)
+        adam = torch.optim.Adam(adaptive.parameters(), rate)
+        return lambda h, y: adaptive(h, y).loss, lambda h, y: adaptive(h, y).output, adam
+    counts = torch.bincount(train.labels, minlength=n_classes)
+    method = "complementary" if contender.startswith("CategoricalHead") else "exact"
+    head = CategoricalHead(
+        N_FEATURES, n_classes, method=method, n_negatives=N_NEGATIVES, class_counts=counts
+    )
+    W, b = head.weight, head.bias
+    assert b is not None
+    losses: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "cross_entropy": lambda h, y: functional.cross_entropy(h @ W.T + b, y),
+        "linear_cross_entropy": lambda h, y: functional.linear_cross_entropy(
+            h, W, y, linear_bias=b, options=nn.LinearCrossEntropyOptions()
+        ),
+        "sampled softmax, Adam": lambda h, y: sampled_softmax(h, y, W, b),
+    }
+    adam = torch.optim.Adam(head.parameters(), rate)
+    if contender == "CategoricalHead, Adam":
+        adam = RowSparseAdam(head.parameters(), rate)
+    elif contender == "CategoricalHead, Adagrad":
+        adam = RowSparseAdagrad(head.parameters(), 10.0 * rate)
+    return losses.get(contender, head), head.log_prob, adam
+
+
+def sampled_softmax(hidden: Tensor, labels: Tensor, W: Tensor, b: Tensor) -> Tensor:
+    """Sampled softmax as users write it: log-uniform draws shared by the batch, log q taken off."""
+    n_classes = len(W)
+    log_range = float(np.log(n_classes + 1))
+    drawn = (torch.rand(N_NEGATIVES) * log_range).exp().long().sub(1).clamp(0, n_classes - 1)
+
+    def log_expected(k: Tensor) -> Tensor:
+        return torch.log(N_NEGATIVES * torch.log1p(1.0 / (k + 1.0)) / log_range)
+
+    own = (hidden * W[labels]).sum(1) + b[labels] - log_expected(labels)
+    others = hidden @ W[drawn].T + b[drawn] - log_expected(drawn)
+    others = others.masked_fill(drawn == labels[:, None], -torch.inf)
+    scores = torch.cat([own[:, None], others], 1)
+    return functional.cross_entropy(scores, torch.zeros_like(labels))
+
+
+def train(
+    name: str,
+    contender: str,
+    rate: float,
+    epochs: float,
+    n_train: int | None = None,
+    threads: int = 2,
+) -> dict[str, Any]:
+    """Train one network; its held-out log-likelihoods, seconds without evaluations, and memory."""
+    from bigcat.torch import RowSparseAdam
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    rows, held_out, n_columns, n_classes = problem(name, n_train, None)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    bag = nn.EmbeddingBag(n_columns, N_FEATURES, mode="sum", sparse=True)
+    nn.init.normal_(bag.weight, std=0.1)
+    loss_of, log_prob, optimizer = layer(contender, rows, n_classes, rate)
+    of_bag = RowSparseAdam(bag.parameters(), rate)
+
+    def hidden_of(features: Tensor, offsets: Tensor, values: Tensor) -> Tensor:
+        return torch.tanh(bag(features, offsets, values))
+
+    @torch.no_grad()
+    def evaluate() -> float:
+        parts = torch.arange(len(held_out.labels)).split(500)
+        values = [log_prob(hidden_of(*p[:3]), p[3]).sum() for p in map(held_out.part, parts)]
+        return float(sum(values)) / len(held_out.labels)
+
+    n = len(rows.labels)
+    looks = max(1, n // BATCH // LOOKS_PER_EPOCH)
+    curve: dict[str, list[float]] = {"wall": [], "cpu": [], "value": []}
+    wall = cpu = 0.0
+    batches = itertools.islice(_batches(n), int(epochs * (n // BATCH)))
+    for step, chosen in enumerate(batches, 1):
+        start, start_cpu = time.perf_counter(), time.process_time()
+        *bags, labels = rows.part(chosen)
+        optimizer.zero_grad()
+        of_bag.zero_grad()
+        loss_of(hidden_of(*bags), labels).backward()
+        optimizer.step()
+        of_bag.step()
+        wall, cpu = wall + time.perf_counter() - start, cpu + time.process_time() - start_cpu
+        if step % looks == 0:
+            for key, value in (("wall", wall), ("cpu", cpu), ("value", evaluate())):
+                curve[key].append(value)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"curve": curve, "peak MB": peak / 1e3, "classes": n_classes}
+
+
+def _batches(n: int) -> Iterator[Tensor]:
+    while True:
+        yield from torch.randperm(n).split(BATCH)[: n // BATCH]
+
+
+def in_process(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function in a process of its own, so that peaks of memory are its own."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(function, *args).result()
+
+
+def torch_quality(
+    problems: list[str],
+    contenders: list[str],
+    epochs: float,
+    rates: list[float],
+    n_train: int | None,
+    threads: int,
+    as_json: bool,
+) -> None:
+    """Seconds to within 1 % of the best full softmax, for each contender at its best rate."""
+    need_torch()
+    table = []
+    for name in problems:
+        runs = {
+            (c, rate): in_process(train, name, c, rate, epochs, n_train, threads)
+            for c in contenders
+            for rate in rates
+        }
+        full = [r for (c, _), r in runs.items() if c == "cross_entropy"] or [*runs.values()]
+        best = max(max(r["curve"]["value"]) for r in full)
+        for c in contenders:
+            mine = []
+            for rate in rates:
+                curve = runs[c, rate]["curve"]
+                reached = {
+                    clock: seconds_to_reach(1.01 * best, curve[clock], curve["value"])
+                    for clock in ("wall", "cpu")
+                }
+                mine.append((reached["wall"] or np.inf, reached["cpu"], rate, runs[c, rate]))
+            wall, cpu, rate, run = min(mine, key=lambda m: (m[0], -max(m[3]["curve"]["value"])))
+            table.append(
+                {
+                    "problem": name,
+                    "classes": run["classes"],
+                    "layer": c,
+                    "rate": rate,
+                    "seconds to 1 %": wall if np.isfinite(wall) else None,
+                    "CPU seconds to 1 %": cpu,
+                    "best held-out": max(run["curve"]["value"]),
+                    "peak MB": run["peak MB"],
+                }
+            )
+        save("torch_quality", table)
+    show(table, as_json)
+
+
+# A step
+
+
+def torch_step(n_classes: list[int], n_steps: int, threads: int, as_json: bool) -> None:
+    """Milliseconds of forward pass, backward pass and update, and of the parts of a step."""
+    need_torch()
+    from bigcat.torch import CategoricalHead, RowSparseAdagrad, RowSparseAdam
+
+    torch.set_num_threads(threads)
+    optimizers: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "complementary, RowSparseAdam": ("complementary", RowSparseAdam),
+        "complementary, RowSparseAdagrad": ("complementary", RowSparseAdagrad),
+        "augment-reduce, RowSparseAdam": ("augment-reduce", RowSparseAdam),
+        "one-vs-each, RowSparseAdam": ("one-vs-each", RowSparseAdam),
+        "exact, torch.optim.Adam": ("exact", torch.optim.Adam),
+    }
+    table: list[dict[str, Any]] = []
+    for name, (method, make) in optimizers.items():
+        for k in n_classes:
+            if method == "exact" and k > 10**5:
+                continue
+            head = CategoricalHead(N_FEATURES, k, method=method, n_negatives=N_NEGATIVES)
+            optimizer = make(head.parameters())
+            hidden = torch.randn(BATCH, N_FEATURES, requires_grad=True)
+            times = []
+            for _ in range(n_steps):
+                target = torch.randint(k, (BATCH,))
+                start = time.perf_counter(), time.process_time()
+                optimizer.zero_grad()
+                head(hidden, target).backward()
+                optimizer.step()
+                times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+            wall, cpu = 1e3 * np.median(times[1:], axis=0)
+            first = next((r["CPU milliseconds"] for r in table if r["layer"] == name), cpu)
+            table.append(
+                {
+                    "layer": name,
+                    "classes": k,
+                    "milliseconds": float(wall),
+                    "CPU milliseconds": float(cpu),
+                    "against the fewest": float(cpu / first),
+                }
+            )
+    show(table, as_json)
+    save("torch_step", table)
+
+
+# The optimum
+
+
+def gap_problems() -> dict[str, tuple[Tensor, Tensor, int]]:
+    """Rows, labels and number of classes of three convex problems."""
+    torch.manual_seed(0)
+    W, X = 1.5 * torch.randn(500, 10), torch.randn(20_000, 10)
+    y = torch.distributions.Categorical(logits=X @ W.T).sample()
+    found = {"simulated": (X, y, 500)}
+    for name in ("bibtex", "delicious"):
+        part = load(name).train
+        classes, labels = np.unique(part.y, return_inverse=True)
+        rows = torch.from_numpy(part.X.toarray().astype(np.float32))
+        rows = rows / rows.norm(dim=1, keepdim=True).clamp_min(1.0)
+        found[name] = (rows, torch.from_numpy(labels), len(classes))
+    return found
+
+
+def sampled_optimum(
+    X: Tensor, y: Tensor, n_classes: int, method: str, l2: float, epochs: int, n_negatives: int
+) -> Any:
+    """Fit by sampled steps with falling rates; the ridge, too, is sampled, and unbiased."""
+    from bigcat.torch import CategoricalHead, RowSparseAdagrad, by_count
+
+    counts = torch.bincount(y, minlength=n_classes)
+    by_row, sampler = method.endswith("by row"), by_count(counts, n_negatives)
+    head = CategoricalHead(
+        X.shape[1],
+        n_classes,
+        method=method.removesuffix(", by row"),
+        sampler=sampler,
+        n_rows=len(y) if by_row else None,
+    )
+    nn.init.zeros_(head.weight)
+    optimizer = RowSparseAdagrad(head.parameters(), lr=0.5)
+    n_steps, step = epochs * (len(y) // 100), 0
+    for epoch in range(epochs):
+        head.local_rate = (2.0 + epoch) ** -0.6
+        for rows in torch.randperm(len(y)).split(100):
+            optimizer.param_groups[0]["lr"] = 0.5 * max(1e-3, 1.0 - step / n_steps)
+            drawn = sampler.draw(len(rows), X.device)
+            optimizer.zero_grad()
+            loss = head(X[rows], y[rows], negatives=drawn, rows=rows if by_row else None)
+            weights = functional.embedding(drawn.classes, head.weight, sparse=True)
+            ridge = (drawn.log_weights.exp() * weights.square().sum(1)).sum()
+            (loss + 0.5 * l2 * ridge).backward()
+            optimizer.step()
+            step += 1
+    return head
+
+
+def torch_gap(
+    methods: list[str], epochs: int, n_negatives: int, names: list[str], as_json: bool
+) -> None:
+    """How far sampled fits end above the minimum of the penalised negative log-likelihood."""
+    need_torch()
+    from bigcat.torch import CategoricalHead
+
+    table = []
+    for name, (X, y, n_classes) in gap_problems().items():
+        if name not in names:
+            continue
+        l2 = 1.0 / len(y)
+        exact = CategoricalHead(X.shape[1], n_classes, method="exact")
+        nn.init.zeros_(exact.weight)
+
+        def objective(head: Any, X: Tensor = X, y: Tensor = y, l2: float = l2) -> Tensor:
+            parts = [head.log_prob(X[r], y[r]).sum() for r in torch.arange(len(y)).split(2000)]
+            value: Tensor = 0.5 * l2 * head.weight.square().sum() - torch.stack(parts).sum() / len(
+                y
+            )
+            return value
+
+        solver = torch.optim.LBFGS(
+            exact.parameters(), max_iter=1000, history_size=20, line_search_fn="strong_wolfe"
+        )
+
+        def closure(exact: Any = exact, solver: Any = solver, objective: Any = objective) -> Any:
+            solver.zero_grad()
+            value = objective(exact)
+            value.backward()
+            return value
+
+        solver.step(closure)
+        best = float(objective(exact).detach())
+        for method in methods:
+            torch.manual_seed(0)
+            start = time.process_time()
+            head = sampled_optimum(X, y, n_classes, method, l2, epochs, n_negatives)
+            seconds = time.process_time() - start
+            reached = float(objective(head).detach())
+            table.append(
+                {
+                    "problem": name,
+                    "classes": n_classes,
+                    "method": method,
+                    "optimum": best,
+                    "reached": reached,
+                    "gap, %": 100.0 * (reached - best) / best,
+                    "CPU seconds": seconds,
+                }
+            )
+    show(table, as_json)
+    save("torch_gap", table)
+
+
+# Intervals
+
+
+def torch_posterior(
+    n_classes: int, n_features: int, rows_per_class: int, scale: float, as_json: bool
+) -> None:
+    """What 90 % intervals of class probabilities hold: weights drawn from the prior."""
+    need_torch()
+    from bigcat.torch import CategoricalHead
+
+    torch.manual_seed(0)
+    n, n_test = n_classes * rows_per_class, 200
+    # Features of this size, so that weights of variance 1 give scores of deviation `scale`.
+    hidden = torch.randn(n + n_test, n_features) * scale / n_features**0.5
+    truth = CategoricalHead(n_features, n_classes, method="exact")
+    nn.init.normal_(truth.weight)
+    nn.init.normal_(truth.bias)
+    with torch.no_grad():
+        parts = [(h @ truth.weight.T + truth.bias) for h in hidden[n:].split(100)]
+        log_p = torch.cat(parts).log_softmax(1)
+        target = torch.cat(
+            [
+                torch.distributions.Categorical(logits=h @ truth.weight.T + truth.bias).sample()
+                for h in hidden[:n].split(1000)
+            ]
+        )
+    head = CategoricalHead(n_features, n_classes, method="exact")
+    nn.init.zeros_(head.weight)
+    solver = torch.optim.LBFGS(head.parameters(), max_iter=60, history_size=8)
+    pieces = [*zip(hidden[:n].split(2000), target.split(2000))]
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        total = torch.zeros(())
+        for rows, labels in pieces:
+            loss = head(rows, labels, reduction="sum")
+            loss.backward()
+            total += loss.detach()
+        prior = 0.5 * sum((p * p).sum() for p in head.parameters())
+        prior.backward()
+        return total + prior.detach()
+
+    times = [time.process_time()]
+    solver.step(closure)
+    times.append(time.process_time())
+    posterior = head.posterior(pieces)
+    times.append(time.process_time())
+    row: dict[str, Any] = {"classes": n_classes, "features": n_features, "rows": n}
+    for name, classes in {
+        "any": torch.randint(n_classes, (n_test, 50)),
+        "most probable": head.top_k(hidden[n:], 50).classes,
+    }.items():
+        low, _, high = posterior.interval(hidden[n:], classes, LEVEL)
+        p = log_p.exp().gather(1, classes)
+        row[f"coverage, {name} classes"] = float(((low <= p) & (p <= high)).float().mean())
+    times.append(time.process_time())
+    for name, seconds in zip(("fit", "posterior", "intervals"), np.diff(times)):
+        row[f"CPU seconds, {name}"] = float(seconds)
+    row["posterior MB"] = posterior.root.numel() * 4e-6
+    row["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    show([row], as_json)
+    save("torch_posterior", [row])
+
+
+def add_to(commands: Any) -> None:
+    """Add the commands to the parser."""
+    quality = commands.add_parser(
+        "torch-quality", help="PyTorch: seconds to within 1 %% of the full softmax"
+    )
+    quality.add_argument("--problems", nargs="+", default=list(PROBLEMS), metavar="NAME")
+    quality.add_argument("--layers", nargs="+", default=list(CONTENDERS), metavar="NAME")
+    quality.add_argument("--epochs", type=float, default=10.0)
+    quality.add_argument("--rates", nargs="+", type=float, default=list(RATES), metavar="RATE")
+    quality.add_argument("--rows", type=int, metavar="N", help="training rows; default: all")
+    quality.add_argument("--threads", type=int, default=2)
+    step = commands.add_parser("torch-step", help="PyTorch: cost of a step, optimiser included")
+    step.add_argument("--classes", nargs="+", type=int, default=list(STEP_CLASSES), metavar="K")
+    step.add_argument("--steps", type=int, default=100)
+    step.add_argument("--threads", type=int, default=1)
+    gap = commands.add_parser(
+        "torch-gap", help="PyTorch: how far sampled fits end from the optimum"
+    )
+    gap.add_argument(
+        "--methods",
+        nargs="+",
+        default=["augment-reduce", "augment-reduce, by row", "complementary", "importance"],
+        metavar="NAME",
+    )
+    gap.add_argument("--epochs", type=int, default=100)
+    gap.add_argument("--negatives", type=int, default=100)
+    gap.add_argument("--problems", nargs="+", default=["simulated", "bibtex", "delicious"])
+    posterior = commands.add_parser("torch-posterior", help="PyTorch: what intervals hold")
+    posterior.add_argument("--classes", type=int, default=10_000, metavar="K")
+    posterior.add_argument("--features", type=int, default=16, metavar="D")
+    posterior.add_argument("--rows-per-class", type=int, default=30, metavar="N")
+    posterior.add_argument("--scale", type=float, default=1.5, help="of the scores")
+    for command in (quality, step, gap, posterior):
+        command.add_argument("--json", action="store_true", help="print the rows as JSON")
+
+
+def run(args: Any) -> None:
+    """Run the command that was asked for."""
+    if args.command == "torch-quality":
+        torch_quality(
+            args.problems, args.layers, args.epochs, args.rates, args.rows, args.threads, args.json
+        )
+    elif args.command == "torch-step":
+        torch_step(args.classes, args.steps, args.threads, args.json)
+    elif args.command == "torch-gap":
+        torch_gap(args.methods, args.epochs, args.negatives, args.problems, args.json)
+    else:
+        torch_posterior(args.classes, args.features, args.rows_per_class, args.scale, args.json)

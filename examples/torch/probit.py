@@ -1,0 +1,58 @@
+"""A probit layer beside the softmax: labels with Gaussian noise, 1,000 classes.
+
+python examples/torch/probit.py --steps 1000
+"""
+
+import torch
+from common import curve, options, train
+
+from bigcat.torch import CategoricalHead, RowSparseAdam
+
+N_CLASSES, WIDTH, BATCH = 1_000, 8, 200
+
+
+class Network(torch.nn.Module):
+    """Features as they are, and the output layer."""
+
+    def __init__(self, head: CategoricalHead) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, rows):
+        return rows
+
+
+def main() -> None:
+    args = options(__doc__)
+    torch.manual_seed(0)
+    weight = torch.randn(N_CLASSES, WIDTH)
+
+    def batches():
+        while True:
+            rows = torch.randn(BATCH, WIDTH)
+            yield rows, (rows @ weight.T + torch.randn(BATCH, N_CLASSES)).argmax(1)
+
+    held_out = next(batches())
+
+    def evaluate(network):
+        return network.head.log_prob(*held_out).mean()
+
+    heads = {
+        "exact softmax": CategoricalHead(WIDTH, N_CLASSES, method="exact"),
+        "softmax": CategoricalHead(WIDTH, N_CLASSES, method="complementary", n_negatives=100),
+        "probit": CategoricalHead(
+            WIDTH, N_CLASSES, noise="gaussian", method="augment-reduce", n_negatives=100
+        ),
+    }
+    curves = {}
+    for name, head in heads.items():
+        network = Network(head)
+        sparse = head.method != "exact"
+        optimizer = RowSparseAdam if sparse else torch.optim.Adam
+        update = optimizer(network.parameters(), lr=0.03)
+        curves[name] = train(network, update, batches(), evaluate, args.steps, name)
+    curve(curves, args.figure)
+
+
+if __name__ == "__main__":
+    main()

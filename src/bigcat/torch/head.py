@@ -1,0 +1,487 @@
+"""An output layer over very many classes whose training step visits a few of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+
+from bigcat.torch import exact, losses
+from bigcat.torch.losses import NEVER, Scores
+from bigcat.torch.noise import Noise, resolve
+from bigcat.torch.rows import take_rows
+from bigcat.torch.samplers import InBatch, Negatives, Sampler, Uniform, by_count
+
+if TYPE_CHECKING:
+    from bigcat.torch.posterior import HeadPosterior
+
+#: Methods, and whether they need the noise to be Gumbel.
+METHODS = {
+    "exact": False,
+    "complementary": False,
+    "augment-reduce": False,
+    "one-vs-each": True,
+    "importance": True,
+    "umax": True,
+    "implicit": True,
+    "nce": True,
+}
+#: Those of which the negative loss, on average over the draws, is never above log p(y | x).
+BOUNDS = ("exact", "augment-reduce", "one-vs-each", "umax", "implicit")
+#: Those that keep a number per training row.
+PER_ROW = ("umax", "implicit")
+#: `auto` takes the exact loss up to this many classes per negative, by type of device.
+CROSSOVER = {"cpu": 4, "cuda": 400}
+
+
+class Selection(NamedTuple):
+    """Method of a head, and why it was taken."""
+
+    method: str
+    reason: str
+
+
+class TopK(NamedTuple):
+    """The best classes of each row, best first."""
+
+    log_prob: Tensor
+    classes: Tensor
+
+
+class CategoricalHead(nn.Module):
+    """Linear output layer and loss for very many classes.
+
+    The model is ``argmax_k weight[k] @ hidden + bias[k] + noise_k``; Gumbel noise makes it the
+    softmax.  `forward` returns the training loss.  A sampled method reads the weights of the labels
+    and of `n_negatives` other classes, and leaves a gradient with those rows alone, so with
+    `RowSparseAdam` or `RowSparseAdagrad` no part of a step costs more where there are more classes.
+
+    Parameters
+    ----------
+    in_features, n_classes : int
+    noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
+        Softmax, probit, logistic, or a noise of your own.
+    method : str, default="auto"
+        ``"exact"``: all classes, in blocks.  ``"complementary"``: unbiased normaliser, the least
+        variance.  ``"augment-reduce"``: bound that is unbiased over the draws.  For Gumbel noise
+        also ``"one-vs-each"`` (bound), ``"importance"`` (sampled softmax), ``"nce"``, ``"umax"``
+        and ``"implicit"``.  ``"auto"``: exact for few classes, else complementary; `selection` says
+        which and why.
+    n_negatives : int, default=512
+        Classes drawn per step, or per row if the sampler draws per row.
+    sampler : Sampler or InBatch, optional
+        By default `by_count` if there are `class_counts`, else `Uniform`.
+    class_counts : tensor of shape (n_classes,), optional
+        Training rows per class.
+    bias : bool, default=True
+    weight : Parameter of shape (n_classes, in_features), optional
+        Tied weights, as those of an embedding.
+    class_weight : tensor of shape (n_classes,), optional
+        As ``weight`` of `torch.nn.CrossEntropyLoss`.
+    ignore_index : int, default=-100
+        Rows with this target do not count.
+    n_rows : int, optional
+        Training rows, for methods with a local parameter per row: ``"umax"`` and ``"implicit"``
+        need it, ``"augment-reduce"`` may have it.  Then `forward` takes ``rows``.
+    local_rate : float, default=0.5
+        Size of the local parameters' steps.  An implicit step moves weights and local parameters
+        together: give the learning rate of plain SGD on the loss with ``reduction="sum"``.
+    sparse_grad : bool, optional
+        Leave row-sparse gradients.  By default if the method samples.
+    device, dtype : optional
+        As for `torch.nn.Linear`.
+
+    Attributes
+    ----------
+    selection : Selection
+        The method, and why it was taken.
+    weight, bias : Parameter
+        As those of `torch.nn.Linear`, whose ``state_dict`` fits.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bigcat.torch import CategoricalHead, RowSparseAdam
+    >>> _ = torch.manual_seed(0)
+    >>> head = CategoricalHead(8, 100_000, n_negatives=64)
+    >>> head.selection.method
+    'complementary'
+    >>> loss = head(torch.randn(5, 8), torch.randint(100_000, (5,)))
+    >>> loss.backward()
+    >>> head.weight.grad._nnz()
+    69
+    >>> RowSparseAdam(head.parameters()).step()
+    >>> head.top_k(torch.randn(5, 8), 3).classes.shape
+    torch.Size([5, 3])
+    """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+    class_weight: Tensor | None
+    local: Tensor | None
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        *,
+        noise: str | Noise = "gumbel",
+        method: str = "auto",
+        n_negatives: int = 512,
+        sampler: Sampler | InBatch | None = None,
+        class_counts: Tensor | None = None,
+        bias: bool = True,
+        weight: nn.Parameter | None = None,
+        class_weight: Tensor | None = None,
+        ignore_index: int = -100,
+        n_rows: int | None = None,
+        local_rate: float = 0.5,
+        sparse_grad: bool | None = None,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        kind = {"device": device, "dtype": dtype}
+        self.in_features, self.n_classes = in_features, n_classes
+        self.ignore_index = ignore_index
+        self.local_rate = local_rate
+        self.noise = resolve(noise)
+        if weight is None:
+            weight = nn.Parameter(torch.empty(n_classes, in_features, **kind))
+            nn.init.normal_(weight, std=0.1 / math.sqrt(in_features))
+        if weight.shape != (n_classes, in_features):
+            raise ValueError(
+                f"weight has the shape {tuple(weight.shape)}, not {(n_classes, in_features)}"
+            )
+        self.weight = weight
+        kind["device"] = weight.device
+        self.bias = nn.Parameter(torch.zeros(n_classes, **kind)) if bias else None
+        self.register_buffer("class_weight", class_weight, persistent=False)
+        self.selection = _select(method, self.noise, n_classes, n_negatives, weight.device)
+        self.method = self.selection.method
+        if self.method in PER_ROW and n_rows is None:
+            raise ValueError(
+                f"method={self.method!r} keeps a number per training row; give n_rows, and rows to "
+                "each call"
+            )
+        n_local = 1 if self.noise.is_gumbel else 2
+        self.register_buffer(
+            "local", None if n_rows is None else torch.full((n_rows, n_local), torch.nan, **kind)
+        )
+        self.sampler: Sampler | InBatch | None = None
+        if self.method != "exact":
+            self.sampler = sampler or _sampler(class_counts, n_classes, n_negatives)
+            self.sampler.to(weight.device)
+        self.sparse_grad = self.method != "exact" if sparse_grad is None else sparse_grad
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, n_classes={self.n_classes}, "
+            f"noise={self.noise.name!r}, method={self.method!r}, sparse_grad={self.sparse_grad}"
+        )
+
+    # Training
+
+    def forward(
+        self,
+        hidden: Tensor,
+        target: Tensor,
+        *,
+        reduction: str = "mean",
+        row_weight: Tensor | None = None,
+        rows: Tensor | None = None,
+        negatives: Negatives | tuple[Tensor, Tensor] | None = None,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Return the training loss.
+
+        Parameters
+        ----------
+        hidden : tensor of shape (..., in_features)
+        target : tensor of shape (...)
+            Classes, or `ignore_index`.
+        reduction : {"mean", "sum", "none"}, default="mean"
+            The mean divides by the sum of the weights; it is 0 where all rows are ignored.
+        row_weight : tensor of shape (...), optional
+        rows : tensor of shape (...), optional
+            Numbers of the training rows, for local parameters.
+        negatives : pair of tensors, optional
+            Classes that you drew, and minus the logarithm of how often each is expected among the
+            draws; both of shape (m,) or (n, m).  The methods ``"importance"`` and ``"nce"`` take
+            that of the labels from the sampler.
+        generator : Generator, optional
+            Source of the draws; by default torch's own, which `torch.manual_seed` seeds.
+
+        Returns
+        -------
+        tensor
+            Of shape (...) for ``reduction="none"``, else a number.
+        """
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction={reduction!r} is not 'mean', 'sum' or 'none'; choose one")
+        hidden, target = self._checked(hidden, target)
+        shape, target = target.shape, target.reshape(-1)
+        valid = target != self.ignore_index
+        hidden = hidden.reshape(-1, self.in_features).masked_fill(~valid[:, None], 0.0)
+        with exact.without_autocast(hidden.device):
+            if self.method == "exact":
+                loss = -self._log_prob(hidden, torch.where(valid, target, 0))
+            else:
+                drawn = self._draw(target, valid, negatives, generator)
+                scores = self._scores(hidden, target, valid, drawn)
+                loss = self._sampled_loss(scores, hidden, valid, rows)
+        weights = valid.to(loss.dtype)
+        if self.class_weight is not None:
+            weights = weights * self.class_weight[torch.where(valid, target, 0)]
+        if row_weight is not None:
+            weights = weights * row_weight.reshape(-1)
+        loss = loss.masked_fill(~valid, 0.0) * weights
+        if reduction == "none":
+            return loss.reshape(shape)
+        total = loss.sum()
+        if reduction == "sum":
+            return total
+        return total / weights.sum().clamp_min(torch.finfo(loss.dtype).tiny)
+
+    def _draw(
+        self,
+        target: Tensor,
+        valid: Tensor,
+        negatives: Negatives | tuple[Tensor, Tensor] | None,
+        generator: Generator | None,
+    ) -> Negatives:
+        if negatives is not None:
+            return Negatives(*negatives)
+        if isinstance(self.sampler, InBatch):
+            return self.sampler.draw_from(torch.where(valid, target, 0), valid)
+        assert self.sampler is not None
+        return self.sampler.draw(len(target), target.device, generator)
+
+    def _scores(self, hidden: Tensor, target: Tensor, valid: Tensor, drawn: Negatives) -> Scores:
+        classes, log_weights = drawn
+        # Ignored rows point to a class that is visited in any case.
+        label = torch.where(valid, target, classes.reshape(-1)[0])
+        n = len(label)
+        visited = torch.cat([label, classes.reshape(-1)])
+        weight, bias = take_rows(self.weight, self.bias, visited, self.sparse_grad)
+        hidden, weight = exact.precise(hidden), exact.precise(weight)
+        hidden = hidden.to(torch.promote_types(hidden.dtype, weight.dtype))
+        weight = weight.to(hidden.dtype)
+        own = (hidden * weight[:n]).sum(1)
+        if classes.dim() == 1:
+            others = hidden @ weight[n:].T
+        else:
+            others = torch.einsum("nd,nmd->nm", hidden, weight[n:].reshape(*classes.shape, -1))
+        if bias is not None:
+            own, others = own + bias[:n], others + bias[n:].reshape(classes.shape)
+        log_weights = log_weights.to(others.dtype).clamp_min(NEVER)
+        log_weights = log_weights.expand(others.shape).masked_fill(classes == label[:, None], NEVER)
+        label_log_weight = torch.zeros_like(own)
+        if self.method in ("importance", "nce"):
+            label_log_weight = self._label_log_weight(label, valid).to(own.dtype)
+        return Scores(own, others, log_weights, label_log_weight)
+
+    def _label_log_weight(self, label: Tensor, valid: Tensor) -> Tensor:
+        if isinstance(self.sampler, InBatch):
+            return self.sampler.log_weight_of(label, valid)
+        assert self.sampler is not None
+        return self.sampler.log_weight_of(label)
+
+    def _sampled_loss(
+        self, scores: Scores, hidden: Tensor, valid: Tensor, rows: Tensor | None
+    ) -> Tensor:
+        if self.method == "complementary":
+            return losses.complementary(self.noise, scores)
+        if self.method == "importance":
+            return losses.importance(scores)
+        if self.method == "one-vs-each":
+            return losses.one_vs_each(scores)
+        if self.method == "nce":
+            return losses.noise_contrastive(scores)
+        if self.local is None:
+            return losses.cross_fitted(self.noise, scores)
+        if rows is None:
+            raise ValueError("the head has local parameters of n_rows training rows; give rows=")
+        rows = rows.reshape(-1)
+        old = self.local[rows].to(scores.label.dtype)
+        if self.method == "umax":
+            loss, new = losses.umax(scores, old, self.local_rate)
+        elif self.method == "implicit":
+            reach = (hidden.detach() ** 2).sum(1) + (self.bias is not None)
+            loss, new = losses.implicit(scores, reach.to(old.dtype), old, self.local_rate)
+        else:
+            loss, new = losses.blended(self.noise, scores, old, self.local_rate)
+        self.local[rows] = torch.where(valid[:, None], new, old).to(self.local.dtype)
+        return loss
+
+    # Evaluation
+
+    def log_prob(self, hidden: Tensor, target: Tensor) -> Tensor:
+        """Return the exact log-probability of each target, in blocks of classes.
+
+        Parameters
+        ----------
+        hidden : tensor of shape (..., in_features)
+        target : tensor of shape (...)
+
+        Returns
+        -------
+        tensor of shape (...)
+            0 for ignored rows.
+        """
+        hidden, target = self._checked(hidden, target)
+        shape, target = target.shape, target.reshape(-1)
+        valid = target != self.ignore_index
+        with exact.without_autocast(hidden.device):
+            rows = hidden.reshape(-1, self.in_features)
+            value = self._log_prob(rows, torch.where(valid, target, 0))
+        return value.masked_fill(~valid, 0.0).reshape(shape)
+
+    def _log_prob(self, hidden: Tensor, target: Tensor) -> Tensor:
+        if self.noise.is_gumbel:
+            return exact.log_softmax_of(hidden, self.weight, self.bias, target)
+        return self._over_all(hidden, target, lambda s: losses.log_integral(self.noise, s))
+
+    def lower_bound(self, hidden: Tensor, target: Tensor) -> Tensor:
+        """Return the method's bound on each log-probability, over all classes.
+
+        Local parameters are at their best.  For the softmax the bound of augment-and-reduce is then
+        the log-probability itself.
+
+        Parameters
+        ----------
+        hidden : tensor of shape (..., in_features)
+        target : tensor of shape (...)
+        """
+        if self.method not in BOUNDS:
+            raise ValueError(
+                f"the loss of method={self.method!r} is no bound; take log_prob, or a head with "
+                "method='one-vs-each' or 'augment-reduce'"
+            )
+        if self.method == "exact" or (self.noise.is_gumbel and self.method != "one-vs-each"):
+            return self.log_prob(hidden, target)
+        hidden, target = self._checked(hidden, target)
+        bound = losses.one_vs_each if self.noise.is_gumbel else losses.at_best_local(self.noise)
+        rows = hidden.reshape(-1, self.in_features)
+        value = self._over_all(rows, target.reshape(-1), lambda s: -bound(s))
+        return value.reshape(target.shape)
+
+    def _over_all(self, hidden: Tensor, target: Tensor, function: Any) -> Tensor:
+        """Apply a function of `Scores` to all classes, for a block of rows at a time."""
+        n = max(1, exact.BLOCK_SCORES // self.n_classes)
+        found = []
+        for i in range(0, len(target), n):
+            part, label = hidden[i : i + n], target[i : i + n]
+            psi = exact.block_scores(part, self.weight, self.bias, slice(None))
+            own = psi.gather(1, label[:, None])[:, 0]
+            log_weights = torch.zeros_like(psi).scatter(1, label[:, None], NEVER)
+            found.append(function(Scores(own, psi, log_weights, torch.zeros_like(own))))
+        return torch.cat(found) if found else hidden.new_zeros(0)
+
+    @torch.no_grad()
+    def top_k(self, hidden: Tensor, k: int) -> TopK:
+        """Return the k most probable classes of each row, best first.
+
+        Parameters
+        ----------
+        hidden : tensor of shape (..., in_features)
+        k : int
+
+        Returns
+        -------
+        TopK
+            Their log-probabilities and numbers, both of shape (..., k).
+        """
+        if not 1 <= k <= self.n_classes:
+            raise ValueError(f"k={k} does not lie between 1 and n_classes={self.n_classes}")
+        rows = hidden.reshape(-1, self.in_features)
+        n = rows.shape[0]
+        with exact.without_autocast(hidden.device):
+            best = rows.new_zeros(n, 0, dtype=exact.precise(rows).dtype)
+            classes = torch.zeros(n, 0, dtype=torch.long, device=rows.device)
+            total = torch.full_like(rows[:, 0], -torch.inf, dtype=best.dtype)
+            for block in exact.blocks(n, self.n_classes):
+                psi = exact.block_scores(rows, self.weight, self.bias, block)
+                total = torch.logaddexp(total, psi.logsumexp(1))
+                values, found = psi.topk(min(k, psi.shape[1]), dim=1)
+                best = torch.cat([best, values], 1)
+                classes = torch.cat([classes, found + block.start], 1)
+                best, place = best.topk(min(k, best.shape[1]), dim=1)
+                classes = classes.gather(1, place)
+            if self.noise.is_gumbel:
+                log_prob = best - total[:, None]
+            else:
+                log_prob = torch.stack([self._log_prob(rows, c) for c in classes.T], 1)
+        shape = (*hidden.shape[:-1], k)
+        return TopK(log_prob.reshape(shape), classes.reshape(shape))
+
+    def posterior(
+        self, loader: Iterable[tuple[Tensor, Tensor]], *, prior_precision: float = 1.0
+    ) -> HeadPosterior:
+        """Return the Laplace posterior of the weights around their present values.
+
+        Parameters
+        ----------
+        loader : iterable of pairs (hidden, target)
+            The training rows, once.
+        prior_precision : float, default=1.0
+            Of the independent Gaussian prior of each weight: the weight decay's coefficient, for a
+            loss that is summed over the rows.
+        """
+        from bigcat.torch.posterior import HeadPosterior
+
+        return HeadPosterior(self, loader, prior_precision)
+
+    def _checked(self, hidden: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        for name, tensor in (("weight", self.weight), ("hidden", hidden)):
+            if type(tensor).__name__ == "DTensor":
+                raise TypeError(
+                    f"{name} is a DTensor, and the head takes rows of plain tensors; call "
+                    f"{name}.full_tensor(), or leave the head out of the sharded modules"
+                )
+        if hidden.shape[-1] != self.in_features or hidden.shape[:-1] != target.shape:
+            raise ValueError(
+                f"hidden has the shape {tuple(hidden.shape)} and target {tuple(target.shape)}; "
+                f"they should be (..., {self.in_features}) and (...)"
+            )
+        return hidden, target
+
+
+def _select(
+    method: str, noise: Noise, n_classes: int, n_negatives: int, device: torch.device
+) -> Selection:
+    if method == "auto":
+        most = CROSSOVER.get(device.type, CROSSOVER["cuda"]) * n_negatives
+        if n_classes <= most:
+            return Selection(
+                "exact", f"{n_classes:,} classes are at most {most:,}, so all of them are cheap"
+            )
+        return Selection(
+            "complementary",
+            f"{n_classes:,} classes are more than {most:,}, so {n_negatives:,} are drawn per step",
+        )
+    if method not in METHODS:
+        raise ValueError(
+            f"method={method!r} is not known; choose 'auto' or one of "
+            f"{', '.join(map(repr, METHODS))}"
+        )
+    if METHODS[method] and not noise.is_gumbel:
+        raise ValueError(
+            f"method={method!r} holds for noise='gumbel', not for {noise.name!r}; take "
+            "'complementary', 'augment-reduce' or 'exact', which hold for every noise"
+        )
+    return Selection(method, "as asked for")
+
+
+def _sampler(class_counts: Tensor | None, n_classes: int, n_negatives: int) -> Sampler:
+    n_negatives = min(n_negatives, n_classes)
+    if class_counts is None:
+        return Uniform(n_classes, n_negatives)
+    if len(class_counts) != n_classes:
+        raise ValueError(
+            f"class_counts has {len(class_counts)} entries, not {n_classes}; give one per class"
+        )
+    return by_count(class_counts, n_negatives)

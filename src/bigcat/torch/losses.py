@@ -1,0 +1,302 @@
+"""Losses per row, from the score of the label and those of some other classes.
+
+Each is minus the value of the same name in ``reference/bounds.py`` or ``reference/estimators.py``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy import special
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from bigcat.torch.noise import Noise
+
+#: Log weight of a class that does not count.  Finite, so that gradients are 0 and not NaN.
+NEVER = -1e30
+_LARGE = 1e30
+#: Entropy at scale 1, and inverse Fisher information of the location, of variational families.
+_ENTROPY = {"gaussian": 0.5 * math.log(2.0 * math.pi * math.e), "logistic": 2.0}
+_GAIN = {"gaussian": 1.0, "logistic": 3.0}
+#: With fewer than 8 nodes the bound may exceed the log-likelihood by more than 1e-4 nats.
+_N_NODES = 8
+#: The trapezoid rule in v, e = mode + width sinh(v): errors of 1e-5 and of 1e-9.
+_SPACING = {torch.float32: 0.25, torch.float64: 0.125}
+_LAST = 6.0
+#: How far below its estimate from the same draws eta may lie.
+_MAX_RATIO = 4.0
+
+
+class Scores(NamedTuple):
+    """Scores of a batch of rows.
+
+    ``label`` has the shape (n,); ``others`` and ``log_weights``, the logarithm of how many classes
+    each of the others stands for, are (n, m); ``label_log_weight`` is that of the label if it were
+    drawn as the others are, (n,).
+    """
+
+    label: Tensor
+    others: Tensor
+    log_weights: Tensor
+    label_log_weight: Tensor
+
+    @property
+    def differences(self) -> Tensor:
+        """Scores of the others above that of the label."""
+        return self.others - self.label[:, None]
+
+    @property
+    def log_terms(self) -> Tensor:
+        """Logarithms of the terms of the softmax's normaliser, relative to that of the label."""
+        return self.differences + self.log_weights
+
+    @property
+    def weights(self) -> Tensor:
+        return self.log_weights.exp()
+
+
+def log_eta(scores: Scores) -> Tensor:
+    """Return log(1 + sum_k c_k exp(psi_k - psi_y)), estimated from the sample."""
+    rest = scores.log_terms.logsumexp(1)
+    return torch.logaddexp(torch.zeros_like(rest), rest)
+
+
+def complementary(noise: Noise, scores: Scores) -> Tensor:
+    """Minus the log-probability with an unbiased sum in it (Botev et al., 2017)."""
+    return log_eta(scores) if noise.is_gumbel else -log_integral(noise, scores)
+
+
+def importance(scores: Scores) -> Tensor:
+    """Sampled softmax with the logarithm of the expected draws taken off each score."""
+    log_terms = scores.log_terms - scores.label_log_weight[:, None]
+    rest = log_terms.logsumexp(1)
+    return torch.logaddexp(torch.zeros_like(rest), rest)
+
+
+def one_vs_each(scores: Scores) -> Tensor:
+    """One-vs-each bound: sum_k c_k log sigmoid(psi_y - psi_k), negated."""
+    return (scores.weights * softplus(scores.differences)).sum(1)
+
+
+def noise_contrastive(scores: Scores) -> Tensor:
+    """Noise-contrastive estimation with a normaliser of one."""
+    label = scores.label + scores.label_log_weight
+    draws = scores.others + scores.log_weights
+    chance = torch.exp(-scores.label_log_weight)
+    return -logsigmoid(label) - chance * logsigmoid(-label) - logsigmoid(-draws).sum(1)
+
+
+def augment_reduce(scores: Scores, log_eta: Tensor) -> Tensor:
+    """The softmax's augment-and-reduce bound at a given log eta, negated."""
+    terms = torch.exp(scores.log_terms - log_eta[:, None])
+    return log_eta - 1.0 + torch.exp(-log_eta) + terms.sum(1)
+
+
+# Any noise: log phi(e) + sum_k c_k log Phi(e + psi_y - psi_k) and what is made of it.
+
+
+def _log_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
+    gaps = e[:, None] - scores.differences
+    log_cdf = noise.log_cdf(gaps).clamp_min(-_LARGE)
+    return noise.log_pdf(e) + (scores.weights * log_cdf).sum(1)
+
+
+def _slope_of_joint(noise: Noise, scores: Scores, e: Tensor) -> Tensor:
+    gaps = e[:, None] - scores.differences
+    slopes = noise.slope_of_log_cdf(gaps).clamp_max(_LARGE)
+    return noise.slope_of_log_pdf(e) + (scores.weights * slopes).sum(1)
+
+
+@torch.no_grad()
+def _mode_and_width(noise: Noise, scores: Scores) -> tuple[Tensor, Tensor]:
+    """Where the log joint is highest, by bisection in asinh(e), and its curvature's scale there."""
+    low = torch.full_like(scores.label, -20.0)
+    high = -low
+    for _ in range(26):
+        middle = 0.5 * (low + high)
+        rises = _slope_of_joint(noise, scores, middle.sinh()) > 0.0
+        low, high = torch.where(rises, middle, low), torch.where(rises, high, middle)
+    mode = (0.5 * (low + high)).sinh()
+    step = 1e-2
+    fall = _slope_of_joint(noise, scores, mode - step) - _slope_of_joint(noise, scores, mode + step)
+    return mode, (fall / (2.0 * step)).clamp(1e-4, 1e8).rsqrt()
+
+
+def log_integral(noise: Noise, scores: Scores) -> Tensor:
+    """Return log p(y) by quadrature (A&R, equation 5); exact where all other classes are given."""
+    value: Tensor = _LogIntegral.apply(*scores[:3], noise)[0]
+    return value
+
+
+class _LogIntegral(torch.autograd.Function):
+    """The quadrature with its slopes, node by node: nothing is kept for each node."""
+
+    @staticmethod
+    def forward(label: Tensor, others: Tensor, log_weights: Tensor, noise: Noise) -> Any:
+        scores = Scores(label, others, log_weights, label)
+        mode, width = _mode_and_width(noise, scores)
+        spacing = _SPACING[label.dtype]
+        v = np.arange(-_LAST, _LAST + 0.5 * spacing, spacing).tolist()
+        heights = [
+            _log_joint(noise, scores, mode + width * math.sinh(x)) + math.log(math.cosh(x))
+            for x in v
+        ]
+        masses = torch.stack(heights, 1)
+        total = masses.logsumexp(1)
+        shares = torch.exp(masses - total[:, None])
+        slopes = torch.zeros_like(others)
+        for q, x in enumerate(v):
+            gaps = (mode + width * math.sinh(x))[:, None] - scores.differences
+            slopes -= shares[:, q, None] * noise.slope_of_log_cdf(gaps).clamp_max(_LARGE)
+        return total + torch.log(width * spacing), slopes * scores.weights
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
+        (slopes,) = ctx.saved_tensors
+        slopes = grad[:, None] * slopes
+        return -slopes.sum(1), slopes, None, None
+
+
+# Augment and reduce for any noise: q(e) has the location mu and the scale s.
+
+
+def nodes(family: str) -> tuple[list[float], list[float]]:
+    """Return nodes and weights of expectations under the standard member of a family."""
+    z, w = np.polynomial.hermite_e.hermegauss(_N_NODES)
+    if family == "logistic":
+        z = special.log_ndtr(z) - special.log_ndtr(-z)
+    return z.tolist(), (w / w.sum()).tolist()
+
+
+def variational(noise: Noise, scores: Scores, mu: Tensor, scale: Tensor) -> Tensor:
+    """The augment-and-reduce bound of any noise (A&R, equation 7), negated."""
+    u, w = nodes(noise.variational)
+    value = torch.log(scale) + _ENTROPY[noise.variational]
+    for node, weight in zip(u, w):
+        value = value + weight * _log_joint(noise, scores, mu + scale * node)
+    return -value
+
+
+@torch.no_grad()
+def best_local(noise: Noise, scores: Scores, n_steps: int = 6) -> tuple[Tensor, Tensor]:
+    """Return nearly the best location and scale, by natural-gradient steps from the mode."""
+    u, w = nodes(noise.variational)
+    gain = _GAIN[noise.variational]
+    mu, scale = _mode_and_width(noise, scores)
+    scale = scale * gain**-0.5
+    for _ in range(n_steps):
+        first, second = torch.zeros_like(mu), torch.zeros_like(mu)
+        for node, weight in zip(u, w):
+            slope = _slope_of_joint(noise, scores, mu + scale * node)
+            first, second = first + weight * slope, second + weight * node * slope
+        # At most by a factor of four, lest a noise that is not log-concave makes it negative.
+        precision = 0.4 / scale**2 - 0.6 * second / scale
+        precision = torch.maximum(precision, 0.25 / scale**2)
+        mu, scale = mu + 0.6 * gain * first / precision, precision.rsqrt()
+    return mu, scale
+
+
+def at_best_local(noise: Noise) -> Any:
+    """Return the bound of a noise with nearly the best local parameters, as a loss."""
+    return lambda scores: variational(noise, scores, *best_local(noise, scores))
+
+
+def cross_fitted(noise: Noise, scores: Scores) -> Tensor:
+    """Augment and reduce with local parameters from one half of the draws, terms from the other.
+
+    So a local parameter is independent of the terms that it meets: on average over the draws the
+    loss is above minus the log-probability, and the slopes of a row are those of the softmax times
+    one number.  Classes that are always drawn are in both halves.
+    """
+    total = torch.zeros_like(scores.label)
+    even = torch.arange(scores.others.shape[1], device=total.device) % 2 == 0
+    halves = []
+    for kept in (even, ~even):
+        always = scores.log_weights <= 0.0
+        doubled = (scores.log_weights + math.log(2.0)).masked_fill(~kept, NEVER)
+        log_weights = torch.where(always, scores.log_weights, doubled)
+        halves.append(scores._replace(log_weights=log_weights))
+    for here, there in (halves, halves[::-1]):
+        if noise.is_gumbel:
+            # Never far below what the terms say, lest a class that only they hold explodes.
+            floor = log_eta(here).detach() - math.log(_MAX_RATIO)
+            total = total + augment_reduce(here, torch.maximum(log_eta(there).detach(), floor))
+        else:
+            total = total + variational(noise, here, *best_local(noise, there))
+    return 0.5 * total
+
+
+# Local parameters by row: a table with a line per training row, NaN until its first visit.
+
+
+def blended(noise: Noise, scores: Scores, old: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+    """Augment and reduce, Algorithm 1: loss at the local parameters after their step, and those."""
+    with torch.no_grad():
+        if noise.is_gumbel:
+            fresh = log_eta(scores)[:, None]
+            new = torch.logaddexp(old + math.log1p(-rate), fresh + math.log(rate))
+        else:
+            fresh = torch.stack(best_local(noise, scores), 1)
+            new = torch.lerp(old, fresh, rate)
+        new = torch.where(old.isnan(), fresh, new)
+    if noise.is_gumbel:
+        return augment_reduce(scores, new[:, 0]), new
+    return variational(noise, scores, new[:, 0], new[:, 1]), new
+
+
+def umax(scores: Scores, old: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+    """U-max (Fagan and Iyengar, 2018): raise u where it is too low, then a plain gradient step."""
+    with torch.no_grad():
+        fresh = log_eta(scores)
+        # A sum without weights is never above the full one.
+        drawn = scores.differences.masked_fill(scores.log_weights <= NEVER, NEVER).logsumexp(1)
+        floor = torch.logaddexp(torch.zeros_like(drawn), drawn)
+        u = torch.where(old[:, 0].isnan(), fresh, old[:, 0])
+        u = torch.where(u < floor - 1.0, floor, u)
+        new = (u + rate * torch.expm1(fresh - u)).clamp_min(0.0)
+    return augment_reduce(scores, u), new[:, None]
+
+
+def implicit(
+    scores: Scores, squared_norm: Tensor, old: Tensor, rate: float
+) -> tuple[Tensor, Tensor]:
+    """Implicit SGD (Fagan and Iyengar, 2018): slopes at the end of the proximal step of a row.
+
+    With P = sum_k p_k, p_k = rate c_k exp(d_k - s (p_k + P) - u) and s the squared norm, the step
+    solves u = u_old - rate (1 - exp(-u)) + P.  At z = u + s P every s p_k is a Wright omega
+    function, and the rest is a root in z.
+    """
+    with torch.no_grad():
+        fresh, s = log_eta(scores), squared_norm
+        u_old = torch.where(old[:, 0].isnan(), fresh, old[:, 0])
+        at_zero = scores.log_terms + (math.log(rate) + s.log())[:, None]
+        low = u_old - rate
+        high = torch.maximum(u_old, fresh) + (s + 1.0) * rate
+        for _ in range(60):
+            z = 0.5 * (low + high)
+            moved = _wright_omega(at_zero - z[:, None]).sum(1) / s
+            u = z - s * moved
+            is_high = u - u_old - rate * torch.expm1(-u) > moved
+            low, high = torch.where(is_high, low, z), torch.where(is_high, z, high)
+        slopes = _wright_omega(at_zero - z[:, None]) / (s * rate)[:, None]
+        value = augment_reduce(scores, u)
+    moves = scores.differences - scores.differences.detach()
+    return value + (slopes * moves).sum(1), u[:, None]
+
+
+def _wright_omega(x: Tensor) -> Tensor:
+    """Return w with w + log w = x, by Newton's method for log w."""
+    t = torch.where(x > 1.0, x.clamp_min(1.0).log(), x)
+    for _ in range(6):
+        w = t.exp()
+        t = t - (w + t - x) / (w + 1.0)
+    return t.exp()
