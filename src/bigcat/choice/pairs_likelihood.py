@@ -13,9 +13,9 @@ separable variables  sum_i w_i E[x x'] = sum_j a_j a'_j sum_i w_i p_ij c_i c'_i.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,8 +26,13 @@ from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 
 #: Pairs in a chunk: its arrays stay in the cache.
 _CHUNK = 1 << 18
+#: Alternatives from which on their products with each other are one sum.
+_MANY = 1_000
 #: Cases from which probabilities of draws follow.
 _SOME_CASES = 200
+
+
+Sum = TypeVar("Sum")
 
 
 @dataclass
@@ -69,15 +74,14 @@ class PairsLikelihood:
         return self._totals(coef, order, products=True).derivatives()
 
     def _totals(self, coef: Array, order: int, products: bool) -> _Totals:
-        total, lock = _Totals(self, order, products), threading.Lock()
-
-        def add(cases: slice) -> None:
+        def add(total: _Totals, cases: slice) -> None:
             part = self._chunk(coef, cases, order)
-            with lock:
-                total.add(part, self.variables.C[cases], self.pairs.weights[cases])
+            total.add(part, self.variables.C[cases], self.pairs.weights[cases])
 
-        self._on_threads(add)
-        return total
+        first, *others = self._by_threads(lambda: _Totals(self, order, products), add, products)
+        for other in others:
+            first.merge(other)
+        return first
 
     def scores(self, coef: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the gradients of chunks of cases, of shape (n, n_coefficients)."""
@@ -114,21 +118,34 @@ class PairsLikelihood:
         assert self.others is not None
         full = np.zeros((self.n_alternatives, right.shape[1]))
         full[self.others] = right
-        out, lock = np.zeros_like(full), threading.Lock()
 
-        def add(cases: slice) -> None:
+        def add(out: Array, cases: slice) -> None:
             p = np.exp(self.log_probabilities(coef, cases))
             weights = self.pairs.weights[cases]
-            part = (weights @ p)[:, None] * full - p.T @ (weights[:, None] * (p @ full))
-            with lock:
-                np.add(out, part, out=out)
+            out += (weights @ p)[:, None] * full - p.T @ (weights[:, None] * (p @ full))
 
-        self._on_threads(add)
-        return np.asarray(out[self.others])
+        parts = self._by_threads(lambda: np.zeros_like(full), add, False)
+        return np.asarray(np.sum(parts, axis=0)[self.others])
 
-    def _on_threads(self, task: Callable[[slice], None]) -> None:
+    def _by_threads(
+        self, make: Callable[[], Sum], add: Callable[[Sum, slice], None], products: bool
+    ) -> list[Sum]:
+        """Return a sum over chunks for each thread; large products are left to threads of BLAS."""
+        chunks = list(self.chunks())
+        n_threads = min(available_cores(), len(chunks))
+        if products and self.others is not None and self.n_alternatives > _MANY:
+            n_threads = 1
+
+        def work(share: Sequence[slice]) -> Sum:
+            total = make()
+            for cases in share:
+                add(total, cases)
+            return total
+
+        if n_threads == 1:
+            return [work(chunks)]
         with one_blas_thread:
-            map_on_threads(task, list(self.chunks()), available_cores())
+            return map_on_threads(work, [chunks[k::n_threads] for k in range(n_threads)], n_threads)
 
     def chunks(self) -> Iterator[slice]:
         step = max(1, _CHUNK // self.n_alternatives)
@@ -269,7 +286,6 @@ class _Totals:
         self.expected = np.zeros((J, len(self.first)))  # sum_i w_i p_ij c_i c'_i
         self.dense_expected = np.zeros((len(variables.dense), J, m))  # sum_i w_i p_ij x_ij c_i
         constants = likelihood.others is not None
-        self.chosen = np.zeros(J)
         self.cross = np.zeros((J, n_terms)) if constants else None
         self.products = np.zeros((J, J)) if constants and products and order > 1 else None
 
@@ -300,6 +316,14 @@ class _Totals:
         if self.products is not None:
             root = np.sqrt(weights)[:, None] * part.p
             self.products -= root.T @ root
+
+    def merge(self, other: _Totals) -> None:
+        """Add the sums over other chunks."""
+        self.value += other.value
+        for name in ("gradient", "squares", "expected", "dense_expected", "cross", "products"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is not None:
+                mine += theirs
 
     def derivatives(self) -> Derivatives:
         likelihood = self.likelihood
