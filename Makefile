@@ -15,8 +15,6 @@ unexport PYTHONDONTWRITEBYTECODE
 # uv takes seconds where pip takes a minute.  It does not read pip's settings: where it finds no
 # packages, and pip would, say `make INSTALL="python -m pip install --no-compile"`.
 INSTALL ?= uv pip install --quiet
-# PyTorch without the libraries of graphics cards, which are gigabytes.
-export UV_TORCH_BACKEND ?= cpu
 
 # A file's tests use the same kernels, so they go to one process; tests/conftest.py says which go first.
 IN_PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
@@ -102,7 +100,7 @@ bench-full: $(READY)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt uv torch
 	$(IN_VENV) $(INSTALL) --constraint constraints.txt --editable ".[dev]"
 	touch $(READY)
 
