@@ -145,6 +145,11 @@ class PackageCache(caching.FunctionCache):
         self._cache_file = _CacheFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load machine code before numba compiles what is missing."""
+        return self.find(sig, target_context)
+
+    def find(self, sig: Any, target_context: Any) -> Any:
+        """Load machine code if there is some; nothing is compiled afterwards."""
         if _has_outside_part(sig):
             return None
         found = super().load_overload(sig, target_context)

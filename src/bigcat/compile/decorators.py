@@ -102,7 +102,7 @@ class Kernel:
             return False
         types = tuple(dispatcher.typeof_pyval(argument) for argument in args)
         if types not in dispatcher.overloads and types not in self._ready:
-            found = dispatcher._cache.load_overload(types, dispatcher.targetctx)
+            found = dispatcher._cache.find(types, dispatcher.targetctx)
             if found is not None:
                 dispatcher.add_overload(found)
             self._ready[types] = found is not None
