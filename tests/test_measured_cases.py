@@ -2,7 +2,7 @@
 
 Each case was found by measuring: the fit ended below class frequencies, was far too sure of itself,
 or learned nothing of dense columns as they come.  "-5.49 of -5.11" is the log-likelihood per test
-row that the defaults gave before decision 24, and that of the yardstick.
+row of such a failure, and that of the yardstick.
 """
 
 import os

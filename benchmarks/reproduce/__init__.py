@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--all", action="store_true", help="run all")
     parser.add_argument("--quick", action="store_true", help="small or fewer pieces of each")
     parser.add_argument("--again", action="store_true", help="forget what earlier runs finished")
-    parser.add_argument("--page", action="store_true", help="write docs/results/reproduced.md")
+    parser.add_argument("--page", action="store_true", help="write one page with all of them")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,32 +1,27 @@
-"""The page of what came out: ``docs/results/reproduced.md``, from the files that runs have left."""
+"""One page with all tables and figures that runs have left, in ``benchmarks/results``."""
 
 from __future__ import annotations
 
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from importlib.metadata import version
 
-from benchmarks._report import FIGURES, markdown
-from benchmarks.reproduce.experiment import Experiment, Row
+from benchmarks._report import markdown
+from benchmarks.reproduce.experiment import FOLDER, Experiment, Row
 
-PAGE = FIGURES.parent / "results" / "reproduced.md"
-PICTURES = FIGURES / "reproduced"
+PAGE = FOLDER / "all.md"
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 HEAD = """# Every table and figure of the papers, run again
 
 `python -m benchmarks reproduce --all` runs them and `python -m benchmarks reproduce --page` writes
-this page: nothing on it is written by hand. [Figures of the papers](papers.md) says what it comes
-to. A *quick* run (`--all --quick`) has smaller or fewer pieces than the paper, so its figures need
-not be the published ones; where both are there, the page shows the whole run.
+this page. A *quick* run (`--all --quick`) has smaller or fewer pieces than the paper, so its figures
+need not be the published ones; where both are there, the page shows the whole run.
 """
 
 
 def write(experiments: Iterable[Experiment]) -> None:
-    """Write the page and copy its pictures."""
-    shutil.rmtree(PICTURES, ignore_errors=True)
-    PICTURES.mkdir(parents=True)
+    """Write the page, which shows the pictures beside it."""
     overview, sections, pieces = [], [], []
     for experiment in experiments:
         quick = _shown(experiment)
@@ -35,6 +30,7 @@ def write(experiments: Iterable[Experiment]) -> None:
             pieces += list(experiment.done(quick).values())
             sections.append(_section(experiment, quick))
     facts = _provenance(pieces)
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text("\n".join([HEAD, facts, markdown(overview), "", *sections]))
 
 
@@ -74,8 +70,7 @@ def _section(experiment: Experiment, quick: bool) -> str:
         text += markdown(lines) + "\n"
     picture = experiment.file(quick, "png")
     if picture.exists():
-        shutil.copy(picture, PICTURES / f"{experiment.name}.png")
-        text += f"\n![{experiment.title}](../figures/reproduced/{experiment.name}.png)\n"
+        text += f"\n![{experiment.title}]({picture.name})\n"
     return text
 
 
