@@ -78,7 +78,6 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python docs/site/prose.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
