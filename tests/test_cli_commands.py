@@ -248,6 +248,7 @@ def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_files_of_the_extreme_classification_repository(capsys, tmp_path):
     if not os.environ.get("BIGCAT_DATA"):
         pytest.skip("BIGCAT_DATA is not set: no real data sets")

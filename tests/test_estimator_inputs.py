@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
-from bigcat import EarlyStopping, LinearClassifier
+from bigcat import BayesianClassifier, EarlyStopping, LinearClassifier
 from bigcat.noise import CustomNoise
 from bigcat.samplers import Uniform
 from bigcat.solvers import LBFGS, SGD
@@ -91,16 +91,7 @@ BAD_COMBINATIONS = [
         "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
         "method='augment-reduce' or 'exact', which hold for every noise",
     ),
-    ({"noise": "logistic", "method": "bouchard"}, "the bouchard bound holds for noise 'gumbel'"),
     ({"noise": WRONG_NOISE}, "noise 'wrong': log_cdf_grad(-3.0) is 1, but the finite difference"),
-    ({"method": "exact", "solver": "sgd", "sampler": "uniform"}, "the exact bound is biased over"),
-    ({"solver": "implicit", "method": "one-vs-each"}, "solver='implicit' moves the double sum of"),
-    ({"method": "implicit", "noise": "gaussian"}, "here are noise='gaussian' and the augment-redu"),
-    ({"method": "raman", "solver": "implicit"}, "here are noise='gumbel' and the raman bound; tak"),
-    (
-        {"method": "nce", "noise": "logistic"},
-        "the nce objective holds for noise 'gumbel', not for 'l",
-    ),
     (
         {"method": "one-vs-each", "sampler": Uniform(2, exact_classes=[1, 77])},
         "exact_classes=[1, 77] holds labels that y does not; give labe",
@@ -347,4 +338,21 @@ def test_columns_of_a_data_frame_are_named(column, message):
         LinearClassifier().fit(frame, Y)
     model = LinearClassifier(max_epochs=1).fit(frame.assign(job=1.0), Y)
     with pytest.raises(ValueError, match=message):
+        model.predict(frame)
+
+
+@pytest.mark.parametrize("estimator", [LinearClassifier, BayesianClassifier])
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_names_of_columns_of_several_types_change_nothing(estimator, call):
+    pandas = pytest.importorskip("pandas")
+    frame, model = pandas.DataFrame({"age": X[:, 0], 7: X[:, 1]}), estimator(random_state=0)
+    options = {"classes": np.arange(5)} if call == "partial_fit" else {}
+    before = contents(model)
+    for _ in range(2):  # of a new estimator, and of a fitted one
+        with pytest.raises(TypeError, match="all input features have string names"):
+            getattr(model, call)(frame, Y, **options)
+        assert contents(model) == before
+        model.fit(X, Y)
+        before = contents(model)
+    with pytest.raises(TypeError, match="all input features have string names"):
         model.predict(frame)

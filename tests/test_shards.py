@@ -367,8 +367,8 @@ def converted(path, folder) -> str:
 
 def test_converters_of_several_processes_leave_one_good_folder(rows, tmp_path):
     path = files_of(rows, tmp_path)["rows.csv"]
-    with ProcessPoolExecutor(3, get_context("spawn")) as pool:
-        found = [*pool.map(partial(converted, path), [tmp_path / "rows"] * 9)]
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        found = [*pool.map(partial(converted, path), [tmp_path / "rows"] * 4)]
     assert f"{N} rows" in found
     odd = {text for text in found if text != f"{N} rows"}
     assert all("another conversion writes to it; wait for its end" in text for text in odd)
