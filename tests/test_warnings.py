@@ -16,7 +16,6 @@ from sklearn.model_selection import cross_val_score
 
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat._warnings import warn_caller
 from bigcat.bayes import IndependentBinary, Laplace, _mixing
 from bigcat.solvers import LBFGS, SGD, AdaGrad
 from bigcat.training import checkpoint

@@ -119,38 +119,40 @@ def added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 @dataclass
 class RoundsFit:
-    """A fit of one configuration in rounds, and the listener of its loop.
+    """A fit of one configuration in rounds.
 
     Parameters
     ----------
-    whole : ClusterFit
-    config : FitConfig
     blocks : list of lists of Block
         Of each worker.
-    numbers : Future of ClassNumbers
     held : list of Future of TrainingData
         Rows of the blocks that are held out.
     validation : list of Future of TrainingData
-        Validation rows; those of the user are scored after each epoch.
+        Validation rows, which are scored after each epoch if `watches`.
     """
 
-    whole: ClusterFit
+    cluster: Cluster
     config: FitConfig
     blocks: list[list[Block]]
-    numbers: Future[ClassNumbers]
     held: list[Future[TrainingData]]
-    validation: list[Future[TrainingData]]
+    survey: Future[Survey]
+    numbers: Future[ClassNumbers]
+    found: Survey
     seed: int
+    rows_per_round: int | None
+    callbacks: Callbacks
     stage: Stage
     before: Before
+    validation: list[Future[TrainingData]]
+    watches: bool
 
     def run(self, start: Start | None) -> bool:
         """Make the rounds; return False after an interruption."""
-        cluster, config, found = self.whole.cluster, self.config, self.whole.found
-        n_workers, callbacks = len(self.blocks), self.whole.callbacks
+        cluster, config, found = self.cluster, self.config, self.found
+        n_workers = len(self.blocks)
         number_of = numbering(found.classes[found.order])
         self.head = config.parts.sampler.head_of(found.weights[found.order], number_of)
-        known = (self.whole.survey, self.numbers, self.held, n_workers, self.head)
+        known = (self.survey, self.numbers, self.held, n_workers, self.head)
         self.statistics = cluster.submit("statistics", GlobalStatistics.of, *known)
         given = None if start is None else cluster.put(start)
         self.rounds = Rounds(
@@ -166,14 +168,14 @@ class RoundsFit:
             ),
             self.seed,
         )
-        self.training = self._training_sample()
         bound = config.parts.bound
         label = self.stage.label(bound.name)
-        with progress.reporter(callbacks.progress, config.max_epochs, label, bound.word) as report:
+        how = (self.callbacks.progress, config.max_epochs, label, bound.word)
+        with progress.reporter(*how) as report:
             self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
-            self.compiled, self.chunk_done = self.record.compiled, self.record.chunk_done
             try:
-                run_epochs(self.rounds, config.max_epochs, self, callbacks.keeper)
+                keeper = self.callbacks.keeper
+                run_epochs(self.rounds, config.max_epochs, RoundsListener(self), keeper)
             except KeyboardInterrupt:
                 if not self.record.history:
                     raise
@@ -183,33 +185,33 @@ class RoundsFit:
         return True
 
     def _rows_per_round(self, n_workers: int) -> int:
-        if self.whole.rows_per_round is not None:
-            return self.whole.rows_per_round
+        if self.rows_per_round is not None:
+            return self.rows_per_round
         n_rounds = ROUNDS_OF_TWO_WORKERS if n_workers <= 2 else ROUNDS
         per_epoch = -(-n_rounds // self.config.max_epochs)
-        return max(self.whole.found.n_rows // (n_workers * per_epoch), self.config.batch_size)
+        return max(self.found.n_rows // (n_workers * per_epoch), self.config.batch_size)
 
-    def _log_likelihood(
+    def log_likelihood(
         self, samples: list[Future[TrainingData]], trained: Future[TrainedWeights]
     ) -> float:
         """Return the mean over rows, some of which each worker scores."""
-        cluster = self.whole.cluster
-        n, model = cluster.n_workers, (self.config, self.statistics, trained)
+        n = self.cluster.n_workers
+        model = (self.config, self.statistics, trained)
         sums = [
-            cluster.submit("score", log_likelihoods, *model, samples[i::n], worker=i)
+            self.cluster.submit("score", log_likelihoods, *model, samples[i::n], worker=i)
             for i in range(min(n, len(samples)))
         ]
-        total, weight = added(cluster.results(sums)) if sums else (0.0, 0.0)
+        total, weight = added(self.cluster.results(sums)) if sums else (0.0, 0.0)
         return total / weight if weight else float("nan")
 
-    def _training_sample(self) -> list[Future[TrainingData]]:
+    def training_sample(self) -> list[Future[TrainingData]]:
         """Return some training rows if the objective says nothing about the log-likelihood."""
         if self.config.parts.bound.is_bound:
             return []
         block = self.blocks[0][0]
-        n = min(block.n_rows, max(MOST_SCORES // len(self.whole.found.classes), LEAST_ROWS))
+        n = min(block.n_rows, max(MOST_SCORES // len(self.found.classes), LEAST_ROWS))
         arguments = (block.rows, self.numbers, 0, n, block.end, 0)
-        return [self.whole.cluster.submit("sample", training_rows, *arguments, worker=0)]
+        return [self.cluster.submit("sample", training_rows, *arguments, worker=0)]
 
     @property
     def trained(self) -> Future[TrainedWeights]:
@@ -219,8 +221,8 @@ class RoundsFit:
 
     def model(self, trained: Future[TrainedWeights]) -> LinearModel:
         """Return weights in this process."""
-        statistics = self.whole.cluster.fetch(self.statistics)
-        found: LinearModel = self.whole.cluster.fetch(trained).model(self.config, statistics)
+        statistics = self.cluster.fetch(self.statistics)
+        found: LinearModel = self.cluster.fetch(trained).model(self.config, statistics)
         return found
 
     def result(self) -> FitResult:
@@ -234,16 +236,23 @@ class RoundsFit:
             seconds=self.record.seconds,
         )
 
-    # Called by the loop
+
+class RoundsListener:
+    """Passes on to the record of a fit what the loop reports."""
+
+    def __init__(self, fit: RoundsFit) -> None:
+        self.fit, self.record = fit, fit.record
+        self.compiled, self.chunk_done = fit.record.compiled, fit.record.chunk_done
+        self.training = fit.training_sample()
 
     def epoch_done(self, value: float, seconds: float) -> bool:
-        now, keeps = self.rounds.now, self.config.validation_fraction
-        watched = keeps or self.whole.given is not None
-        score = self._log_likelihood(self.validation, now) if watched else float("nan")
+        fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.validation_fraction
+        watched = fit.watches or keeps
+        score = fit.log_likelihood(fit.validation, now) if watched else float("nan")
         columns = {
             "objective": float(value),
-            "bound": float(value) if self.config.parts.bound.is_bound else float("nan"),
-            "log_likelihood": self._log_likelihood(self.training, now),
+            "bound": float(value) if fit.config.parts.bound.is_bound else float("nan"),
+            "log_likelihood": fit.log_likelihood(self.training, now),
             "validation_log_likelihood": score,
         }
         stop = self.record.add(
@@ -252,21 +261,21 @@ class RoundsFit:
             watched=score if keeps else value,
             keep=(lambda: now) if keeps else None,
         )
-        classes = self.whole.found.classes[self.whole.found.order]
-        view = ModelView(lambda: self.model(now), lambda X: X, classes)
-        return self.whole.callbacks.on_epoch_end(self.record.history[-1], view) or stop
+        classes = fit.found.classes[fit.found.order]
+        view = ModelView(lambda: fit.model(now), lambda X: X, classes)
+        return fit.callbacks.on_epoch_end(self.record.history[-1], view) or stop
 
     def snapshot(self) -> Snapshot:
         kept = self.record.snapshot()
         best = self.record.best.kept
         if best is not None:
-            kept.put("best", self.whole.cluster.fetch(best).snapshot())
+            kept.put("best", self.fit.cluster.fetch(best).snapshot())
         return kept
 
     def restore(self, kept: Snapshot) -> None:
         best, of_best = kept.part("best"), None
         if best.arrays:
-            of_best = self.whole.cluster.put(TrainedWeights.restored(best))
+            of_best = self.fit.cluster.put(TrainedWeights.restored(best))
         self.record.restore(kept, of_best)
 
 
@@ -292,7 +301,7 @@ class ExactObjective:
         self.statistics, self.numbers, self.total_weight = statistics, numbers, weight
 
     def compile(self) -> None:
-        """Do nothing: the workers compile by themselves."""
+        """Nothing: the workers compile by themselves."""
 
     def __call__(
         self, matrix: np.ndarray, intercepts: np.ndarray
@@ -438,15 +447,20 @@ class ClusterFit:
         """Fit a candidate in rounds."""
         candidate = self.plan.candidates[number]
         fit = RoundsFit(
-            self,
+            self.cluster,
             candidate.config,
             blocks,
-            numbers,
             held,
-            validation,
+            self.survey,
+            numbers,
+            self.found,
             self.seed + number,
+            self.rows_per_round,
+            self.callbacks,
             Stage(stage, candidate.name),
             Before.after(self.history),
+            validation,
+            self.given is not None,
         )
         went_on = fit.run(start)
         self.history.extend(fit.record.history)
