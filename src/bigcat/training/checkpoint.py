@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from bigcat.atomic import replacing
-from bigcat.caller import warn_caller
+from bigcat._io.atomic import replacing
+from bigcat._io.tensors import BrokenFileError, open_tensors, seal, unseal, write_tensors
+from bigcat._warnings import warn_caller
 from bigcat.part import Part
-from bigcat.tensor_file import BrokenFileError, open_tensors, seal, unseal, write_tensors
 from bigcat.training.checks import is_number
 from bigcat.training.loop import Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
