@@ -362,7 +362,7 @@ def test_bound_sampler_and_solver_skeletons_are_fitted_together(digits, register
     model = learns(digits, method="fixed-eta", **mine)
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
 
-    # A part from outside the package must not reach the cache on disk (docs/decisions/0002-kernel-cache.md).
+    # A part from outside the package must not reach the cache on disk.
     dispatcher: Any = train_rows.dispatcher
     cache = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache is not None:  # not without a compiler, nor where no folder is writable

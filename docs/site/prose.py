@@ -1,4 +1,4 @@
-"""Checks the prose of pages and public docstrings: `python docs/site/prose.py`, part of `make lint`.
+"""Check the prose of pages and public docstrings: `python docs/site/prose.py`, in `make lint`.
 
 Sentences are short and begin with their subject, words are those of the field, and pages describe
 the present: no earlier versions, aims or numbers of decisions.
@@ -34,7 +34,7 @@ WORDS = {
     r"\ba row's class is\b": "the observed class is",
     r"decision \d+": "the reason itself",
     r"\b[Bb]efore,": "what the library does now",
-    r"an earlier (?:run|version|campaign)|\b[Mm]issed:|was the aim|had wanted": "the present result",
+    r"an earlier (?:version|campaign)|\b[Mm]issed:|was the aim|had wanted": "the present result",
     r"\bbe it\b|whereof|wherefrom": "plain English",
 }
 #: How no sentence begins, unless it is a question.
@@ -44,12 +44,12 @@ LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 
 def blank(match: re.Match[str]) -> str:
-    """Nothing but the line ends of what was matched."""
+    """Return the line ends of what was matched."""
     return "\n" * match[0].count("\n")
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and text of each paragraph, list item and table row; no code or headings."""
+    """Yield line number and text of each paragraph, list item and table row; no code or headings."""
     text = re.sub(r"^```.*?^```$", blank, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^<!--.*?-->$", blank, text, flags=re.MULTILINE)
     started, lines = 1, []
@@ -64,14 +64,14 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def sentences(paragraph: str) -> list[str]:
-    """Sentences of a paragraph, with a word in the place of each link and piece of code."""
+    """Split a paragraph into sentences, with a word in the place of each link and piece of code."""
     text = INLINE.sub("Code", LINK.sub("Link", paragraph))
     text = re.sub(r"^(?:[-*]|\d+\.) |\*\*[^*]*\*\*:?", "", text).strip()
     return re.split(r"(?<=[.!?:;]) +(?=[A-Z*\"(])", text)
 
 
 def faults(paragraph: str) -> Iterator[str]:
-    """What is wrong with a paragraph of prose, or with a row of a table."""
+    """Yield what is wrong with a paragraph of prose or a row of a table."""
     plain = LINK.sub(r"\1", INLINE.sub("code", paragraph))
     for pattern, better in WORDS.items():
         for found in re.finditer(pattern, plain):
@@ -87,12 +87,13 @@ def faults(paragraph: str) -> Iterator[str]:
 
 
 def of_page(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and description of each fault of a page."""
     for line, paragraph in paragraphs(path.read_text()):
         yield from ((line, fault) for fault in faults(paragraph))
 
 
 def of_module(path: Path) -> Iterator[tuple[int, str]]:
-    """Faults in the first paragraphs of docstrings of public names."""
+    """Yield faults in the first paragraphs of docstrings of public names."""
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             continue
