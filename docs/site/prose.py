@@ -49,7 +49,7 @@ def blank(match: re.Match[str]) -> str:
 
 
 def paragraphs(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and text of each paragraph, list item and table row; no code or headings."""
+    """Yield line and text of each paragraph, list item and table row; no code, no headings."""
     text = re.sub(r"^```.*?^```$", blank, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^<!--.*?-->$", blank, text, flags=re.MULTILINE)
     started, lines = 1, []
