@@ -54,7 +54,7 @@ def small_chunks(monkeypatch):
 @pytest.fixture
 def die_after(monkeypatch):
     """A function that makes a fit die after so many checkpoints."""
-    put = checkpoint.Checkpointer._put
+    put = checkpoint.FolderCheckpointer._put
 
     def set_end(n_checkpoints):
         left = [n_checkpoints]
@@ -65,7 +65,7 @@ def die_after(monkeypatch):
             if left[0] == 0:
                 raise Killed
 
-        monkeypatch.setattr(checkpoint.Checkpointer, "_put", put_and_die)
+        monkeypatch.setattr(checkpoint.FolderCheckpointer, "_put", put_and_die)
 
     return set_end
 
@@ -305,7 +305,7 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
             raise KeyboardInterrupt
 
     estimator = LinearClassifier(
-        method="augment-reduce", max_epochs=9, random_state=0, callbacks=[interrupt]
+        method="augment-reduce", max_epochs=9, random_state=0, progress=[interrupt]
     ).set_params(checkpoint=tmp_path, early_stopping=False)
     with pytest.raises(KeyboardInterrupt, match=r"fit\(X, y, resume=True\) goes on from"):
         estimator.fit(X, Y)
@@ -323,9 +323,7 @@ def test_ctrl_c_in_a_later_fit_leaves_those_that_are_done():
         if len(epochs) == 12:
             raise KeyboardInterrupt
 
-    estimator = LinearClassifier(
-        random_state=0, callbacks=[interrupt], solver=AdaGrad(batch_size=1)
-    )
+    estimator = LinearClassifier(random_state=0, progress=[interrupt], solver=AdaGrad(batch_size=1))
     with pytest.raises(KeyboardInterrupt, match="has the weights of that moment"):
         estimator.fit(SPARSE, OF_SPARSE)
     assert estimator.n_iter_ <= 12

@@ -1,5 +1,6 @@
 """`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
 
+import functools
 import pickle
 from typing import Any
 
@@ -15,7 +16,7 @@ from bigcat.linear import model as _predict
 from bigcat.noise import Gumbel
 from bigcat.samplers import Shared
 from bigcat.solvers import LBFGS, AdaGrad, Damped, DivergedError, UMax
-from bigcat.training.routes import AllVectors
+from bigcat.training.strategies import AllVectors
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")
@@ -235,18 +236,20 @@ def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch
     monkeypatch.setattr("bigcat.training.preprocess.MANY_CLASSES", N_CLASSES)
     X, y = data
     y = np.sort(np.sqrt(np.arange(len(y)) / len(y)) * N_CLASSES).astype(int)
-    model = low_rank(warm_start=True).fit(X, y)
+    model = low_rank().fit(X, y)
     before = factors(model)
-    model.set_params(solver=AdaGrad(1e-9, batch_size=16), max_epochs=1).fit(X, y)
+    model.set_params(solver=AdaGrad(1e-9, batch_size=16), max_epochs=1)
+    model.fit(X, y, warm_start=True)
     for name, value in zip(FACTORS, before):
         np.testing.assert_allclose(getattr(model, name), value, atol=1e-5)
 
 
 def test_warm_start_goes_on_from_the_vectors(data):
     X, y = data
-    model = low_rank(warm_start=True, max_epochs=20).fit(X, y)
+    model = low_rank(max_epochs=20).fit(X, y)
     first = model.history_[-1]["objective"]
-    model.set_params(rank="auto", max_epochs=1).fit(X, y)  # the rank is that of the vectors
+    model.set_params(rank="auto", max_epochs=1)
+    model.fit(X, y, warm_start=True)  # the rank is that of the vectors
     assert model.embedding_.shape == (N_FEATURES, 2)
     assert model.history_[0]["objective"] > first - 0.05
     assert (
@@ -285,10 +288,10 @@ def test_partial_fit_moves_on_and_remembers(data):
 def test_another_rank_is_refused_and_nothing_has_changed(data, first, then, message):
     X, y = data
     solver = "adagrad" if first else "sgd"
-    model = low_rank(rank=first, solver=solver, warm_start=True, max_epochs=1).fit(X, y)
+    model = low_rank(rank=first, solver=solver, max_epochs=1).fit(X, y)
     before = {name: value for name, value in vars(model).items() if name.endswith("_")}
     model.set_params(rank=then)
-    for again in (model.fit, model.partial_fit):
+    for again in (functools.partial(model.fit, warm_start=True), model.partial_fit):
         with pytest.raises(ValueError, match=message):
             again(X, y)
     after = {name: value for name, value in vars(model).items() if name.endswith("_")}
@@ -381,7 +384,7 @@ def test_uncompiled_batches_are_those_of_the_kernel(data, monkeypatch, sparse, l
     X, y = data
     X = scipy.sparse.csr_array(X) if sparse else X
     uncompiled = low_rank(l2=l2).fit(X, y)
-    monkeypatch.setattr(AllVectors, "applies", staticmethod(lambda journey: False))
+    monkeypatch.setattr(AllVectors, "applies", staticmethod(lambda workload: False))
     compiled = low_rank(l2=l2).fit(X, y)
     np.testing.assert_allclose(
         uncompiled.predict_proba(X), compiled.predict_proba(X), rtol=0, atol=1e-6

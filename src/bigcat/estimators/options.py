@@ -65,8 +65,9 @@ def explains_unknown(init: Function) -> Function:
 
 def _check_known(estimator: Any, parameters: Mapping[str, Any]) -> None:
     kind: Any = type(estimator)
-    for name in parameters.keys() & ELSEWHERE.keys() - set(_parameter_names(kind)):
-        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {ELSEWHERE[name]}")
+    elsewhere = ELSEWHERE | getattr(kind, "moved", {})
+    for name in parameters.keys() & elsewhere.keys() - set(_parameter_names(kind)):
+        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {elsewhere[name]}")
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Fits that outlive their process: a folder with all that decides the rest of a fit.
+"""Checkpoints: a folder with all that decides the rest of a fit.
 
 A fit is a chain of runs of the one loop (`training/loop.py`) and of work between them that only
 depends on data, parameters and random numbers.  So a fit goes on by being made again: each run
@@ -28,13 +28,13 @@ import scipy.sparse
 
 from bigcat.atomic import replacing
 from bigcat.caller import warn_caller
+from bigcat.checks import is_number
 from bigcat.part import Part
 from bigcat.tensor_file import BrokenFileError, open_tensors, seal, unseal, write_tensors
-from bigcat.training.checks import is_number
-from bigcat.training.loop import Listener, Process
+from bigcat.training.loop import Checkpointer, Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
 
-#: What says which fit the folder belongs to.
+#: File that identifies the fit of the folder.
 FIT_FILE = "fit.json"
 #: Files of a run that are kept.
 KEPT = 2
@@ -43,14 +43,21 @@ _BLOCK_BYTES = 1 << 24
 
 @dataclass(frozen=True, repr=False)
 class Checkpoint(Part):
-    """Where stochastic fits are written down as they go, and how often.
+    """Folders of a stochastic fit: for checkpoints, and for weights that exceed the memory.
 
     Parameters
     ----------
-    folder : path
-        Made where there is none; yours to delete after the fit.
+    folder : path or None, default=None
+        Folder of checkpoints, made if missing; yours to delete after the fit.  None makes none.
     every_seconds : float, default=60
         Seconds between two checkpoints: the most that is lost.
+    weights_folder : path or None, default=None
+        A folder, on a disk with room, for weights that exceed the memory; `LinearClassifier` only.
+        `fit` and `partial_fit` keep weights and solver state in files there that are mapped to
+        memory and have no names; they are gone with the estimator, or with the process.  The bits
+        are those of a fit in memory.  If memory is short it is slower, and far slower with weights
+        that are visited at random.  For solvers that make passes, and one fit: with
+        ``method="auto"`` set `rank` or ``effort="quick"``.
 
     Examples
     --------
@@ -59,11 +66,12 @@ class Checkpoint(Part):
     Checkpoint(folder='my-fit', every_seconds=10)
     """
 
-    folder: str | os.PathLike[str]
+    folder: str | os.PathLike[str] | None = None
     every_seconds: float = 60.0
+    weights_folder: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | os.PathLike):
+        if not isinstance(self.folder, str | os.PathLike | None):
             raise ValueError(f"checkpoint={self.folder!r} must be the name of a folder, or None")
         every = self.every_seconds
         if not (is_number(every) and 0.0 <= every < math.inf):
@@ -71,18 +79,18 @@ class Checkpoint(Part):
 
 
 class CheckpointError(ValueError):
-    """A folder from which a fit cannot go on: says why and what to do."""
+    """Folder from which a fit cannot resume."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Which fit it is: what has to be the same for the rest to be the same."""
+    """Identity of a fit: parameters and data that decide its result."""
 
     parameters: dict[str, str]  # names and values as people would write them
     data: dict[str, str]  # names of what was given, and digests of it
 
     def differences(self, other: dict[str, dict[str, str]]) -> list[str]:
-        """What differs from the one in a file, as people would say it."""
+        """Return the differences from the identity in a file, as text."""
         found = [
             f"{name} was {then} and is {now}"
             for name, then, now in _changed(other["parameters"], self.parameters)
@@ -95,14 +103,14 @@ class Identity:
 def _changed(
     before: dict[str, str], now: dict[str, str]
 ) -> Iterator[tuple[str, str | None, str | None]]:
-    """Names whose values differ, with both."""
+    """Yield the names whose values differ, with both."""
     for name in sorted(before.keys() | now.keys()):
         if before.get(name) != now.get(name):
             yield name, before.get(name), now.get(name)
 
 
-class Checkpointer:
-    """Keeps the runs of one fit in a folder, and gives them back.
+class FolderCheckpointer(Checkpointer):
+    """Checkpointer that keeps the runs of one fit in a folder.
 
     With `resume`, `random_state` is put back to where the fit of the folder began; without such a
     fit this one begins.
@@ -116,6 +124,7 @@ class Checkpointer:
         *,
         resume: bool,
     ) -> None:
+        assert checkpoint.folder is not None
         self.folder, self.every = Path(checkpoint.folder), float(checkpoint.every_seconds)
         self.random_state = random_state
         self.n_runs = 0
@@ -133,10 +142,9 @@ class Checkpointer:
         else:
             self._go_on(identity, found)
 
-    # What the loop calls
+    # Calls of the loop
 
     def begin(self, process: Process, listener: Listener, n_epochs: int) -> Place:
-        """Before a run: where it is to begin."""
         self.n_runs += 1
         process.remembers = True
         self.process, self.listener, self.last = process, listener, time.monotonic()
@@ -155,17 +163,14 @@ class Checkpointer:
         return Place()
 
     def chunk_done(self, place: Place) -> None:
-        """Write the run down, if it is time."""
         if time.monotonic() - self.last >= self.every:
             self._write(place, ended=False)
 
     def end(self, place: Place) -> None:
-        """After a run: its end is kept as long as the folder."""
         self._write(place, ended=True)
         self.process = self.listener = None
 
     def complete(self) -> None:
-        """The fit has ended; a next one may take the folder."""
         found = self._fit_of_folder()
         assert found is not None
         try:
@@ -225,7 +230,7 @@ class Checkpointer:
         self.random_state.set_state(as_random_state(start))
 
     def _files(self, run: int) -> list[Path]:
-        """Of a run, the oldest first."""
+        """Return the files of a run, the oldest first."""
         return sorted(self.folder.glob(f"run-{run:04d}-*.safetensors"))
 
     def _write(self, place: Place, ended: bool) -> None:
@@ -271,7 +276,7 @@ def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
 
 
 def digest(*values: Any) -> str:
-    """A short name for the content of arrays and sparse matrices; None is a value, too."""
+    """Return a digest of the content of arrays and sparse matrices; None is a value, too."""
     found = hashlib.blake2b(digest_size=16)
     for value in values:
         for array in _arrays_of(value):

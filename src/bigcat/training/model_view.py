@@ -15,16 +15,15 @@ from bigcat.linear.labels import encode
 
 
 class ModelView:
-    """Predicts by the weights of now, for rows and labels as people have them.
+    """Model with the current weights, for rows and labels of the user.
 
-    It has what `bigcat.metrics` asks for.  The weights move on with the fit: ask it within the
-    callback that it was given to.
+    It has the methods that `bigcat.metrics` needs.  The weights move on with the fit: use it within
+    the callback that received it.
 
     Parameters
     ----------
     model : callable
-        Gives the `LinearModel`, in the columns and the order of classes of the fit: it may be far
-        away, and is not fetched for who does not ask.
+        Returns the `LinearModel`, in the columns and the order of classes of the fit.
     rows_of : callable
         Puts rows into these columns.
     classes : array of shape (n_classes,)

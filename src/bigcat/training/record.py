@@ -1,4 +1,4 @@
-"""The one account of a fit: history, clock, forecast, best epoch, and when to stop."""
+"""Record of a fit: history, clock, forecast, best epoch, and stopping."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from bigcat.training.history import History
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stopping import EarlyStopping
 
-#: Seconds of training after which the rest is forecast, the first of which do not count: memory
-#: that is touched for the first time is slow.
+#: Seconds of training before the forecast; the first ones do not count, since memory that is
+#: touched for the first time is slow.
 FORECAST_AFTER, WARMING_UP = 4.0, 2.0
 
 
@@ -32,7 +32,7 @@ class Before(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """Where a fit stands in a larger one."""
+    """Position of a fit in a larger one."""
 
     stage: str = "fit"  # or "validation" (without validation rows) or "refit" (to all rows)
     candidate: str = ""  # empty where there is only one
@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 
 @dataclass
 class Best:
-    """Of the epoch with the highest watched value; `kept` is what was asked to be kept of it."""
+    """Epoch with the highest watched value, and what was kept of it."""
 
     value: float = -np.inf
     epoch: int = 0
@@ -53,7 +53,7 @@ class Best:
 
 
 class Record:
-    """Takes in what the loop tells, and says by a rule when to stop."""
+    """Collects the events of the loop, and stops by a rule."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class Record:
         watched: float,
         keep: Callable[[], Any] | None = None,
     ) -> bool:
-        """Take in an epoch: its seconds and figures; true when the fit should stop.
+        """Add an epoch with its seconds and figures; return True if the fit should stop.
 
-        `keep` gives what is to be kept of the epoch, if it is the best so far.
+        `keep` returns what is kept of the best epoch so far.
         """
         so_far = self.history[-1]["seconds"] if self.history else self.before.seconds
         row = {
@@ -112,7 +112,7 @@ class Record:
         return self.rule is not None and self.rule.is_over(self.watched)
 
     def snapshot(self) -> Snapshot:
-        """All but what was kept of the best epoch."""
+        """Return everything except what was kept of the best epoch."""
         forecast = self.history.forecast_seconds
         return Snapshot({"rows": list(self.history), "watched": self.watched, "forecast": forecast})
 
@@ -126,7 +126,7 @@ class Record:
                 self.best = Best(watched, epoch, of_best)
 
     def _forecast(self, part: float) -> None:
-        """Once, from the first part of the first epoch."""
+        """Forecast once, from the first part of the first epoch."""
         if self.history.forecast_seconds is not None:
             return
         seconds = time.perf_counter() - self._since

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bigcat.checks import check_fraction, check_whole, is_number
 from bigcat.part import Part
-from bigcat.training.checks import check_fraction, check_whole, is_number
 
 
 @dataclass(frozen=True, repr=False)

@@ -33,7 +33,7 @@ def train_together(
     solver: Any,
     state: State,
 ) -> tuple[float, float]:
-    """Train on rows first..last: the sum of their values, and the weights' new scale."""
+    """Train on rows first..last; return the sum of their values and the weights' new scale."""
     value = 0.0
     with ThreadPoolExecutor(n_threads) as pool:
         while first < last:
@@ -55,7 +55,7 @@ def train_together(
 
 
 def _rows_a_round(plan: Plan, solver: Any, state: State) -> int:
-    """Rows until the threads must meet, since their ideas of the weights' scale drift apart."""
+    """Return the rows until the threads meet, since their scales of the weights drift apart."""
     step = math.log1p(rate(solver, state.iteration + 1, state.epoch) * plan.shrink)
     most = 1 << 40
     n_steps = most if step == 0.0 else min(LARGEST_DRIFT / step, most)
