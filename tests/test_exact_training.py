@@ -16,7 +16,7 @@ from bigcat.numerics import random as _random
 from bigcat.rows import Problem, Sizes, as_rows, class_major
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, AdaGrad
-from bigcat.training import threads as _threads
+from bigcat.training import passes as _threads
 from bigcat.training.state import State
 from bigcat.training.strategies import AllClasses, Workload
 from tests.driving import drive

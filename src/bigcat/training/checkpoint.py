@@ -13,18 +13,15 @@ Of each run the two last files are kept, so that a damaged one costs an interval
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bigcat.atomic import replacing
 from bigcat.caller import warn_caller
@@ -38,7 +35,6 @@ from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random
 FIT_FILE = "fit.json"
 #: Files of a run that are kept.
 KEPT = 2
-_BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,31 +78,18 @@ class CheckpointError(ValueError):
     """Folder from which a fit cannot resume."""
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Identity of a fit: parameters and data that decide its result."""
-
-    parameters: dict[str, str]  # names and values as people would write them
-    data: dict[str, str]  # names of what was given, and digests of it
-
-    def differences(self, other: dict[str, dict[str, str]]) -> list[str]:
-        """Return the differences from the identity in a file, as text."""
-        found = [
-            f"{name} was {then} and is {now}"
-            for name, then, now in _changed(other["parameters"], self.parameters)
-        ]
-        return found + [
-            f"{name} holds other values" for name, *_ in _changed(other["data"], self.data)
-        ]
+#: Parameters and data that decide a fit: of each, names and values or digests.
+Identity = dict[str, dict[str, str]]
 
 
-def _changed(
-    before: dict[str, str], now: dict[str, str]
-) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield the names whose values differ, with both."""
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            yield name, before.get(name), now.get(name)
+def differences(then: Identity, now: Identity) -> list[str]:
+    """Return the differences of two identities as text."""
+    before, after = then["parameters"], now["parameters"]
+    changed = sorted(n for n in before | after if before.get(n) != after.get(n))
+    found = [f"{n} was {before.get(n)} and is {after.get(n)}" for n in changed]
+    before, after = then["data"], now["data"]
+    changed = sorted(n for n in before | after if before.get(n) != after.get(n))
+    return found + [f"{name} holds other values" for name in changed]
 
 
 class FolderCheckpointer(Checkpointer):
@@ -208,20 +191,20 @@ class FolderCheckpointer(Checkpointer):
         _write_json(
             self.folder / FIT_FILE,
             {
-                "identity": {"parameters": identity.parameters, "data": identity.data},
+                "identity": identity,
                 "random_state": {**start.numbers, "keys": start.arrays["keys"].tolist()},
                 "complete": False,
             },
         )
 
     def _go_on(self, identity: Identity, found: dict[str, Any]) -> None:
-        differences = identity.differences(found["identity"])
-        if differences:
+        changes = differences(found["identity"], identity)
+        if changes:
             if found["complete"]:
                 self._begin(identity)
                 return
             raise CheckpointError(
-                f"the checkpoint in {self.folder} is of another fit: {'; '.join(differences)}; "
+                f"the checkpoint in {self.folder} is of another fit: {'; '.join(changes)}; "
                 "give what it was given, or delete the folder and begin anew"
             )
         kept = found["random_state"]
@@ -273,33 +256,6 @@ def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
     if not keep_folder:
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-def digest(*values: Any) -> str:
-    """Return a digest of the content of arrays and sparse matrices; None is a value, too."""
-    found = hashlib.blake2b(digest_size=16)
-    for value in values:
-        for array in _arrays_of(value):
-            found.update(f"{array.dtype.str}{array.shape}".encode())
-            if array.dtype.hasobject:
-                found.update(repr(array.tolist()).encode())
-            else:
-                content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-                for start in range(0, len(content), _BLOCK_BYTES):
-                    found.update(content[start : start + _BLOCK_BYTES].data)
-    return found.hexdigest()
-
-
-def _arrays_of(value: Any) -> Iterator[np.ndarray]:
-    if value is None:
-        yield np.empty(0)
-    elif hasattr(value, "fingerprint"):  # rows in files, whose content is not read for it
-        yield np.array(value.fingerprint)
-    elif scipy.sparse.issparse(value):
-        yield np.array(value.shape)
-        yield from (value.indptr, value.indices, value.data)
-    else:
-        yield np.asarray(value)
 
 
 # Files

@@ -320,7 +320,8 @@ class _Training:
                 for i in chosen:
                     self.done.append((float(weights[i]), self._refit(candidates[i])))
             else:
-                self.done += [(float(weights[i]), trials.results[i]) for i in chosen]
+                for i in chosen:
+                    self.done.append((float(weights[i]), _apart(trials.results.pop(i))))
                 del trials
             result = self._sum(stacked.frequency_weight)
         result.selection = selection_of(plan, table, stacked, rows, refits)
@@ -380,9 +381,7 @@ class _Training:
         with warnings.catch_warnings():
             if candidate.searches_ridge:  # a weak ridge is as good before its optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            result = self._fit(candidate, self.data, Stage("refit", candidate.name))
-        # Arrays of their own, which `weighted_sum` can free one by one.
-        return replace(result, weights=result.weights.copy(), solver_state=None)
+            return _apart(self._fit(candidate, self.data, Stage("refit", candidate.name)))
 
     def _frequencies(self, some: Weights, n_rows: int) -> FitResult:
         """Return a model that predicts class frequencies, with a warning."""
@@ -410,6 +409,11 @@ class _Training:
         del first, result
         total = weighted_sum(factors, weights)
         return FitResult(total, np.asarray(intercept, np.float32), self.history, exact_classes)
+
+
+def _apart(result: FitResult) -> FitResult:
+    """Return a result with arrays of its own, which `weighted_sum` can free one by one."""
+    return replace(result, weights=result.weights.copy(), solver_state=None)
 
 
 def candidate_results(

@@ -64,10 +64,12 @@ def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
     for candidate in plan.candidates:
         found = found.or_if_more(kept.beside(_of_fit(candidate, sizes, dtype, plan)))
         kept = kept.beside(_kept(candidate, sizes))
-    if len(plan.candidates) > 1:  # put side by side, or added up as a matrix of all weights
-        matrices = [c for c in plan.candidates if c.config.kind.rank is None and not c.in_pairs]
-        total = sum(_kept(c, sizes).memory for c in plan.candidates)
-        if matrices:
+    if len(plan.candidates) > 1:  # vectors side by side, or a matrix of all weights
+        ranks = [c.config.kind.rank or 0 for c in plan.candidates]
+        total = SINGLE * sum(ranks) * max(sizes.n_features, sizes.n_classes)
+        if any(c.in_pairs for c in plan.candidates):
+            total += SINGLE * sizes.n_values
+        elif 0 in ranks:
             total = 3 * SINGLE * sizes.n_features * sizes.n_classes
         found = found.or_if_more(kept.beside(Need(total)))
     if plan.stacks and not (fits_in_folds and config.parts.solver.stochastic is False):
