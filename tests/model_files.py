@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from bigcat.tensor_file import KEY, open_tensors, seal, write_tensors
+from bigcat._io.tensors import KEY, open_tensors, seal, write_tensors
 
 
 def rewrite(

@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from test_store import make_model
 
 from bigcat import BayesianClassifier, LinearClassifier
-from bigcat.atomic import replacing
+from bigcat._io.atomic import replacing
 from bigcat.data.vectorizers import is_linear
 from bigcat.files import ModelFileError, load_model, save_model
 from bigcat.linear import LowRankWeights, PairedWeights
@@ -344,7 +344,7 @@ def test_what_a_killed_save_leaves_is_removed_by_the_next(path):
     script = """
         import os, signal, sys
         from pathlib import Path
-        from bigcat.atomic import replacing
+        from bigcat._io.atomic import replacing
         with replacing(Path(sys.argv[1])) as file:
             file.write(b"half of it")
             file.flush()

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 import bigcat
-import bigcat.tensor_file
+import bigcat._io.tensors
 from bigcat import LinearClassifier, inspection
 from bigcat.cli import main
 from bigcat.files import ModelFileError, load_model, save_model
@@ -93,7 +93,7 @@ def test_the_extra_that_pipelines_need(tmp_path, monkeypatch):
 
 def altered(path, change) -> None:
     """Write the archive of a file's steps again, with members that somebody changed."""
-    with bigcat.tensor_file.open_tensors(path) as file:
+    with bigcat._io.tensors.open_tensors(path) as file:
         (name,) = [name for name in file.header["tensors"] if name.endswith("archive")]
         content = file.read(name).tobytes()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

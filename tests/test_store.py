@@ -17,7 +17,8 @@ from sklearn.feature_extraction.text import (
     TfidfVectorizer,
 )
 
-from bigcat import EarlyStopping, tensor_file
+from bigcat import EarlyStopping
+from bigcat._io import tensors
 from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History, LinearClassifier
 from bigcat.files import ModelFileError, load_model, read_header, save_model
@@ -207,7 +208,7 @@ def test_extra_comes_back(tmp_path):
 
 def test_a_header_that_no_reader_would_take_is_not_written(tmp_path, monkeypatch):
     """The library refuses headers of more than 100 MB, but only when it reads them."""
-    monkeypatch.setattr(tensor_file, "MAX_HEADER_LENGTH", 100_000)
+    monkeypatch.setattr(tensors, "MAX_HEADER_LENGTH", 100_000)
     with pytest.raises(ValueError, match=r"would have 1\d\d,\d{3} characters, .* a smaller extra"):
         save_model(make_model(), tmp_path / "m", extra={"note": "x" * 100_000})
     assert os.listdir(tmp_path) == []

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from bigcat import noise as noises
+from bigcat._system import available_cores
 from bigcat.checks import check_choice, check_whole, is_count, is_number
 from bigcat.combinations import Method, named_sampler, named_solver, resolve, resolve_method
 from bigcat.linear import WeightsKind, kind_of_rank
-from bigcat.machine import available_cores
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver

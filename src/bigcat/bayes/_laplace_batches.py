@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 
+from bigcat._system import one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mode import MOST_ITERATIONS
@@ -25,7 +26,6 @@ from bigcat.bayes.covariance import (
     symmetric_inverses,
 )
 from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.machine import one_blas_thread
 
 #: Draws for each weight of a matrix that is their covariance.
 DRAWS_PER_WEIGHT = 4

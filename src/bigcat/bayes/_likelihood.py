@@ -14,12 +14,12 @@ import numpy as np
 import scipy.sparse
 from scipy.linalg import get_blas_funcs
 
+from bigcat._system import map_on_threads, one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import CACHED, Design
 from bigcat.bounds import Exact
 from bigcat.bounds._base import full_rows
 from bigcat.kernels.softmax_rows import softmax_rows
-from bigcat.machine import map_on_threads, one_blas_thread
 from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import log_probabilities

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.optimize
 
+from bigcat._system import one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.machine import one_blas_thread
 
 #: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
 MOST_COLUMNS = 1_500

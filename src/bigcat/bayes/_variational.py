@@ -13,13 +13,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bigcat._system import map_on_threads, one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import CACHED
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._whitening import BlockSums, ClassWhitening
 from bigcat.bayes.covariance import ClassFull
 from bigcat.kernels.softmax_rows import softmax_rows
-from bigcat.machine import map_on_threads, one_blas_thread
 
 #: Pairs of draws of each score, and normal numbers that rows take theirs from.
 PAIRS_OF_DRAWS, POOL = 4, 1 << 21

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse
 
+from bigcat._system import one_blas_thread
 from bigcat.bayes import _newton, _updates
 from bigcat.bayes._design import Design
 from bigcat.bayes.covariance import ClassDiagonal, ClassFull, Covariance
 from bigcat.bayes.links import LINKS, polya_gamma
 from bigcat.bayes.priors import PriorState
-from bigcat.machine import one_blas_thread
 
 if TYPE_CHECKING:
     from bigcat.bayes.independent_binary import IndependentBinary

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from numpy.typing import DTypeLike
 from sklearn.exceptions import ConvergenceWarning
 
+from bigcat._warnings import warn_caller
 from bigcat.bayes import _binary_memory
 from bigcat.bayes._design import Design
 from bigcat.bayes.averaging import averaging_weight
@@ -24,7 +25,6 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.stochastic import Stream
 from bigcat.bayes.weight_prior import WeightPrior
-from bigcat.caller import warn_caller
 from bigcat.checks import check_choice, check_whole, is_number
 from bigcat.rows import Sizes
 from bigcat.training import progress

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat import noise as noises
+from bigcat._warnings import warn_caller
 from bigcat.auto.parameters import check_rank
 from bigcat.bayes import _forms
 from bigcat.bayes._arrays import Floats
@@ -38,7 +39,6 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.prior_chains import PriorChain
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.weight_prior import WeightPrior
-from bigcat.caller import warn_caller
 from bigcat.checks import check_choice, check_whole
 from bigcat.noise import Noise
 from bigcat.rows import Sizes

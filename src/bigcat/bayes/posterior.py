@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from bigcat._warnings import warn_caller
 from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance, turned
 from bigcat.bayes.weight_prior import WeightPrior
-from bigcat.caller import warn_caller
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.printing import html_table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bigcat._io.tensors import BrokenFileError, open_tensors, write_tensors
 from bigcat._version import __version__
 from bigcat.bayes import GaussianPrior
 from bigcat.choice.data import Layout
@@ -17,7 +18,6 @@ from bigcat.choice.utility import Coding, Utility
 from bigcat.files import ModelFileError, check_destination
 from bigcat.files.codec import from_json, to_json
 from bigcat.noise import REGISTRY, Noise
-from bigcat.tensor_file import BrokenFileError, open_tensors, write_tensors
 
 if TYPE_CHECKING:
     from bigcat.choice.model import ChoiceModel

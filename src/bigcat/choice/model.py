@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bigcat._warnings import warn_caller
 from bigcat.bayes import GaussianPrior
-from bigcat.caller import warn_caller
 from bigcat.choice import files
 from bigcat.choice.analysis import Analysis
 from bigcat.choice.covariance import classical, sandwich, solve_by_products

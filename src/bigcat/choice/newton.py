@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.optimize import minimize
 
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 from bigcat.choice.data import Array
 from bigcat.choice.rows_likelihood import Derivatives
 

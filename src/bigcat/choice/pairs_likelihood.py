@@ -19,10 +19,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from bigcat._system import available_cores, map_on_threads, one_blas_thread
 from bigcat.choice.data import Array, Pairs, quoted
 from bigcat.choice.rows_likelihood import Derivatives
 from bigcat.choice.utility import Term
-from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 
 #: Pairs in a chunk: its arrays stay in the cache.
 _CHUNK = 1 << 18

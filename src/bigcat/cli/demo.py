@@ -46,8 +46,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     from bigcat import data, metrics, plots
+    from bigcat._system import available_cores
     from bigcat.estimators import LinearClassifier
-    from bigcat.machine import available_cores
     from bigcat.reporting import report
 
     plots.require_matplotlib()

@@ -93,7 +93,7 @@ def _destination(path: str | None) -> Iterator[IO[str]]:
     if path is None:
         yield sys.stdout
         return
-    from bigcat.atomic import replacing
+    from bigcat._io.atomic import replacing
     from bigcat.files import check_destination
 
     with replacing(check_destination(path)) as file:

@@ -2,7 +2,7 @@
 
 Stock numba keys on the file of the entry point alone, and runs old code after a callee in another
 file was edited.  What is compiled lies in the packages of `COMPILED`, which import nothing else of
-bigcat but `caller.py`: so an edit of an estimator, a reader or the command line compiles nothing
+bigcat but `_warnings.py`: so an edit of an estimator, a reader or the command line compiles nothing
 anew.
 """
 
@@ -23,7 +23,7 @@ from llvmlite import binding
 from numba import types
 from numba.core import caching
 
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 from bigcat.compile.sources import source_hash
 
 #: Machine code that comes with a wheel: a folder per module, written by hatch_build.py.

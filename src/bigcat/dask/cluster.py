@@ -61,7 +61,7 @@ def connected(address: str) -> Iterator[Client]:
         return
     from distributed import LocalCluster
 
-    from bigcat.machine import available_cores
+    from bigcat._system import available_cores
 
     if number and not (number.isdecimal() and int(number) > 0):
         raise ValueError(

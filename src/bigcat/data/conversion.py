@@ -25,14 +25,14 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 
-from bigcat.atomic import lock, sync_folder
+from bigcat._io.atomic import lock, sync_folder
+from bigcat._system import available_cores
 from bigcat.data.dataset import DataError, check_columns
 from bigcat.data.files import check_form, check_options, form_of_file, given_options, stacked
 from bigcat.data.forms import FORMS
 from bigcat.data.opening import opened
 from bigcat.data.reading import COUNTED, Facts, Labels, Reader, total
 from bigcat.data.shards import INDEX, Index, Shards, shard_digest
-from bigcat.machine import available_cores
 
 #: Default bytes of rows in a shard.
 SHARD_BYTES = 1 << 25

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from bigcat.atomic import replacing
+from bigcat._io.atomic import replacing
+from bigcat._io.checks import check, is_whole
 from bigcat.data.dataset import DataError, Dataset, array_of_strings, labels_of_rows
-from bigcat.schema import check, is_whole
 
 INDEX, FORMAT_VERSION = "index.json", 2
 #: Default bytes of rows that a fit visits in random order at a time.

@@ -18,11 +18,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from bigcat._system import require
 from bigcat.data.dataset import DataError, check_columns, error_at
 from bigcat.data.opening import too_large, unpacked_limit
 from bigcat.data.reading import Chunk, Facts, LinesReader, Reader, Text
 from bigcat.data.text import as_float32, default_vectorizer, nothing_left
-from bigcat.machine import require
 
 #: Default name of the column of labels.
 LABEL = "label"

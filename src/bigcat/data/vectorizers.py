@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from bigcat._io.checks import check, check_floats, is_number, is_whole, shown
 from bigcat.data.dataset import DataError, check_columns
 from bigcat.data.text import nothing_left
-from bigcat.schema import check, check_floats, is_number, is_whole, shown
 
 #: Most words whose rows are counted at a time.
 MAX_WORDS = 1 << 21

@@ -13,17 +13,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bigcat._system import available_cores
+from bigcat._warnings import warn_caller
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
-from bigcat.caller import warn_caller
 from bigcat.checks import check_whole
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
 from bigcat.estimators.options import WithParts, explains_unknown, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
-from bigcat.machine import available_cores
 from bigcat.noise import Noise
 from bigcat.part import Part
 from bigcat.rows import Sizes

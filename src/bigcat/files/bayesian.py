@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bigcat._io.checks import MAX_WEIGHT, check, check_floats, is_number, is_whole
 from bigcat.bayes import METHODS
 from bigcat.bayes import covariance as forms
 from bigcat.bayes._columns import ColumnScaling
@@ -16,7 +17,6 @@ from bigcat.bayes.method import FittedPosterior, Seen
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.files.codec import Arrays, Read, from_json, to_json
 from bigcat.noise import Noise, resolve
-from bigcat.schema import MAX_WEIGHT, check, check_floats, is_number, is_whole
 
 if TYPE_CHECKING:
     from bigcat.estimators import BayesianClassifier, History

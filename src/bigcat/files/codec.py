@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from bigcat._io.tensors import DTYPES
 from bigcat.data.dataset import array_of_strings
 from bigcat.part import Part
-from bigcat.tensor_file import DTYPES
 
 Arrays = dict[str, np.ndarray]
 Read = Callable[[str], np.ndarray]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from bigcat._io.checks import check_floats
 from bigcat.files.codec import Arrays, Read, describe_part, from_json, make_part, to_json
 from bigcat.files.schema import WEIGHT_DTYPES
 from bigcat.linear import weights_from
-from bigcat.schema import check_floats
 
 if TYPE_CHECKING:
     from bigcat.estimators import History, LinearClassifier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bigcat.schema import is_number, is_whole
+from bigcat._io.checks import is_number, is_whole
 
 FORMAT, VERSION = "bigcat-model", 1
 #: Types that weights can be stored in.

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from sklearn.compose import ColumnTransformer
 
+from bigcat._io.checks import check, is_names
+from bigcat._system import require
 from bigcat.data.opening import check_claim
 from bigcat.data.tables import NUMBERS, numbers_only, require_pyarrow, words_of
 from bigcat.data.vectorizers import VECTORIZERS, describe_vectorizer, make_vectorizer
-from bigcat.machine import require
-from bigcat.schema import check, is_names
 
 _SCHEMA, _NEEDS = "schema.json", "steps of scikit-learn in a model file need"
 #: Where classes of steps may be; trees and neighbours follow their arrays without a look.

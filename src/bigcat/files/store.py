@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from bigcat._io.checks import check
+from bigcat._io.tensors import BrokenFileError, TensorFile, open_tensors, write_tensors
 from bigcat._version import __version__
 from bigcat.data.vectorizers import UntrustedError, describe_vectorizer, make_vectorizer
 from bigcat.files.codec import Arrays, describe_part, from_json, make_part, to_json
@@ -26,8 +28,6 @@ from bigcat.files.linear import check_dtype, linear_to_json, restore_linear
 from bigcat.files.schema import FORMAT, SCHEMA, VERSION
 from bigcat.files.steps import describe_columns, describe_steps, make_columns, make_steps
 from bigcat.pipelines import apart
-from bigcat.schema import check
-from bigcat.tensor_file import BrokenFileError, TensorFile, open_tensors, write_tensors
 from bigcat.training.selection import Selection
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import scipy.sparse
 from scipy.special import chdtrc, log_softmax, softmax, xlogy
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 from bigcat.inference.table import ResultsTable, wald_columns
 from bigcat.linear import LinearModel
 

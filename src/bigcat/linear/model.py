@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from scipy.special import logsumexp
 
+from bigcat._system import available_cores, map_on_threads, one_blas_thread
 from bigcat.bounds import Bound
 from bigcat.bounds._base import full_rows
 from bigcat.compile import Kernel, pays
@@ -24,7 +25,6 @@ from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_prob
 from bigcat.linear import sampled_normaliser
 from bigcat.linear.top_k import best_columns, check_k
 from bigcat.linear.weights import Weights
-from bigcat.machine import available_cores, map_on_threads, one_blas_thread
 from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import log_probabilities, log_probabilities_of

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from bigcat._system import available_cores, map_on_threads
 from bigcat.kernels.sampled_normaliser import fill_log_probs
 from bigcat.linear.weights import Weights
-from bigcat.machine import available_cores, map_on_threads
 from bigcat.numerics.random import new_state
 from bigcat.rows import as_rows, read_only
 from bigcat.samplers._alias import Alias, alias_table, mixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from bigcat.machine import require
+from bigcat._system import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

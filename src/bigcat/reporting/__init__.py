@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from bigcat.atomic import replacing
+from bigcat._io.atomic import replacing
 from bigcat.files import check_destination
 from bigcat.plots import require_matplotlib
 from bigcat.reporting.content import MOST_ROWS, Source, collect

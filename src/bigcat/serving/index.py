@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bigcat._system import available_cores, require
 from bigcat.estimators import LinearClassifier
 from bigcat.estimators.inputs import check_for_prediction
 from bigcat.linear.top_k import best_columns, check_k
-from bigcat.machine import available_cores, require
 from bigcat.pipelines import apart
 
 __all__ = ["TopKIndex"]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bigcat._io.atomic import replacing
+from bigcat._system import require
 from bigcat._version import __version__
-from bigcat.atomic import replacing
 from bigcat.files import check_destination
 from bigcat.linear import Weights
 from bigcat.linear.top_k import check_k
-from bigcat.machine import require
 from bigcat.pipelines import apart
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
 from bigcat.rows import Columns, SparseColumns

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.atomic import replacing
-from bigcat.caller import warn_caller
+from bigcat._io.atomic import replacing
+from bigcat._io.tensors import BrokenFileError, open_tensors, seal, unseal, write_tensors
+from bigcat._warnings import warn_caller
 from bigcat.checks import is_number
 from bigcat.part import Part
-from bigcat.tensor_file import BrokenFileError, open_tensors, seal, unseal, write_tensors
 from bigcat.training.loop import Checkpointer, Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel, Pairs, Weights, weighted_sum
 from bigcat.linear.labels import encode
 from bigcat.rows import Problem, as_rows

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
 from bigcat.rows import Columns, Problem, SparseColumns, is_sparse
 from bigcat.solvers import LBFGS, DivergedError

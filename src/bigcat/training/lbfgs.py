@@ -13,11 +13,11 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse
 
+from bigcat._system import one_blas_thread
 from bigcat.bounds._base import full_rows
 from bigcat.combinations import Parts
 from bigcat.compile import clock
 from bigcat.linear import WeightsKind
-from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, is_sparse
 from bigcat.solvers import LBFGS, DivergedError

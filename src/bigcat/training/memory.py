@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from bigcat.machine import available_memory
+from bigcat._system import available_memory
 from bigcat.rows import Sizes
 from bigcat.rows.columns import LOOKED_AT
 from bigcat.training import lbfgs, stacking

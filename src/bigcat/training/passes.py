@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bigcat._system import one_blas_thread
 from bigcat.combinations import Parts
 from bigcat.kernels.train_rows import (
     LOOKAHEAD,
@@ -23,7 +24,6 @@ from bigcat.kernels.train_rows import (
     TrainingRows,
 )
 from bigcat.linear import WeightsKind
-from bigcat.machine import one_blas_thread
 from bigcat.numerics.random import new_state
 from bigcat.read_ahead import ReadAhead
 from bigcat.rows import Problem

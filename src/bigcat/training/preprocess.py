@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from bigcat.machine import available_cores
+from bigcat._system import available_cores
 from bigcat.rows import Columns, SparseColumns
 from bigcat.storage import Storage
 from bigcat.training.advice import warn_of_far_out

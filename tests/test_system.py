@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from bigcat._system import map_on_threads, one_blas_thread
 from bigcat.linear import FullRankWeights, LinearModel
-from bigcat.machine import map_on_threads, one_blas_thread
 from bigcat.noise import Gumbel
 
 

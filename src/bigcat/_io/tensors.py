@@ -20,7 +20,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from bigcat.atomic import replacing_path
+from bigcat._io.atomic import replacing_path
 
 #: Key of the metadata that holds the header, and the most characters of it.
 KEY, MAX_HEADER_LENGTH = "bigcat", 40_000_000

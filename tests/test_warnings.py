@@ -18,8 +18,8 @@ from sklearn.model_selection import cross_val_score
 
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
+from bigcat._warnings import warn_caller
 from bigcat.bayes import IndependentBinary, Laplace, _mixing
-from bigcat.caller import warn_caller
 from bigcat.solvers import LBFGS, SGD, AdaGrad
 from bigcat.training import checkpoint
 
@@ -120,7 +120,7 @@ def test_checkpoints(tmp_path, monkeypatch):
 #: Functions that could be bigcat's, with code of others between them and the warning.
 PRETENDED = """
 from contextlib import contextmanager
-from bigcat.caller import warn_caller
+from bigcat._warnings import warn_caller
 
 @contextmanager
 def block():
@@ -224,4 +224,4 @@ def test_nothing_else_warns():
                 used = {alias.name for alias in node.names}
             if used & names:
                 found.add(path.relative_to(PACKAGE).as_posix())
-    assert found == {"caller.py"}
+    assert found == {"_warnings.py"}

@@ -1,0 +1,1 @@
+"""Files on disk: atomic replacement, safetensors with digests, checks of what was read."""
