@@ -17,10 +17,11 @@ import bigcat
 from bigcat import BayesianClassifier, Checkpoint, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
 from bigcat.cli import main
+from bigcat.estimators import checkpoint_folder as checkpoint
+from bigcat.estimators.checkpoint_folder import CheckpointError
 from bigcat.samplers import Shared, Uniform
 from bigcat.solvers import AdaGrad, Implicit
-from bigcat.training import checkpoint, passes
-from bigcat.training.checkpoint import CheckpointError
+from bigcat.training import passes
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))

@@ -20,8 +20,9 @@ from sklearn.base import clone
 import bigcat
 from bigcat import Checkpoint, LinearClassifier, storage
 from bigcat.cli import main
+from bigcat.estimators import checkpoint_folder as checkpoint
 from bigcat.solvers import AdaGrad
-from bigcat.training import checkpoint, passes
+from bigcat.training import passes
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))

@@ -43,7 +43,7 @@ from bigcat.training.history import History
 from bigcat.training.lbfgs import Objective
 from bigcat.training.loop import run_epochs
 from bigcat.training.model_view import ModelView
-from bigcat.training.record import Before, Record, Stage
+from bigcat.training.record import Record, Stage
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stacking import Stacked, ValidationScores, max_rows_scored, stack
 from bigcat.training.state import scores_of_frequencies
@@ -141,7 +141,7 @@ class RoundsFit:
     rows_per_round: int | None
     callbacks: Callbacks
     stage: Stage
-    before: Before
+    before: History
     validation: list[Future[TrainingData]]
     watches: bool
 
@@ -457,7 +457,7 @@ class ClusterFit:
             self.rows_per_round,
             self.callbacks,
             Stage(stage, candidate.name),
-            Before.after(self.history),
+            self.history,
             validation,
             self.given is not None,
         )

@@ -21,6 +21,7 @@ from bigcat.bayes.method import FittedPosterior, Seen, Task
 from bigcat.checks import check_whole
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
+from bigcat.estimators.checkpoint_folder import Checkpoint
 from bigcat.estimators.options import WithParts, explains_unknown, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
@@ -28,7 +29,6 @@ from bigcat.noise import Noise
 from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training import memory
-from bigcat.training.checkpoint import Checkpoint
 from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 

@@ -12,7 +12,7 @@ import scipy.sparse
 
 from bigcat._version import __version__
 from bigcat.compile import source_hash
-from bigcat.training.checkpoint import Checkpoint, FolderCheckpointer
+from bigcat.estimators.checkpoint_folder import Checkpoint, FolderCheckpointer
 from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer
 
 #: Parameters that change nothing of what a fit gives.

@@ -17,6 +17,7 @@ from bigcat.auto import Parameters, config_for_stream, plan_for
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
+from bigcat.estimators.checkpoint_folder import Checkpoint
 from bigcat.estimators.linear_predictions import LinearPredictions
 from bigcat.estimators.options import explains_unknown, named_part, only_if
 from bigcat.inference import warn_of_separation
@@ -30,7 +31,6 @@ from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.storage import MappedFiles, Storage
 from bigcat.training import memory, progress
-from bigcat.training.checkpoint import Checkpoint
 from bigcat.training.config import Candidate, FitPlan
 from bigcat.training.data import TrainingData, without_duplicates
 from bigcat.training.ensemble import train, train_on_more

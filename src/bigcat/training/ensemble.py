@@ -35,7 +35,7 @@ from bigcat.training.fit import (
 )
 from bigcat.training.history import History
 from bigcat.training.preprocess import Preprocessing
-from bigcat.training.record import Before, Stage
+from bigcat.training.record import Stage
 from bigcat.training.selection import CandidateResult, Selection
 from bigcat.training.stacking import Stacked, ValidationScores, stack
 from bigcat.training.state import State, scores_of_frequencies
@@ -202,8 +202,7 @@ class _Training:
         if candidate.in_pairs:
             config = replace(config, kind=Pairs.of(data.X, data.labels, self.n_classes))
         problem = problem_of(config, data, self.n_classes, callbacks)
-        before = Before.after(self.history)
-        fit = Fit(config, problem, validation, self.random_state, callbacks, before, stage)
+        fit = Fit(config, problem, validation, self.random_state, callbacks, self.history, stage)
         try:
             result = fit.run(start)
         except InterruptedFit as interruption:

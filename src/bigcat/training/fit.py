@@ -24,7 +24,7 @@ from bigcat.training.lbfgs import run_lbfgs
 from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer, run_epochs
 from bigcat.training.model_view import ModelView
 from bigcat.training.passes import Passes
-from bigcat.training.record import Before, Record, Stage
+from bigcat.training.record import Record, Stage
 from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stacking import max_rows_scored
@@ -154,7 +154,7 @@ class Fit:
     """Run of a solver, on rows without the validation rows.
 
     The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
-    the seconds of fits `before`, and says at which `stage` of a larger fit this one stands.  An
+    the seconds of the fits `before`, and says at which `stage` of a larger fit this one stands.  An
     `objective` for L-BFGS replaces that of the problem's own rows.
     """
 
@@ -165,14 +165,14 @@ class Fit:
         validation: TrainingData | None,
         random_state: np.random.RandomState,
         callbacks: Callbacks,
-        before: Before | None = None,
+        before: History | None = None,
         stage: Stage | None = None,
         objective: Any = None,
     ) -> None:
         self.config, self.problem, self.objective = config, problem, objective
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
-        self.before, self.stage = before or Before(), stage or Stage()
+        self.before, self.stage = before, stage or Stage()
         self.validation = validation and self._few_enough(validation)
         self.training_sample = self._sample_for_log_likelihood()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,6 @@ from bigcat.training.stopping import EarlyStopping
 #: Seconds of training before the forecast; the first ones do not count, since memory that is
 #: touched for the first time is slow.
 FORECAST_AFTER, WARMING_UP = 4.0, 2.0
-
-
-class Before(NamedTuple):
-    """Seconds of earlier fits, to be counted in a history."""
-
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
-
-    @classmethod
-    def after(cls, history: History) -> Self:
-        if not history:
-            return cls()
-        return cls(history[-1]["seconds"], history[-1]["compile_seconds"])
 
 
 class Stage(NamedTuple):
@@ -60,11 +47,13 @@ class Record:
         rule: EarlyStopping | None,
         report: Callable[[float, float], None],
         n_epochs: int,
-        before: Before | None = None,
+        before: History | None = None,
         stage: Stage | None = None,
     ) -> None:
         self.rule, self.report, self.n_epochs = rule, report, n_epochs
-        self.before, self.stage = before or Before(), stage
+        last = before[-1] if before else {"seconds": 0.0, "compile_seconds": 0.0}
+        self.seconds_before, self.compiled_before = last["seconds"], last["compile_seconds"]
+        self.stage = stage
         self.history = History()
         self.watched: list[float] = []
         self.best = Best()
@@ -75,10 +64,10 @@ class Record:
     @property
     def seconds(self) -> float:
         """Seconds of this run, without compilation."""
-        return self.history[-1]["seconds"] - self.before.seconds if self.history else 0.0
+        return self.history[-1]["seconds"] - self.seconds_before if self.history else 0.0
 
     def compiled(self, seconds: float) -> None:
-        self.compile_seconds = self.before.compile_seconds + seconds
+        self.compile_seconds = self.compiled_before + seconds
         self._since = time.perf_counter()
 
     def chunk_done(self, part: float, value: float) -> None:
@@ -96,7 +85,7 @@ class Record:
 
         `keep` returns what is kept of the best epoch so far.
         """
-        so_far = self.history[-1]["seconds"] if self.history else self.before.seconds
+        so_far = self.history[-1]["seconds"] if self.history else self.seconds_before
         row = {
             **({} if self.stage is None else self.stage._asdict()),
             "epoch": len(self.history) + 1,
@@ -136,4 +125,4 @@ class Record:
             begun, done = self._warm_at if seconds >= FORECAST_AFTER else (0.0, 0.0)
             an_epoch = (seconds - begun) / (part - done)
             left = (self.n_epochs - part) * an_epoch
-            self.history.forecast_seconds = self.before.seconds + seconds + left
+            self.history.forecast_seconds = self.seconds_before + seconds + left
