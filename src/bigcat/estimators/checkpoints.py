@@ -1,4 +1,4 @@
-"""Which fit a checkpoint belongs to, in terms of an estimator and its data."""
+"""Checkpoints of an estimator, and the identity of its fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bigcat.compile import source_hash
 from bigcat.estimators.checkpoint_folder import Checkpoint, FolderCheckpointer
 from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer
 
-#: Parameters that change nothing of what a fit gives.
+#: Parameters that do not change the result of a fit.
 _OF_NO_MATTER = (
     "checkpoint",
     "progress",
@@ -38,7 +38,7 @@ def of(estimator: Any, resume: bool) -> Checkpoint | None:
 def checkpointer_for(
     estimator: Any, random_state: np.random.RandomState, resume: bool, data: dict[str, Any]
 ) -> Checkpointer:
-    """Return who writes down a fit of the estimator to these data."""
+    """Return the checkpointer of a fit of the estimator to these data."""
     checkpoint = of(estimator, resume)
     if checkpoint is None or checkpoint.folder is None:
         return NO_CHECKPOINTS

@@ -44,7 +44,7 @@ from bigcat.training.stopping import EarlyStopping
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
-    """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
+    """Return True if the solver makes passes; raise AttributeError if it needs all rows."""
     try:
         parameters = Parameters.of(estimator.get_params(deep=False))
         config = config_for_stream(parameters, Sizes(1, 1, 2, 1, False))
@@ -64,7 +64,7 @@ def _stored(plan: FitPlan, storage: Storage | None) -> FitPlan:
 
 
 def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
-    """The bound that a fit by `fitted` shows: another one where it is none and we chose it."""
+    """Return the bound to show for a fit by `fitted`, which "auto" may have chosen."""
     return AugmentReduce() if was_chosen and not fitted.is_bound else fitted
 
 
@@ -337,14 +337,14 @@ class LinearClassifier(LinearPredictions):
     def _like_this(
         self, result: FitResult, classes: np.ndarray, bound: Bound, counts: np.ndarray, X: Any
     ) -> LinearClassifier:
-        """Another estimator with these parameters, fitted: an error's, not ours."""
+        """Return another fitted estimator with these parameters, for an error."""
         other: LinearClassifier = clone(self)
         other._adopt(result, classes, bound, counts)
         validate_data(other, X, skip_check_array=True)
         return other
 
     def _how_to_go_on(self) -> str:
-        """After an interruption."""
+        """Return the message of an interruption."""
         now = "the fit was interrupted, and the model has the weights of that moment"
         checkpoint = checkpoints.of(self, resume=False)
         if checkpoint is None:
@@ -359,7 +359,7 @@ class LinearClassifier(LinearPredictions):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearClassifier:
-        """One pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
+        """Make one pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
 
         Parameters
         ----------
@@ -431,7 +431,7 @@ class LinearClassifier(LinearPredictions):
         dtype: DTypeLike = np.float32,
         window: int | None = None,
     ) -> int:
-        """Bytes of memory that `fit` will need beside the data; none for weights in files.
+        """Return the bytes of memory that `fit` needs beside the data, without weights in files.
 
         Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
         `window` is the ``window_rows`` of Shards, whose rows need no memory.
@@ -455,7 +455,7 @@ class LinearClassifier(LinearPredictions):
     # Inside
 
     def _parameters(self) -> Parameters:
-        """The parameters, checked as far as they can be without data."""
+        """Return the parameters, checked as far as possible without data."""
         parameters = Parameters.of(self.get_params(deep=False))
         if parameters.method is not None:
             parameters.config(parameters.method)

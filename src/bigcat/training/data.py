@@ -39,11 +39,11 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.labels[rows], self.row_weights[rows], groups)
 
     def mean(self, values: np.ndarray) -> float:
-        """Weighted mean of values, one per row."""
+        """Return the weighted mean of values, one per row."""
         return float(np.average(values, weights=self.row_weights))
 
     def standard_error(self, values: np.ndarray) -> float:
-        """Standard error of the weighted mean of values; a group is one observation."""
+        """Return the standard error of the weighted mean of values; a group is one observation."""
         shares = self.row_weights / self.row_weights.sum()
         parts = shares * (values - shares @ values)
         if self.groups is not None:

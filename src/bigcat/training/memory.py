@@ -197,7 +197,7 @@ def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
 
 
 def check_fit(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> None:
-    """`check` for a linear fit, and a look at the disk where weights are mapped to files."""
+    """Raise if a linear fit lacks memory, or a disk for weights in files."""
     config = plan.first
     remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
     if config.kind.rank is None:
