@@ -294,6 +294,18 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
     assert [info["bound"] for info in seen] == model.history_["bound"].tolist()
 
 
+def test_functions_are_called_beside_a_display(data, capsys):
+    seen: list[dict[str, Any]] = []
+    options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 2, "random_state": 0}
+    LinearClassifier(progress=["lines", seen.append], **options).fit(*data)
+    assert [info["epoch"] for info in seen] == [1, 2]
+    assert "epoch 2 of 2" in capsys.readouterr().err
+    seen.clear()
+    LinearClassifier(progress=seen.append, **options).fit(*data)
+    assert len(seen) == 2
+    assert not capsys.readouterr().err
+
+
 def test_stops_when_the_bound_no_longer_grows(data):
     rule = EarlyStopping(validation_fraction=None, tol=0.05, patience=2)
     options: dict[str, Any] = {"early_stopping": rule, "random_state": 0}
