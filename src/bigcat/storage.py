@@ -1,4 +1,4 @@
-"""Where arrays of the size of the weights lie: in memory, or in files that are mapped to it.
+"""Storage of arrays as large as the weights: in memory, or in files that are mapped to it.
 
 Whatever makes such an array for a fit asks a storage for it, so that a fit whose weights exceed the
 memory is the same fit with another storage.
@@ -26,16 +26,16 @@ _BLOCK_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Storage:
-    """In memory."""
+    """Arrays in memory."""
 
-    #: Do the arrays take space on a disk, and memory only as far as there is some?
+    #: True if the arrays take space on a disk, and memory only as far as there is some.
     on_disk = False
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
         return np.zeros(shape, dtype)
 
     def copy(self, array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
-        """With its axes in the same order in memory, as far as one is the last."""
+        """Return a copy, with the axes in the same order in memory if one is the last."""
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             return self.copy(array.T, dtype).T
         copied = self.zeros(array.shape, array.dtype if dtype is None else dtype)
@@ -43,7 +43,7 @@ class Storage:
         return copied
 
     def contiguous(self, array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
-        """In C order and of that type; no copy where it is already."""
+        """Return the array in C order and of that type; no copy where it is already."""
         if array.flags.c_contiguous and array.dtype == dtype:
             return array
         made = self.zeros(array.shape, dtype)
@@ -51,10 +51,10 @@ class Storage:
         return made
 
     def settle(self, array: np.ndarray) -> None:
-        """Told of an array that was trained: from now on it is read, and much of it in order."""
+        """Prepare a trained array for reading, much of it in order."""
 
     def check_room(self, n_bytes: int) -> None:
-        """Raise where that much cannot be had; memory is `bigcat.training.memory`'s business."""
+        """Raise OSError if the disk has less room; `bigcat.training.memory` checks memory."""
 
 
 MEMORY = Storage()
@@ -62,7 +62,7 @@ MEMORY = Storage()
 
 @dataclass(frozen=True)
 class MappedFiles(Storage):
-    """In files without names, one per array, that are gone with the last array that looks at them.
+    """Arrays in files without names, one each, which vanish with the last view of them.
 
     A process that is killed leaves none, either: they have no name from the start on Linux, and
     elsewhere from when they are made.  Their space is reserved when an array is made: to run out of
@@ -79,7 +79,7 @@ class MappedFiles(Storage):
 
     @classmethod
     def of(cls, folder: Any) -> MappedFiles:
-        """Storage in a folder that was looked at: it is there, and files can be made in it."""
+        """Return storage in a folder; OSError unless files can be made in it."""
         if not isinstance(folder, str | os.PathLike):
             raise ValueError(f"weights_folder={folder!r} must be the name of a folder, or None")
         storage = cls(Path(folder))
@@ -131,16 +131,13 @@ class MappedFiles(Storage):
 
 
 def _advise(pages: Any, advice: str) -> None:
-    """Tell a system that wants to know how pages will be visited; no number depends on it."""
+    """Tell the system how pages will be visited, where it takes such advice."""
     if hasattr(mmap, advice):
         pages.madvise(getattr(mmap, advice))
 
 
 def reserve(file: IO[bytes], n_bytes: int) -> None:
-    """Make an empty file that long, of zeros for which the disk has the space.
-
-    A full disk is told here.
-    """
+    """Fill an empty file with zeros; OSError if the disk has no space for them."""
     if hasattr(os, "posix_fallocate"):
         if n_bytes:
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -115,7 +115,7 @@ class AdaGrad(Solver):
     With ``per="vector"`` the vector of a class or of a feature has one step size, from the mean of
     g^2 over its coordinates.  That needs no memory to speak of, up to a third less time where
     weights are more than caches hold, and where classes are drawn it predicts as well or a little
-    better (decision 19).  It is for low rank, which has vectors.
+    better.  It is for low rank, which has vectors.
 
     Examples
     --------
