@@ -16,7 +16,7 @@ from bigcat.training.passes import Passes
 from bigcat.training.state import State
 
 
-class Listener(Listener):
+class Observer(Listener):
     """Hands each epoch's value to a function."""
 
     def __init__(self, on_epoch: Callable[[float], Any]) -> None:
@@ -58,5 +58,5 @@ def drive(
         shuffle=shuffle,
         n_threads=n_threads,
     )
-    run_epochs(passes, epochs, Listener(on_epoch))
+    run_epochs(passes, epochs, Observer(on_epoch))
     return passes

@@ -231,8 +231,8 @@ def load_model(
         _check_fitted(fitted)
         fitted_noise = _chosen_noise(header["noise"], noise)
         moved = getattr(getattr(estimators, kind), "moved", {})  # parameters of older files
-        stored = {name: v for name, v in get("parameters").items() if name not in moved}
-        parameters = {name: make_part(kind, name, v) for name, v in stored.items()}
+        known = {name: v for name, v in get("parameters").items() if name not in moved}
+        parameters = {name: make_part(kind, name, v) for name, v in known.items()}
         if linear is not None:
             parameters["noise"] = fitted_noise
         elif fitted_noise is not None and hasattr(parameters.get("method"), "noise"):

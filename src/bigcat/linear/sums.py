@@ -50,7 +50,7 @@ def weighted_sum(factors: Sequence[float], weights: list[Weights]) -> Weights:
 
 
 def _dense_sum(factors: Sequence[float], weights: list[Weights]) -> FullRankWeights:
-    total = np.zeros(())
+    total: np.ndarray = np.zeros(())
     for i, factor in enumerate(factors):
         scaled = np.float32(factor) * weights.pop(0).dense()
         total = np.add(total, scaled, out=total) if i else scaled

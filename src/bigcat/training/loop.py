@@ -69,6 +69,7 @@ class Listener(Protocol):
 
     def restore(self, kept: Snapshot) -> None:
         """Take over that memory."""
+        return
 
 
 class Checkpointer:
