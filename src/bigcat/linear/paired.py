@@ -38,7 +38,7 @@ class PairedWeights(Weights):
     ----------
     low : LowRankWeights
     offsets : array of shape (n_features + 1,)
-        Where the pairs of a feature begin.
+        Start of each feature's pairs.
     pair_classes : array of int32
         Ascending for each feature.
     pair_weights : array
@@ -89,7 +89,7 @@ class PairedWeights(Weights):
                 f"pair_offset, pair_class and pair_coef are of {offsets.dtype}, {classes.dtype} "
                 f"and {weights.dtype}, not of integers, int32 and float32"
             )
-        # Kernels go by these numbers without a look.
+        # Kernels do not check these numbers.
         rising = (
             len(offsets) == n_features + 1 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
         )
@@ -127,7 +127,7 @@ class PairedWeights(Weights):
         )
 
     def matrix(self, dtype: DTypeLike) -> Any:
-        """The pairs as a sparse matrix, (n_features, n_classes)."""
+        """Return the pairs as a sparse matrix, (n_features, n_classes)."""
         values = self.pair_weights.astype(dtype, copy=False)
         shape = self.shape[::-1]
         return scipy.sparse.csr_array((values, self.pair_classes, self.offsets), shape=shape)
