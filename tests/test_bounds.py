@@ -19,7 +19,7 @@ import reference.double_sum
 import reference.estimators
 from bigcat.bounds import REGISTRY, AugmentReduce, Bound, Exact, OneVsEach
 from bigcat.bounds._base import full_rows
-from bigcat.bounds.exact import FEW_NODES
+from bigcat.bounds.exact import TRAINING_QUADRATURE
 from bigcat.compile import kernel
 from bigcat.noise import Gaussian, Gumbel, Logistic
 from bigcat.numerics import random as _random
@@ -640,7 +640,7 @@ def test_the_few_nodes_of_fits_are_nearly_exact(noise, spread, n_classes):
             others,
             np.ones(len(others)),
         )
-        for bound in (Exact(), FEW_NODES)
+        for bound in (Exact(), TRAINING_QUADRATURE)
     )
     assert coarse.value == pytest.approx(fine.value, abs=2e-3)
     assert coarse.slopes == pytest.approx(fine.slopes, abs=1e-3)
@@ -662,7 +662,7 @@ def test_few_nodes_of_scores_far_apart(noise, size, sign):
             others,
             COUNTS,
         )
-        for bound in (Exact(), FEW_NODES)
+        for bound in (Exact(), TRAINING_QUADRATURE)
     )
     assert np.isfinite(coarse.value)
     assert coarse.value == pytest.approx(fine.value, rel=1e-3)

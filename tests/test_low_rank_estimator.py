@@ -154,8 +154,8 @@ def test_predictions_agree_with_each_other_whatever_the_rows_are(data):
 
 @pytest.mark.parametrize("sparse", [True, False])
 def test_threads_do_not_change_the_bits_of_predictions(monkeypatch, sparse):
-    monkeypatch.setattr(_predict, "FEW_SCORES", 0)
-    monkeypatch.setattr(_predict, "TASK_SCORES", 1)
+    monkeypatch.setattr(_predict, "MIN_THREADED_SCORES", 0)
+    monkeypatch.setattr(_predict, "MAX_TASK_SCORES", 1)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(203, 40)).astype(np.float32)
     X = scipy.sparse.csr_array(X) if sparse else X

@@ -126,14 +126,14 @@ def test_the_papers_settings_are_as_they_were():
             False,
         )
         assert not kind(0.3, 0.9).damped
-        assert not kind(0.3, 0.9).ends_at_zero
-        assert kind(0.3).ends_at_zero
+        assert not kind(0.3, 0.9).decays_to_zero
+        assert kind(0.3).decays_to_zero
         assert rate(kind(0.3, 0.9).lower(), 1234, 7) == pytest.approx(0.3 * 0.9**7)
-        assert kind().at_constant_rate().decay == 1.0
-        assert kind(0.3, 0.9).at_constant_rate() == kind(0.3, 0.9)
-    assert not AdaGrad(0.3).ends_at_zero
-    assert AdaGrad().ends_at_zero
-    assert not AdaGrad().at_constant_rate().ends_at_zero
+        assert kind().with_constant_rate().decay == 1.0
+        assert kind(0.3, 0.9).with_constant_rate() == kind(0.3, 0.9)
+    assert not AdaGrad(0.3).decays_to_zero
+    assert AdaGrad().decays_to_zero
+    assert not AdaGrad().with_constant_rate().decays_to_zero
     with pytest.raises(ValueError, match="learning_rate='fast' must be a finite number above 0"):
         Vanilla(learning_rate="fast")
 

@@ -15,7 +15,7 @@ from bigcat.numerics import random as _random
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import CoOccurrence, Everything, Frequency, Stratified, Uniform, _base, uniform
 from bigcat.samplers._alias import alias_draw
-from bigcat.verbs import draw, stands_for
+from bigcat.verbs import draw, label_count
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 
@@ -170,7 +170,7 @@ def test_draws_by_frequency_are_merged_and_weighed(monkeypatch, head):
         weighed = [n / (6 * q[k]) for k, n in expected.items()]
         np.testing.assert_allclose(counts, [*np.ones(len(always)), *weighed], rtol=1e-6)
         assert own == pytest.approx(1.0 if label in head else 1.0 / (6 * q[label]), rel=1e-6)
-        assert stands_for(tag, label) == own
+        assert label_count(tag, label) == own
         assert n_always == len(always)
 
 
@@ -283,8 +283,8 @@ def test_the_first_bad_draw(monkeypatch, bad, found):
     labels = np.full(10, 2)
     classes, counts = np.empty(4, int), np.empty(5)
     some = np.array([3, 7, 8])
-    first_bad_draw = as_written(_base.first_bad_draw)
-    assert first_bad_draw(None, None, None, labels, some, 9, classes, counts) == found
+    first_invalid_draw = as_written(_base.first_invalid_draw)
+    assert first_invalid_draw(None, None, None, labels, some, 9, classes, counts) == found
 
 
 def test_one_draw_for_people():

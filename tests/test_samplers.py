@@ -456,7 +456,7 @@ def test_a_look_at_draws_is_for_samplers_from_outside_and_leaves_the_fit_alone(m
         looked_at.append(given)
         return -1, -1
 
-    monkeypatch.setattr(_draws, "first_bad_draw", look)
+    monkeypatch.setattr(_draws, "first_invalid_draw", look)
     X, y = np.random.default_rng(0).normal(size=(70, 3)), np.arange(70) % 7
     options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 1, "random_state": 0}
     LinearClassifier(sampler=Uniform(2), **options).fit(X, y)

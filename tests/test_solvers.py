@@ -16,7 +16,7 @@ import reference.solvers
 from bigcat import LinearClassifier, noise
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
-from bigcat.kernels.train_rows import SMALLEST_SCALE
+from bigcat.kernels.train_rows import MIN_LAZY_SCALE
 from bigcat.linear import FullRank
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything
@@ -322,7 +322,7 @@ def test_the_lazily_scaled_ridge_is_a_proximal_step_of_all_weights(train, sparse
         np.testing.assert_allclose(found.coefs[epoch], W, rtol=0, atol=1e-12 * size)
     np.testing.assert_allclose(found.coef, W, rtol=0, atol=1e-12 * np.abs(W).max())
     np.testing.assert_allclose(found.intercept, b, rtol=0, atol=1e-12)
-    assert (smallest < SMALLEST_SCALE**2) == (l2 > 1.0)
+    assert (smallest < MIN_LAZY_SCALE**2) == (l2 > 1.0)
 
 
 # Two classes: the same as other people's binary models

@@ -31,7 +31,7 @@ from bigcat.solvers.implicit import proximal_step
 from bigcat.training.order import Order
 from bigcat.training.plan import make_plan
 from bigcat.training.state import State
-from bigcat.verbs import Pace, visit
+from bigcat.verbs import StepSize, visit
 from reference import double_sum
 from tests.driving import drive
 
@@ -226,7 +226,7 @@ def assert_same(found, expected, atol):
 @kernel
 def visit_row(solver, bound, local, rate, reach, label_score, others, counts, slopes):
     rng, n = np.zeros(1, np.uint64), others.shape[0]
-    pace = Pace(rate, reach)
+    pace = StepSize(rate, reach)
     return visit(solver, bound, rng, local, 1.0, pace, label_score, others, counts, n, 0, slopes)
 
 

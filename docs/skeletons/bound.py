@@ -41,7 +41,7 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, Tag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     """Return the value, write all slopes (the label's last), move the local parameters."""
     ...  # FILL: step
 

@@ -215,7 +215,7 @@ def _describe(method: Method) -> dict[str, Any]:
         n = bound.n_local
         needs.append("1 number per row" if n == 1 else f"{n} numbers per row")
     noises = list(bound.noises) if bound.noises is not None else [*NOISES, "custom"]
-    noises = [name for name in noises if solver.takes_noise(name)]
+    noises = [name for name in noises if solver.supports_noise(name)]
     return {
         "name": method.name,
         "bound": bound.name,
@@ -294,7 +294,7 @@ def _registered(parameter: str, name: str, registry: Mapping[str, Kind]) -> Kind
 
 #: From here on an implicit step goes to where its row alone would have it: fits are finite, and
 #: worse than class frequencies on rows that they were not trained on.
-HIGHEST_IMPLICIT_RATE = 1e5
+MAX_IMPLICIT_RATE = 1e5
 
 # The one place that says whether parts fit together.
 
@@ -322,7 +322,7 @@ def check_parts(parts: Parts) -> None:
             f"sampler='everything', or take one of {', '.join(map(repr, allowed))}"
         )
     # A solver that moves local parameters itself has to know the bound's.
-    if not (solver.takes_bound(bound.name) and solver.takes_noise(parts.noise.name)):
+    if not (solver.supports_bound(bound.name) and solver.supports_noise(parts.noise.name)):
         raise ValueError(
             f"solver={solver.name!r} moves the double sum of the softmax: noise='gumbel' and the "
             f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are "
@@ -330,7 +330,7 @@ def check_parts(parts: Parts) -> None:
             "solver='adagrad', 'adaptive' or 'sgd'"
         )
     rate = solver.rate
-    if solver.implicit and isinstance(rate, float) and rate >= HIGHEST_IMPLICIT_RATE:
+    if solver.implicit and isinstance(rate, float) and rate >= MAX_IMPLICIT_RATE:
         raise ValueError(
             f"learning_rate={rate:g} makes each step of solver={solver.name!r} forget the rows "
             "before it; lower learning_rate, 1 is usual"

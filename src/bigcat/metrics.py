@@ -38,7 +38,7 @@ __all__ = [
 
 CHUNK_ROWS = 8192
 #: Of bins of class frequencies.
-EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000)
+FREQUENCY_EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000)
 
 
 class Model(Protocol):
@@ -232,7 +232,7 @@ def by_frequency(
     y: ArrayLike,
     counts: ArrayLike,
     *,
-    edges: Sequence[int] = EDGES,
+    edges: Sequence[int] = FREQUENCY_EDGES,
     k: int = 5,
 ) -> list[dict[str, float]]:
     """Measure rows apart by how often their class occurs in the training data.
@@ -265,7 +265,7 @@ def by_frequency(
 
 
 def frequency_bins(
-    rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = EDGES, k: int = 5
+    rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = FREQUENCY_EDGES, k: int = 5
 ) -> list[dict[str, float]]:
     """The table of :func:`by_frequency` for rows that were measured before."""
     edge_array = np.asarray(edges)

@@ -159,8 +159,8 @@ def _highest(gaps, n):
 
 
 @device
-def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
-    """Log-probability of the label, accurate however small, and its `slopes` unless they are None.
+def log_prob_of_label(noise, label_score, others, counts, n, rule, grads):
+    """Log-probability of the label, accurate however small, and its `grads` unless they are None.
 
     By the nodes of a `Rule`, and in the precision of its spacing.
     """
@@ -177,7 +177,7 @@ def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
         v = 0.0 if direction > 0.0 else float(rule.spacing)
         for _ in range(rule.most):
             e, jacobian = _node(mode, direction * width, v, reach)
-            if slopes is None:
+            if grads is None:
                 height = log_joint(noise, e, 0.0, gaps, weights, n)
             else:
                 height = _log_joint_with_grads(noise, e, gaps, weights, n, gradients)
@@ -185,15 +185,15 @@ def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
                 peak = height
             mass = jacobian * math.exp(min(height - peak, rule.highest))
             total += mass
-            if slopes is not None:
+            if grads is not None:
                 for c in range(n):
                     moved[c] += like(mass, moved) * gradients[c]
             if height - peak + math.log(jacobian) < -rule.tail:
                 break
             v += rule.spacing
-    if slopes is not None:
+    if grads is not None:
         for c in range(n):
-            slopes[c] = -moved[c] / total
+            grads[c] = -moved[c] / total
     return peak + math.log(total * width * rule.spacing)
 
 
@@ -243,10 +243,10 @@ def _centre_of_max(noise, scores):
         else:
             high = middle
     t = 0.5 * (low + high)
-    slope = 0.0
+    grad = 0.0
     for k in range(scores.shape[0]):
-        slope += log_cdf_grad(noise, t - scores[k])
-    return t, 1.0 / slope
+        grad += log_cdf_grad(noise, t - scores[k])
+    return t, 1.0 / grad
 
 
 @kernel

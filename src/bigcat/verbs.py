@@ -56,11 +56,11 @@ def draw(sampler, rng, rows, i, label, classes, counts):
 
 
 @generic
-def stands_for(sampler, label):
+def label_count(sampler, label):
     """What the label would stand for were it drawn like the others, where draws are shared."""
 
 
-@implement(stands_for, None)
+@implement(label_count, None)
 def _(sampler, label):
     return 1.0
 
@@ -69,7 +69,7 @@ def _(sampler, label):
 
 
 @generic
-def step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def step(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     """Value of the bound for one row, and its slopes.
 
     Parameters
@@ -84,8 +84,8 @@ def step(bound, rng, local, progress, label_score, others, counts, n, n_always, 
     others, counts : arrays
         Scores of the first `n` other classes and how many classes each stands for; the first
         `n_always` of them are in whatever is drawn.  ``counts[n]`` is the label's.
-    slopes : array
-        Receives d value / d others[c], and in ``slopes[n]`` d value / d label_score.
+    grads : array
+        Receives d value / d others[c], and in ``grads[n]`` d value / d label_score.
     """
 
 
@@ -99,7 +99,7 @@ def fit_local(bound, local, label_score, others, counts, n):
 
 
 @generic
-def at_local(bound, u, label_score, others, counts, n, slopes):
+def at_local(bound, u, label_score, others, counts, n, grads):
     """Value at the local parameter u, with the slopes of `step`, and its derivative in u."""
 
 
@@ -140,20 +140,20 @@ def coordinate_rate(solver, rate, state, j):
     """Step size that `move` would now use for coordinate j."""
 
 
-class Pace(NamedTuple):
+class StepSize(NamedTuple):
     """How far a row may move.
 
-    ``rate`` is the step size of its local parameters; ``reach`` is what a slope of 1 moves a
+    ``rate`` is the step size of its local parameters; ``squared_norm`` is what a slope of 1 moves a
     score by, divided by that: |x|^2 over the batch size, with 1 added to |x|^2 for the intercept.
     """
 
     rate: float
-    reach: float
+    squared_norm: float
 
 
 @generic
 def visit(
-    solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
 ):
     """Value of a row, its slopes, and the move of its local parameters: `step` of the bound.
 
@@ -162,20 +162,22 @@ def visit(
 
 
 @implement(visit, None)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
-    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes)
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
+    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, grads)
 
 
 @generic
-def damping(solver, label_slope, reach, size):
+def damping(solver, label_grad, score_step, size):
     """What the slopes of a row of that |x|^2 are multiplied by.
 
-    A slope of 1 moves the label's score by `reach`.
+    A slope of 1 moves the label's score by `score_step`.
     """
 
 
 @implement(damping, None)
-def _(solver, label_slope, reach, size):
+def _(solver, label_grad, score_step, size):
     return 1.0
 
 
@@ -193,7 +195,7 @@ class Batch(NamedTuple):
     counts: np.ndarray
     sizes: np.ndarray  # how many other classes a row has
     classes: np.ndarray
-    slopes: np.ndarray
+    grads: np.ndarray
     members: np.ndarray  # rows of `local`
     local: np.ndarray
     slot_of_class: np.ndarray  # scratch, all -1
@@ -218,11 +220,11 @@ def scores(rows, i, weights, scale, intercepts, classes, n, out):
 
 
 @generic
-def reach(rows, i, weights, label, squared_norm):
+def score_squared_norm(rows, i, weights, label, squared_norm):
     """What a step of 1 along the gradient moves the label's score by, after its `scores`."""
 
 
-@implement(reach, None)
+@implement(score_squared_norm, None)
 def _(rows, i, weights, label, squared_norm):
     return squared_norm
 
@@ -233,12 +235,12 @@ def prefetch_row(rows, i, weights, classes, n):
 
 
 @generic
-def update(rows, i, weights, state, classes, slopes, n, solver, rate):
+def update(rows, i, weights, state, classes, grads, n, solver, rate):
     """Move the weights of row i's classes at once, by gradient slope_c * x_j a coordinate."""
 
 
 @generic
-def accumulate(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+def accumulate(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     """Add row i's gradient to the batch's."""
 
 
@@ -261,7 +263,7 @@ def hidden_vectors(rows, order, start, weights, scale, out):
 
 
 @generic
-def squared_reach(rows, hidden, label_vector, scale, squared_norm):
+def hidden_score_squared_norm(rows, hidden, label_vector, scale, squared_norm):
     """What a step of 1 along the gradient moves the label's score by."""
 
 
@@ -326,11 +328,11 @@ def score_block(rows, first, weights, intercepts, start, out):
 
 @generic
 def expected_step(
-    bound, rng, local, progress, means, variances, counts, n, n_always, work, slopes, curvatures
+    bound, rng, local, progress, means, variances, counts, n, n_always, work, grads, curvatures
 ):
     """Expectation of `step` over independent scores N(means[c], variances[c]), the label's last.
 
-    Fills, for the `n` other classes and the label, ``slopes[c]`` with the derivative in means[c]
+    Fills, for the `n` other classes and the label, ``grads[c]`` with the derivative in means[c]
     and ``curvatures[c]`` with minus twice the derivative in variances[c].
     """
 

@@ -22,7 +22,7 @@ LOCAL_DECAY = 0.6
 #: But where all classes are drawn the estimate is exact, and a local step goes this part of the way
 #: in any epoch: a row of scores that move far from visit to visit is else always behind them.  Not
 #: all of it, so that an estimate of nothing (scores hundreds apart) leaves a logarithm.
-WHOLE_STEP = 0.9
+EXACT_LOCAL_STEP = 0.9
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +37,7 @@ class Bound(Part):
     #: Never above log p(y | x)?  (An estimator that is no bound says False.)
     is_bound: ClassVar[bool] = True
     #: Do scores have to be log-probabilities themselves, so that their common level counts?
-    wants_log_probabilities: ClassVar[bool] = False
+    needs_log_probabilities: ClassVar[bool] = False
     #: May classes be sampled?  For a bound: is its value over a sample right on average?
     can_sample: ClassVar[bool] = True
     #: Is it log p(y | x) itself?
@@ -70,17 +70,17 @@ class Bound(Part):
         """What its value is called."""
         return "bound" if self.is_bound else "objective"
 
-    def for_passes(self, noise: Noise) -> Bound:
+    def for_training(self, noise: Noise) -> Bound:
         """As precise as stochastic passes need, where that is quicker."""
         return self
 
-    def to_rounding(self) -> Bound:
+    def to_full_precision(self) -> Bound:
         """As precise as can be, for values that people see."""
         return self
 
     def local_progress(self, epoch: int, share: float) -> float:
         """Size of the local steps in that epoch, counted from 0, for a share of classes drawn."""
-        return max(float((2.0 + epoch) ** -LOCAL_DECAY), WHOLE_STEP * share**2)
+        return max(float((2.0 + epoch) ** -LOCAL_DECAY), EXACT_LOCAL_STEP * share**2)
 
     def starts_at_zero(self, noise: Noise) -> bool:
         """Do local parameters start at 0 whatever the intercepts are?"""
@@ -118,7 +118,7 @@ def fit_table(bound, table, scores, scale):
 
 
 @kernel
-def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes, want_slopes):
+def full_rows(bound, rng, scores, labels, n_always, order, local, values, grads, want_grads):
     """Value a row over *all* classes at the best local parameters, and slopes for all scores.
 
     Parameters
@@ -129,12 +129,12 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes
     local : (n, n_local) array
         Receives the best local parameters.
     values : (n,) array
-    slopes : (n, n_classes) array
+    grads : (n, n_classes) array
         May be `scores` itself.
     """
     n_classes = scores.shape[1]
     others, counts = np.empty(n_classes - 1), np.ones(n_classes)
-    row_slopes = np.empty(n_classes)
+    row_grads = np.empty(n_classes)
     for i in range(scores.shape[0]):
         y = labels[i]
         n = 0
@@ -147,11 +147,11 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes
                 exact -= 1
         psi_y = np.float64(scores[i, y])
         fit_local(bound, local[i], psi_y, others, counts, n)
-        values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_slopes)
-        if want_slopes:
-            slopes[i, y] = row_slopes[n]
+        values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_grads)
+        if want_grads:
+            grads[i, y] = row_grads[n]
             n = 0
             for c in range(n_classes):
                 if order[c] != y:
-                    slopes[i, order[c]] = row_slopes[n]
+                    grads[i, order[c]] = row_grads[n]
                     n += 1

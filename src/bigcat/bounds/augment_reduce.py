@@ -156,7 +156,7 @@ class AugmentReduce(Bound):
             return super().local_progress(epoch, share)
         return float((2.0 + epoch) ** -self.local_decay)
 
-    def to_rounding(self) -> AugmentReduce:
+    def to_full_precision(self) -> AugmentReduce:
         return replace(self, expectation="quadrature", n_nodes=max(20, self.n_nodes))
 
     def starts_at_zero(self, noise: Noise) -> bool:
@@ -200,19 +200,19 @@ def _(bound, label_score, others, n):
 
 
 @implement(at_local, SoftmaxAugmentReduceTag)
-def _(bound, u, label_score, others, counts, n, slopes):
+def _(bound, u, label_score, others, counts, n, grads):
     total = math.exp(-u)
     for c in range(n):
         term = counts[c] * math.exp(others[c] - label_score - u)
-        slopes[c] = -term
+        grads[c] = -term
         total += term
-    slopes[n] = negative_sum(slopes, n)
+    grads[n] = negative_sum(grads, n)
     return 1.0 - u - total, total - 1.0
 
 
 @implement(step, SoftmaxAugmentReduceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    total, high = exp_differences(others, label_score, counts, n, slopes)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    total, high = exp_differences(others, label_score, counts, n, grads)
     # The fresh estimate of eta is total exp(high); all that follows is relative to the old eta,
     # so that few exponentials are needed and none overflows.
     log_eta = local[0]
@@ -231,8 +231,8 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
             local[0] = high + math.log(progress * total)
             scale = 1.0 / (progress * total)
     for c in range(n):
-        slopes[c] *= -scale
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] *= -scale
+    grads[n] = negative_sum(grads, n)
     return value
 
 
@@ -335,7 +335,7 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, QuadratureAugmentReduceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     value = bound.entropy + math.log(local[1])
     mean_grad, mean_u_grad = 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
@@ -353,12 +353,12 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
     if progress > 0.0:
         _move_natural(local, progress, bound.gain, mean_grad, mean_u_grad)
     for c in range(n):
-        slope = 0.0
+        class_grad = 0.0
         for q in range(bound.nodes.shape[0]):
             e = local[0] + local[1] * bound.nodes[q]
-            slope += bound.weights[q] * log_cdf_grad(bound.noise, e + label_score - others[c])
-        slopes[c] = -counts[c] * slope
-    slopes[n] = negative_sum(slopes, n)
+            class_grad += bound.weights[q] * log_cdf_grad(bound.noise, e + label_score - others[c])
+        grads[c] = -counts[c] * class_grad
+    grads[n] = negative_sum(grads, n)
     return value
 
 
@@ -372,7 +372,7 @@ def _standard_draw(family, rng):
 
 
 @implement(step, SampledAugmentReduceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     # Algorithm 2: one draw for the local step, a new one for the weights.
     u = _standard_draw(bound.family, rng)
     e = local[0] + local[1] * u
@@ -381,12 +381,12 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
     for c in range(n):
         g, h = log_cdf_with_grad(bound.noise, e + label_score - others[c])
         value += counts[c] * g
-        slopes[c] = -counts[c] * h
+        grads[c] = -counts[c] * h
         grad += counts[c] * h
     if progress > 0.0:
         _move_gradient(local, progress * bound.local_rate, grad, u * grad)
         e = local[0] + local[1] * _standard_draw(bound.family, rng)
         for c in range(n):
-            slopes[c] = -counts[c] * log_cdf_grad(bound.noise, e + label_score - others[c])
-    slopes[n] = negative_sum(slopes, n)
+            grads[c] = -counts[c] * log_cdf_grad(bound.noise, e + label_score - others[c])
+    grads[n] = negative_sum(grads, n)
     return value

@@ -54,16 +54,16 @@ def _best_offset(label_score, others, counts, n):
     a = 0.5 * (low + high)
     for _ in range(200):
         s = sigmoid(-a)
-        gap, slope = s - 1.0, s * (1.0 - s)
+        gap, grad = s - 1.0, s * (1.0 - s)
         for c in range(n):
             s = sigmoid(others[c] - label_score - a)
             gap += counts[c] * s
-            slope += counts[c] * s * (1.0 - s)
+            grad += counts[c] * s * (1.0 - s)
         if gap > 0.0:
             low = a
         else:
             high = a
-        newton = a + gap / max(slope, 1e-300)
+        newton = a + gap / max(grad, 1e-300)
         step_to = newton if low < newton < high else 0.5 * (low + high)
         if abs(step_to - a) <= 1e-13 * (1.0 + abs(a)):
             return step_to
@@ -77,7 +77,7 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, BouchardTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     # The value before the move: the local parameter does then not depend on the classes drawn.
     a = local[0]
     value = -a - log1p_exp(-a)
@@ -87,6 +87,6 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         a += progress * (_best_offset(label_score, others, counts, n) - a)
         local[0] = a
     for c in range(n):
-        slopes[c] = -counts[c] * sigmoid(others[c] - label_score - a)
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] = -counts[c] * sigmoid(others[c] - label_score - a)
+    grads[n] = negative_sum(grads, n)
     return value

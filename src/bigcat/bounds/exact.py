@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from bigcat.bounds._base import Bound
 from bigcat.compile import implement
 from bigcat.noise import Noise
-from bigcat.numerics.special import log_softmax_with_slopes, negative_sum
+from bigcat.numerics.special import log_softmax_with_grads, negative_sum
 from bigcat.probabilities import Rule, log_prob_of_label, make_rule
 from bigcat.verbs import fit_local, step
 
@@ -64,12 +64,12 @@ class Exact(Bound):
             return SoftmaxTag()
         return QuadratureTag(noise.lower(), make_rule(self.spacing, self.tail, self.precision))
 
-    def for_passes(self, noise: Noise) -> Bound:
-        return self if noise.softmax else FEW_NODES
+    def for_training(self, noise: Noise) -> Bound:
+        return self if noise.softmax else TRAINING_QUADRATURE
 
 
 #: For passes over the data: errors far below the noise of their steps, at a tenth of the price.
-FEW_NODES = Exact(spacing=1.0, tail=8.0, precision="single")
+TRAINING_QUADRATURE = Exact(spacing=1.0, tail=8.0, precision="single")
 
 
 @implement(fit_local, SoftmaxTag)
@@ -83,12 +83,12 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, SoftmaxTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    return log_softmax_with_slopes(label_score, others, counts, n, slopes)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    return log_softmax_with_grads(label_score, others, counts, n, grads)
 
 
 @implement(step, QuadratureTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    value = log_prob_of_label(bound.noise, label_score, others, counts, n, bound.rule, slopes)
-    slopes[n] = negative_sum(slopes, n)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    value = log_prob_of_label(bound.noise, label_score, others, counts, n, bound.rule, grads)
+    grads[n] = negative_sum(grads, n)
     return value

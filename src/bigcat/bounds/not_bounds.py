@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from bigcat.bounds._base import Bound
-from bigcat.bounds.exact import FEW_NODES, Exact
+from bigcat.bounds.exact import TRAINING_QUADRATURE, Exact
 from bigcat.compile import implement
 from bigcat.noise import Noise
-from bigcat.numerics.special import log1p_exp, log_softmax_with_slopes, sigmoid
+from bigcat.numerics.special import log1p_exp, log_softmax_with_grads, sigmoid
 from bigcat.verbs import fit_local, step
 
 
@@ -55,7 +55,7 @@ class NoiseContrastive(NotABound):
 
     name: ClassVar[str] = "nce"
     promise: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
-    wants_log_probabilities: ClassVar[bool] = True
+    needs_log_probabilities: ClassVar[bool] = True
 
     def lower(self, noise: Noise) -> NoiseContrastiveTag:
         return NoiseContrastiveTag()
@@ -113,8 +113,8 @@ class Complementary(NotABound):
     def lower(self, noise: Noise) -> Any:
         return ComplementaryTag() if noise.softmax else self.nodes.lower(noise)
 
-    def for_passes(self, noise: Noise) -> Bound:
-        return self if noise.softmax else Complementary(FEW_NODES)
+    def for_training(self, noise: Noise) -> Bound:
+        return self if noise.softmax else Complementary(TRAINING_QUADRATURE)
 
 
 def _no_local(bound, local, label_score, others, counts, n):
@@ -126,25 +126,25 @@ for _tag in (NoiseContrastiveTag, ImportanceTag, ComplementaryTag):
 
 
 @implement(step, NoiseContrastiveTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     value = 0.0
     for c in range(n):
         delta = others[c] + math.log(counts[c])
         value -= log1p_exp(delta)
-        slopes[c] = -sigmoid(delta)
+        grads[c] = -sigmoid(delta)
     # Noise may be of the label's class too, but is never drawn here: its expectation instead.
     delta = label_score + math.log(counts[n])
     own_noise = 1.0 / counts[n]
-    slopes[n] = sigmoid(-delta) - own_noise * sigmoid(delta)
+    grads[n] = sigmoid(-delta) - own_noise * sigmoid(delta)
     return value - log1p_exp(-delta) - own_noise * log1p_exp(delta)
 
 
 @implement(step, ImportanceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     corrected = label_score + math.log(counts[n])
-    return log_softmax_with_slopes(corrected, others, counts, n, slopes)
+    return log_softmax_with_grads(corrected, others, counts, n, grads)
 
 
 @implement(step, ComplementaryTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    return log_softmax_with_slopes(label_score, others, counts, n, slopes)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    return log_softmax_with_grads(label_score, others, counts, n, grads)

@@ -45,17 +45,17 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, OneVsEachTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     value = 0.0
     if n_always > 0:  # the first factor of equation 6: an exact softmax
-        total, high = exp_differences(others, label_score, counts, n_always, slopes)
+        total, high = exp_differences(others, label_score, counts, n_always, grads)
         for c in range(n_always):
-            slopes[c] /= -total
+            grads[c] /= -total
         value -= high + math.log(total)
     for c in range(n_always, n):
         d = others[c] - label_score
         e = math.exp(-abs(d))
         value -= counts[c] * (max(d, 0.0) + math.log1p(e))
-        slopes[c] = -counts[c] * (1.0 if d >= 0.0 else e) / (1.0 + e)
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] = -counts[c] * (1.0 if d >= 0.0 else e) / (1.0 + e)
+    grads[n] = negative_sum(grads, n)
     return value

@@ -66,21 +66,21 @@ def _(bound, label_score, others, n):
 
 
 @implement(at_local, RamanTag)
-def _(bound, u, label_score, others, counts, n, slopes):
+def _(bound, u, label_score, others, counts, n, grads):
     label_term = math.exp(label_score - u)
     total = label_term
     for c in range(n):
         term = counts[c] * math.exp(others[c] - u)
-        slopes[c] = -term
+        grads[c] = -term
         total += term
-    slopes[n] = 1.0 - label_term
+    grads[n] = 1.0 - label_term
     return 1.0 - u + label_score - total, total - 1.0
 
 
 @implement(step, RamanTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     # As in augment and reduce: exp(u) <- (1 - a) exp(u) + a sum, without overflow.
-    total, high = exp_differences(others, label_score, counts, n, slopes)
+    total, high = exp_differences(others, label_score, counts, n, grads)
     u, best = local[0], label_score + high + math.log(total)
     fresh = math.exp(min(best - u, 600.0))
     value = 1.0 - u + label_score - fresh
@@ -90,6 +90,6 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         local[0] = u
     scale = math.exp(min(label_score + high - u, 600.0))
     for c in range(n):
-        slopes[c] *= -scale
-    slopes[n] = 1.0 - math.exp(min(label_score - u, 600.0))
+        grads[c] *= -scale
+    grads[n] = 1.0 - math.exp(min(label_score - u, 600.0))
     return value

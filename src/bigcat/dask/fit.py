@@ -231,7 +231,7 @@ class RoundsFit:
             model.weights,
             model.intercept,
             self.record.history,
-            self.config.parts.solver.if_diverged,
+            self.config.parts.solver.divergence_remedy,
             head=self.head,
             seconds=self.record.seconds,
         )

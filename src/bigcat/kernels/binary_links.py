@@ -9,14 +9,14 @@ from bigcat.numerics.special import log_ndtr_with_grad
 
 
 @kernel
-def probit_terms(eta, labels, weights, classes, value, slope, curvature):
+def probit_terms(eta, labels, weights, classes, value, grad, curvature):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             sign = 1.0 if labels[i] == classes[b] else -1.0
             t = sign * eta[i, b]
             log_cdf, ratio = log_ndtr_with_grad(t)
             value[b] += weights[i] * log_cdf
-            slope[i, b] = weights[i] * sign * ratio
+            grad[i, b] = weights[i] * sign * ratio
             # phi/Phi (phi/Phi + t) lies in (0, 1); far out its second factor is rounding.
             curvature[i, b] = weights[i] * min(max(ratio * (ratio + t), 0.0), 1.0)
 
@@ -30,7 +30,7 @@ def probit_values(eta, labels, weights, classes, value):
 
 
 @kernel
-def logit_terms(eta, variance, labels, weights, classes, value, slope, curvature):
+def logit_terms(eta, variance, labels, weights, classes, value, grad, curvature):
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
@@ -44,7 +44,7 @@ def logit_terms(eta, variance, labels, weights, classes, value, slope, curvature
             else:
                 w = 0.5 * (1.0 - decay) / ((1.0 + decay) * xi)
                 bend = decay / ((1.0 + decay) * (1.0 + decay)) - w  # xi w'(xi)
-            slope[i, b] = weights[i] * (sign - w * e)
+            grad[i, b] = weights[i] * (sign - w * e)
             share = e * e / (xi * xi) if xi > 0.0 else 0.0
             curvature[i, b] = weights[i] * (w + share * bend)
 

@@ -13,7 +13,7 @@ from bigcat.bounds.augment_reduce import (
     _move_natural,
 )
 from bigcat.compile import device, implement, kernel
-from bigcat.kernels.train_rows import NEGLIGIBLE
+from bigcat.kernels.train_rows import MIN_GRADIENT
 from bigcat.numerics.special import negative_sum
 from bigcat.verbs import (
     at,
@@ -34,15 +34,15 @@ from bigcat.verbs import (
 
 
 @implement(expected_step, SoftmaxAugmentReduceTag)
-def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, slopes, curvatures):
+def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, grads, curvatures):
     # E[exp(psi_k - psi_y)] = exp(m_k + v_k/2 - (m_y - v_y/2)): the bound itself at other scores.
     for c in range(n):
         work[c] = means[c] + 0.5 * variances[c]
     label = means[n] - 0.5 * variances[n]
-    value = step(bound, rng, local, progress, label, work, counts, n, n_always, slopes)
+    value = step(bound, rng, local, progress, label, work, counts, n, n_always, grads)
     for c in range(n):
-        curvatures[c] = -slopes[c]
-    curvatures[n] = slopes[n]
+        curvatures[c] = -grads[c]
+    curvatures[n] = grads[n]
     return value
 
 
@@ -64,7 +64,7 @@ def _expected_log_cdf(bound, centre, scale):
 
 
 @implement(expected_step, QuadratureAugmentReduceTag)
-def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, slopes, curvatures):
+def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, grads, curvatures):
     # q(e) = N(mu, s^2), so e + psi_y - psi_k is Gaussian too, of variance s^2 + v_y + v_k: one
     # quadrature a class takes the expectation over the noise, the weights and the label's at once.
     value = bound.entropy + math.log(local[1])
@@ -72,23 +72,23 @@ def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, 
     for q in range(bound.nodes.shape[0]):
         u, weight = bound.nodes[q], bound.weights[q]
         e = local[0] + local[1] * u
-        slope = log_pdf_grad(bound.noise, e)
+        pdf_grad = log_pdf_grad(bound.noise, e)
         value += weight * log_pdf(bound.noise, e)
-        grad += weight * slope
-        hessian += weight * u * slope / local[1]
+        grad += weight * pdf_grad
+        hessian += weight * u * pdf_grad / local[1]
     for moved in range(2 if progress > 0.0 else 1):
         spread = local[1] * local[1] + variances[n]
         for c in range(n):
             centre = local[0] + means[n] - means[c]
             g, h, curvature = _expected_log_cdf(bound, centre, math.sqrt(spread + variances[c]))
-            slopes[c] = -counts[c] * h
+            grads[c] = -counts[c] * h
             curvatures[c] = -counts[c] * curvature
             if moved == 0:
                 value += counts[c] * g
-        slopes[n], curvatures[n] = negative_sum(slopes, n), -negative_sum(curvatures, n)
+        grads[n], curvatures[n] = negative_sum(grads, n), -negative_sum(curvatures, n)
         if moved == 0 and progress > 0.0:
             u_grad = local[1] * (hessian - curvatures[n])
-            _move_natural(local, progress, bound.gain, grad + slopes[n], u_grad)
+            _move_natural(local, progress, bound.gain, grad + grads[n], u_grad)
     return value
 
 
@@ -163,7 +163,7 @@ def _(action, j, c, x, mean, information, state, seen, means, variances):
 
 
 @implement(at, Inform)
-def _(action, j, c, x, mean, information, state, seen, slopes, curvatures):
+def _(action, j, c, x, mean, information, state, seen, grads, curvatures):
     # Below zero only for noise that is not log-concave.
     information[j] = max(information[j] + curvatures[c] * x * x, action.zero)
 
@@ -234,10 +234,10 @@ def train_rows(
     """Train on rows ``order[first:last]``; returns the sum of their values."""
     classes, counts = np.empty(width + 1, np.int64), np.empty(width + 1)
     means, variances = np.empty(width + 1), np.empty(width + 1)
-    work, slopes, curvatures = np.empty(width + 1), np.empty(width + 1), np.empty(width + 1)
+    work, grads, curvatures = np.empty(width + 1), np.empty(width + 1), np.empty(width + 1)
     # Moves are made in the precision of the weights, at vector speed.
     dtype = weights.mean.dtype
-    scaled_slopes, scaled_curvatures = np.empty(width + 1, dtype), np.empty(width + 1, dtype)
+    scaled_grads, scaled_curvatures = np.empty(width + 1, dtype), np.empty(width + 1, dtype)
     inform = Inform(dtype.type(0.0))
     n_majors = weights.mean.size // n_minors
     mean = weights.mean.reshape((n_majors, n_minors))
@@ -279,20 +279,20 @@ def train_rows(
             n,
             n_always,
             work,
-            slopes,
+            grads,
             curvatures,
         )
         for c in range(n + 1):
-            slope = row_weights[i] * gradient_scale * slopes[c]
+            grad = row_weights[i] * gradient_scale * grads[c]
             curvature = row_weights[i] * information_gain * curvatures[c]
-            scaled_slopes[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
-            scaled_curvatures[c] = curvature if abs(curvature) > NEGLIGIBLE else 0.0
+            scaled_grads[c] = grad if abs(grad) > MIN_GRADIENT else 0.0
+            scaled_curvatures[c] = curvature if abs(curvature) > MIN_GRADIENT else 0.0
         move_rate = dtype.type(step_rate)
-        update(rows, i, mean, state, classes, scaled_slopes, n + 1, solver, move_rate)
+        update(rows, i, mean, state, classes, scaled_grads, n + 1, solver, move_rate)
         if fit_intercept:
             for c in range(n + 1):
-                k, slope = classes[c], scaled_slopes[c]
-                move(solver, move_rate, intercepts.mean, intercepts.state, k, slope)
+                k, grad = classes[c], scaled_grads[c]
+                move(solver, move_rate, intercepts.mean, intercepts.state, k, grad)
         _row(
             rows,
             i,
@@ -304,7 +304,7 @@ def train_rows(
             weights,
             inform,
             intercepts,
-            scaled_slopes,
+            scaled_grads,
             scaled_curvatures,
         )
     return value

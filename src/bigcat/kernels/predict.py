@@ -19,7 +19,7 @@ from bigcat.verbs import block_shape, row_count, score_block
 #: Dense rows that are multiplied at a time.
 DENSE_ROWS = 64
 #: Scores that are compared with the least of the best at a time.
-_SCANNED = 64
+_SCAN_SCORES = 64
 
 
 @implement(row_count, SparseRows)
@@ -70,8 +70,8 @@ def _sink(values, classes, place, size):
 def _offer(scores, start, values, classes):
     """Keep the best of what is in the heap and these scores, of the classes from `start`."""
     n, size = scores.shape[0], values.shape[0]
-    for first in range(0, n, _SCANNED):
-        last = min(first + _SCANNED, n)
+    for first in range(0, n, _SCAN_SCORES):
+        last = min(first + _SCAN_SCORES, n)
         high = scores[first]
         for k in range(first, last):
             high = maximum(high, scores[k])

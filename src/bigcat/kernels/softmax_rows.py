@@ -11,10 +11,10 @@ from bigcat.numerics.softmax import exponentiate_columns, fill, highest_of_colum
 
 
 @kernel
-def softmax_rows(scores, labels, row_weights, small, slopes, values):
+def softmax_rows(scores, labels, row_weights, small, grads, values):
     """Add each chain's weighted log-probabilities to `values`, (C,).
 
-    Scores (C, K, n) are used up; with `slopes` they become the derivatives in the scores, times the
+    Scores (C, K, n) are used up; with `grads` they become the derivatives in the scores, times the
     weights of the rows.  Exponentials of `small` scores do not overflow as they are, and nobody
     looks for the highest one.
     """
@@ -33,7 +33,7 @@ def softmax_rows(scores, labels, row_weights, small, slopes, values):
         for r in range(n):
             log_probability = float(own[r] - highs[r]) - math.log(float(totals[r]))
             values[c] += row_weights[r] * log_probability
-        if slopes:
+        if grads:
             for r in range(n):
                 totals[r] = -row_weights[r] / totals[r]
             for k in range(n_classes):

@@ -14,22 +14,22 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat.compile import device, implement, kernel, product
-from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE, Carried, fold, sweep
+from bigcat.kernels.train_rows import MIN_GRADIENT, MIN_LAZY_SCALE, LoopState, fold, sweep
 from bigcat.rows import DenseRows, EmbeddedRows, SparseRows
 from bigcat.verbs import (
-    Pace,
+    StepSize,
     damping,
     draw,
     embed,
     embed_batch,
+    hidden_score_squared_norm,
     hidden_vectors,
+    label_count,
     move,
     move_batch,
     move_embedding,
     move_vector,
     rate,
-    squared_reach,
-    stands_for,
     visit,
 )
 
@@ -71,12 +71,12 @@ def _gathered_rows(rows, order, start, n_rows, factor):
     return x
 
 
-@implement(squared_reach, DenseRows)
+@implement(hidden_score_squared_norm, DenseRows)
 def _(rows, hidden, label_vector, scale, squared_norm):
     return squared_norm
 
 
-@implement(squared_reach, EmbeddedRows)
+@implement(hidden_score_squared_norm, EmbeddedRows)
 def _(rows, hidden, label_vector, scale, squared_norm):
     by_class, by_features = 0.0, 0.0
     for j in range(hidden.shape[0]):
@@ -86,7 +86,7 @@ def _(rows, hidden, label_vector, scale, squared_norm):
     return by_class + squared_norm * factor * factor * by_features
 
 
-class BatchSlopes(NamedTuple):
+class BatchGradients(NamedTuple):
     """Slopes of the rows ``order[start:]``, of drawn classes and of the labels, and their vectors.
 
     ``vectors[c]`` are the drawn classes', and behind them those of labels that were not drawn;
@@ -227,18 +227,18 @@ def _add(vector, factor, other):
 
 
 @kernel
-def train_batches(data, span, plan, method, rng, model, work, geometry, progress, carried):
+def train_batches(data, span, plan, method, rng, model, work, row_norms, progress, loop_state):
     """Train on the rows of a span, as `train_rows` does, with classes drawn a batch.
 
     A batch's classes are those drawn and then the labels that were not; a row's other classes are
-    those drawn but its label.  `geometry` has the rows' norms where the solver needs them, and the
+    those drawn but its label.  `row_norms` has the rows' norms where the solver needs them, and the
     squared norm of the weights is not used.  Returns what `train_rows` does.
     """
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span
     bound, sampler, solver = method
     weights, intercepts, weights_state, intercepts_state, local = model
-    sweep_cursor, scale, squared_norm = carried
+    sweep_cursor, scale, squared_norm = loop_state
     shared_rng, rng = rng, rng.copy()
     n_classes, width, number = intercepts.shape[0], weights.shape[1], weights.dtype.type
     batch_size = min(plan.batch_size, last - first)
@@ -250,9 +250,9 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
     hidden_buffer = np.empty((batch_size, width), weights.dtype)
     score_buffer = np.empty(batch_size * most, weights.dtype)
     place_of, places = work.place_of, np.empty(batch_size, np.int64)
-    label_slopes = np.empty(batch_size, weights.dtype)
+    label_grads = np.empty(batch_size, weights.dtype)
     levels, others = np.empty(most + 1), np.empty(most + 1)
-    row_counts, slopes = np.empty(most + 1), np.empty(most + 1)
+    row_counts, grads = np.empty(most + 1), np.empty(most + 1)
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     value = 0.0
     for start in range(first, last, plan.batch_size):
@@ -300,36 +300,36 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
             else:
                 inner = _inner(hidden[r], vectors[place])
                 label_score = intercepts[classes[place]] + scale * inner
-            row_counts[m] = stands_for(sampler, classes[place])
+            row_counts[m] = label_count(sampler, classes[place])
             weight = row_weights[i] * plan.gradient_scale
-            far, size = 0.0, 0.0
+            row_norm, size = 0.0, 0.0
             if plan.damped:
-                size = squared_reach(
-                    rows, hidden[r], vectors[place], scale, geometry.squared_norms[i]
+                size = hidden_score_squared_norm(
+                    rows, hidden[r], vectors[place], scale, row_norms.squared_norms[i]
                 )
-                far = (shrunk * size + intercept_norm) / n_rows
+                row_norm = (shrunk * size + intercept_norm) / n_rows
             value += row_weights[i] * visit(
                 solver,
                 bound,
                 rng,
                 local[i],
                 progress,
-                Pace(step_rate * weight, far),
+                StepSize(step_rate * weight, row_norm),
                 label_score,
                 others,
                 row_counts,
                 m,
                 m_always,
-                slopes,
+                grads,
             )
-            shorter = damping(solver, slopes[m], step_rate * weight * far, size)
+            shorter = damping(solver, grads[m], step_rate * weight * row_norm, size)
             factor = weight / n_rows * shorter
-            label_slopes[r] = factor * slopes[m]
+            label_grads[r] = factor * grads[m]
             if place < n:
-                _put_back(slopes, place, n_always, n, slopes[m])
+                _put_back(grads, place, n_always, n, grads[m])
             for c in range(n):
-                slope = factor * slopes[c]
-                row[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
+                grad = factor * grads[c]
+                row[c] = grad if abs(grad) > MIN_GRADIENT else 0.0
 
         product(scores, True, hidden, False, class_gradient[:n])
         for c in range(n_all):
@@ -342,9 +342,9 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
                 intercept_gradient[c] += scores[r, c]
             place = places[r]
             if place >= n:
-                _add(class_gradient[place], label_slopes[r], hidden[r])
-                intercept_gradient[place] += label_slopes[r]
-        batch = BatchSlopes(order, start, scores, label_slopes, places, vectors)
+                _add(class_gradient[place], label_grads[r], hidden[r])
+                intercept_gradient[place] += label_grads[r]
+        batch = BatchGradients(order, start, scores, label_grads, places, vectors)
         move_embedding(rows, batch, scale, weights, weights_state, work, solver, weight_rate)
         for c in range(n_all):
             k = classes[c]
@@ -355,9 +355,9 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
                 gradient = number(intercept_gradient[c])
                 move(solver, intercept_rate, intercepts, intercepts_state, k, gradient)
         scale *= shrunk
-        if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
+        if scale < MIN_LAZY_SCALE and n_threads == 1:  # others could not know of it
             fold(weights, scale)
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, Carried(sweep_cursor, scale, squared_norm)
+    return value, LoopState(sweep_cursor, scale, squared_norm)

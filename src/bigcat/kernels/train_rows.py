@@ -16,7 +16,7 @@ from bigcat.compile import device, kernel, prefetch
 from bigcat.rows.forms import update_slots
 from bigcat.verbs import (
     Batch,
-    Pace,
+    StepSize,
     accumulate,
     batch_coordinates,
     coordinate_rate,
@@ -26,7 +26,7 @@ from bigcat.verbs import (
     move,
     prefetch_row,
     rate,
-    reach,
+    score_squared_norm,
     scores,
     update,
     update_touched,
@@ -35,27 +35,27 @@ from bigcat.verbs import (
 
 #: Slopes below this are taken for zero: their squares would be denormal numbers, which are many
 #: times slower to work with, and no solver moves a weight visibly for them.
-NEGLIGIBLE = 1e-15
+MIN_GRADIENT = 1e-15
 #: Lazily scaled weights are multiplied out when their scale has fallen this far, well before the
 #: float32 numbers beneath it could overflow.
-SMALLEST_SCALE = 1e-6
+MIN_LAZY_SCALE = 1e-6
 #: Rows whose classes are drawn ahead where batches are smaller.
-LOOKAHEAD = 16
+LOOKAHEAD_ROWS = 16
 
 
 @device
 def _update_intercepts(
-    intercepts, state, gradient, classes, slopes, sizes, n_rows, buffered, solver, step_rate
+    intercepts, state, gradient, classes, grads, sizes, n_rows, buffered, solver, step_rate
 ):
     """Move the intercepts of a batch: row by row, or by the batch's sum where it is needed."""
     if not buffered:
         for r in range(n_rows):
             for c in range(sizes[r] + 1):
-                move(solver, step_rate, intercepts, state, classes[r, c], slopes[r, c])
+                move(solver, step_rate, intercepts, state, classes[r, c], grads[r, c])
         return
     for r in range(n_rows):
         for c in range(sizes[r] + 1):
-            gradient[classes[r, c]] += slopes[r, c]
+            gradient[classes[r, c]] += grads[r, c]
     for r in range(n_rows):
         for c in range(sizes[r] + 1):
             k = classes[r, c]
@@ -101,7 +101,7 @@ class ModelArrays(NamedTuple):
     local: np.ndarray
 
 
-class Carried(NamedTuple):
+class LoopState(NamedTuple):
     """Numbers that a call hands on to the next one."""
 
     sweep_cursor: int
@@ -109,7 +109,7 @@ class Carried(NamedTuple):
     squared_norm: float
 
 
-class Plan(NamedTuple):
+class KernelPlan(NamedTuple):
     """What does not change during a fit, as the kernel sees it."""
 
     batch_size: int
@@ -126,7 +126,7 @@ class Plan(NamedTuple):
     weight_bound: float
 
 
-class Work(NamedTuple):
+class Scratch(NamedTuple):
     """Scratch memory: the gradient of a batch, where the solver needs its sum."""
 
     gradient: np.ndarray
@@ -135,7 +135,7 @@ class Work(NamedTuple):
     touched: np.ndarray
 
 
-class Geometry(NamedTuple):
+class RowNorms(NamedTuple):
     """What a solver that looks ahead knows of the rows; empty arrays for the others."""
 
     squared_norms: np.ndarray  # a row
@@ -169,7 +169,7 @@ def sweep(weights, state, cursor, plan, solver, step_rate):
 
 
 @kernel
-def train_rows(data, span, plan, method, rng, model, work, geometry, progress, carried):
+def train_rows(data, span, plan, method, rng, model, work, row_norms, progress, loop_state):
     """Train on the rows of a span; `progress` is the step size of local parameters.
 
     Classes of a row are kept with its label last: entry n of the n + 1.  The weights are
@@ -184,24 +184,24 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
     first, last, iteration, epoch, n_threads = span
     bound, sampler, solver = method
     weights, intercepts, weights_state, intercepts_state, local = model
-    sweep_cursor, scale, squared_norm = carried
+    sweep_cursor, scale, squared_norm = loop_state
     # States of several threads may share a cache line, which would go to and fro with every draw.
     shared_rng, rng = rng, rng.copy()
     batch_size, width = plan.batch_size, plan.width
     # Classes are drawn for a block of rows at once, so that the weights of the next row can be
     # fetched while a row is worked on.
-    block = batch_size * max(1, LOOKAHEAD // batch_size)
+    block = batch_size * max(1, LOOKAHEAD_ROWS // batch_size)
     classes = np.empty((block, width + 1), np.int64)
     counts = np.empty((block, width + 1))
-    slopes = np.empty((batch_size, width + 1), weights.dtype)
+    grads = np.empty((batch_size, width + 1), weights.dtype)
     sizes = np.empty(block, np.int64)
     always = np.empty(block, np.int64)
-    psi, row_slopes = np.empty((batch_size, width + 1)), np.empty((batch_size, width + 1))
+    psi, row_grads = np.empty((batch_size, width + 1)), np.empty((batch_size, width + 1))
     rates, u_before = np.empty(batch_size), np.empty(batch_size)
     n_touched = np.zeros(1, np.int64)
     one_by_one = batch_size == 1
     buffered = plan.buffered
-    coupled = geometry.grams.shape[0] > 0
+    coupled = row_norms.grams.shape[0] > 0
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     limited = plan.weight_bound < math.inf
     value = 0.0
@@ -234,10 +234,10 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 prefetch(local, order[start + r + 1] * local.shape[1])
             scores(rows, i, weights, score_scale, intercepts, classes[d], n + 1, psi[r])
             weight = row_weights[i] * plan.gradient_scale
-            far, size = 0.0, 0.0
+            row_norm, size = 0.0, 0.0
             if plan.implicit or plan.damped:
-                size = reach(rows, i, weights, labels[i], geometry.squared_norms[i])
-                far = (shrunk * size + intercept_norm) / n_rows
+                size = score_squared_norm(rows, i, weights, labels[i], row_norms.squared_norms[i])
+                row_norm = (shrunk * size + intercept_norm) / n_rows
             if plan.implicit:
                 u_before[r] = local[i, 0]
                 rates[r] = step_rate * weight
@@ -247,20 +247,20 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 rng,
                 local[i],
                 progress,
-                Pace(step_rate * weight, far),
+                StepSize(step_rate * weight, row_norm),
                 psi[r, n],
                 psi[r],
                 counts[d],
                 n,
                 always[d],
-                row_slopes[r],
+                row_grads[r],
             )
             if coupled:
                 continue
-            damped = damping(solver, row_slopes[r, n], step_rate * weight * far, size)
+            damped = damping(solver, row_grads[r, n], step_rate * weight * row_norm, size)
             for c in range(n + 1):
-                slope = weight / n_rows * damped * row_slopes[r, c]
-                slopes[r, c] = slope if plan.implicit or abs(slope) > NEGLIGIBLE else 0.0
+                grad = weight / n_rows * damped * row_grads[r, c]
+                grads[r, c] = grad if plan.implicit or abs(grad) > MIN_GRADIENT else 0.0
             # The row is still in the cache.  A batch's gradient is taken at the weights before
             # the batch, so only its sum may be built now, unless the batch is this row.
             if buffered:
@@ -273,7 +273,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                     work.touched,
                     n_touched,
                     classes[d],
-                    slopes[r],
+                    grads[r],
                     n + 1,
                 )
             elif one_by_one:
@@ -283,7 +283,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                     weights,
                     weights_state,
                     classes[d],
-                    slopes[r],
+                    grads[r],
                     n + 1,
                     solver,
                     weight_rate,
@@ -292,15 +292,15 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                     # |W|^2 of the new weights, from numbers that are at hand.
                     squared_norm *= shrunk * shrunk
                     for c in range(n + 1):
-                        moved = shrunk * step_rate * slopes[r, c]
+                        moved = shrunk * step_rate * grads[r, c]
                         dot = psi[r, c] - intercepts[classes[d, c]]
                         squared_norm += 2.0 * moved * shrunk * dot
-                        squared_norm += moved * moved * geometry.squared_norms[i]
+                        squared_norm += moved * moved * row_norms.squared_norms[i]
 
         if coupled:
             batch = Batch(
                 n_rows=n_rows,
-                gram=geometry.grams[geometry.batch_order[start // batch_size]],
+                gram=row_norms.grams[row_norms.batch_order[start // batch_size]],
                 shrunk=shrunk,
                 intercept_norm=intercept_norm,
                 rates=rates,
@@ -310,16 +310,16 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 counts=counts[offset:],
                 sizes=sizes[offset:],
                 classes=classes[offset:],
-                slopes=row_slopes,
+                grads=row_grads,
                 members=order[start:stop],
                 local=local,
-                slot_of_class=geometry.slot_of_class,
+                slot_of_class=row_norms.slot_of_class,
             )
             couple(solver, batch)
             for r in range(n_rows):
                 weight = row_weights[order[start + r]] * plan.gradient_scale
                 for c in range(sizes[offset + r] + 1):
-                    slopes[r, c] = weight / n_rows * row_slopes[r, c]
+                    grads[r, c] = weight / n_rows * row_grads[r, c]
         if buffered:
             # Visit what the batch touched, or everything in its slots at vector speed: the
             # cheaper of the two (a scan is about four times as fast a coordinate).
@@ -357,7 +357,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 i, d = order[start + r], offset + r
                 n = sizes[d] + 1
                 update(
-                    rows, i, weights, weights_state, classes[d], slopes[r], n, solver, weight_rate
+                    rows, i, weights, weights_state, classes[d], grads[r], n, solver, weight_rate
                 )
         if plan.fit_intercept:
             _update_intercepts(
@@ -365,7 +365,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 intercepts_state,
                 work.intercept_gradient,
                 classes[offset:],
-                slopes,
+                grads,
                 sizes[offset:],
                 n_rows,
                 buffered,
@@ -376,9 +376,9 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
         if limited and squared_norm > plan.weight_bound * plan.weight_bound:
             scale *= plan.weight_bound / math.sqrt(squared_norm)
             squared_norm = plan.weight_bound * plan.weight_bound
-        if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
+        if scale < MIN_LAZY_SCALE and n_threads == 1:  # others could not know of it
             fold(weights, scale)
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, Carried(sweep_cursor, scale, squared_norm)
+    return value, LoopState(sweep_cursor, scale, squared_norm)

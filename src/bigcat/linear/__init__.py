@@ -10,19 +10,19 @@ import numpy as np
 from bigcat.linear.full_rank import FullRank, FullRankWeights
 from bigcat.linear.low_rank import LowRank, LowRankWeights
 from bigcat.linear.model import LinearModel
-from bigcat.linear.paired import PairedWeights, Pairs
+from bigcat.linear.paired import CoOccurringPairs, PairedWeights
 from bigcat.linear.sums import weighted_sum
 from bigcat.linear.weights import Weights, WeightsKind
 
 __all__ = [
     "KINDS_OF_WEIGHTS",
+    "CoOccurringPairs",
     "FullRank",
     "FullRankWeights",
     "LinearModel",
     "LowRank",
     "LowRankWeights",
     "PairedWeights",
-    "Pairs",
     "Weights",
     "WeightsKind",
     "kind_of_rank",

@@ -31,7 +31,7 @@ from bigcat.rows import (
 )
 
 #: Weights above which a fit runs in float32 whatever X is.
-MANY_WEIGHTS = 1 << 24
+MAX_FLOAT64_WEIGHTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +127,7 @@ class FullRank(WeightsKind):
         return n_features * n_classes
 
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
-        few = self.n_weights(n_features, n_classes) <= MANY_WEIGHTS
+        few = self.n_weights(n_features, n_classes) <= MAX_FLOAT64_WEIGHTS
         return np.float64 if few and dtype != np.float32 else np.float32
 
     def start(
@@ -180,10 +180,10 @@ class FullRank(WeightsKind):
         gradient: np.ndarray,
         matrix: np.ndarray,
         x: Any,
-        slopes: np.ndarray,
+        grads: np.ndarray,
         problem: Problem,
     ) -> None:
         if scipy.sparse.issparse(x):
-            gradient += np.asarray((x.T @ slopes).T)
+            gradient += np.asarray((x.T @ grads).T)
         else:
-            gradient += slopes.T @ x
+            gradient += grads.T @ x

@@ -27,7 +27,7 @@ from bigcat.rows import Problem, Sizes, embedded, gather_majors
 
 #: Weights above which a fit runs in float32 whatever X is: products of matrices take twice as long
 #: in float64.
-MANY_FACTORS = 1 << 16
+MAX_FLOAT64_FACTORS = 1 << 16
 #: Length of a typical row's embedding at the start.
 EMBEDDED_SIZE = 1.4
 
@@ -130,13 +130,13 @@ class LowRank(WeightsKind):
     def n_weights(self, n_features: int, n_classes: int) -> int:
         return (n_features + n_classes) * self.width
 
-    def n_beside(self, n_features: int, n_classes: int, trained: bool) -> int:
+    def n_temporary(self, n_features: int, n_classes: int, trained: bool) -> int:
         # Vectors of the features are multiplied, and both kinds are copied into one array.
         multiplied = n_features * self.width
         return multiplied if trained else multiplied + self.n_weights(n_features, n_classes)
 
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
-        few = self.n_weights(n_features, n_classes) <= MANY_FACTORS
+        few = self.n_weights(n_features, n_classes) <= MAX_FLOAT64_FACTORS
         return np.float64 if few and dtype != np.float32 else np.float32
 
     def start(
@@ -200,9 +200,9 @@ class LowRank(WeightsKind):
         gradient: np.ndarray,
         matrix: np.ndarray,
         x: Any,
-        slopes: np.ndarray,
+        grads: np.ndarray,
         problem: Problem,
     ) -> None:
         k, vectors = problem.n_classes, matrix[: problem.n_classes]
-        gradient[:k] += slopes.T @ self._embedded(matrix, x, problem)
-        gradient[k:] += x.T @ (problem.unit * (slopes @ vectors))
+        gradient[:k] += grads.T @ self._embedded(matrix, x, problem)
+        gradient[k:] += x.T @ (problem.unit * (grads @ vectors))

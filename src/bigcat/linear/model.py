@@ -29,18 +29,18 @@ from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.rows import as_rows, read_only
-from bigcat.rows.blocks import FEW_ROWS
+from bigcat.rows.blocks import MIN_BLAS_ROWS
 
 #: Scores below which more than one thread is not worth it, and the most that a task holds.
-FEW_SCORES = 1 << 17
-TASK_SCORES = 1 << 22
+MIN_THREADED_SCORES = 1 << 17
+MAX_TASK_SCORES = 1 << 22
 #: Scores held at a time where they are not a kernel's business, and those that stay in the cache.
-BLOCK, CACHED_SCORES = 1 << 22, 1 << 16
+BLOCK_SCORES, CACHED_SCORES = 1 << 22, 1 << 16
 #: A score costs as much as so many multiplications, beside those of its products, and a weight
 #: that is read from memory as so many.
 PRODUCTS_OF_A_SCORE, PRODUCTS_OF_A_READ = 16, 8
 #: Below this many weights predictions run in float64; above it that would cost too much.
-DOUBLE_BELOW = 1 << 22
+MIN_FLOAT32_WEIGHTS = 1 << 22
 
 
 class LinearModel:
@@ -71,7 +71,7 @@ class LinearModel:
     def n_threads(self) -> int:
         return self._n_threads or available_cores()
 
-    def is_made_of(self, weights: Weights, intercept: np.ndarray, noise: Noise) -> bool:
+    def has_arrays(self, weights: Weights, intercept: np.ndarray, noise: Noise) -> bool:
         """Of these very arrays, and this noise?"""
         mine, others = self.weights.arrays(), weights.arrays()
         same = mine.keys() == others.keys() and all(mine[name] is others[name] for name in mine)
@@ -80,7 +80,7 @@ class LinearModel:
     @property
     def precision(self) -> Any:
         """In which numbers scores are computed."""
-        return np.float64 if self.weights.size < DOUBLE_BELOW else np.float32
+        return np.float64 if self.weights.size < MIN_FLOAT32_WEIGHTS else np.float32
 
     # Probabilities
 
@@ -146,7 +146,7 @@ class LinearModel:
             return self.log_proba_of(X, labels)
         rest = np.setdiff1d(np.arange(self.n_classes), head)
         order = np.concatenate([head, rest]).astype(np.int64)
-        tag = bound.to_rounding().lower(self.noise)
+        tag = bound.to_full_precision().lower(self.noise)
         rng = new_state(np.random.RandomState(0))
         out = np.empty(len(labels))
         for rows, scores in self.score_blocks(X):
@@ -184,7 +184,7 @@ class LinearModel:
 
     # Scores
 
-    def score_blocks(self, X: Any, size: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+    def score_blocks(self, X: Any, size: int = BLOCK_SCORES) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield (rows, scores of all classes) in blocks of `size` scores or a row."""
         score = self._scorer(X)
         block = max(1, size // self.n_classes)
@@ -240,11 +240,11 @@ class LinearModel:
         dtype, n = self.precision, X.shape[0]
         operands = self.weights.operands(scipy.sparse.issparse(X), dtype)
         intercepts = read_only(self.intercept.astype(dtype, copy=False))
-        few = n * self.n_classes < FEW_SCORES
+        few = n * self.n_classes < MIN_THREADED_SCORES
         n_threads = 1 if few else self.n_threads
         # A group of dense rows is never cut, so that threads do not change how sums are rounded.
         group = 1 if operands.sparse else DENSE_ROWS
-        most = max(1, TASK_SCORES // (self.n_classes * group))
+        most = max(1, MAX_TASK_SCORES // (self.n_classes * group))
         size = group * min(most, max(1, n // (4 * n_threads * group)))
 
         def of_kernel(rows: slice) -> tuple[Any, ...]:
@@ -254,7 +254,7 @@ class LinearModel:
         if operands.sparse:
             held, products = max(1, CACHED_SCORES // self.n_classes), X.nnz / max(n, 1)
         else:  # by BLAS in either case, but NumPy reads all weights for the rows held at a time
-            held = max(1, min(group, TASK_SCORES // self.n_classes))
+            held = max(1, min(group, MAX_TASK_SCORES // self.n_classes))
             products = PRODUCTS_OF_A_READ * operands.weights.shape[1] / held
         work = n * self.n_classes * (products + PRODUCTS_OF_A_SCORE)
         compiled = pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1))))
@@ -270,7 +270,7 @@ class LinearModel:
                     uncompiled(rows, score(rows))
 
         # The threads are ours; kernels multiply few rows without BLAS.
-        alone = operands.sparse or (compiled and n < FEW_ROWS)
+        alone = operands.sparse or (compiled and n < MIN_BLAS_ROWS)
         tasks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
         with contextlib.nullcontext() if alone else one_blas_thread:
             map_on_threads(task, tasks, n_threads)

@@ -111,7 +111,7 @@ class PairedWeights(Weights):
         return (self.dense().T,)
 
     @property
-    def n_in_matrices(self) -> int:
+    def n_in_prediction_matrices(self) -> int:
         return self.shape[0] * self.shape[1]
 
     def embed(self, X: Any) -> np.ndarray:
@@ -120,7 +120,7 @@ class PairedWeights(Weights):
     def beside(self, X: Any) -> Any:
         return scipy.sparse.csr_array(X) @ self.matrix(np.float32)
 
-    def check_can_go_on(self) -> None:
+    def check_resumable(self) -> None:
         raise ValueError(
             "this model is a sum of fits that held-out rows have weighted, and more rows cannot be "
             "added to it; fit it again on all rows, or begin with rank=256, which can go on"
@@ -192,7 +192,7 @@ class PairedWeights(Weights):
 
 
 @dataclass(frozen=True)
-class Pairs(WeightsKind):
+class CoOccurringPairs(WeightsKind):
     """A weight for each class and feature that occur together in a training row.
 
     Full rank in the memory of the data: all other weights are zero and stay so.

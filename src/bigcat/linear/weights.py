@@ -25,7 +25,7 @@ from bigcat.storage import MEMORY, Storage
 #: Numbers that are drawn, or worked out, at a time, so that they need not be in memory twice.
 BLOCK_NUMBERS = 1 << 20
 #: Weights that are turned into another precision at a time: they stay in the cache.
-CONVERTED = 1 << 16
+BLOCK_WEIGHTS = 1 << 16
 
 
 class Operands(NamedTuple):
@@ -81,7 +81,7 @@ class Weights(ABC):
         """What rows are multiplied by, one matrix after the other, to give scores."""
 
     @property
-    def n_in_matrices(self) -> int:
+    def n_in_prediction_matrices(self) -> int:
         """How many numbers `matrices` will have."""
         return self.size
 
@@ -109,7 +109,7 @@ class Weights(ABC):
     def take(self, classes: np.ndarray) -> Self:
         """A copy with the classes in another order."""
 
-    def check_can_go_on(self) -> None:  # noqa: B027  # most can
+    def check_resumable(self) -> None:  # noqa: B027  # most can
         """Raise where more rows cannot be trained on from these weights."""
 
     @abstractmethod
@@ -181,7 +181,7 @@ class WeightsKind(ABC):
     @abstractmethod
     def n_weights(self, n_features: int, n_classes: int) -> int: ...
 
-    def n_beside(self, n_features: int, n_classes: int, trained: bool) -> int:
+    def n_temporary(self, n_features: int, n_classes: int, trained: bool) -> int:
         """Numbers beside the trained array while it is made, or, when trained, looked at.
 
         None where both are views.
@@ -251,10 +251,10 @@ class WeightsKind(ABC):
         gradient: np.ndarray,
         matrix: np.ndarray,
         x: Any,
-        slopes: np.ndarray,
+        grads: np.ndarray,
         problem: Problem,
     ) -> None:
-        """Add to `gradient` that of ``sum(slopes * scores)`` in the matrix."""
+        """Add to `gradient` that of ``sum(grads * scores)`` in the matrix."""
         raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
     def check_solver(self, solver: Solver) -> None:
@@ -292,7 +292,7 @@ def class_scores(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     if vectors.dtype == rows.dtype:
         return np.asarray(rows @ vectors.T)
     out = np.empty((len(rows), len(vectors)), rows.dtype)
-    step = max(64, CONVERTED // max(vectors.shape[1], 1))
+    step = max(64, BLOCK_WEIGHTS // max(vectors.shape[1], 1))
     for start in range(0, len(vectors), step):
         block = vectors[start : start + step].astype(rows.dtype)
         np.matmul(rows, block.T, out=out[:, start : start + step])

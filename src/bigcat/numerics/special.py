@@ -40,12 +40,12 @@ def exp_differences(scores, reference, counts, n, out):
 
 
 @device
-def log_softmax_with_slopes(label_score, others, counts, n, slopes):
+def log_softmax_with_grads(label_score, others, counts, n, grads):
     """-log(1 + sum_c counts_c exp(others_c - label_score)), its slopes, the label's last."""
-    total, high = exp_differences(others, label_score, counts, n, slopes)
+    total, high = exp_differences(others, label_score, counts, n, grads)
     for c in range(n):
-        slopes[c] /= -total
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] /= -total
+    grads[n] = negative_sum(grads, n)
     return -high - math.log(total)
 
 

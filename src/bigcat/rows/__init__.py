@@ -5,26 +5,26 @@ Kernels see a row through verbs (`bigcat.verbs`), which have one implementation 
 """
 
 from bigcat.rows.blocks import add_features
-from bigcat.rows.columns import SMALLEST, Columns, SparseColumns, varies
+from bigcat.rows.columns import MIN_COLUMN_SIZE, ColumnScaling, SparseColumnScaling, varies
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
-from bigcat.rows.paired import PairedRows, TrainedPairs, trained_pairs
+from bigcat.rows.paired import PairedRows, TrainedPairRows, trained_pairs
 from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
 __all__ = [
-    "SMALLEST",
-    "Columns",
+    "MIN_COLUMN_SIZE",
+    "ColumnScaling",
     "DenseRows",
     "EmbeddedRows",
     "PairedRows",
     "Problem",
     "Rows",
     "Sizes",
-    "SparseColumns",
+    "SparseColumnScaling",
     "SparseRows",
-    "TrainedPairs",
+    "TrainedPairRows",
     "add_features",
     "as_rows",
     "batch_grams",

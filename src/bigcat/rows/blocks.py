@@ -10,7 +10,7 @@ from bigcat.verbs import score_block
 
 #: Dense rows below which each is multiplied by itself: a product of matrices would first put the
 #: weights into another order.
-FEW_ROWS = 8
+MIN_BLAS_ROWS = 8
 
 
 @device
@@ -47,7 +47,7 @@ def _(rows, first, weights, intercepts, start, out):
 @implement(score_block, DenseRows)
 def _(rows, first, weights, intercepts, start, out):
     n_rows, n = out.shape
-    if n_rows < FEW_ROWS:
+    if n_rows < MIN_BLAS_ROWS:
         for r in range(n_rows):
             x = rows.values[first + r]
             for k in range(n):

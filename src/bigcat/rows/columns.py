@@ -14,18 +14,18 @@ import scipy.sparse
 from numpy.typing import DTypeLike
 
 #: Rows that say what is usual in a column, and those of them that quantiles are taken of.
-LOOKED_AT, SORTED = 20_000, 5_000
+MAX_ROWS, MAX_QUANTILE_ROWS = 20_000, 5_000
 #: Values count as far out that lie this many times the distance between these quantiles beyond
 #: them.
-QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
+QUANTILES, OUTLIER_RANGES = (0.005, 0.995), 3.0
 #: A column counts as mostly zero that has no more of other values.
-MOSTLY_ZERO = 0.5
+MAX_NONZERO_SHARE = 0.5
 #: Columns of less than this have nothing to say: their weights would be more than float32 holds.
-SMALLEST = 1e-36
+MIN_COLUMN_SIZE = 1e-36
 #: Deviations, in units of the last place of a column's mean, that are rounding and no more.
 ROUNDING_UNITS = 2.0
 #: How many times the usual size is too large, in a column that this part of the rows has.
-FAR, MANY_ROWS = 10.0, 0.05
+MIN_SIZE_RATIO, MIN_ROW_SHARE = 10.0, 0.05
 #: Values that are turned at a time.
 _BLOCK = 1 << 20
 #: Sums of weights that should be equal differ by less than this part of all.
@@ -66,7 +66,7 @@ def _quantiles(X: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     return [by_column[rows, order[rows, place]] for place in first]
 
 
-class Columns(NamedTuple):
+class ColumnScaling(NamedTuple):
     """What is taken off each column, what it is multiplied by, and where its values are cut."""
 
     centres: np.ndarray
@@ -77,7 +77,7 @@ class Columns(NamedTuple):
     @classmethod
     def of(cls, X: np.ndarray, row_weights: np.ndarray, centred: bool) -> Self:
         """From some of the rows; `centred` where there are intercepts to make up for it."""
-        step = max(1, -(-len(X) // LOOKED_AT))
+        step = max(1, -(-len(X) // MAX_ROWS))
         some = np.asarray(X[::step], np.float64)
         # In units that are powers of two, so that squares of huge values stay finite, and no bit is
         # lost.
@@ -85,10 +85,10 @@ class Columns(NamedTuple):
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0.0, largest, 1.0))))
         some = some / unit
         weights = row_weights[::step] / row_weights[::step].sum()
-        fewer = slice(None, None, -(-len(some) // SORTED))
+        fewer = slice(None, None, -(-len(some) // MAX_QUANTILE_ROWS))
         counts = weights[fewer] > 0.0
         low, high = _quantiles(some[fewer][counts], weights[fewer][counts])
-        reach = FAR_OUT * (high - low)
+        reach = OUTLIER_RANGES * (high - low)
         # A column that is nearly always the same, such as a rare yes among noes, is not cut.
         usual = reach > 0.0
         lowest = np.where(usual, low - reach, -np.inf)
@@ -100,10 +100,10 @@ class Columns(NamedTuple):
         # What is mostly zero, such as a pixel at the edge or a yes and no, has the size of the
         # rest: by its deviation a value would count for more the rarer it is.
         share = weights @ (some != 0.0)
-        rare = (share < MOSTLY_ZERO) & (share > 0.0)
+        rare = (share < MAX_NONZERO_SHARE) & (share > 0.0)
         sizes[rare] = np.sqrt((weights @ some**2)[rare] / share[rare])
         # Where all values are the same there is nothing to learn, and rounding must not be scaled.
-        kept = varies(sizes, means, np.float32) & (sizes * unit > SMALLEST)
+        kept = varies(sizes, means, np.float32) & (sizes * unit > MIN_COLUMN_SIZE)
         sizes = np.where(kept, sizes * unit, 1.0)
         factors = np.where(kept, 1.0 / sizes, 0.0 if centred else 1.0)
         return cls(centres * unit, factors, lowest * unit, highest * unit)
@@ -134,7 +134,7 @@ class Columns(NamedTuple):
             yield rows, np.clip(X[rows].astype(np.float64), self.lowest, self.highest)
 
 
-class SparseColumns(NamedTuple):
+class SparseColumnScaling(NamedTuple):
     """What each sparse column is multiplied by: large numbers among others, such as incomes.
 
     They decide how long rows are, and then one learning rate, or one ridge, suits them and not the
@@ -150,7 +150,7 @@ class SparseColumns(NamedTuple):
         """Nothing is taken off."""
 
     @classmethod
-    def of(cls, X: Any, row_weights: np.ndarray) -> SparseColumns | None:
+    def of(cls, X: Any, row_weights: np.ndarray) -> SparseColumnScaling | None:
         """None where no column is far too large.
 
         A column's size is the geometric mean of its values that are not zero, and what is usual the
@@ -167,8 +167,8 @@ class SparseColumns(NamedTuple):
         order = np.argsort(sizes)
         cumulated = np.cumsum(n[used][order])
         usual = sizes[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])]
-        in_many = n[used] >= MANY_ROWS * row_weights.sum()
-        far = in_many & (sizes - usual > np.log(FAR))
+        in_many = n[used] >= MIN_ROW_SHARE * row_weights.sum()
+        far = in_many & (sizes - usual > np.log(MIN_SIZE_RATIO))
         if not far.any():
             return None
         factors = np.ones(X.shape[1])

@@ -26,7 +26,7 @@ from bigcat.verbs import (
     move_vector,
     prefetch_features,
     prefetch_row,
-    reach,
+    score_squared_norm,
     scores,
     update,
     update_touched,
@@ -94,7 +94,7 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
         out[c] = intercepts[classes[c]] + scale * total
 
 
-@implement(reach, EmbeddedRows)
+@implement(score_squared_norm, EmbeddedRows)
 def _(rows, i, weights, label, squared_norm):
     # The label's score moves by its class vector, along h, and by the features', along v.
     hidden, rank, v = rows.hidden, weights.shape[1], weights[label]
@@ -132,17 +132,17 @@ def _(rows, i, vectors, first):
 
 
 @device
-def _gradient_of_embedding(rows, weights, classes, slopes, n):
+def _gradient_of_embedding(rows, weights, classes, grads, n):
     """rows.back = scale unit sum of slope_c v_c."""
     back, rank = rows.back, weights.shape[1]
     factor = weights.dtype.type(rows.unit * rows.hidden[rank])
     for j in range(rank):
         back[j] = 0.0
     for c in range(n):
-        v, slope = weights[classes[c]], factor * slopes[c]
-        if slope != 0.0:
+        v, grad = weights[classes[c]], factor * grads[c]
+        if grad != 0.0:
             for j in range(rank):
-                back[j] += slope * v[j]
+                back[j] += grad * v[j]
 
 
 @implement(move_features, SparseRows)
@@ -161,13 +161,13 @@ def _(rows, i, vectors, state, first, back, solver, rate):
 
 
 @implement(update, EmbeddedRows)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     # Of the row that `scores` saw last; classes move after their vectors were used.
-    _gradient_of_embedding(rows, weights, classes, slopes, n)
+    _gradient_of_embedding(rows, weights, classes, grads, n)
     for c in range(n):
         k = classes[c]
-        if slopes[c] != 0.0:
-            move_vector(solver, rate, weights[k], state[k], slopes[c], rows.hidden)
+        if grads[c] != 0.0:
+            move_vector(solver, rate, weights[k], state[k], grads[c], rows.hidden)
     move_features(rows.rows, i, weights, state, rows.n_classes, rows.back, solver, rate)
 
 
@@ -191,13 +191,13 @@ def _(rows, i, first, back, gradient, slot_of, touched, n_touched):
 
 
 @implement(accumulate, EmbeddedRows)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
-    _gradient_of_embedding(rows, weights, classes, slopes, n)
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
+    _gradient_of_embedding(rows, weights, classes, grads, n)
     for c in range(n):
-        g, slope = gradient[slot(classes[c], slot_of, touched, n_touched)], slopes[c]
-        if slope != 0.0:
+        g, grad = gradient[slot(classes[c], slot_of, touched, n_touched)], grads[c]
+        if grad != 0.0:
             for j in range(weights.shape[1]):
-                g[j] += slope * rows.hidden[j]
+                g[j] += grad * rows.hidden[j]
     accumulate_features(
         rows.rows, i, rows.n_classes, rows.back, gradient, slot_of, touched, n_touched
     )

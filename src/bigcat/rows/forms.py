@@ -116,21 +116,21 @@ def _(rows, i, weights, classes, n):
 
 
 @implement(update, DenseRows)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     x = rows.values[i]
     for c in range(n):
-        w, s, slope = weights[classes[c]], state[classes[c]], slopes[c]
-        if slope != 0.0:
+        w, s, grad = weights[classes[c]], state[classes[c]], grads[c]
+        if grad != 0.0:
             for j in range(x.shape[0]):
-                move(solver, rate, w, s, j, slope * x[j])
+                move(solver, rate, w, s, j, grad * x[j])
 
 
 @implement(update, SparseRows)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         w, s, x = weights[rows.indices[p]], state[rows.indices[p]], rows.values[p]
         for c in range(n):
-            move(solver, rate, w, s, classes[c], slopes[c] * x)
+            move(solver, rate, w, s, classes[c], grads[c] * x)
 
 
 # A mini-batch's gradient, where the solver is not linear in it and so needs the batch's sum: one
@@ -150,21 +150,21 @@ def slot(major, slot_of, touched, n_touched):
 
 
 @implement(accumulate, DenseRows)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     x = rows.values[i]
     for c in range(n):
-        g, slope = gradient[slot(classes[c], slot_of, touched, n_touched)], slopes[c]
-        if slope != 0.0:
+        g, grad = gradient[slot(classes[c], slot_of, touched, n_touched)], grads[c]
+        if grad != 0.0:
             for j in range(x.shape[0]):
-                g[j] += slope * x[j]
+                g[j] += grad * x[j]
 
 
 @implement(accumulate, SparseRows)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         g, x = gradient[slot(rows.indices[p], slot_of, touched, n_touched)], rows.values[p]
         for c in range(n):
-            g[classes[c]] += slopes[c] * x
+            g[classes[c]] += grads[c] * x
 
 
 @implement(batch_coordinates, DenseRows)

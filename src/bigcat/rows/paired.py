@@ -87,7 +87,7 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
                 out[c] += x * rows.pair_weights[j]
 
 
-class TrainedPairs(NamedTuple):
+class TrainedPairRows(NamedTuple):
     """Sparse rows whose weights are those of pairs alone: one array, (1, n_pairs).
 
     What `scores` has found of a row is kept for its `update`.
@@ -103,15 +103,15 @@ class TrainedPairs(NamedTuple):
 
 
 #: Pairs of a feature up to which, per class, all are looked at: more are searched.
-SCANNED = 8
+MAX_SCANNED_PAIRS = 8
 
 
 def trained_pairs(
     rows: SparseRows, offsets: np.ndarray, classes: np.ndarray, n_classes: int, n_found: int
-) -> TrainedPairs:
+) -> TrainedPairRows:
     """Wrap rows for training; `n_found` pairs of a row are found at most."""
     most = int(np.diff(rows.indptr).max(initial=1))
-    return TrainedPairs(
+    return TrainedPairRows(
         rows,
         read_only(offsets),
         read_only(classes),
@@ -122,7 +122,7 @@ def trained_pairs(
     )
 
 
-@implement(scores, TrainedPairs)
+@implement(scores, TrainedPairRows)
 def _(rows, i, weights, scale, intercepts, classes, n, out):
     sparse, w, slot_of = rows.rows, weights[0], rows.slot_of
     for c in range(n):
@@ -132,7 +132,7 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
     for p in range(first, sparse.indptr[i + 1]):
         feature, x = sparse.indices[p], weights.dtype.type(scale) * sparse.values[p]
         begin, end = rows.offsets[feature], rows.offsets[feature + 1]
-        if end - begin <= SCANNED * n:
+        if end - begin <= MAX_SCANNED_PAIRS * n:
             for j in range(begin, end):
                 c = slot_of[rows.classes[j]]
                 if c >= 0:
@@ -151,35 +151,36 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
         slot_of[classes[c]] = -1
 
 
-@implement(update, TrainedPairs)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+@implement(update, TrainedPairRows)
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     sparse, w, s = rows.rows, weights[0], state[0]
     found, first = 0, sparse.indptr[i]
     for p in range(first, sparse.indptr[i + 1]):
         x = sparse.values[p]
         for at in range(found, rows.ends[p - first]):
-            move(solver, rate, w, s, rows.pairs[at], slopes[rows.slots[at]] * x)
+            move(solver, rate, w, s, rows.pairs[at], grads[rows.slots[at]] * x)
         found = rows.ends[p - first]
 
 
-@implement(prefetch_row, TrainedPairs)
+@implement(prefetch_row, TrainedPairRows)
 def _(rows, i, weights, classes, n):
     pass  # a search is next, whose end nobody knows
 
 
-# Solvers of pairs move row by row (`Pairs.check_solver`), so no batch's gradient is ever summed.
+# `CoOccurringPairs.check_solver` admits only solvers that move row by row, so no gradient of a batch
+# is ever summed.
 
 
-@implement(accumulate, TrainedPairs)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+@implement(accumulate, TrainedPairRows)
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     pass
 
 
-@implement(batch_coordinates, TrainedPairs)
+@implement(batch_coordinates, TrainedPairRows)
 def _(rows, order, start, stop, n_per_row):
     return 0
 
 
-@implement(update_touched, TrainedPairs)
+@implement(update_touched, TrainedPairRows)
 def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
     pass

@@ -13,9 +13,9 @@ from bigcat.rows.forms import Rows, is_sparse
 from bigcat.rows.sums import squared_norms
 
 #: A squared length that counts as far out, in medians.
-FAR_OUT = 16.0
+MAX_SIZE_RATIO = 16.0
 #: The parts of the rows that are not longer than `Problem.typical_size` and `usual_size` say.
-NEARLY_ALL, MOST = 0.95, 0.75
+TYPICAL_QUANTILE, USUAL_QUANTILE = 0.95, 0.75
 
 
 class Sizes(NamedTuple):
@@ -71,7 +71,7 @@ class Problem:
         Rows that are many times as long as most count as that many: one of them must not decide
         how large the others' steps are.
         """
-        norms = np.minimum(squared_norms(self.rows), FAR_OUT * self._size_of_most(0.5))
+        norms = np.minimum(squared_norms(self.rows), MAX_SIZE_RATIO * self._size_of_most(0.5))
         mean = float(norms @ self.row_weights / self.row_weights.sum())
         return mean if mean > 0.0 else 1.0
 
@@ -82,12 +82,12 @@ class Problem:
         A quantile: a step of that rate is too long for a few rows at most, and no few rows decide
         it.  1 where all are empty.
         """
-        return 1.0 if self.unit_rows else self._size_of_most(NEARLY_ALL)
+        return 1.0 if self.unit_rows else self._size_of_most(TYPICAL_QUANTILE)
 
     @cached_property
     def usual_size(self) -> float:
         """|x|^2 that most rows as they are scored stay below; 1 where all are empty."""
-        return 1.0 if self.unit_rows else self._size_of_most(MOST)
+        return 1.0 if self.unit_rows else self._size_of_most(USUAL_QUANTILE)
 
     def _size_of_most(self, part: float) -> float:
         """|x|^2 that this part of the rows stays below, by weight and without empty ones."""

@@ -177,7 +177,7 @@ def sample_many(sampler, rng, rows, i, label, classes, counts):
 
 
 @kernel
-def first_bad_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
+def first_invalid_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
     """Draw for `some` rows: the first row and class that is its label or none of the classes.
 
     (-1, -1) where there is no such draw.

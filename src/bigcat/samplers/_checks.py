@@ -12,7 +12,7 @@ import numpy as np
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
 from bigcat.samplers import Sampler
-from bigcat.samplers._base import first_bad_draw
+from bigcat.samplers._base import first_invalid_draw
 
 #: Draws to look at: some milliseconds, and enough for a label that comes once in 200 draws.
 N_DRAWS = 1_000
@@ -35,7 +35,7 @@ def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None
     random_state = np.random.RandomState(0)  # not that of the fit, which stays as it is
     some = random_state.randint(problem.n_rows, size=N_DRAWS)
     width = sampler.width(problem.n_classes, problem.head)
-    i, k = first_bad_draw(
+    i, k = first_invalid_draw(
         sampler.with_own_scratch(tag),
         new_state(random_state),
         rows,

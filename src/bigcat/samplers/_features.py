@@ -21,7 +21,7 @@ _GOLDEN, _S40, _S16 = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(16
 _FREE = np.int64(0x7FFFFFFF << 32)
 _NO_FEATURE = -1
 #: Moves before a hash table is taken for too small; rings are short where it is not.
-_MOST_MOVES = 50
+_MAX_MOVES = 50
 
 
 class FeatureIndex(NamedTuple):
@@ -156,7 +156,7 @@ def _place(entries, n, slots, first, size):
     for e in range(n):
         entry = entries[e]
         at, _two = _spots(entry >> 32, mask)
-        for _ in range(_MOST_MOVES):
+        for _ in range(_MAX_MOVES):
             place = np.uint64(first) + at
             here = slots[place]
             slots[place] = entry

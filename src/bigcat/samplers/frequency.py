@@ -13,7 +13,7 @@ from bigcat.rows import Problem
 from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture
 from bigcat.samplers._base import Sampler, always_in
 from bigcat.samplers._merge import Places, add, forget, make_places
-from bigcat.verbs import draw, stands_for
+from bigcat.verbs import draw, label_count
 
 ALIAS_BYTES = 12  # a class
 
@@ -189,11 +189,11 @@ def _(sampler, rng, rows, i, label, classes, counts):
             n = add(seen, k, n, classes, counts)
     for c in range(n_always, n):
         counts[c] /= n_drawn * table.probability[classes[c]]
-    counts[n] = stands_for(sampler, label)
+    counts[n] = label_count(sampler, label)
     return n, n_always
 
 
-@implement(stands_for, FrequencyTag)
+@implement(label_count, FrequencyTag)
 def _(sampler, label):
     q = sampler.table.probability[label]
     return 1.0 / (sampler.n_drawn * q) if q > 0.0 else 1.0

@@ -63,7 +63,7 @@ class Solver(Part):
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None
     #: What to try when numbers are no longer finite.
-    if_diverged: ClassVar[str] = (
+    divergence_remedy: ClassVar[str] = (
         "lower learning_rate, scale the columns of X to similar size, or take solver='adagrad'"
     )
     batch_size: int = field(default=64, kw_only=True)
@@ -80,7 +80,7 @@ class Solver(Part):
         return self.rate == AUTO
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
         """Does its rate fall to zero over the epochs that are planned?"""
         return False
 
@@ -89,25 +89,25 @@ class Solver(Part):
         """Does it shorten the steps of some rows, for which it has to know |x|^2 of each?"""
         return False
 
-    def at_rate(self, rate: float) -> Self:
+    def with_rate(self, rate: float) -> Self:
         """The same at another learning rate."""
         return self.with_options(learning_rate=rate)
 
-    def at_part_of_rate(self, part: float) -> Self:
+    def with_scaled_rate(self, part: float) -> Self:
         """The same at a part of its rate, where that is a number."""
         rate = self.rate
-        return self if rate is None or isinstance(rate, str) else self.at_rate(part * rate)
+        return self if rate is None or isinstance(rate, str) else self.with_rate(part * rate)
 
-    def at_constant_rate(self) -> Self:
+    def with_constant_rate(self) -> Self:
         """The same for passes of which it is not known how many more will come."""
         return self
 
     @classmethod
-    def takes_bound(cls, name: str) -> bool:
+    def supports_bound(cls, name: str) -> bool:
         return cls.bounds is None or name in cls.bounds
 
     @classmethod
-    def takes_noise(cls, name: str) -> bool:
+    def supports_noise(cls, name: str) -> bool:
         return cls.noises is None or name in cls.noises
 
     @property
@@ -135,7 +135,7 @@ class Solver(Part):
         return width if self.has_state else 0
 
     @property
-    def arrays_held(self) -> int:
+    def n_work_arrays(self) -> int:
         """Arrays of the size of the weights, where it keeps them itself."""
         return 0
 

@@ -53,7 +53,7 @@ class Damped(Solver):
     promise: ClassVar[str] = "rate in units of the rows; little to tune"
     linear: ClassVar[bool] = True
     plain: ClassVar[bool] = True
-    if_diverged: ClassVar[str] = "lower learning_rate"
+    divergence_remedy: ClassVar[str] = "lower learning_rate"
     learning_rate: float = 1.0
     schedule: str = "linear"
     average: bool = False
@@ -68,14 +68,14 @@ class Damped(Solver):
         return True
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
         return self.schedule == "linear"
 
     @property
     def averages(self) -> bool:
         return self.average
 
-    def at_constant_rate(self) -> Damped:
+    def with_constant_rate(self) -> Damped:
         return replace(self, schedule="constant")
 
     def intercept_scale(self, problem: Problem) -> float:
@@ -104,9 +104,9 @@ def _(solver, rate, state, j):
 
 
 @device
-def shortened(slope, whole):
+def shortened(grad, whole):
     """The u in (0, 1] with u (1 - q + q exp(whole slope u)) = 1, where slope = 1 - q."""
-    missing = min(max(slope, 0.0), 1.0)
+    missing = min(max(grad, 0.0), 1.0)
     q, a = 1.0 - missing, whole * missing
     if q < 1e-300 or (a < 30.0 and q * math.expm1(a) < 1e-3):
         return 1.0
@@ -126,5 +126,5 @@ def shortened(slope, whole):
 
 
 @implement(damping, DampedTag)
-def _(solver, label_slope, reach, size):
-    return shortened(label_slope, reach)
+def _(solver, label_grad, score_step, size):
+    return shortened(label_grad, score_step)

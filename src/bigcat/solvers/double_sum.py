@@ -18,9 +18,9 @@ from bigcat.solvers.sgd import plain_steps
 from bigcat.verbs import at_local, damping, local_floor, rate, visit
 
 #: The most that a step at a relative rate moves a score of its own row by, and raises the row's u.
-LONGEST_STEP, HIGHEST_RISE = 3.0, 1.0
+MAX_SCORE_STEP, MAX_LOCAL_STEP = 3.0, 1.0
 #: How far u may lag behind the sampled classes at a relative rate: beyond, vanilla would overflow.
-LARGEST_LAG = 30.0
+MAX_LOCAL_LAG = 30.0
 
 
 def double_sum_steps(tag: type) -> type:
@@ -78,10 +78,10 @@ class DoubleSumSolver(Solver):
     batch_size: int = field(default=1, kw_only=True)
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
         return self.decay is None
 
-    def at_constant_rate(self) -> Self:
+    def with_constant_rate(self) -> Self:
         return replace(self, decay=1.0) if self.decay is None else self
 
     def intercept_scale(self, problem: Problem) -> float:
@@ -99,7 +99,7 @@ class DoubleSumSolver(Solver):
         size = problem.typical_size
         if problem.fit_intercept:
             size += self.intercept_scale(problem)
-        return self._tag(self.auto_rate / size, n_steps if self.ends_at_zero else math.inf)
+        return self._tag(self.auto_rate / size, n_steps if self.decays_to_zero else math.inf)
 
     def _tag(self, auto_rate: float, n_steps: float) -> Any:
         rate = auto_rate if self.relative else self.learning_rate
@@ -108,28 +108,28 @@ class DoubleSumSolver(Solver):
 
 
 @device
-def _limit(slopes, n, pace):
-    """Shorten a step that would move one of its own scores by more than `LONGEST_STEP`."""
+def _limit(grads, n, step_size):
+    """Shorten a step that would move one of its own scores by more than `MAX_SCORE_STEP`."""
     largest = 0.0
     for c in range(n + 1):
-        largest = max(largest, abs(slopes[c]))
-    whole = pace.rate * pace.reach * largest
-    if whole > LONGEST_STEP:
+        largest = max(largest, abs(grads[c]))
+    whole = step_size.rate * step_size.squared_norm * largest
+    if whole > MAX_SCORE_STEP:
         for c in range(n + 1):
-            slopes[c] *= LONGEST_STEP / whole
+            grads[c] *= MAX_SCORE_STEP / whole
 
 
 @device
-def _rise(solver, progress, pace, slope):
+def _rise(solver, progress, step_size, grad):
     """What u is moved by: at a relative rate by steps of its own, and never far up."""
     if solver.relative:
-        return min(progress * slope, HIGHEST_RISE)
-    return pace.rate * slope
+        return min(progress * grad, MAX_LOCAL_STEP)
+    return step_size.rate * grad
 
 
-def _shortened(solver, label_slope, reach, size):
+def _shortened(solver, label_grad, score_step, size):
     """At a relative rate long rows take the implicit step along their gradient, as `Damped`."""
-    return shortened(label_slope, reach) if solver.relative else 1.0
+    return shortened(label_grad, score_step) if solver.relative else 1.0
 
 
 for _tag in (VanillaTag, UMaxTag):
@@ -153,7 +153,7 @@ class Vanilla(DoubleSumSolver):
 
     name: ClassVar[str] = "vanilla"
     promise: ClassVar[str] = "gradient steps on weights and u; can overflow"
-    if_diverged: ClassVar[str] = (
+    divergence_remedy: ClassVar[str] = (
         "vanilla steps grow exponentially where u lags behind the scores; take "
         "method='implicit', which cannot overflow, or method='umax', or lower learning_rate"
     )
@@ -164,19 +164,21 @@ class Vanilla(DoubleSumSolver):
         return self.relative
 
     def tag(self, rate: float, decay: float, n_steps: float) -> VanillaTag:
-        lag = LARGEST_LAG if self.relative else math.inf
+        lag = MAX_LOCAL_LAG if self.relative else math.inf
         return VanillaTag(rate, decay, n_steps, self.relative, lag)
 
 
 @implement(visit, VanillaTag)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
     u = local[0]
     if solver.lag < math.inf:
         u = max(u, local_floor(bound, label_score, others, n) - solver.lag)
-    value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    local[0] = u + _rise(solver, progress, pace, slope)
+    value, grad = at_local(bound, u, label_score, others, counts, n, grads)
+    local[0] = u + _rise(solver, progress, step_size, grad)
     if solver.relative:
-        _limit(slopes, n, pace)
+        _limit(grads, n, step_size)
     return value
 
 
@@ -211,7 +213,7 @@ class UMax(DoubleSumSolver):
 
     name: ClassVar[str] = "umax"
     promise: ClassVar[str] = "gradient steps on weights and u with bounded gradients"
-    if_diverged: ClassVar[str] = (
+    divergence_remedy: ClassVar[str] = (
         "lower learning_rate, set UMax(weight_bound=...), or take method='implicit', whose steps "
         "cannot overflow"
     )
@@ -245,19 +247,21 @@ class UMax(DoubleSumSolver):
 
 
 @implement(visit, UMaxTag)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
     u = local[0]
     floor = local_floor(bound, label_score, others, n)
     if u < floor - solver.threshold:
         u = floor
     # The value is taken after the raise: before it could be anything.
-    value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    u += _rise(solver, progress, pace, slope)
+    value, grad = at_local(bound, u, label_score, others, counts, n, grads)
+    u += _rise(solver, progress, step_size, grad)
     if not solver.relative:
         # As the paper has it.  With Raman's form it lets u rise at once and fall by small steps:
         # at rates of about 1 that ends 0.5 % beside the optimum, where not to do it ends 0.04 %.
         u = max(u, local_floor(bound, label_score, others, 0))
     local[0] = min(u, solver.local_bound)
     if solver.relative:
-        _limit(slopes, n, pace)
+        _limit(grads, n, step_size)
     return value

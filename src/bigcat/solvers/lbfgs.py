@@ -42,5 +42,5 @@ class LBFGS(Solver):
             raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
 
     @property
-    def arrays_held(self) -> int:
+    def n_work_arrays(self) -> int:
         return 2 * self.memory + 8  # its pairs of vectors, and work arrays

@@ -13,10 +13,10 @@ from bigcat.verbs import coordinate_rate, damping, move, move_vector, rate
 
 #: A gradient that is zero but for rounding must not become a full AdaGrad step.  Those of short
 #: rows are as much shorter; where rows are long, those of intercepts are not.
-ROUNDING = 1e-8
+EPSILON = 1e-8
 #: The longest gradient of a row at a relative rate, for typical rows of length 1: AdaGrad never
 #: forgets a longer one.
-LARGEST_GRADIENT = 10.0
+MAX_GRADIENT_NORM = 10.0
 
 
 class AdaptiveTag(NamedTuple):
@@ -30,8 +30,8 @@ class AdaGradTag(NamedTuple):
     decay: float
     n_steps: float  # until the rate is zero; infinity for none
     power: float
-    largest: float  # gradient of a row
-    rounding: float  # what gradients have to be well above
+    max_norm: float  # gradient of a row
+    epsilon: float  # what gradients have to be well above
 
 
 class VectorAdaGradTag(NamedTuple):
@@ -39,8 +39,8 @@ class VectorAdaGradTag(NamedTuple):
     decay: float
     n_steps: float
     power: float
-    largest: float
-    rounding: float
+    max_norm: float
+    epsilon: float
 
 
 class SGDTag(NamedTuple):
@@ -146,11 +146,11 @@ class AdaGrad(Solver):
         if not self.power > 0.0:
             raise ValueError(f"power={self.power!r} must be above 0")
 
-    def at_constant_rate(self) -> AdaGrad:
-        return replace(self, schedule="constant") if self.ends_at_zero else self
+    def with_constant_rate(self) -> AdaGrad:
+        return replace(self, schedule="constant") if self.decays_to_zero else self
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
         return self.schedule == "linear" or (self.schedule == AUTO and self.relative)
 
     @property
@@ -174,7 +174,7 @@ class AdaGrad(Solver):
                 f"learning_rate={self.learning_rate!r} needs the size of the rows, which is not "
                 "known here; take a number"
             )
-        if self.ends_at_zero:
+        if self.decays_to_zero:
             raise ValueError(
                 f"schedule={self.schedule!r} needs the number of steps, which is not known here; "
                 "take schedule='constant'"
@@ -182,20 +182,20 @@ class AdaGrad(Solver):
         return self._tag(float(self.learning_rate), math.inf)
 
     def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag | VectorAdaGradTag:
-        steps = float(n_steps) if self.ends_at_zero else math.inf
+        steps = float(n_steps) if self.decays_to_zero else math.inf
         if not self.relative:
             return self._tag(float(self.learning_rate), steps)
         if problem.unit_rows:
             return self._tag(self.auto_rate_of_vectors, steps)
         usual, typical = math.sqrt(problem.usual_size), math.sqrt(problem.typical_size)
-        rounding = ROUNDING * min(usual, 1.0)
-        return self._tag(self.auto_rate / usual, steps, LARGEST_GRADIENT * typical, rounding)
+        epsilon = EPSILON * min(usual, 1.0)
+        return self._tag(self.auto_rate / usual, steps, MAX_GRADIENT_NORM * typical, epsilon)
 
     def _tag(
-        self, rate: float, n_steps: float, largest: float = math.inf, rounding: float = ROUNDING
+        self, rate: float, n_steps: float, max_norm: float = math.inf, epsilon: float = EPSILON
     ) -> AdaGradTag | VectorAdaGradTag:
         tag = VectorAdaGradTag if self.per == "vector" else AdaGradTag
-        return tag(rate, float(self.decay), n_steps, float(self.power), largest, rounding)
+        return tag(rate, float(self.decay), n_steps, float(self.power), max_norm, epsilon)
 
 
 def _falling_rate(solver, iteration, epoch):
@@ -207,7 +207,7 @@ def _adagrad_move(solver, rate, weights, state, j, gradient):
     # Without a branch, and in the weights' own precision: a loop of these works on many at once.
     s = state[j] + gradient * gradient
     state[j] = s
-    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(solver.rounding))
+    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(solver.epsilon))
 
 
 for _tag in (AdaGradTag, VectorAdaGradTag):
@@ -215,9 +215,9 @@ for _tag in (AdaGradTag, VectorAdaGradTag):
     implement(move, _tag)(_adagrad_move)
 
 
-def _clipped(solver, label_slope, reach, size):
-    length = math.sqrt(size) * min(abs(label_slope), 1.0)
-    return solver.largest / length if length > solver.largest else 1.0
+def _clipped(solver, label_grad, score_step, size):
+    length = math.sqrt(size) * min(abs(label_grad), 1.0)
+    return solver.max_norm / length if length > solver.max_norm else 1.0
 
 
 for _tag in (AdaGradTag, VectorAdaGradTag):
@@ -232,19 +232,19 @@ def _(solver, rate, weights, state, factor, gradient):
         squares += gradient[j] * gradient[j]
     s = state[0] + factor * factor * squares / number(weights.shape[0])
     state[0] = s
-    step = rate * factor / (math.sqrt(s) + number(solver.rounding))
+    step = rate * factor / (math.sqrt(s) + number(solver.epsilon))
     for j in range(weights.shape[0]):
         weights[j] += step * gradient[j]
 
 
 @implement(coordinate_rate, AdaGradTag)
 def _(solver, rate, state, j):
-    return rate / (math.sqrt(state[j]) + solver.rounding)
+    return rate / (math.sqrt(state[j]) + solver.epsilon)
 
 
 @implement(coordinate_rate, VectorAdaGradTag)
 def _(solver, rate, state, j):
-    return rate / (math.sqrt(state[0]) + solver.rounding)
+    return rate / (math.sqrt(state[0]) + solver.epsilon)
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@ import scipy.sparse
 from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
-from bigcat.rows import Columns, SparseColumns
+from bigcat.rows import ColumnScaling, SparseColumnScaling
 from bigcat.solvers import Solver
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import LEAST_ROWS, MOST_SCORES, FitResult
@@ -24,7 +24,7 @@ WORSE = 1.0
 MOVED, GAINED = 1e-3, 1e-2
 
 
-def warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
+def warn_of_far_out(columns: ColumnScaling, X: np.ndarray) -> None:
     n, column, value = columns.far_out(X)
     if n:
         warn_caller(
@@ -60,9 +60,9 @@ def warn_of_unscaled(data: TrainingData, solver: Solver, streams: bool = False) 
 def _out_of_scale(some: TrainingData) -> tuple[float, float]:
     """How many times the usual size one column has, and the means of all columns."""
     if scipy.sparse.issparse(some.X):
-        found = SparseColumns.of(some.X, some.row_weights)
+        found = SparseColumnScaling.of(some.X, some.row_weights)
         return (1.0 if found is None else float(1.0 / found.factors.min())), 0.0
-    columns = Columns.of(some.X, some.row_weights, centred=True)
+    columns = ColumnScaling.of(some.X, some.row_weights, centred=True)
     varies = columns.factors > 0.0
     sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
     if not len(sizes):

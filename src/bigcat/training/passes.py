@@ -12,8 +12,8 @@ import numpy as np
 from bigcat._system import one_blas_thread
 from bigcat.combinations import Parts
 from bigcat.kernels.train_rows import (
-    LOOKAHEAD,
-    Carried,
+    LOOKAHEAD_ROWS,
+    LoopState,
     MethodTags,
     ModelArrays,
     Span,
@@ -93,7 +93,7 @@ class Passes:
         # Two that hold each other would keep the state of a fit in memory after its end.
         self.route = route_for(self.journey)(weakref.proxy(self))
         # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change bits.
-        self.block = batch_size * max(1, LOOKAHEAD // batch_size)
+        self.block = batch_size * max(1, LOOKAHEAD_ROWS // batch_size)
         self.chunk_rows = self.block * max(1, FIRST_CHUNK // self.block)
         self.between = max(self.block, self.block * round(problem.n_rows / (AVERAGES * self.block)))
         self.average_at = self.between
@@ -165,7 +165,7 @@ class Passes:
         bound, solver = self.parts.bound, self.parts.solver
         return (
             f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
-            f"{solver.if_diverged}"
+            f"{solver.divergence_remedy}"
         )
 
     def snapshot(self, ended: bool) -> Snapshot:
@@ -210,7 +210,7 @@ class Passes:
 
     def call(
         self,
-        kernel: Callable[..., tuple[float, Carried]],
+        kernel: Callable[..., tuple[float, LoopState]],
         work: Any,
         thread: int,
         first: int,
@@ -238,7 +238,7 @@ class Passes:
             work,
             self.order.geometry,
             self._local_progress(),
-            Carried(cursor, scale, self.squared_norm),
+            LoopState(cursor, scale, self.squared_norm),
         )
         self.squared_norm = carried.squared_norm
         if thread == 0:

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from bigcat.combinations import Parts
-from bigcat.kernels.train_rows import Plan
+from bigcat.kernels.train_rows import KernelPlan
 from bigcat.linear import WeightsKind
 from bigcat.rows import Problem
 from bigcat.solvers import Solver
@@ -27,7 +27,7 @@ class Extent(NamedTuple):
 
 def make_plan(
     problem: Problem, parts: Parts, kind: WeightsKind, batch_size: int, extent: Extent | None = None
-) -> Plan:
+) -> KernelPlan:
     solver, sampler = parts.solver, parts.sampler
     extent = extent or Extent.of(problem)
     scale = extent.weight if solver.gradient == "mean" else 1.0
@@ -37,7 +37,7 @@ def make_plan(
     majors = 0
     if ridge > 0.0 and not solver.linear:
         majors = _sweep_majors(problem, width + 1, batch_size, shape)
-    return Plan(
+    return KernelPlan(
         batch_size=batch_size,
         width=width,
         buffered=is_buffered(solver, kind, batch_size),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bigcat.kernels.train_rows import SMALLEST_SCALE, Plan
+from bigcat.kernels.train_rows import MIN_LAZY_SCALE, KernelPlan
 from bigcat.training.state import State
 from bigcat.verbs import rate
 
@@ -29,7 +29,7 @@ def train_together(
     last: int,
     scale: float,
     n_threads: int,
-    plan: Plan,
+    plan: KernelPlan,
     solver: Any,
     state: State,
 ) -> tuple[float, float]:
@@ -47,14 +47,14 @@ def train_together(
             state.iteration += -(-(stop - first) // plan.batch_size)
             # Each thread has shrunk the weights for all of them: take the mean step.
             scale *= math.prod(s / scale for _, s in done) ** (1.0 / len(cuts))
-            if scale < SMALLEST_SCALE:
+            if scale < MIN_LAZY_SCALE:
                 state.weights *= state.weights.dtype.type(scale)
                 scale = 1.0
             first = stop
     return value, scale
 
 
-def _rows_a_round(plan: Plan, solver: Any, state: State) -> int:
+def _rows_a_round(plan: KernelPlan, solver: Any, state: State) -> int:
     """Rows until the threads must meet, since their ideas of the weights' scale drift apart."""
     step = math.log1p(rate(solver, state.iteration + 1, state.epoch) * plan.shrink)
     most = 1 << 40

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bigcat.training.passes import Passes
 
 
-class Work(NamedTuple):
+class BatchScratch(NamedTuple):
     """Scratch memory of a thread: a batch's entries by feature, and where a class is in it."""
 
     back: np.ndarray  # gradients of the rows' embeddings
@@ -67,13 +67,13 @@ class SharedClasses(Route):
         self.works = [self._work(passes) for _ in range(passes.n_threads)]
 
     @staticmethod
-    def _work(passes: Passes) -> Work:
+    def _work(passes: Passes) -> BatchScratch:
         journey, weights = passes.journey, passes.state.weights
         n_entries = _n_entries(journey)
         n_features = journey.sizes.n_features if n_entries else 0
         n_touched = min(n_features, n_entries)
         embeds = journey.kind.has_vectors
-        return Work(
+        return BatchScratch(
             back=np.empty((journey.batch_size if embeds else 0, weights.shape[1]), weights.dtype),
             gradient=np.empty(weights.shape[1], weights.dtype),
             slot_of=np.full(n_features, -1, np.int32),

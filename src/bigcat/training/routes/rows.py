@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bigcat.kernels.train_rows import Work, train_rows
+from bigcat.kernels.train_rows import Scratch, train_rows
 from bigcat.training.plan import is_buffered
 from bigcat.training.routes.base import Journey, Route
 
@@ -44,9 +44,9 @@ class RowByRow(Route):
         self.works = [self._work(passes) for _ in range(passes.n_threads)]
 
     @staticmethod
-    def _work(passes: Passes) -> Work:
+    def _work(passes: Passes) -> Scratch:
         weights, n_slots = passes.state.weights, _n_slots(passes.journey)
-        return Work(
+        return Scratch(
             gradient=np.zeros((n_slots, weights.shape[1]), weights.dtype),
             intercept_gradient=np.zeros(passes.problem.n_classes if n_slots else 0, weights.dtype),
             slot_of=np.full(len(weights) if n_slots else 0, -1, np.int64),

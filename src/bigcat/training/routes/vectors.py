@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse
 
 from bigcat.compile import pays
-from bigcat.kernels.train_rows import NEGLIGIBLE
+from bigcat.kernels.train_rows import MIN_GRADIENT
 from bigcat.rows import is_sparse
 from bigcat.solvers import AdaGrad
-from bigcat.solvers.sgd import ROUNDING
+from bigcat.solvers.sgd import EPSILON
 from bigcat.training.routes.base import Journey, Route
 from bigcat.verbs import rate
 
@@ -75,7 +75,7 @@ class AllVectors(Route):
             if p.plan.sweep_majors:
                 swept = (cursor + np.arange(p.plan.sweep_majors)) % n_majors
                 cursor += p.plan.sweep_majors
-                shrunk = p.plan.sweep * step_rate / (np.sqrt(state.weights_state[swept]) + ROUNDING)
+                shrunk = p.plan.sweep * step_rate / (np.sqrt(state.weights_state[swept]) + EPSILON)
                 state.weights[swept] /= 1.0 + shrunk
         if thread == 0:
             state.sweep_cursor = cursor % n_majors
@@ -107,7 +107,7 @@ class AllVectors(Route):
         value = float(row_weights @ (own - np.log(totals)))
         factors = row_weights * p.plan.gradient_scale / len(members)
         slopes *= (-factors / totals).astype(number)[:, None]
-        slopes *= slopes < -NEGLIGIBLE
+        slopes *= slopes < -MIN_GRADIENT
         slopes[places, labels] = factors * others / totals
 
         back = slopes @ vectors
