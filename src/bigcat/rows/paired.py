@@ -167,8 +167,8 @@ def _(rows, i, weights, classes, n):
     pass  # a search is next, whose end nobody knows
 
 
-# `CoOccurringPairs.check_solver` admits only solvers that move row by row, so no gradient of a batch
-# is ever summed.
+# `CoOccurringPairs.check_solver` admits only solvers that move row by row: no gradient of a
+# batch is ever summed.
 
 
 @implement(accumulate, TrainedPairRows)
