@@ -1,6 +1,6 @@
-"""The methods: named combinations of a bound, a sampler and a solver.
+"""Methods: named combinations of a bound, a sampler and a solver.
 
-A method of a paper is one row here, with its citation, never a class of its own.
+A published method is one entry here, with its citation, never a class of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Method", "Parts", "check_parts", "methods", "register", "resolve", "
 
 @dataclass(frozen=True)
 class Method:
-    """A combination of parts under a name.
+    """Combination of a bound, a sampler and a solver under a name.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Parts:
-    """The combination to run: which noise, bound, sampler and solver."""
+    """Resolved combination: noise, bound, sampler and solver."""
 
     noise: Noise
     bound: Bound
@@ -78,7 +78,7 @@ _METHODS: dict[str, Method] = {}
 
 
 def register(method: Method) -> Method:
-    """Add a method to the registry, so that estimators and the command line know its name."""
+    """Add a method to the registry of the estimators and the command line."""
     if method.name in _METHODS:
         raise ValueError(f"a method named {method.name!r} exists already; choose another name")
     _METHODS[method.name] = method
@@ -166,7 +166,7 @@ register(
 
 
 class MethodTable(list[dict[str, Any]]):
-    """A list of one dict per method, which prints as a table."""
+    """List of one dict per method that prints as a table."""
 
     def __repr__(self) -> str:
         columns = list(self[0]) if self else []
@@ -185,7 +185,7 @@ def _cell(value: object) -> str:
 
 
 def methods() -> MethodTable:
-    """The named methods, with what each needs and promises.
+    """Return the named methods with their requirements and properties.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def _describe(method: Method) -> dict[str, Any]:
 
 
 def resolve_method(method: str | Method | Bound) -> Method:
-    """The method of that name; a bound stands for the method that is named after it."""
+    """Return the method of a name; a bound stands for the method named after it."""
     if isinstance(method, Method):
         return method
     if isinstance(method, Bound):
@@ -255,11 +255,11 @@ def resolve(
     solver: str | Solver = "auto",
     sampler: str | Sampler = "auto",
 ) -> Parts:
-    """Turn names into parts and check that they fit together, before any work."""
+    """Turn names into parts and check that they are compatible."""
     method = resolve_method(method)
     the_solver = named_solver(solver) or SOLVERS[method.solver]()
-    # A method made for all classes keeps them; one made for samples has no use for a sampler where
-    # the solver visits everything anyway.
+    # A method for all classes keeps them. Solvers that visit everything ignore the sampler of other
+    # methods.
     usual = method.sampler if the_solver.stochastic else "everything"
     the_sampler = named_sampler(sampler) or SAMPLERS[usual]()
     parts = Parts(noise, method.bound, the_sampler, the_solver)
@@ -292,15 +292,15 @@ def _registered(parameter: str, name: str, registry: Mapping[str, Kind]) -> Kind
     return registry.get(name)
 
 
-#: From here on an implicit step goes to where its row alone would have it: fits are finite, and
-#: worse than class frequencies on rows that they were not trained on.
+#: Learning rate above which an implicit step moves to the optimum of its row alone: fits are
+#: finite, but worse than class frequencies on new rows.
 MAX_IMPLICIT_RATE = 1e5
 
-# The one place that says whether parts fit together.
+# All compatibility rules of parts.
 
 
 def check_parts(parts: Parts) -> None:
-    """Raise for a combination that cannot work, with what would."""
+    """Raise ValueError for an incompatible combination; the message names alternatives."""
     bound, sampler, solver = parts.bound, parts.sampler, parts.solver
     bound.check_noise(parts.noise)
     if not solver.stochastic:
@@ -338,5 +338,5 @@ def check_parts(parts: Parts) -> None:
 
 
 def check_parts_for_rows(parts: Parts, sparse: bool) -> None:
-    """Raise for parts that rows of this form are not for."""
+    """Raise ValueError if the parts do not support rows of this format."""
     parts.sampler.check_rows(sparse)

@@ -1,8 +1,8 @@
-"""All that a noise, bound, sampler or solver of your own needs, in one public place.
+"""Public interface for user-defined noises, bounds, samplers and solvers.
 
-``docs/extending/`` has a page and a skeleton for each.  A part is a frozen dataclass (`Noise`,
-`Bound`, `Sampler`, `Solver`), whose ``lower`` gives a tag, a NamedTuple that compiled code sees;
-`implement` says what a verb does with the tag.  Everything here keeps its name and meaning within a
+``docs/extending/`` has a page and a skeleton for each. A part is a frozen dataclass (`Noise`,
+`Bound`, `Sampler`, `Solver`) whose ``lower`` returns a tag: a NamedTuple that compiled code sees.
+`implement` registers the implementation of a verb for a tag. All names keep their meaning within a
 minor version.
 
 Examples
@@ -62,7 +62,7 @@ from bigcat.verbs import (
     visit,
 )
 
-#: What compiled code calls on each kind of part.
+#: Verbs that compiled code calls on each kind of part.
 VERBS_OF_NOISES = (log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad)
 VERBS_OF_BOUNDS = (step, fit_local, at_local, local_floor)
 VERBS_OF_SAMPLERS = (draw, label_count)

@@ -1,11 +1,11 @@
-"""How good are the probabilities? Log-likelihood, accuracy, hits among the first k, calibration.
+"""Measures of predicted probabilities: log-likelihood, accuracy, hits at k, calibration.
 
-Every function takes a fitted model and streams over row chunks: memory grows with the number of
-rows, never with rows times classes. A model is anything with ``classes_`` (sorted),
+Every function takes a fitted model and streams over chunks of rows: memory grows with the number of
+rows, never with rows times classes. A model is any object with ``classes_`` (sorted),
 ``predict_top_k(X, k)`` and ``log_proba_of(X, y)``, a pipeline that ends in one, or a search.
 
 Rows whose class the model does not know have no probability. They are dropped everywhere in this
-module, as in the published tables, and :func:`evaluate` says how many there were.
+module, as in published results, and :func:`evaluate` reports their number.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ __all__ = [
 ]
 
 CHUNK_ROWS = 8192
-#: Of bins of class frequencies.
+#: Edges of the bins of class frequencies.
 FREQUENCY_EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000)
 
 
 class Model(Protocol):
-    """What a model has to offer to be measured."""
+    """Protocol of models that can be measured."""
 
     classes_: np.ndarray
 
-    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """Return the `k` most probable classes of each row and their log-probabilities."""
 
-    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray: ...
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Return the log-probability of one class per row."""
 
 
 @dataclass(frozen=True)
 class RowMeasures:
-    """What is measured of each row, from which all figures follow; :func:`measure` gives it.
+    """Measures of each row, from which all figures follow; returned by :func:`measure`.
 
     Parameters
     ----------
@@ -85,17 +87,17 @@ class RowMeasures:
         return len(self.position)
 
     def confidence(self, k: int = 1) -> np.ndarray:
-        """Probability that the row's class is among the k best, as the model says, (n,)."""
+        """Return the predicted probability that the row's class is among the k best, (n,)."""
         total = np.exp(self.top_log_proba[:, :k]).sum(axis=1)
         bounded: np.ndarray = np.minimum(total, 1.0)  # of rounded terms
         return bounded
 
     def hit(self, k: int = 1) -> np.ndarray:
-        """Whether it is among them, (n,)."""
+        """Return True for rows whose class is among the k best, (n,)."""
         return self.rank < k
 
 
-#: Is told, while rows are measured, how many have been and how many there are.
+#: Callback with the number of measured rows and their total.
 OnRows = Callable[[int, int], object]
 
 
@@ -107,7 +109,7 @@ def evaluate(
     *,
     on_rows: OnRows | None = None,
 ) -> dict[str, float]:
-    """Measure a fitted model on held-out rows.
+    """Measure a fitted model on a validation or test set.
 
     Parameters
     ----------
@@ -152,7 +154,10 @@ def evaluate(
 
 
 def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Mean log-probability of the observed classes, in nats per row (larger is better)."""
+    """Return the mean log-probability of the observed classes, in nats per row.
+
+    Larger is better. Compare it with :func:`class_frequency_baseline`.
+    """
     model = unwrapped(model)
     total, count = 0.0, 0
     for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
@@ -162,12 +167,12 @@ def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
 
 
 def accuracy(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Share of rows whose most probable class is the observed one."""
+    """Return the share of rows whose most probable class is the observed one."""
     return hit_at_k(model, X, y, k=1)
 
 
 def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> float:
-    """Share of rows whose observed class is among the k most probable ones."""
+    """Return the share of rows whose observed class is among the k most probable ones."""
     model = unwrapped(model)
     k = _checked_k(model, k)
     hits, count = 0, 0
@@ -179,10 +184,10 @@ def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> fl
 
 
 def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
-    """`log_likelihood` as a scorer of scikit-learn, which also takes folds without some classes.
+    """Return `log_likelihood`, as a scorer for scikit-learn's cross-validation and searches.
 
-    Rows of classes that the training rows of a fold lack are left out, where scikit-learn's
-    ``neg_log_loss`` gives NaN.
+    Rows of classes that are missing in the training rows of a fold are dropped; scikit-learn's
+    ``neg_log_loss`` returns NaN for them.
 
     Examples
     --------
@@ -201,14 +206,14 @@ def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
 
 
 def hit_at_k_scorer(estimator: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
-    """`hit_at_k` as a scorer of scikit-learn; ``functools.partial(hit_at_k_scorer, k=10)``."""
+    """Return `hit_at_k`, as a scorer for scikit-learn; use ``functools.partial`` to set `k`."""
     return hit_at_k(estimator, X, y, k)
 
 
 def class_frequency_baseline(y_train: ArrayLike, y_test: ArrayLike) -> float:
-    """Mean log-likelihood of predicting the training frequencies whatever the row holds.
+    """Return the mean log-likelihood of predicting the class frequencies of the training set.
 
-    Class k has probability (n_k + 1) / (N + K), for N training rows of K classes; test rows of
+    Class k has probability (n_k + 1) / (N + K), for N training rows of K classes. Test rows of
     other classes are dropped, as everywhere in this module.
 
     Examples
@@ -235,7 +240,7 @@ def by_frequency(
     edges: Sequence[int] = FREQUENCY_EDGES,
     k: int = 5,
 ) -> list[dict[str, float]]:
-    """Measure rows apart by how often their class occurs in the training data.
+    """Measure rows by the frequency of their class in the training set.
 
     Parameters
     ----------
@@ -267,7 +272,7 @@ def by_frequency(
 def frequency_bins(
     rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = FREQUENCY_EDGES, k: int = 5
 ) -> list[dict[str, float]]:
-    """The table of :func:`by_frequency` for rows that were measured before."""
+    """Return the table of :func:`by_frequency` for measured rows."""
     edge_array = np.asarray(edges)
     bin_of_class = np.searchsorted(edge_array, counts, side="right")
     bin_of_row = bin_of_class[rows.position]
@@ -291,7 +296,7 @@ def frequency_bins(
 def calibration(
     model: Model, X: Any, y: ArrayLike | None = None, n_bins: int = 10
 ) -> dict[str, Any]:
-    """Compare the probability of the predicted class with how often it is right.
+    """Compare the probability of the predicted class with its accuracy.
 
     Rows are grouped into ``n_bins`` bins of equal width by the probability of their most probable
     class.
@@ -308,7 +313,7 @@ def calibration(
 
 
 def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> dict[str, Any]:
-    """Compare stated probabilities with how often what they speak of is the case.
+    """Compare stated probabilities with observed frequencies.
 
     Parameters
     ----------
@@ -353,9 +358,10 @@ def measure(
     *,
     on_rows: OnRows | None = None,
 ) -> RowMeasures:
-    """Look at each row once: its class's log-probability and rank, and what is predicted instead.
+    """Measure each row: log-probability and rank of its class, and the predicted class.
 
-    One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it.
+    Takes one pass of ``predict_top_k``, and ``log_proba_of`` for rows whose class is not in its
+    result.
 
     Parameters
     ----------
@@ -394,7 +400,9 @@ def measure(
 def _known_chunks(
     model: Model, X: Any, y: ArrayLike | None
 ) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]], int]:
-    """Chunks of (X, y, places in ``classes_``, row numbers), without rows of unknown classes."""
+    """Return chunks of (X, y, positions in ``classes_``, row numbers) and the number of dropped
+    rows.
+    """
     classes = np.asarray(model.classes_)
     X, position, known = _placed_rows(classes, X, y)
     if not known.any():
@@ -415,7 +423,7 @@ def _known_chunks(
 def _placed_rows(
     classes: np.ndarray, X: Any, y: ArrayLike | None
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Rows, where their labels stand in the sorted classes, and whether they are there at all."""
+    """Return rows, the positions of their labels in the sorted classes, and a mask of known labels."""
     if y is None and hasattr(X, "labels"):  # a source whose labels are numbers already
         position, known = _positions(classes, X.classes)
         return X.X, position[X.labels], known[X.labels]
@@ -431,7 +439,7 @@ def _placed_rows(
 
 
 def _as_rows(X: Any) -> Any:
-    """Rows that can be taken by number; tables with names keep them, for who looks at them."""
+    """Return rows that can be indexed by number; data frames stay data frames."""
     if hasattr(X, "iloc"):
         return X
     if hasattr(X, "tocsr"):
@@ -445,7 +453,7 @@ def _taken(X: Any, rows: Any) -> Any:
 
 
 def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each label stands in the sorted classes, and whether it is there at all."""
+    """Return the position of each label in the sorted classes, and a mask of known labels."""
     if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
         raise ValueError(
             f"the labels are of type {y.dtype}, the classes of the model of type {classes.dtype}; "

@@ -1,4 +1,4 @@
-"""Checks of values that come from a file, against a schema of plain types and predicates."""
+"""Check values read from files against a schema of plain types and predicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Augment and reduce (Ruiz, Titsias, Dieng and Blei, 2018), for every noise.
+"""Augment and reduce (Ruiz, Titsias, Dieng and Blei, 2018), for any noise.
 
 log p(y) >= E_q[log phi(e) + sum_k log Phi(e + psi_y - psi_k) - log q(e)]        (equation 7)
 """
@@ -40,7 +40,7 @@ from bigcat.verbs import (
 
 
 class Family(NamedTuple):
-    """A location-scale family for q."""
+    """Location-scale family of the variational distribution q."""
 
     code: int  # for draws inside kernels
     entropy: float  # of the standard member
@@ -57,10 +57,14 @@ FAMILIES = {
 
 
 class SoftmaxAugmentReduceTag(NamedTuple):
+    """Tag for the softmax, in closed form."""
+
     band: float
 
 
 class QuadratureAugmentReduceTag(NamedTuple):
+    """Tag for other noises, with expectations by quadrature."""
+
     noise: Any
     nodes: np.ndarray  # of the standard q
     weights: np.ndarray
@@ -70,6 +74,8 @@ class QuadratureAugmentReduceTag(NamedTuple):
 
 
 class SampledAugmentReduceTag(NamedTuple):
+    """Tag for other noises, with expectations by one Monte-Carlo sample."""
+
     noise: Any
     nodes: np.ndarray  # for the optimum of the local parameters only
     weights: np.ndarray
@@ -82,7 +88,7 @@ class SampledAugmentReduceTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class AugmentReduce(Bound):
-    """The augmented bound, with one or two local parameters per row.
+    """Augmented bound with one or two local parameters per row.
 
     Parameters
     ----------
@@ -152,17 +158,21 @@ class AugmentReduce(Bound):
         object.__setattr__(self, "deterministic", self.expectation == "quadrature")
 
     def local_progress(self, epoch: int, share: float) -> float:
+        """Return the size of the local steps in an epoch."""
         if isinstance(self.local_decay, str):
             return super().local_progress(epoch, share)
         return float((2.0 + epoch) ** -self.local_decay)
 
     def to_full_precision(self) -> AugmentReduce:
+        """Return the bound with quadrature and at least 20 nodes."""
         return replace(self, expectation="quadrature", n_nodes=max(20, self.n_nodes))
 
     def starts_at_zero(self, noise: Noise) -> bool:
+        """Return True for the softmax with ``start="zero"``."""
         return self.start == "zero" and noise.softmax
 
     def lower(self, noise: Noise) -> Any:
+        """Return the tag for the noise."""
         if noise.softmax:
             return SoftmaxAugmentReduceTag(float(self.band))
         name = noise.variational if self.variational == "auto" else self.variational
@@ -176,7 +186,7 @@ class AugmentReduce(Bound):
 
 
 def gauss_hermite(n: int, family: Family) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for expectations over the standard member of a family.
+    """Return nodes and weights for expectations over the standard member of a family.
 
     The Gaussian's nodes z go through u = quantile(Phi(z)): an exact change of variables, and a
     nearly linear one.
@@ -213,8 +223,8 @@ def _(bound, u, label_score, others, counts, n, grads):
 @implement(step, SoftmaxAugmentReduceTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     total, high = exp_differences(others, label_score, counts, n, grads)
-    # The fresh estimate of eta is total exp(high); all that follows is relative to the old eta,
-    # so that few exponentials are needed and none overflows.
+    # The fresh estimate of eta is total exp(high). All quantities are relative to the old eta: few
+    # exponentials, no overflow.
     log_eta = local[0]
     relative = math.exp(min(high - log_eta, 600.0))
     fresh = total * relative
@@ -236,9 +246,9 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, gra
     return value
 
 
-# Every other noise: q of location mu = local[0] and scale s = local[1], e = mu + s u.  With
-# f(e) = log phi(e) + sum_k counts_k log Phi(e + psi_y - psi_k) the ELBO is E[f] + log s + entropy,
-# and it is stationary where E[f'] = 0 and E[u f'] = -1/s.  The natural step
+# Other noises: q has location mu = local[0] and scale s = local[1], e = mu + s u.  With f(e) = log
+# phi(e) + sum_k counts_k log Phi(e + psi_y - psi_k) the ELBO is E[f] + log s + entropy, stationary
+# where E[f'] = 0 and E[u f'] = -1/s.  The natural step
 #
 #     1/s^2 <- (1 - a) / s^2 - a E[(u - E u) f'] / s,     mu <- mu + a gain s_new^2 E[f']
 #
@@ -262,7 +272,7 @@ def _move_natural(local, progress, gain, mean_grad, mean_u_grad):
 
 @device
 def _move_gradient(local, rate, mean_grad, mean_u_grad):
-    """Equation 9: a plain gradient step on mu and gamma, s = softplus(gamma)."""
+    """Take a plain gradient step on mu and gamma, s = softplus(gamma) (equation 9)."""
     gamma = softplus_inverse(local[1])
     local[0] += rate * mean_grad
     gamma += rate * (mean_u_grad + 1.0 / local[1]) * sigmoid(gamma)
@@ -271,7 +281,7 @@ def _move_gradient(local, rate, mean_grad, mean_u_grad):
 
 @device
 def _mean_grads(bound, location, scale, label_score, others, counts, n):
-    """E[f'] and E[(u - E u) f'] by quadrature."""
+    """Return E[f'] and E[(u - E u) f'] by quadrature."""
     mean_grad, mean_u_grad = 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
         u = bound.nodes[q]
@@ -284,7 +294,7 @@ def _mean_grads(bound, location, scale, label_score, others, counts, n):
 
 @device
 def _value(bound, location, scale, label_score, others, counts, n):
-    """The ELBO by quadrature."""
+    """Return the ELBO by quadrature."""
     value = bound.entropy + math.log(scale)
     for q in range(bound.nodes.shape[0]):
         e = location + scale * bound.nodes[q]
@@ -297,7 +307,7 @@ def _value(bound, location, scale, label_score, others, counts, n):
 
 @device
 def _fit_location_scale(bound, local, label_score, others, counts, n):
-    """Natural steps from the mode, each halved until the ELBO does not fall."""
+    """Take natural-gradient steps from the mode, halved until the ELBO does not fall."""
     local[0], local[1] = joint_mode(bound.noise, label_score, others, counts, n)
     value = _value(bound, local[0], local[1], label_score, others, counts, n)
     for _ in range(100):
@@ -330,8 +340,8 @@ def _(bound, local, label_score, others, counts, n):
     _fit_location_scale(bound, local, label_score, others, counts, n)
 
 
-# Training reports the value at the local parameters *before* their move: they do not depend on
-# the classes drawn now, so the sampled value is right on average, and a bound is a bound.
+# Training reports the value at the local parameters *before* their move. They do not depend on the
+# classes drawn now, so the sampled value is unbiased.
 
 
 @implement(step, QuadratureAugmentReduceTag)

@@ -14,15 +14,15 @@ from bigcat.verbs import fit_local, step
 
 
 class BouchardTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class Bouchard(Bound):
-    """log p(y) >= psi_y - a - sum_k log(1 + exp(psi_k - a)), k over all classes (equation 12).
+    """Bouchard's bound, with one local parameter per row.
 
-    The local parameter is stored as ``a - psi_y``, so that the bound depends on differences of
-    scores alone whatever its value.
+    log p(y) >= psi_y - a - sum_k log(1 + exp(psi_k - a)), k over all classes (equation 12). The
+    local parameter is stored as ``a - psi_y``, so that the bound depends on score differences only.
 
     Examples
     --------
@@ -37,12 +37,13 @@ class Bouchard(Bound):
     n_local: ClassVar[int] = 1
 
     def lower(self, noise: Noise) -> BouchardTag:
+        """Return the tag for the noise."""
         return BouchardTag()
 
 
 @device
 def _best_offset(label_score, others, counts, n):
-    """Root of sigmoid(-a) + sum_k counts_k sigmoid(d_k - a) = 1, d_k = psi_k - psi_y."""
+    """Return the root of sigmoid(-a) + sum_k counts_k sigmoid(d_k - a) = 1, d_k = psi_k - psi_y."""
     low, high, total = 0.0, 0.0, 1.0
     for c in range(n):
         d = others[c] - label_score
@@ -78,7 +79,7 @@ def _(bound, local, label_score, others, counts, n):
 
 @implement(step, BouchardTag)
 def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
-    # The value before the move: the local parameter does then not depend on the classes drawn.
+    # The value precedes the move, so the local parameter does not depend on the drawn classes.
     a = local[0]
     value = -a - log1p_exp(-a)
     for c in range(n):

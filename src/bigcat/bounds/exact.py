@@ -15,17 +15,19 @@ from bigcat.verbs import fit_local, step
 
 
 class SoftmaxTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 class QuadratureTag(NamedTuple):
+    """Tag with the noise and its quadrature rule."""
+
     noise: Any
     rule: Rule
 
 
 @dataclass(frozen=True, repr=False)
 class Exact(Bound):
-    """log p(y | x): the softmax in closed form, every other noise by quadrature.
+    """Exact log-likelihood: the softmax in closed form, other noises by quadrature.
 
     Parameters
     ----------
@@ -60,15 +62,17 @@ class Exact(Bound):
                 raise ValueError(f"{name}={value!r} must be a finite number above 0")
 
     def lower(self, noise: Noise) -> SoftmaxTag | QuadratureTag:
+        """Return the tag for the noise."""
         if noise.softmax:
             return SoftmaxTag()
         return QuadratureTag(noise.lower(), make_rule(self.spacing, self.tail, self.precision))
 
     def for_training(self, noise: Noise) -> Bound:
+        """Return a coarser quadrature for noises other than Gumbel."""
         return self if noise.softmax else TRAINING_QUADRATURE
 
 
-#: For passes over the data: errors far below the noise of their steps, at a tenth of the price.
+#: Quadrature for training: a tenth of the cost, errors far below the noise of stochastic steps.
 TRAINING_QUADRATURE = Exact(spacing=1.0, tail=8.0, precision="single")
 
 

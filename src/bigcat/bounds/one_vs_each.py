@@ -14,15 +14,15 @@ from bigcat.verbs import fit_local, step
 
 
 class OneVsEachTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class OneVsEach(Bound):
     """Product of pairwise probabilities, sum_k log sigmoid(psi_y - psi_k) (equation 4).
 
-    With classes that are always in (`exact_classes`), their softmax is kept exact and
-    one-vs-each is used for the rest (equation 6): the more of them, the tighter.
+    With `exact_classes`, their softmax stays exact and one-vs-each covers the rest (equation 6):
+    the more of them, the tighter the bound.
 
     Examples
     --------
@@ -36,6 +36,7 @@ class OneVsEach(Bound):
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
 
     def lower(self, noise: Noise) -> OneVsEachTag:
+        """Return the tag for the noise."""
         return OneVsEachTag()
 
 

@@ -1,4 +1,4 @@
-"""The double sum of Raman et al. (2016): the same bound, with the label's score kept outside.
+"""Double sum of Raman et al. (2016): the softmax bound with the label's score kept outside.
 
 log p(y) >= 1 - u + psi_y - sum_k exp(psi_k - u), k over all classes   (unbiased softmax, eq. 8)
 """
@@ -17,15 +17,16 @@ from bigcat.verbs import at_local, fit_local, local_floor, step
 
 
 class RamanTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class Raman(Bound):
-    """Augment and reduce's softmax bound in another local parameter, u = log eta + psi_y.
+    """Softmax bound of augment and reduce in the local parameter u = log eta + psi_y.
 
-    At the best u both are log p(y); in between, this one's stochastic gradients are larger,
-    since psi_y, u and exp(psi_y - u) cancel only on average.  Here to reproduce that comparison.
+    At the best u both equal log p(y). Elsewhere the stochastic gradients of this one are larger,
+    since psi_y, u and exp(psi_y - u) cancel only on average. Provided to reproduce the published
+    comparison.
 
     Parameters
     ----------
@@ -49,9 +50,11 @@ class Raman(Bound):
         check_start(self.start)
 
     def starts_at_zero(self, noise: Noise) -> bool:
+        """Return True with ``start="zero"``."""
         return self.start == "zero"
 
     def lower(self, noise: Noise) -> RamanTag:
+        """Return the tag for the noise."""
         return RamanTag()
 
 

@@ -1,4 +1,4 @@
-"""What a row adds to the ELBO of binary regressions, with slopes and curvatures (`bayes.links`)."""
+"""Contributions of rows to the ELBO of binary regressions, with gradients and curvatures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bigcat.numerics.special import log_ndtr_with_grad
 
 @kernel
 def probit_terms(eta, labels, weights, classes, value, grad, curvature):
+    """Add probit log-likelihoods to `value`; write gradients and curvatures."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             sign = 1.0 if labels[i] == classes[b] else -1.0
@@ -23,6 +24,7 @@ def probit_terms(eta, labels, weights, classes, value, grad, curvature):
 
 @kernel
 def probit_values(eta, labels, weights, classes, value):
+    """Add probit log-likelihoods to `value`."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             t = eta[i, b] if labels[i] == classes[b] else -eta[i, b]
@@ -31,6 +33,7 @@ def probit_values(eta, labels, weights, classes, value):
 
 @kernel
 def logit_terms(eta, variance, labels, weights, classes, value, grad, curvature):
+    """Add logit bounds (Jaakkola and Jordan) to `value`; write gradients and curvatures."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
@@ -51,6 +54,7 @@ def logit_terms(eta, variance, labels, weights, classes, value, grad, curvature)
 
 @kernel
 def logit_values(eta, variance, labels, weights, classes, value):
+    """Add logit bounds (Jaakkola and Jordan) to `value`."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
@@ -61,6 +65,7 @@ def logit_values(eta, variance, labels, weights, classes, value):
 
 @kernel
 def polya_gamma(eta, variance, weights, omega, constant):
+    """Write the expected Polya-Gamma variables and add the constants of their bounds."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             square = variance[i, b] + eta[i, b] * eta[i, b]

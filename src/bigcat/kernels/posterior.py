@@ -1,4 +1,4 @@
-"""The compiled side of `weight_posterior`: a row's expected bound, and a coordinate's moves."""
+"""Compiled side of `weight_posterior`: expected bounds of rows, and updates of coordinates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bigcat.verbs import (
     update,
 )
 
-# The expectation of a row's bound over its scores.
+# Expectation of a row's bound over its scores.
 
 
 @implement(expected_step, SoftmaxAugmentReduceTag)
@@ -48,10 +48,10 @@ def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, 
 
 @device
 def _expected_log_cdf(bound, centre, scale):
-    """E[log Phi(t)], its derivative in t's mean, and twice that in its variance, t Gaussian.
+    """Return E[log Phi(t)], its derivative in t's mean, and twice that in its variance, t Gaussian.
 
-    Twice the derivative in the variance is E[(log Phi)''], and that is E[u (log Phi)'] / scale
-    (Stein): below zero for log-concave noise at any symmetric nodes.
+    Twice the derivative in the variance is E[(log Phi)''], which equals E[u (log Phi)'] / scale
+    (Stein): negative for log-concave noise at any symmetric nodes.
     """
     value, grad, u_grad = 0.0, 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
@@ -92,7 +92,7 @@ def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, 
     return value
 
 
-# Arrays of the posterior, and what is done at a coordinate.
+# Arrays of the posterior, and actions at a coordinate.
 
 
 class Gaussians(NamedTuple):
@@ -107,7 +107,7 @@ class Gaussians(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How much of the KL's flow belongs to one row."""
+    """Share of the KL divergence that belongs to one row."""
 
     now: int  # rows since the last `settle`
     mean_share: float  # weight of the KL in the solver's objective, a row
@@ -115,7 +115,7 @@ class Clock(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Catch up with the KL; add up the means and variances of the row's scores."""
+    """Action: apply the pending KL steps; sum the means and variances of the row's scores."""
 
     now: int
     pull: float  # of the prior on a mean, a row and unit of the solver's rate
@@ -126,7 +126,7 @@ class Visit(NamedTuple):
 
 
 class Inform(NamedTuple):
-    """Add the row's curvature to the information; `update` moves the means."""
+    """Action: add the row's curvature to the information; `update` moves the means."""
 
     zero: float
 
@@ -139,7 +139,7 @@ def _visit(q, clock, solver, step_rate):
 
 @device
 def _decay(t):
-    """exp(-t); t is nearly always small, and then a polynomial is good to 1e-13."""
+    """Return exp(-t), for small t by a polynomial with an error of 1e-13."""
     if t > 0.02:
         return math.exp(-t)
     return 1.0 - t * (1.0 - t * (1 / 2 - t * (1 / 6 - t * (1 / 24 - t * (1 / 120)))))
@@ -149,7 +149,7 @@ def _decay(t):
 def _catch_up(action, j, mean, information, state, seen):
     elapsed = action.now - max(seen[j], 0)
     information[j] *= _decay(elapsed * action.information_share)
-    # A coordinate without gradients so far has no step size, and is where it began.
+    # A coordinate without gradients has no step size yet and stays at its start.
     rate = coordinate_rate(action.solver, action.rate, state, j) if seen[j] >= 0 else 0.0
     mean[j] *= _decay(elapsed * action.pull * rate)
 
@@ -164,13 +164,13 @@ def _(action, j, c, x, mean, information, state, seen, means, variances):
 
 @implement(at, Inform)
 def _(action, j, c, x, mean, information, state, seen, grads, curvatures):
-    # Below zero only for noise that is not log-concave.
+    # Negative only for noise that is not log-concave.
     information[j] = max(information[j] + curvatures[c] * x * x, action.zero)
 
 
 @kernel
 def settle(q, clock, solver, step_rate):
-    """Bring every coordinate up to date, start counting anew, and return KL(q || prior)."""
+    """Apply all pending KL steps, reset the clock, and return KL(q || prior)."""
     mean, information, state, seen = q.mean, q.information, q.state, q.seen
     action = _visit(q, clock, solver, step_rate)
     kl = 0.0
@@ -185,7 +185,7 @@ def settle(q, clock, solver, step_rate):
 
 @device
 def _row(rows, i, classes, n, n_minors, fit_intercept, action, weights, b_action, b, first, second):
-    """The action at a row's weights and intercepts; the intercept is a feature that is 1."""
+    """Apply the action to a row's weights and intercepts; the intercept is a feature of value 1."""
     each_coordinate(
         rows,
         i,
@@ -231,11 +231,11 @@ def train_rows(
     epoch,
     progress,
 ):
-    """Train on rows ``order[first:last]``; returns the sum of their values."""
+    """Train on rows ``order[first:last]``; return the sum of their values."""
     classes, counts = np.empty(width + 1, np.int64), np.empty(width + 1)
     means, variances = np.empty(width + 1), np.empty(width + 1)
     work, grads, curvatures = np.empty(width + 1), np.empty(width + 1), np.empty(width + 1)
-    # Moves are made in the precision of the weights, at vector speed.
+    # Moves use the precision of the weights, at vector speed.
     dtype = weights.mean.dtype
     scaled_grads, scaled_curvatures = np.empty(width + 1, dtype), np.empty(width + 1, dtype)
     inform = Inform(dtype.type(0.0))

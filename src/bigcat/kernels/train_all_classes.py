@@ -1,14 +1,13 @@
 """Training on all classes at vector speed: the exact softmax with plain steps.
 
-The general kernel asks a sampler for classes and gathers their scores one by one.  Where every
-class is wanted, in order, scores are sums of whole runs of memory, and what bounds the speed is
-how fast weights are read and written.  So classes are worked on in blocks, whose scores stay in
-the nearest cache until they are exponentials, and the pass that updates goes backwards, over what
-was read last first.
+The general kernel draws classes and gathers their scores one by one. If every class is visited in
+order, scores are sums of contiguous runs of memory, and the bandwidth of reading and writing
+weights limits the speed. So classes are processed in blocks, whose scores stay in the nearest cache
+until they are exponentials, and the updating pass goes backwards, starting with the data read last.
 
-Weights are ``scale * weights`` as in the general kernel, and the numbers are the same to rounding.
-Several calls may run at once on the same weights: nothing is locked, a lost update is a step less.
-Each then counts the steps of the others (`n_threads`) in the iterations and in the ridge.
+Weights are ``scale * weights`` as in the general kernel, and results agree up to rounding. Several
+calls may run at once on the same weights: nothing is locked, and a lost update is a lost step. Each
+call counts the steps of the others (`n_threads`) in the iterations and in the ridge.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from bigcat.numerics.softmax import (
 from bigcat.rows.blocks import add_features
 from bigcat.verbs import damping, rate
 
-#: Bytes of a feature's weights that are fetched ahead; the processor then follows by itself.
+#: Bytes of a feature's weights to prefetch; hardware prefetching follows.
 PREFETCH_BYTES = 1024
-#: Weights of the classes that are worked on at a time with dense rows.
+#: Weights per block of classes for dense rows.
 DENSE_BLOCK_WEIGHTS = 1 << 17
 
 
 @device
 def _ridge(step_rate, shrink, n_threads):
-    """What a step multiplies the weights by: a proximal step, one for each thread."""
+    """Return the factor of the weights for the proximal ridge steps of all threads."""
     return (1.0 / (1.0 + step_rate * shrink)) ** n_threads
 
 
 @device
 def _damping(solver, plan, squared_norms, i, weight, step_rate, n_rows, label_grad):
-    """What row i's slopes are multiplied by, where the solver looks ahead."""
+    """Return the factor of row i's gradients for solvers that shorten steps."""
     if not plan.damped:
         return 1.0
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
@@ -56,22 +55,22 @@ def _damping(solver, plan, squared_norms, i, weight, step_rate, n_rows, label_gr
 
 @device
 def _folded(weights, scale, n_threads):
-    """Multiply the scale out once it is small; alone only, others could not know of it."""
+    """Multiply a small scale out, with one thread only: others could not know of it."""
     if scale < MIN_LAZY_SCALE and n_threads == 1:
         weights *= weights.dtype.type(scale)
         return 1.0
     return scale
 
 
-# Sparse rows: weights are feature-major, and a feature's weights are one run over the classes.
+# Sparse rows: weights are feature-major, and those of a feature are one run over the classes.
 
 
 @device
 def _sparse_softmax(rows, i, label, weights, scale, intercepts, exponentials, highs):
-    """The three numbers of `finish` for row i.
+    """Return the three numbers of `finish` for row i.
 
-    Class k, if it is not the label, has probability
-    ``exponentials[k] * exp(highs[k // CLASS_BLOCK] - normaliser)``.
+    Class k, if it is not the label, has probability ``exponentials[k] * exp(highs[k // CLASS_BLOCK]
+    - normaliser)``.
     """
     scale = weights.dtype.type(scale)
     label_score, high, total = 0.0, NO_SCORE, 0.0
@@ -114,7 +113,7 @@ def _sparse_update(
 ):
     """Move all classes' weights for row i, and the intercepts unless their rate is 0.
 
-    The weights of row `upcoming` are fetched meanwhile.
+    Prefetches the weights of row `upcoming` meanwhile.
     """
     negligible = weights.dtype.type(MIN_GRADIENT)
     soon, end = rows.indptr[upcoming], rows.indptr[upcoming + 1]
@@ -143,7 +142,7 @@ def _sparse_update(
 
 @kernel
 def train_sparse(data, span, plan, solver, weights, intercepts, squared_norms, scale):
-    """Train on the rows of a span; returns the sum of values and the scale."""
+    """Train on the rows of a span; return the sum of values and the scale."""
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span
     batch_size, n_classes = plan.batch_size, intercepts.shape[0]
@@ -195,7 +194,7 @@ def train_sparse(data, span, plan, solver, weights, intercepts, squared_norms, s
 
 @device
 def _dense_products(weights, x, out):
-    """out = weights . x^T; alone, a row is cheaper without the library of products."""
+    """Write weights . x^T to `out`; a single row is faster without BLAS."""
     if x.shape[0] > 1:
         product(weights, False, x, True, out)
         return
@@ -208,7 +207,7 @@ def _dense_products(weights, x, out):
 
 @device
 def _dense_add(weights, factor, grads, x, scratch):
-    """weights += factor * slopes . x."""
+    """Add ``factor * grads . x`` to the weights."""
     if x.shape[0] > 1:
         sums = scratch[: weights.shape[0]]
         product(grads, False, x, False, sums)
@@ -226,7 +225,7 @@ def _dense_add(weights, factor, grads, x, scratch):
 
 @kernel
 def train_dense(data, span, plan, solver, weights, intercepts, squared_norms, scale):
-    """Train on the rows of a span; returns the sum of values and the scale."""
+    """Train on the rows of a span; return the sum of values and the scale."""
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span
     batch_size, (n_classes, n_features) = plan.batch_size, weights.shape

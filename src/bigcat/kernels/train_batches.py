@@ -1,10 +1,10 @@
-"""Batches by products of matrices: all rows of a batch look at the same classes.
+"""Training by products of matrices: all rows of a batch visit the same classes.
 
-A row is a dense vector h, the row itself or its embedding.  With the batch's vectors H (n, width)
-and those of the drawn classes V (m, width), scores are H V', and with the slopes G (n, m) of the
-rows' values the gradients are G' H for the classes and G V for the rows' embeddings: three products
-for which processors are made, and each class is fetched once a batch.  A label that was not drawn
-matters to its own rows only, and is kept apart from the products.
+A row is a dense vector h, the row itself or its embedding. With the batch's vectors H (n, width)
+and those of the drawn classes V (m, width), scores are H V'. With the gradients G (n, m) of the
+rows' values, the gradients of the classes are G' H and those of the rows' embeddings G V. So a
+batch takes three products of matrices, and each class is read once. A label that was not drawn
+affects its own rows only and is kept apart from the products.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _(rows, order, start, vectors, first, factor, out):
 
 @device
 def _gathered_rows(rows, order, start, n_rows, factor):
-    """factor times the rows ``order[start : start + n_rows]``."""
+    """Return the rows ``order[start : start + n_rows]`` times `factor`."""
     x = np.empty((n_rows, rows.values.shape[1]), rows.values.dtype)
     for r in range(n_rows):
         values = rows.values[order[start + r]]
@@ -87,10 +87,10 @@ def _(rows, hidden, label_vector, scale, squared_norm):
 
 
 class BatchGradients(NamedTuple):
-    """Slopes of the rows ``order[start:]``, of drawn classes and of the labels, and their vectors.
+    """Gradients of the rows ``order[start:]`` for drawn classes and labels, with their vectors.
 
-    ``vectors[c]`` are the drawn classes', and behind them those of labels that were not drawn;
-    ``places`` says where in them the rows' labels are.
+    ``vectors[c]`` are those of the drawn classes, followed by those of labels that were not drawn;
+    ``places`` holds the positions of the rows' labels in them.
     """
 
     order: np.ndarray
@@ -138,10 +138,10 @@ def _(rows, order, start, back, factor, vectors, state, first, work, solver, rat
 
 @device
 def _by_feature(rows, order, start, n_rows, work):
-    """Sort a batch's entries by feature, so that each feature's vector is fetched once.
+    """Sort the entries of a batch by feature, so that each feature's vector is read once.
 
-    Returns the number of features, ``work.features``; those of the rows ``work.members`` that have
-    a feature, with its ``work.values``, end at its ``work.ends`` and begin where the last one's do.
+    Returns the number of features, ``work.features``. The rows ``work.members`` with a feature, and
+    its ``work.values``, end at its ``work.ends`` and begin at the end of the previous feature.
     """
     slot_of, features, ends = work.slot_of, work.features, work.ends
     n = 0
@@ -179,7 +179,7 @@ def _(rows, order, start, back, factor, vectors, state, first, work, solver, rat
 
 @device
 def _gather(weights, classes, n, out):
-    """out[c] = weights[classes[c]]."""
+    """Fill ``out[c] = weights[classes[c]]``."""
     for c in range(n):
         w = weights[classes[c]]
         for j in range(w.shape[0]):
@@ -188,7 +188,7 @@ def _gather(weights, classes, n, out):
 
 @device
 def _in_order(classes, n):
-    """Are the classes 0, 1, 2, ...?"""
+    """Return True if the classes are 0, 1, 2, ..."""
     n_misplaced = 0
     for c in range(n):
         n_misplaced += classes[c] != c
@@ -197,7 +197,7 @@ def _in_order(classes, n):
 
 @device
 def _leave_out(values, place, n_always, n):
-    """Take entry `place` out of the first `n`, so that the first `n_always` stay at the front."""
+    """Remove entry `place` from the first `n`, keeping the first `n_always` at the front."""
     if place < n_always:
         values[place], place = values[n_always - 1], n_always - 1
     values[place] = values[n - 1]
@@ -221,18 +221,18 @@ def _inner(a, b):
 
 @device
 def _add(vector, factor, other):
-    """vector += factor * other."""
+    """Add ``factor * other`` to a vector."""
     for j in range(vector.shape[0]):
         vector[j] += factor * other[j]
 
 
 @kernel
 def train_batches(data, span, plan, method, rng, model, work, row_norms, progress, loop_state):
-    """Train on the rows of a span, as `train_rows` does, with classes drawn a batch.
+    """Train on the rows of a span, as `train_rows` does, with one draw of classes per batch.
 
-    A batch's classes are those drawn and then the labels that were not; a row's other classes are
-    those drawn but its label.  `row_norms` has the rows' norms where the solver needs them, and the
-    squared norm of the weights is not used.  Returns what `train_rows` does.
+    The classes of a batch are the drawn ones followed by labels that were not drawn. The other
+    classes of a row are the drawn ones except its label. `row_norms` holds squared norms if the
+    solver needs them; the squared norm of the weights is unused. Returns the same as `train_rows`.
     """
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span

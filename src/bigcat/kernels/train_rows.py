@@ -1,8 +1,8 @@
-"""The one training kernel of the stochastic solvers: a chunk of rows, batch after batch.
+"""Training kernel of the stochastic solvers: a chunk of rows, batch after batch.
 
-One step: the sampler draws classes for each row of a mini-batch, the rows' scores for those
-classes and their labels are computed, the solver visits each row (most let the bound turn the
-scores into a value, slopes and new local parameters), and the slopes become one update.
+Each step draws classes for the rows of a mini-batch and computes scores for these classes and the
+labels. The solver visits each row (most let the bound turn scores into a value, gradients and new
+local parameters), and the gradients become one update.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from bigcat.verbs import (
     visit,
 )
 
-#: Slopes below this are taken for zero: their squares would be denormal numbers, which are many
-#: times slower to work with, and no solver moves a weight visibly for them.
+#: Gradients below this count as zero: their squares would be denormal numbers, which are many times
+#: slower, and no solver moves a weight visibly for them.
 MIN_GRADIENT = 1e-15
-#: Lazily scaled weights are multiplied out when their scale has fallen this far, well before the
-#: float32 numbers beneath it could overflow.
+#: Scale at which lazily scaled weights are multiplied out, well before float32 numbers overflow.
 MIN_LAZY_SCALE = 1e-6
-#: Rows whose classes are drawn ahead where batches are smaller.
+#: Rows for which classes are drawn ahead if batches are smaller.
 LOOKAHEAD_ROWS = 16
 
 
@@ -47,7 +46,7 @@ LOOKAHEAD_ROWS = 16
 def _update_intercepts(
     intercepts, state, gradient, classes, grads, sizes, n_rows, buffered, solver, step_rate
 ):
-    """Move the intercepts of a batch: row by row, or by the batch's sum where it is needed."""
+    """Move the intercepts of a batch, row by row or by the batch's sum if `buffered`."""
     if not buffered:
         for r in range(n_rows):
             for c in range(sizes[r] + 1):
@@ -65,7 +64,7 @@ def _update_intercepts(
 
 
 class TrainingRows(NamedTuple):
-    """What is trained on."""
+    """Rows of a fit with labels, weights and order."""
 
     features: Any  # a tag of `bigcat.rows`
     labels: np.ndarray
@@ -74,7 +73,7 @@ class TrainingRows(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The part of an epoch that a call trains on: rows ``order[first:last]``."""
+    """Part of an epoch that a call trains on: rows ``order[first:last]``."""
 
     first: int
     last: int
@@ -92,7 +91,7 @@ class MethodTags(NamedTuple):
 
 
 class ModelArrays(NamedTuple):
-    """What a fit moves; nothing is locked where several calls do."""
+    """Arrays that a fit changes; several calls may share them without locks."""
 
     weights: np.ndarray
     intercepts: np.ndarray
@@ -102,7 +101,7 @@ class ModelArrays(NamedTuple):
 
 
 class LoopState(NamedTuple):
-    """Numbers that a call hands on to the next one."""
+    """Numbers passed from one call to the next."""
 
     sweep_cursor: int
     scale: float  # the weights are ``scale * weights``
@@ -110,7 +109,7 @@ class LoopState(NamedTuple):
 
 
 class KernelPlan(NamedTuple):
-    """What does not change during a fit, as the kernel sees it."""
+    """Constants of a fit."""
 
     batch_size: int
     width: int  # the most other classes that a draw can give
@@ -127,7 +126,7 @@ class KernelPlan(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Scratch memory: the gradient of a batch, where the solver needs its sum."""
+    """Scratch memory: the gradient of a batch, for solvers that need its sum."""
 
     gradient: np.ndarray
     intercept_gradient: np.ndarray
@@ -136,7 +135,7 @@ class Scratch(NamedTuple):
 
 
 class RowNorms(NamedTuple):
-    """What a solver that looks ahead knows of the rows; empty arrays for the others."""
+    """Squared norms and inner products of rows, for solvers that need them; else empty arrays."""
 
     squared_norms: np.ndarray  # a row
     grams: np.ndarray  # a batch
@@ -146,7 +145,7 @@ class RowNorms(NamedTuple):
 
 @device
 def fold(weights, scale):
-    """Multiply the lazily scaled weights out."""
+    """Multiply lazily scaled weights out."""
     factor = weights.dtype.type(scale)
     for major in range(weights.shape[0]):
         w = weights[major]
@@ -156,7 +155,7 @@ def fold(weights, scale):
 
 @device
 def sweep(weights, state, cursor, plan, solver, step_rate):
-    """Shrink the majors whose turn it is; returns where the next turn begins."""
+    """Apply the ridge to the majors of this turn; return the start of the next turn."""
     sweep_rate = weights.dtype.type(step_rate)
     for _ in range(plan.sweep_majors):
         w, s = weights[cursor], state[cursor]
@@ -172,24 +171,24 @@ def sweep(weights, state, cursor, plan, solver, step_rate):
 def train_rows(data, span, plan, method, rng, model, work, row_norms, progress, loop_state):
     """Train on the rows of a span; `progress` is the step size of local parameters.
 
-    Classes of a row are kept with its label last: entry n of the n + 1.  The weights are
-    ``scale * weights``, so that the ridge of a linear solver costs one multiplication a step.
+    The label of a row is stored last among its classes: entry n of the n + 1. Weights are ``scale *
+    weights``, so that the ridge of a linear solver costs one multiplication per step.
 
-    Several calls may run at once on the same weights: nothing is locked.  Each counts the steps
-    of the others in the iterations and in the ridge.
+    Several calls may run at once on the same weights, without locks. Each counts the steps of the
+    others in the iterations and in the ridge.
 
-    Returns the sum of the rows' values, and what is carried on.
+    Returns the sum of the rows' values and the state for the next call.
     """
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span
     bound, sampler, solver = method
     weights, intercepts, weights_state, intercepts_state, local = model
     sweep_cursor, scale, squared_norm = loop_state
-    # States of several threads may share a cache line, which would go to and fro with every draw.
+    # A copy: states of several threads may share a cache line, which every draw would invalidate.
     shared_rng, rng = rng, rng.copy()
     batch_size, width = plan.batch_size, plan.width
     # Classes are drawn for a block of rows at once, so that the weights of the next row can be
-    # fetched while a row is worked on.
+    # prefetched.
     block = batch_size * max(1, LOOKAHEAD_ROWS // batch_size)
     classes = np.empty((block, width + 1), np.int64)
     counts = np.empty((block, width + 1))
@@ -219,8 +218,8 @@ def train_rows(data, span, plan, method, rng, model, work, row_norms, progress, 
         n_rows = stop - start
         iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
-        # The ridge as a proximal step: W <- (W + rate slopes x) / (1 + rate l2), where slopes
-        # belong to the old W, or for an implicit solver to the new one.
+        # The ridge as a proximal step: W <- (W + rate grads x) / (1 + rate l2), with gradients at
+        # the old W, or at the new one for an implicit solver.
         shrunk = (1.0 / (1.0 + step_rate * plan.shrink)) ** n_threads
         score_scale = scale * shrunk if plan.implicit else scale
         weight_rate = weights.dtype.type(step_rate / scale)
@@ -261,7 +260,7 @@ def train_rows(data, span, plan, method, rng, model, work, row_norms, progress, 
             for c in range(n + 1):
                 grad = weight / n_rows * damped * row_grads[r, c]
                 grads[r, c] = grad if plan.implicit or abs(grad) > MIN_GRADIENT else 0.0
-            # The row is still in the cache.  A batch's gradient is taken at the weights before
+            # The row is still in the cache.  The gradient of a batch is taken at the weights before
             # the batch, so only its sum may be built now, unless the batch is this row.
             if buffered:
                 accumulate(
@@ -321,8 +320,8 @@ def train_rows(data, span, plan, method, rng, model, work, row_norms, progress, 
                 for c in range(sizes[offset + r] + 1):
                     grads[r, c] = weight / n_rows * row_grads[r, c]
         if buffered:
-            # Visit what the batch touched, or everything in its slots at vector speed: the
-            # cheaper of the two (a scan is about four times as fast a coordinate).
+            # Visit touched coordinates, or scan all slots at vector speed, whichever is cheaper (a
+            # scan is about four times as fast per coordinate).
             triples = batch_coordinates(rows, order, start, stop, width + 1)
             if n_touched[0] * weights.shape[1] < 4 * triples:
                 update_slots(

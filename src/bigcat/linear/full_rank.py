@@ -1,4 +1,4 @@
-"""Weights of full rank: one for each class and feature, in the layout that goes with the rows."""
+"""Full-rank weights: one per class and feature, in the layout that goes with the rows."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from bigcat.rows import (
     weights_shape,
 )
 
-#: Weights above which a fit runs in float32 whatever X is.
+#: Number of weights up to which training keeps float64 input in float64.
 MAX_FLOAT64_WEIGHTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
 class FullRankWeights(Weights):
-    """``coef``, (n_classes, n_features), in any order in memory."""
+    """Weights in one array ``coef``, (n_classes, n_features), of any memory order."""
 
     coef: np.ndarray
 
@@ -112,7 +112,7 @@ class FullRankWeights(Weights):
 
 @dataclass(frozen=True)
 class FullRank(WeightsKind):
-    """A weight for each class and feature."""
+    """Kind with one weight per class and feature."""
 
     scales_rows: ClassVar[bool] = False
     linear_scores: ClassVar[bool] = True

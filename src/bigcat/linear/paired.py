@@ -1,7 +1,7 @@
-"""Low rank plus single weights: for each pair of class and feature that occur together.
+"""Low rank plus single weights for pairs of class and feature that occur together.
 
-The vectors of low rank carry what classes and features have in common; the weights of pairs, of
-which there are at most as many as the data have non-zeros, what they have for themselves.
+The low-rank vectors carry what classes and features have in common. The pair weights, at most as
+many as the data have non-zeros, carry the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bigcat.storage import MEMORY, Storage
 
 @dataclass(frozen=True, eq=False)
 class PairedWeights(Weights):
-    """``classes @ features.T`` and a matrix of which few entries are not zero.
+    """Weights ``classes @ features.T`` plus a sparse matrix.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class PairedWeights(Weights):
                 f"pair_offset, pair_class and pair_coef are of {offsets.dtype}, {classes.dtype} "
                 f"and {weights.dtype}, not of integers, int32 and float32"
             )
-        # Kernels go by these numbers without a look.
+        # Kernels use these numbers without bounds checks.
         rising = (
             len(offsets) == n_features + 1 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
         )
@@ -127,7 +127,7 @@ class PairedWeights(Weights):
         )
 
     def matrix(self, dtype: DTypeLike) -> Any:
-        """The pairs as a sparse matrix, (n_features, n_classes)."""
+        """Return the pairs as a sparse matrix, (n_features, n_classes)."""
         values = self.pair_weights.astype(dtype, copy=False)
         shape = self.shape[::-1]
         return scipy.sparse.csr_array((values, self.pair_classes, self.offsets), shape=shape)
@@ -193,9 +193,9 @@ class PairedWeights(Weights):
 
 @dataclass(frozen=True)
 class CoOccurringPairs(WeightsKind):
-    """A weight for each class and feature that occur together in a training row.
+    """Kind with one weight per class and feature that occur together in a training row.
 
-    Full rank in the memory of the data: all other weights are zero and stay so.
+    Full rank in the memory of the data: all other weights stay zero.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class CoOccurringPairs(WeightsKind):
         return 1
 
     def check_solver(self, solver: Solver) -> None:
-        """Raise for a solver that sums the gradient of a batch, or all rows."""
+        """Raise ValueError for a solver that sums the gradient of a batch, or of all rows."""
         if not (solver.linear and solver.stochastic):
             raise ValueError(
                 f"weights of pairs are moved row by row, and solver={solver.name!r} does not; "

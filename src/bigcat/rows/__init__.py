@@ -1,7 +1,7 @@
-"""Rows and the problem that they pose: the only code that knows how rows lie in memory.
+"""Rows and problems: the only code that knows the memory layout of rows.
 
-Kernels see a row through verbs (`bigcat.verbs`), which have one implementation for each form:
-`forms` has dense and sparse rows, `embedded` rows that meet the classes through vectors.
+Kernels access rows through verbs (`bigcat.verbs`), with one implementation per format: `forms` has
+dense and sparse rows, `embedded` rows that meet the classes through vectors.
 """
 
 from bigcat.rows.blocks import add_features

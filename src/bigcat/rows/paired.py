@@ -1,7 +1,7 @@
-"""Rows that are scored twice: by an embedding, and by weights of single pairs.
+"""Rows scored by an embedding plus weights of single pairs.
 
-A pair is a class and a feature that occur together in some training row.  Pairs are kept by
-feature, their classes ascending.
+A pair is a class and a feature that occur together in some training row. Pairs are stored by
+feature, with ascending classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bigcat.verbs import (
 
 
 class PairedRows(NamedTuple):
-    """Rows as they meet class vectors, and as they meet pairs."""
+    """Rows in the form that meets class vectors, and in the form that meets pairs."""
 
     embedded: DenseRows
     rows: SparseRows
@@ -38,7 +38,7 @@ class PairedRows(NamedTuple):
 
 @device
 def first_pair(classes, begin, end, least):
-    """The first pair of begin..end whose class is at least `least`; `end` where there is none."""
+    """Return the first pair of begin..end whose class is at least `least`; `end` if there is none."""
     n = end - begin
     if n <= 0:
         return end
@@ -88,9 +88,9 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
 
 
 class TrainedPairRows(NamedTuple):
-    """Sparse rows whose weights are those of pairs alone: one array, (1, n_pairs).
+    """Sparse rows with weights of pairs only, in one array (1, n_pairs).
 
-    What `scores` has found of a row is kept for its `update`.
+    Pairs found by `scores` are kept for the `update` of the same row.
     """
 
     rows: SparseRows
@@ -102,14 +102,14 @@ class TrainedPairRows(NamedTuple):
     slots: np.ndarray  # and its class's slot
 
 
-#: Pairs of a feature up to which, per class, all are looked at: more are searched.
+#: Pairs of a feature per class up to which all are scanned instead of searched.
 MAX_SCANNED_PAIRS = 8
 
 
 def trained_pairs(
     rows: SparseRows, offsets: np.ndarray, classes: np.ndarray, n_classes: int, n_found: int
 ) -> TrainedPairRows:
-    """Wrap rows for training; `n_found` pairs of a row are found at most."""
+    """Wrap rows for training, with room for `n_found` pairs per row."""
     most = int(np.diff(rows.indptr).max(initial=1))
     return TrainedPairRows(
         rows,

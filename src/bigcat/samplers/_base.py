@@ -1,4 +1,4 @@
-"""What every sampler offers to people; the compiled side is `bigcat.verbs.draw`."""
+"""Base class of samplers; their compiled side is `bigcat.verbs.draw`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bigcat.verbs import draw
 
 @dataclass(frozen=True, repr=False)
 class Sampler(Part):
-    """Which other classes a step looks at, and how many classes each of them stands for.
+    """Choice of the other classes that a step visits, with their importance weights.
 
     Parameters
     ----------
@@ -30,14 +30,14 @@ class Sampler(Part):
     """
 
     name: ClassVar[str]
-    #: One line for tables.
+    #: One-line description for tables.
     promise: ClassVar[str]
-    #: Fields of its tag that a draw writes to.
+    #: Fields of the tag that draws write to.
     scratch: ClassVar[tuple[str, ...]] = ()
 
-    #: May all rows of a batch share a draw, since it depends on none of them?
+    #: True if all rows of a batch may share a draw, which then depends on none of them.
     shared: ClassVar[bool] = False
-    #: Does a draw give every other class?
+    #: True if a draw returns every other class.
     all_classes: ClassVar[bool] = False
     exact_classes: Any = field(default=0, kw_only=True)
 
@@ -49,19 +49,19 @@ class Sampler(Part):
 
     @property
     def n_exact(self) -> int:
-        """How many `exact_classes` there are."""
+        """Return the number of `exact_classes`."""
         chosen = self.exact_classes
         return chosen if isinstance(chosen, int) else len(chosen)
 
     @property
     def n_drawn(self) -> int | None:
-        """Draws for a row; None where there are none."""
+        """Return the number of draws per row; None if classes are not drawn."""
         return getattr(self, "n_negatives", None)
 
     def head_of(
         self, frequencies: np.ndarray, number_of: Callable[[Any], np.ndarray]
     ) -> np.ndarray:
-        """Numbers of the `exact_classes`, sorted.
+        """Return the sorted numbers of the `exact_classes`.
 
         Parameters
         ----------
@@ -82,27 +82,30 @@ class Sampler(Part):
             ) from error
 
     def check_rows(self, sparse: bool) -> None:
-        """Raise for rows of a form that it cannot draw by."""
+        """Raise ValueError if the sampler cannot draw for rows of this format."""
 
     def lower(self, problem: Problem) -> Any:
-        """Tag below the seam; the classes of ``problem.head`` are always in and come first."""
+        """Return the tag that compiled code sees.
+
+        The classes of ``problem.head`` are part of every draw and come first.
+        """
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
-        """The most classes that one draw can give."""
+        """Return the maximal number of classes of one draw."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
-        """Bytes of its tables, for sparse rows with `nnz` non-zeros together."""
+        """Return the bytes of the tables, for sparse rows with `nnz` non-zeros in total."""
         return 0
 
     def with_own_scratch(self, tag: Any) -> Any:
-        """The tag for another thread: what draws write to is its own, the rest is shared."""
+        """Return a copy of the tag for another thread, with scratch arrays of its own."""
         changed = {name: _copied(getattr(tag, name)) for name in self.scratch if hasattr(tag, name)}
         return tag._replace(**changed)
 
     def in_epoch(self, tag: Any, epoch: int, n_epochs: int) -> Any:
-        """The tag for an epoch, counted from 0, of a fit with so many."""
+        """Return the tag for an epoch, counted from 0."""
         return tag
 
     def sample(
@@ -117,7 +120,7 @@ class Sampler(Part):
         y: np.ndarray | None = None,
         row: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw once, as a step would: the classes and how many classes each stands for.
+        """Draw once, as a step would; return the classes and their importance weights.
 
         Parameters
         ----------
@@ -152,7 +155,7 @@ class Sampler(Part):
 
 
 def _checked_classes(chosen: Any) -> int | tuple[Any, ...]:
-    """A number, or a tuple of labels, which can be compared and stored."""
+    """Return a number, or a hashable tuple of labels."""
     if isinstance(chosen, numbers.Integral) and not isinstance(chosen, bool) and int(chosen) >= 0:
         return int(chosen)
     if chosen is None or isinstance(chosen, numbers.Number | str):
@@ -163,13 +166,13 @@ def _checked_classes(chosen: Any) -> int | tuple[Any, ...]:
 
 
 def _copied(scratch: Any) -> Any:
-    """Arrays, or a tuple of them, anew."""
+    """Copy an array or a tuple of arrays."""
     return type(scratch)(*map(np.copy, scratch)) if isinstance(scratch, tuple) else scratch.copy()
 
 
 @kernel
 def sample_many(sampler, rng, rows, i, label, classes, counts):
-    """Fill each row of `classes` and `counts` with one draw; returns the last one's size."""
+    """Fill each row of `classes` and `counts` with one draw; return the size of the last."""
     n = 0
     for r in range(classes.shape[0]):
         n, _ = draw(sampler, rng, rows, i, label, classes[r], counts[r])
@@ -178,7 +181,10 @@ def sample_many(sampler, rng, rows, i, label, classes, counts):
 
 @kernel
 def first_invalid_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
-    """Draw for `some` rows: the first row and class that is its label or none of the classes.
+    """Return the first row of `some` with an invalid draw, and the class; (-1, -1) if all are
+    valid.
+
+    A draw is invalid if it contains the label or a class that does not exist.
 
     (-1, -1) where there is no such draw.
     """
@@ -193,7 +199,7 @@ def first_invalid_draw(sampler, rng, rows, labels, some, n_classes, classes, cou
 
 @device
 def always_in(head, label, classes, counts):
-    """Begin a draw with the classes of the head, but the label; returns how many they are."""
+    """Start a draw with the classes of the head except the label; return their number."""
     n = 0
     for k in head:
         if k != label:

@@ -1,6 +1,6 @@
-"""A look at some draws of a sampler from outside the package, before a fit begins.
+"""Check of user-defined samplers on some draws before a fit.
 
-Those of the package are held to their promises by tests, and are not looked at.
+Samplers of the package are checked by tests instead.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from bigcat.rows import Problem
 from bigcat.samplers import Sampler
 from bigcat.samplers._base import first_invalid_draw
 
-#: Draws to look at: some milliseconds, and enough for a label that comes once in 200 draws.
+#: Number of draws to check: milliseconds, and enough for an error in 1 of 200 draws.
 N_DRAWS = 1_000
 
 
 def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None:
-    """Raise for a draw that holds the row's own label, or a class that there is not.
+    """Raise ValueError for a draw with the row's own label, or a class that does not exist.
 
-    A label among its own negatives takes back what the row teaches, and no error follows; a class
-    that there is not is memory that belongs to others.
+    A label among its own negatives cancels the row's gradient without an error; a class that does
+    not exist is an access outside of the arrays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Classes drawn by their frequency, with replacement; and the same beside the most frequent."""
+"""Samplers by class frequency, with replacement."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ ALIAS_BYTES = 12  # a class
 
 
 class FrequencyTag(NamedTuple):
+    """Tag of `Frequency`, `Stratified` and `Shared`."""
+
     head: np.ndarray  # classes that are always in
     table: Alias  # over all others
     n_drawn: int
@@ -27,10 +29,11 @@ class FrequencyTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Frequency(Sampler):
-    """`n_negatives` draws by class frequency to a power, mixed with a share of uniform draws.
+    """`n_negatives` draws by class frequency to a power, mixed with uniform draws.
 
-    Draws are with replacement: a class of probability q that is drawn c times of n comes once and
-    stands for c / (n q) classes.  Draws of the label are dropped, so a row may have none at all.
+    Draws are with replacement: a class of probability q that is drawn c times out of n appears
+    once, with the importance weight c / (n q). Draws of the label are dropped, so a row may have
+    none at all.
 
     Parameters
     ----------
@@ -63,24 +66,27 @@ class Frequency(Sampler):
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
+        """Return the tag."""
         q = mixture(problem.class_weights(), self.power, self.uniform, problem.head)
         n_drawn = self.n_negatives if q.any() else 0  # none where the head is everything
         return FrequencyTag(problem.head, alias_table(q), n_drawn, make_places(n_drawn))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the maximal number of classes of one draw."""
         n_head = 0 if head is None else len(head)
         return n_head + min(self.n_negatives, n_classes - 1)
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        """Return the bytes of the alias table."""
         return ALIAS_BYTES * n_classes
 
 
 @dataclass(frozen=True, repr=False)
 class Stratified(Sampler):
-    """The `n_head` most frequent classes always, and `n_negatives` draws from the others.
+    """The `n_head` most frequent classes always, plus `n_negatives` draws from the others.
 
-    The head comes first and counts once each, as do `exact_classes`, which are added to it; the
-    tail is drawn as by `Frequency`.
+    The head comes first with importance weight 1, together with `exact_classes`; the tail is drawn
+    as by `Frequency`.
 
     Parameters
     ----------
@@ -112,26 +118,29 @@ class Stratified(Sampler):
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
+        """Return the tag."""
         most = np.argsort(-problem.class_weights(), kind="stable")[: self.n_head]
         head = np.concatenate([problem.head, np.setdiff1d(most, problem.head)])
         tail = Frequency(self.n_negatives, self.power, self.uniform)
         return tail.lower(replace(problem, head=head))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the maximal number of classes of one draw."""
         n_head = min(self.n_head, n_classes) + (0 if head is None else len(head))
         return min(n_head + self.n_negatives, n_classes)
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        """Return the bytes of the alias table."""
         return ALIAS_BYTES * n_classes
 
 
 @dataclass(frozen=True, repr=False)
 class Shared(Frequency):
-    """The draws of `Frequency`, the same for all rows of a batch.
+    """Draws of `Frequency` that all rows of a batch share.
 
-    So that a batch's scores are a product of matrices: many more classes at the same cost, for
-    dense rows and for scores of low rank.  A row leaves its own label out, and each row's sample is
-    one of `Frequency`; only the rows of a batch are no longer independent.
+    The scores of a batch are then a product of matrices, so dense rows and low-rank models visit
+    many more classes at the same cost. Each row leaves out its own label, and its sample is one of
+    `Frequency`; only the rows of a batch are no longer independent.
 
     Parameters
     ----------
@@ -162,12 +171,14 @@ class Shared(Frequency):
             )
 
     def in_epoch(self, tag: FrequencyTag, epoch: int, n_epochs: int) -> FrequencyTag:
+        """Return the tag for an epoch, with `n_first` draws in the first third of the epochs."""
         if self.n_first is None or 3 * (epoch + 1) > n_epochs:
             return tag
         return tag._replace(n_drawn=self.n_first)
 
 
 def check_mixture(power: float, uniform: float) -> None:
+    """Raise ValueError for a power or uniform share out of range."""
     if not 0.0 <= power < np.inf:
         raise ValueError(f"power={power!r} must be a finite number, not below 0")
     if not 0.0 < uniform <= 1.0:
@@ -184,7 +195,7 @@ def _(sampler, rng, rows, i, label, classes, counts):
     forget(seen)
     for _ in range(n_drawn):
         k = alias_draw(table, _random.uniform(rng))
-        # Dropped, not drawn again: what the others stand for does then not depend on the label.
+        # Dropped, not drawn again: importance weights then do not depend on the label.
         if k != label:
             n = add(seen, k, n, classes, counts)
     for c in range(n_always, n):

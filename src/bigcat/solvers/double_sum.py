@@ -1,7 +1,7 @@
-"""Vanilla SGD and U-max on the softmax's double sum (Fagan and Iyengar, unbiased softmax, 2018).
+"""Vanilla SGD and U-max on the softmax's double sum (Fagan and Iyengar, 2018).
 
-The double sum is minus the softmax bound of augment and reduce with u = log eta, so these are
-two more ways to climb a bound that exists: the row's u takes a gradient step beside the weights.
+The double sum is minus the softmax bound of augment and reduce with u = log eta. Both solvers take
+a gradient step on the row's u together with the weights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bigcat.solvers.damped import shortened
 from bigcat.solvers.sgd import plain_steps
 from bigcat.verbs import at_local, damping, local_floor, rate, visit
 
-#: The most that a step at a relative rate moves a score of its own row by, and raises the row's u.
+#: Maximal change of a row's own scores, and of its u, by one step at a relative rate.
 MAX_SCORE_STEP, MAX_LOCAL_STEP = 3.0, 1.0
-#: How far u may lag behind the sampled classes at a relative rate: beyond, vanilla would overflow.
+#: Maximal lag of u behind the sampled classes at a relative rate; beyond it vanilla would overflow.
 MAX_LOCAL_LAG = 30.0
 
 
 def double_sum_steps(tag: type) -> type:
-    """Give a tag plain steps, whose rate decays each epoch or falls to zero over all steps."""
+    """Register plain steps for a tag, with a rate that decays per epoch or to zero over all steps."""
     plain_steps(tag)
     implement(rate, tag)(_falling_rate)
     return tag
@@ -37,6 +37,8 @@ def _falling_rate(solver, iteration, epoch):
 
 @double_sum_steps
 class VanillaTag(NamedTuple):
+    """Tag of `Vanilla`."""
+
     learning_rate: float
     decay: float
     n_steps: float
@@ -46,6 +48,8 @@ class VanillaTag(NamedTuple):
 
 @double_sum_steps
 class UMaxTag(NamedTuple):
+    """Tag of `UMax`."""
+
     learning_rate: float
     decay: float
     n_steps: float
@@ -56,7 +60,7 @@ class UMaxTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class DoubleSumSolver(Solver):
-    """What the solvers of the double sum share: plain steps, one u a row.
+    """Base class of solvers of the double sum: plain steps, one u per row.
 
     Parameters
     ----------
@@ -79,23 +83,27 @@ class DoubleSumSolver(Solver):
 
     @property
     def decays_to_zero(self) -> bool:
+        """Return True with ``decay=None``."""
         return self.decay is None
 
     def with_constant_rate(self) -> Self:
+        """Return a copy with a constant rate."""
         return replace(self, decay=1.0) if self.decay is None else self
 
     def intercept_scale(self, problem: Problem) -> float:
+        """Return the step size of the intercepts relative to that of the weights."""
         return INTERCEPT_SHARE * problem.typical_size if self.relative else 1.0
 
     def tag(self, rate: float, decay: float, n_steps: float) -> Any:
-        """Tag below the seam, with everything that has to do with rates worked out."""
+        """Return the tag for an absolute rate."""
         raise TypeError(f"{type(self).__name__} has no compiled form")
 
     def lower(self) -> Any:
-        """For rows of size 1 and passes without a known end."""
+        """Return the tag for rows of size 1 and a fit of unknown length."""
         return self._tag(self.auto_rate, math.inf)
 
     def lower_for(self, problem: Problem, n_steps: int) -> Any:
+        """Return the tag for the rows and the number of steps of a fit."""
         size = problem.typical_size
         if problem.fit_intercept:
             size += self.intercept_scale(problem)
@@ -121,14 +129,14 @@ def _limit(grads, n, step_size):
 
 @device
 def _rise(solver, progress, step_size, grad):
-    """What u is moved by: at a relative rate by steps of its own, and never far up."""
+    """Return the change of u: bounded steps of its own at a relative rate."""
     if solver.relative:
         return min(progress * grad, MAX_LOCAL_STEP)
     return step_size.rate * grad
 
 
 def _shortened(solver, label_grad, score_step, size):
-    """At a relative rate long rows take the implicit step along their gradient, as `Damped`."""
+    """Shorten long steps at a relative rate, as `Damped` does."""
     return shortened(label_grad, score_step) if solver.relative else 1.0
 
 
@@ -140,9 +148,9 @@ for _tag in (VanillaTag, UMaxTag):
 class Vanilla(DoubleSumSolver):
     """Plain gradient steps on the weights and on the row's u = log eta (equation 7).
 
-    The gradient holds exp(x . (w_k - w_y) - u): where u is far too small it overflows, and the
-    fit stops with an error.  Not so at the rate "auto": long steps are shortened as those of
-    `Damped`, and u stays within 30 of what the sampled classes alone would have.
+    The gradient contains exp(x . (w_k - w_y) - u), which overflows if u is far too small; the fit
+    then stops with an error. At the rate "auto" it cannot: long steps are shortened as in `Damped`,
+    and u stays within 30 of its optimum for the sampled classes.
 
     Examples
     --------
@@ -161,9 +169,11 @@ class Vanilla(DoubleSumSolver):
 
     @property
     def damped(self) -> bool:
+        """Return True at a relative rate."""
         return self.relative
 
     def tag(self, rate: float, decay: float, n_steps: float) -> VanillaTag:
+        """Return the tag for an absolute rate."""
         lag = MAX_LOCAL_LAG if self.relative else math.inf
         return VanillaTag(rate, decay, n_steps, self.relative, lag)
 
@@ -184,11 +194,11 @@ def _(
 
 @dataclass(frozen=True, repr=False)
 class UMax(DoubleSumSolver):
-    """Vanilla steps after u was raised to where the sampled classes alone would have it.
+    """Vanilla steps after raising u to its optimum for the sampled classes alone.
 
-    If u lies more than `threshold` below log(1 + sum exp(psi_k - psi_y)) over the sampled
-    classes, it is set to that, which never lowers the bound (Lemma 5) and bounds the gradient
-    by (K - 1) exp(threshold) |x| a row (Algorithm 1).
+    If u lies more than `threshold` below log(1 + sum exp(psi_k - psi_y)) over the sampled classes,
+    it is set to that value. This never lowers the bound (Lemma 5) and bounds the gradient by (K -
+    1) exp(threshold) |x| per row (Algorithm 1).
 
     Parameters
     ----------
@@ -235,13 +245,16 @@ class UMax(DoubleSumSolver):
 
     @property
     def damped(self) -> bool:
+        """Return True at a relative rate."""
         return self.relative
 
     @property
     def weight_radius(self) -> float:
+        """Return `weight_bound`."""
         return self.weight_bound
 
     def tag(self, rate: float, decay: float, n_steps: float) -> UMaxTag:
+        """Return the tag for an absolute rate."""
         limits = (float(self.threshold), float(self.local_bound))
         return UMaxTag(rate, decay, n_steps, self.relative, *limits)
 
@@ -254,12 +267,12 @@ def _(
     floor = local_floor(bound, label_score, others, n)
     if u < floor - solver.threshold:
         u = floor
-    # The value is taken after the raise: before it could be anything.
+    # The value is taken after the raise; before it the value is unbounded below.
     value, grad = at_local(bound, u, label_score, others, counts, n, grads)
     u += _rise(solver, progress, step_size, grad)
     if not solver.relative:
-        # As the paper has it.  With Raman's form it lets u rise at once and fall by small steps:
-        # at rates of about 1 that ends 0.5 % beside the optimum, where not to do it ends 0.04 %.
+        # As in the paper. With Raman's form u rises at once and falls by small steps: at rates of
+        # about 1 the fit ends 0.5 % from the optimum, without this line 0.04 %.
         u = max(u, local_floor(bound, label_score, others, 0))
     local[0] = min(u, solver.local_bound)
     if solver.relative:

@@ -25,21 +25,23 @@ from bigcat.numerics.special import wright_omega
 from bigcat.solvers.double_sum import DoubleSumSolver, double_sum_steps
 from bigcat.verbs import couple, visit
 
-#: A reach of zero (an empty row without an intercept) moves u alone; logarithms want a number.
+#: Lower bound on |x|^2: an empty row without an intercept moves u alone.
 _MIN_SQUARED_NORM = 1e-80
-#: Largest change of an exponent that counts as the last; what is left is of its second order.
+#: Tolerance on the exponents; the remaining error is of second order.
 _TOLERANCE = 1e-4
-#: Steps that change nothing in double precision.
+#: Values that change nothing in double precision.
 _TINY = 1e-100
-#: Never reached: 12 is the most that was seen (tests/test_unbiased.py).
+#: Bound on evaluations; the tests see at most 12 (tests/test_unbiased.py).
 _MAX_EVALUATIONS = 50
-#: Sweeps over the rows of a batch, and the change of a score at which they end.
+#: Maximal sweeps over the rows of a batch, and the score change at which they end.
 _MAX_SWEEPS = 200
 _SWEEP_ACCURACY = 1e-7
 
 
 @double_sum_steps
 class ImplicitTag(NamedTuple):
+    """Tag of `Implicit`."""
+
     learning_rate: float
     decay: float
     n_steps: float
@@ -50,12 +52,13 @@ class ImplicitTag(NamedTuple):
 class Implicit(DoubleSumSolver):
     """Proximal steps on the weights and the row's u = log eta together.
 
-    Never longer than a gradient step (Proposition 1), and linear in the scores where that is
-    exponential (Proposition 2): no overflow, whatever the learning rate.  With ``batch_size``
-    above 1 the step of all rows of a batch is found jointly; batches then stay the same from
-    epoch to epoch and need ``8 * batch_size`` bytes per row.  That step is found in at most 200
-    sweeps over the rows, usually 3 to 20; with learning rates in the hundreds and rows that are
-    nearly parallel it can be inexact, but not infinite.
+    Steps are never longer than gradient steps (Proposition 1) and linear in the scores where those
+    are exponential (Proposition 2), so they cannot overflow at any learning rate.
+
+    With ``batch_size`` above 1 the step of all rows of a batch is found jointly. Batches then stay
+    the same over the epochs and need ``8 * batch_size`` bytes per row. The step takes at most 200
+    sweeps over the rows, usually 3 to 20. With learning rates in the hundreds and nearly parallel
+    rows it can be inexact, but stays finite.
 
     Examples
     --------
@@ -71,18 +74,19 @@ class Implicit(DoubleSumSolver):
     auto_rate: ClassVar[float] = 1.0
 
     def tag(self, rate: float, decay: float, n_steps: float) -> ImplicitTag:
+        """Return the tag for an absolute rate."""
         return ImplicitTag(rate, decay, n_steps, self.relative)
 
 
 @device
 def proximal_step(u_before, rate, squared_norm, label_score, others, counts, n, lengths):
-    """Solve for one row: the new u, how many evaluations that took, and s p_k in `lengths`.
+    """Solve for one row: return the new u and the number of evaluations; write s p_k to `lengths`.
 
-    The start is the u of a row that drew nothing, where P(u) = 0: below the root, and next to it
-    once the label has most of the probability.  Each round replaces the classes by a number of
-    equal ones whose sum has the same value and slope, and P by a line, and solves that in closed
-    form.  (Newton's method would creep along the exponential by 1 a round, and fitting an
-    exponential overshoots where scores are far apart.)
+    The start is the u of a row without drawn classes, where P(u) = 0: below the root, and close to
+    it once the label has most of the probability. Each round replaces the classes by a number of
+    equal ones with the same value and gradient, and P by a line, and solves that in closed form.
+    (Newton's method would move by about 1 per round along the exponential, and fitting an
+    exponential overshoots for scores far apart.)
     """
     squared_norm = max(squared_norm, _MIN_SQUARED_NORM)
     unit = squared_norm * rate
@@ -150,7 +154,7 @@ def _(
 
 @device
 def _as_grads(lengths, n, unit):
-    """Slopes of the classes and the label, from what they move the scores by."""
+    """Convert score changes to gradients of the classes and the label."""
     total = 0.0
     for c in range(n):
         grad = lengths[c] / unit if unit > 0.0 else 0.0
@@ -161,11 +165,11 @@ def _as_grads(lengths, n, unit):
 
 @implement(couple, ImplicitTag)
 def _(solver, batch):
-    # Appendix F.3.  At the optimum every class moves along the rows that drew it, by the slopes
-    # at the new point; so the unknowns are slopes, and a row that is solved for with the others'
-    # at rest is the one-row problem again.  Sweeps over the rows are coordinate ascent on the
-    # dual: they need the rows' inner products instead of a basis, and no feasible start, since
-    # no intermediate point can overflow.
+    # Appendix F.3.  At the optimum every class moves along the rows that drew it, by the gradients
+    # at the new point.  So the unknowns are gradients, and solving for one row with the others
+    # fixed is the one-row problem again.  Sweeps over the rows are coordinate ascent on the dual:
+    # they need the rows' inner products instead of a basis, and no feasible start, since no
+    # intermediate point can overflow.
     n_rows, rates, sizes, grads = batch.n_rows, batch.rates, batch.sizes, batch.grads
     slot_of_class = batch.slot_of_class
     width = grads.shape[1]

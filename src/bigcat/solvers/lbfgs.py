@@ -1,4 +1,4 @@
-"""L-BFGS on the whole data and all classes, for everything that is deterministic."""
+"""L-BFGS on all rows and classes, for deterministic objectives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bigcat.solvers._base import Solver
 
 @dataclass(frozen=True, repr=False)
 class LBFGS(Solver):
-    """Limited-memory BFGS (scipy), in float64, local parameters at their optimum.
+    """Limited-memory BFGS (scipy) in float64, with local parameters at their optimum.
 
     Parameters
     ----------
@@ -43,4 +43,5 @@ class LBFGS(Solver):
 
     @property
     def n_work_arrays(self) -> int:
+        """Return the number of arrays as large as the weights: vector pairs and work arrays."""
         return 2 * self.memory + 8  # its pairs of vectors, and work arrays
