@@ -90,9 +90,7 @@ class _OneBlasThread:
                 self._let_this_thread_decide()  # and the next one
 
     def _let_this_thread_decide(self) -> None:
-        """Release the thread that set the limits, since another one may restore them (threadpoolctl
-        3.8).
-        """
+        """Release the thread that set limits: another may restore them (threadpoolctl 3.8)."""
         for library in getattr(self._libraries, "lib_controllers", ()):
             if hasattr(library, "clear_controlling_thread"):
                 library.clear_controlling_thread(force=True)

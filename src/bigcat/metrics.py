@@ -400,9 +400,7 @@ def measure(
 def _known_chunks(
     model: Model, X: Any, y: ArrayLike | None
 ) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]], int]:
-    """Return chunks of (X, y, positions in ``classes_``, row numbers) and the number of dropped
-    rows.
-    """
+    """Return chunks of (X, y, positions, row numbers) and the number of dropped rows."""
     classes = np.asarray(model.classes_)
     X, position, known = _placed_rows(classes, X, y)
     if not known.any():
@@ -423,7 +421,7 @@ def _known_chunks(
 def _placed_rows(
     classes: np.ndarray, X: Any, y: ArrayLike | None
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Return rows, the positions of their labels in the sorted classes, and a mask of known labels."""
+    """Return rows, positions of their labels in the sorted classes, and a mask of known ones."""
     if y is None and hasattr(X, "labels"):  # a source whose labels are numbers already
         position, known = _positions(classes, X.classes)
         return X.X, position[X.labels], known[X.labels]

@@ -43,7 +43,7 @@ _SINGLE_WIDTHS = 64.0  # in either direction: between scores that far apart inte
 
 @device
 def _reach(distance, width):
-    """Return the extent of the evenly spaced nodes, in widths, for the distance of the last score."""
+    """Return the extent of the evenly spaced nodes, in widths, given the last score's distance."""
     return min(REACH + max(distance, 0.0) / width, MAX_REACH)
 
 
@@ -345,9 +345,7 @@ def label_log_probs(noise, scores, labels, rule, out):
 
 @kernel
 def importance_log_probs(noise, scores, labels, samples, log_weights, out):
-    """Write the papers' estimate: the mean of phi(e) prod Phi(e + psi_y - psi_k) / q(e) over
-    samples.
-    """
+    """Write the papers' estimate: the mean of phi(e) prod Phi(e + psi_y - psi_k) / q(e)."""
     n_others = scores.shape[1] - 1
     others, ones = np.empty(n_others), np.ones(n_others)
     terms = np.empty(samples.shape[0])

@@ -142,8 +142,7 @@ class LinearModel:
         return float(row_weights @ values / row_weights.sum())
 
     def lower_bound(self, bound: Bound, X: Any, labels: np.ndarray, head: np.ndarray) -> np.ndarray:
-        """Return the value of a bound for each row over all classes, at the best local parameters,
-        (n,).
+        """Return a bound's value for each row over all classes, at the best local parameters.
 
         `head` are the classes that the bound keeps exact.
         """
@@ -167,18 +166,14 @@ class LinearModel:
     def sampled_log_proba_of(
         self, X: Any, classes: np.ndarray, n_samples: int, random_state: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return log-probabilities of some classes per row, (n, k), and errors of the normaliser,
-        (n,).
-        """
+        """Return log-probabilities of some classes per row and errors of their normaliser."""
         self.check_sampling(n_samples)
         return sampled_normaliser.sampled_log_probs(
             self.weights, self.intercept, self._proposal, X, classes, int(n_samples), random_state
         )
 
     def check_sampling(self, n_samples: object) -> None:
-        """Raise ValueError if a sampled normaliser is not defined for the noise or number of
-        samples.
-        """
+        """Raise ValueError if a sampled normaliser is not defined."""
         if not self.noise.in_closed_form:
             raise ValueError(
                 "a sampled normaliser is for the softmax, noise='gumbel', not for "

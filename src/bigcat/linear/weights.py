@@ -58,7 +58,10 @@ class Weights(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays by their names in estimators and files; rows are classes or features."""
+        """Return the arrays by their names in estimators and files.
+
+        Rows are classes or features.
+        """
 
     @classmethod
     @abstractmethod
@@ -92,9 +95,7 @@ class Weights(ABC):
         """Return rows as dense vectors that meet the class vectors."""
 
     def beside(self, X: Any) -> Any:
-        """Return the scores added to products of vectors, as a sparse matrix; None if there are
-        none.
-        """
+        """Return sparse scores to add to products of vectors; None if there are none."""
         return None
 
     @abstractmethod
@@ -103,7 +104,7 @@ class Weights(ABC):
 
     @abstractmethod
     def operands_in_place(self) -> Operands:
-        """Return the arguments of kernels that visit some classes, without a copy of the weights."""
+        """Return the arguments of kernels that visit some classes, without copying weights."""
 
     @abstractmethod
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
@@ -190,8 +191,9 @@ class WeightsKind(ABC):
         """Return the number of weights."""
 
     def n_temporary(self, n_features: int, n_classes: int, trained: bool) -> int:
-        """Return the size of temporary arrays: to create the trained array or, once trained, to use
-        it.
+        """Return the size of temporary arrays needed to create or use the trained array.
+
+        `trained` selects the use after training. 0 if both are views.
 
         0 if both are views.
 
@@ -247,9 +249,7 @@ class WeightsKind(ABC):
 
     @abstractmethod
     def majors_of_row(self, sizes: Sizes, n_classes: int) -> int:
-        """Return the maximal number of majors that a row touches when it visits `n_classes`
-        classes.
-        """
+        """Return the maximal number of majors of a row that visits `n_classes` classes."""
 
     # L-BFGS: weights as one float64 matrix
 

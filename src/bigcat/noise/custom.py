@@ -110,9 +110,7 @@ def _check(name: str, *functions: ScalarFunction) -> None:
 
 
 def _check_derivative(noise: CustomNoise, field: str) -> None:
-    """Compare a derivative with finite differences; at a corner, any value between the sides
-    passes.
-    """
+    """Compare a derivative with finite differences; at a corner, values in between pass."""
     function, stated = getattr(noise, field), getattr(noise, f"{field}_grad")(_PROBES)
     here = function(_PROBES)
     sides = (

@@ -14,7 +14,7 @@ MIN_BLAS_ROWS = 8
 
 @device
 def add_features(rows, first, last, weights, scale, start, out):
-    """Add ``scale * (x . weights)`` for the classes from `start` to `out`, four features at a time."""
+    """Add ``scale * (x . weights)`` for the classes from `start` to `out`."""
     n = out.shape[0]
     p = first
     while p + 4 <= last:

@@ -50,8 +50,7 @@ Rows = DenseRows | SparseRows
 
 
 def as_rows(X: Any, dtype: DTypeLike) -> Rows:
-    """Wrap checked input (C-ordered array or canonical CSR) for the kernels, without a copy if
-    possible.
+    """Wrap checked input (C-ordered array or canonical CSR) for the kernels.
 
     Wrapped rows are returned unchanged. The views are always read-only: numba treats that as a
     separate type, and memory-mapped input (as from joblib) would otherwise be compiled for again.

@@ -38,7 +38,7 @@ class PairedRows(NamedTuple):
 
 @device
 def first_pair(classes, begin, end, least):
-    """Return the first pair of begin..end whose class is at least `least`; `end` if there is none."""
+    """Return the first pair of begin..end with a class of at least `least`; `end` if none has."""
     n = end - begin
     if n <= 0:
         return end

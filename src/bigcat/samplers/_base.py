@@ -181,7 +181,9 @@ def sample_many(sampler, rng, rows, i, label, classes, counts):
 
 @kernel
 def first_invalid_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
-    """Return the first row of `some` with an invalid draw, and the class; (-1, -1) if all are
+    """Return the first row of `some` with an invalid draw, and the class.
+
+    A draw is invalid if it contains the label or a class that does not exist; (-1, -1) if all are
     valid.
 
     A draw is invalid if it contains the label or a class that does not exist.

@@ -133,7 +133,7 @@ def _spots(k, mask):
 
 @device
 def _tally(labels, first, last, number, entries):
-    """Write the classes of labels[first:last] with their shares to `entries`; return their number."""
+    """Write the classes of labels[first:last] with their shares to `entries`; return how many."""
     n = 0
     for p in range(first, last):
         if number[labels[p]] == 0:

@@ -130,7 +130,7 @@ class Solver(Part):
 
     @property
     def needs_vectors(self) -> bool:
-        """Return True if the solver moves whole class and feature vectors, which requires a rank."""
+        """Return True if the solver moves whole vectors of classes and features."""
         return False
 
     def state_width(self, width: int) -> int:

@@ -24,7 +24,7 @@ MAX_LOCAL_LAG = 30.0
 
 
 def double_sum_steps(tag: type) -> type:
-    """Register plain steps for a tag, with a rate that decays per epoch or to zero over all steps."""
+    """Register plain steps for a tag, with a rate that decays per epoch or linearly."""
     plain_steps(tag)
     implement(rate, tag)(_falling_rate)
     return tag
