@@ -40,13 +40,14 @@ class Method:
     Parameters
     ----------
     name : str
-        What `bigcat.methods()` and errors call it.
+        Name in `bigcat.methods()`, messages and the parameter `method`.
     bound : Bound
-        What is maximised.
-    sampler, solver : str
+        Objective to maximise.
+    sampler : str, default="uniform"
+    solver : str, default="adagrad"
         Defaults; the estimator's parameters of the same names override them.
-    citation : str
-        Where it was published.
+    citation : str, default=""
+        Publication.
 
     Examples
     --------
@@ -78,7 +79,16 @@ _METHODS: dict[str, Method] = {}
 
 
 def register(method: Method) -> Method:
-    """Add a method to the registry of the estimators and the command line."""
+    """Add a method to the registry of the estimators and the command line.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import AugmentReduce
+    >>> from bigcat.combinations import Method, register
+    >>> method = register(Method("tight-eta", AugmentReduce(band=2.0)))  # doctest: +SKIP
+    >>> bigcat.LinearClassifier(method="tight-eta")  # doctest: +SKIP
+    LinearClassifier(method='tight-eta')
+    """
     if method.name in _METHODS:
         raise ValueError(f"a method named {method.name!r} exists already; choose another name")
     _METHODS[method.name] = method
@@ -190,10 +200,10 @@ def methods() -> MethodTable:
     Returns
     -------
     list of dict
-        Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` it holds for;
-        ``is_bound`` (never above the log-likelihood; "no" for a mere estimator); ``unbiased``
-        (its sampled gradient is, on average, that of the likelihood or of its bound); ``needs``;
-        ``promises``; ``citation``.
+        Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` (supported ones);
+        ``is_bound`` (never above the log-likelihood); ``unbiased`` (the expectation of its sampled
+        gradient is the gradient of the likelihood or of its bound); ``needs``; ``promises``;
+        ``citation``.
 
     Examples
     --------

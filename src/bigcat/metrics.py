@@ -60,19 +60,19 @@ class RowMeasures:
     Parameters
     ----------
     position : array of shape (n,)
-        Place of the row's class in ``classes_``.
+        Index of the row's class in ``classes_``.
     log_proba : array of shape (n,)
         Log-probability of the row's class.
     rank : array of shape (n,)
-        Place of the row's class among the k most probable ones, from 0; k when it is not there.
+        Rank of the row's class among the k most probable ones, from 0; k if it is not among them.
     predicted : array of shape (n,)
-        Place of the most probable class in ``classes_``.
+        Index of the most probable class in ``classes_``.
     top_log_proba : array of shape (n, k)
         Log-probabilities of the k most probable classes, the best first.
     row : array of shape (n,)
-        Number of the row in X: rows of unknown classes are left out.
+        Number of the row in X; rows of unknown classes are dropped.
     dropped : int
-        How many those are.
+        Number of dropped rows.
     """
 
     position: np.ndarray
@@ -117,10 +117,10 @@ def evaluate(
     X : array or CSR matrix of shape (n, D), or `bigcat.data.Shards`, which have labels
     y : array of shape (n,)
         Labels; rows whose label is not in ``model.classes_`` are dropped and counted.
-    k : int
-        How many of the most probable classes count for ``hit_at_k``.
+    k : int, default=5
+        Number of most probable classes that count for ``hit_at_k``.
     on_rows : callable, optional
-        Called now and then with the number of rows that are done and that of all.
+        Called after each chunk with the number of measured rows and of all rows.
 
     Returns
     -------
@@ -157,6 +157,15 @@ def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
     """Return the mean log-probability of the observed classes, in nats per row.
 
     Larger is better. Compare it with :func:`class_frequency_baseline`.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> bigcat.metrics.log_likelihood(model, X, y) > bigcat.metrics.class_frequency_baseline(y, y)
+    True
     """
     model = unwrapped(model)
     total, count = 0.0, 0
@@ -167,12 +176,32 @@ def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
 
 
 def accuracy(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Return the share of rows whose most probable class is the observed one."""
+    """Return the share of rows whose most probable class is the observed one.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> bigcat.metrics.accuracy(model, X, y)
+    1.0
+    """
     return hit_at_k(model, X, y, k=1)
 
 
 def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> float:
-    """Return the share of rows whose observed class is among the k most probable ones."""
+    """Return the share of rows whose observed class is among the k most probable ones.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> bigcat.metrics.hit_at_k(model, X, y, k=2)
+    1.0
+    """
     model = unwrapped(model)
     k = _checked_k(model, k)
     hits, count = 0, 0
@@ -206,7 +235,21 @@ def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
 
 
 def hit_at_k_scorer(estimator: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
-    """Return `hit_at_k`, as a scorer for scikit-learn; use ``functools.partial`` to set `k`."""
+    """Return `hit_at_k`, as a scorer for scikit-learn; use ``functools.partial`` to set `k`.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from bigcat.metrics import hit_at_k_scorer
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> scores = cross_val_score(model, X, y, cv=2, scoring=partial(hit_at_k_scorer, k=2))
+    >>> scores.tolist()
+    [1.0, 1.0]
+    """
     return hit_at_k(estimator, X, y, k)
 
 
@@ -248,14 +291,25 @@ def by_frequency(
         As in :func:`evaluate`.
     counts : array of shape (K,)
         Training rows of each class, in the order of ``model.classes_``.
-    edges : increasing ints
-        A bin holds the classes with ``edges[i] <= count < edges[i + 1]``; the last one is open.
+    edges : sequence of int
+        Increasing edges; a bin holds the classes with ``edges[i] <= count < edges[i + 1]``, the
+        last one all above.
 
     Returns
     -------
     list of dict
         One per bin that holds test rows: ``at_least``, ``below`` (inf for the last), ``classes``,
         ``rows``, ``log_likelihood``, ``accuracy``, ``hit_at_<k>``.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> table = bigcat.metrics.by_frequency(model, X, y, counts=np.bincount(y))
+    >>> [(row["at_least"], row["below"], row["rows"]) for row in table]
+    [(20, 50, 60)]
     """
     counts = np.asarray(counts)
     n_classes = len(model.classes_)
@@ -272,7 +326,18 @@ def by_frequency(
 def frequency_bins(
     rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = FREQUENCY_EDGES, k: int = 5
 ) -> list[dict[str, float]]:
-    """Return the table of :func:`by_frequency` for measured rows."""
+    """Return the table of :func:`by_frequency` for measured rows.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> rows = bigcat.metrics.measure(model, X, y)
+    >>> bigcat.metrics.frequency_bins(rows, np.bincount(y))[0]["accuracy"]
+    1.0
+    """
     edge_array = np.asarray(edges)
     bin_of_class = np.searchsorted(edge_array, counts, side="right")
     bin_of_row = bin_of_class[rows.position]
@@ -307,6 +372,16 @@ def calibration(
         Arrays of length ``n_bins``: ``confidence`` (mean probability in the bin), ``accuracy``,
         ``count`` (rows); an empty bin holds NaN. ``ece``, the expected calibration error: the mean
         over rows of |accuracy - confidence| of their bin.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> found = bigcat.metrics.calibration(model, X, y)
+    >>> int(found["count"].sum())
+    60
     """
     rows = measure(model, X, y, 1)
     return reliability(rows.confidence(), rows.hit(), n_bins)
@@ -367,12 +442,22 @@ def measure(
     ----------
     model, X, y, on_rows :
         As in :func:`evaluate`.
-    k : int
-        How many of the most probable classes are looked at.
+    k : int, default=5
+        Number of most probable classes to compute.
 
     Returns
     -------
     RowMeasures
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> rows = bigcat.metrics.measure(model, X, y, k=2)
+    >>> rows.rank.max(), len(rows), rows.dropped
+    (0, 60, 0)
     """
     model = unwrapped(model)
     k_found = _checked_k(model, k)

@@ -19,8 +19,9 @@ class Unwrapped:
     Parameters
     ----------
     classifier : object
-        With ``classes_``, ``predict_top_k`` and ``log_proba_of``.
+        Model with ``classes_``, ``predict_top_k`` and ``log_proba_of``.
     steps : list of (str, object with ``transform``)
+        Preprocessing steps, in order.
     name : str
         Name of the last step, the classifier.
     """
@@ -102,8 +103,10 @@ def predict_top_k(model: Any, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarra
     Parameters
     ----------
     model : fitted classifier of bigcat, pipeline that ends in one, or search over either
-    X : rows as the model takes them
+    X : array-like
+        Rows in the form that the model was fitted with.
     k : int, default=5
+        Number of classes per row.
 
     Returns
     -------

@@ -44,17 +44,23 @@ def precompile(
     Parameters
     ----------
     noises : tuple of str, default=("gumbel",)
+        Noises to compile for.
     dtypes : tuple of str, default=("float32",)
-        Of rows: the command line reads float32; NumPy and scikit-learn make float64.
+        Types of the rows: the command line reads float32; NumPy and scikit-learn create float64.
     bayesian : bool, default=True
-        Also what `BayesianClassifier` calls.
+        Include kernels of `BayesianClassifier`.
     on_case : callable, optional
         Called with the name of each case before it is compiled.
 
     Returns
     -------
     list of str
-        Names of the kernels that were compiled; those in the cache are not.
+        Names of the compiled kernels; cached ones are not listed.
+
+    Examples
+    --------
+    >>> from bigcat.precompile import precompile
+    >>> compiled = precompile(noises=("gumbel", "gaussian"))  # doctest: +SKIP
     """
     compiled: list[str] = []
 

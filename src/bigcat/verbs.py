@@ -75,15 +75,15 @@ def step(bound, rng, local, progress, label_score, others, counts, n, n_always, 
     Parameters
     ----------
     local : array
-        The row's own variational parameters, moved in place after the value and before the slopes
-        are taken: a value at parameters that do not depend on the sample is right on average.
+        Variational parameters of the row. Move them in place after computing the value and before
+        the gradients: a value at parameters that do not depend on the sample is unbiased.
     progress : float
-        How far the local parameters move: 0 keeps them, 1 replaces them by the new estimate.
+        Step size of the local parameters: 0 keeps them, 1 replaces them by the new estimate.
     label_score : float
         Score of the observed class.
     others, counts : arrays
-        Scores of the first `n` other classes and how many classes each stands for; the first
-        `n_always` of them are in whatever is drawn.  ``counts[n]`` is the label's.
+        Scores and importance weights of the `n` other classes; the first `n_always` of them are
+        part of every draw.  ``counts[n]`` is the label's weight.
     grads : array
         Receives d value / d others[c], and in ``grads[n]`` d value / d label_score.
     """

@@ -92,31 +92,30 @@ class AugmentReduce(Bound):
 
     Parameters
     ----------
-    expectation : {"quadrature", "sample"}
-        How the expectation over q is taken where it has no closed form (every noise but
-        Gumbel).  "quadrature": Gauss-Hermite nodes, and natural-gradient steps on q's location
-        and scale, which need no step size.  "sample": the paper's Algorithm 2, one Monte-Carlo
-        sample and plain gradient steps (equation 9, with the entropy's gradient).
-    n_nodes : int
-        Number of Gauss-Hermite nodes.  Few of them overestimate the value a little: fine for
-        training, but `lower_bound` takes at least 20.
-    variational : {"auto", "gaussian", "logistic", "gumbel"}
-        Family of q.  "auto" is the paper's choice: Gaussian for Gaussian noise, logistic for
-        logistic noise; Gaussian for a user's own.  The Gumbel family is much tighter for noise
-        with heavier tails than the Gaussian's.
-    local_rate : float
+    expectation : {"quadrature", "sample"}, default="quadrature"
+        Method for expectations over q without a closed form (all noises but Gumbel).
+        "quadrature": Gauss-Hermite nodes, with natural-gradient steps on q's location and scale,
+        which need no step size. "sample": the paper's Algorithm 2, one Monte-Carlo sample and
+        plain gradient steps (equation 9, with the entropy's gradient).
+    n_nodes : int, default=8
+        Number of Gauss-Hermite nodes. With few of them the value is slightly too high, which does
+        not harm training; `lower_bound` uses at least 20.
+    variational : {"auto", "gaussian", "logistic", "gumbel"}, default="auto"
+        Family of q. "auto" follows the paper: logistic for logistic noise, else Gaussian. Take
+        "gumbel" for heavy-tailed noise: its bound is much tighter.
+    local_rate : float, default=0.01
         Size of the plain gradient steps: 0.01 in the paper's text, 0.001 in the authors' code.
-    band : float
-        Softmax only: keep eta within this factor of the row's fresh estimate, so that it
-        cannot go stale; infinity is the paper's running average.  Whatever eta is, the value
-        is a bound; a finite band makes eta depend on the sample at hand and so the *sampled*
-        value slightly optimistic.
-    local_decay : float or "auto"
-        Local steps have the size (1 + t)^-local_decay in epoch t: 0.9 in the paper, which keeps
-        much of the first epochs.  "auto" is 0.6, and larger steps where most classes are drawn.
-    start : {"best", "zero"}
-        Softmax only: where log eta starts, at the optimum of the starting intercepts or at 0 as
-        in the code of the unbiased-softmax paper, whose first steps are K times as large by it.
+    band : float, default=inf
+        Softmax only: keep eta within this factor of the row's fresh estimate, so that it cannot
+        become stale; infinity is the paper's running average. The value is a bound for any eta,
+        but with a finite band eta depends on the sample, and the *sampled* value is slightly too
+        high.
+    start : {"best", "zero"}, default="best"
+        Softmax only: start log eta at the optimum of the starting intercepts, or at 0 as in the
+        code of the unbiased-softmax paper, which makes first steps K times as large.
+    local_decay : float or "auto", default="auto"
+        Local steps have size (1 + t)^-local_decay in epoch t. The paper uses 0.9, which keeps
+        much of the first epochs. "auto" is 0.6, with larger steps if most classes are drawn.
 
     Examples
     --------

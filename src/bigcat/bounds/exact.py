@@ -31,13 +31,13 @@ class Exact(Bound):
 
     Parameters
     ----------
-    spacing : float
-        Distance of the quadrature's nodes, in widths of the integrand's peak.  The error is that of
-        rounding at the default, and below 1e-3 at 1.
-    tail : float
-        Nodes go to where the integrand is e^-tail of its peak.
-    precision : {"double", "single"}
-        Of the integrand at the nodes; single takes half the time.
+    spacing : float, default=0.25
+        Distance of the quadrature nodes, in widths of the integrand's peak. The default has
+        rounding errors only; at 1 the error is below 1e-3 in a quarter of the time.
+    tail : float, default=40.0
+        Nodes end where the integrand is e^-tail of its peak.
+    precision : {"double", "single"}, default="double"
+        Precision of the integrand at the nodes; "single" halves the time.
 
     Examples
     --------

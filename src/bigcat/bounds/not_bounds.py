@@ -98,8 +98,8 @@ class Complementary(NotABound):
 
     Parameters
     ----------
-    nodes : Exact
-        Has the nodes of that integral.
+    nodes : Exact, default=Exact()
+        Quadrature of that integral; a coarser one saves time.
 
     Examples
     --------

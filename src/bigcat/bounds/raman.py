@@ -30,8 +30,8 @@ class Raman(Bound):
 
     Parameters
     ----------
-    start : {"best", "zero"}
-        Where u starts: at the optimum of the starting intercepts, or at 0.
+    start : {"best", "zero"}, default="best"
+        Start u at the optimum of the starting intercepts, or at 0.
 
     Examples
     --------

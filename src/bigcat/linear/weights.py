@@ -194,10 +194,6 @@ class WeightsKind(ABC):
         """Return the size of temporary arrays needed to create or use the trained array.
 
         `trained` selects the use after training. 0 if both are views.
-
-        0 if both are views.
-
-        None where both are views.
         """
         return 0
 
@@ -224,8 +220,6 @@ class WeightsKind(ABC):
         """Return the weights of a trained array, as a view if possible.
 
         `for_good` states that `trained` will not be trained any further.
-
-        `for_good` says that `trained` will not be trained on.
         """
 
     @abstractmethod
@@ -239,8 +233,6 @@ class WeightsKind(ABC):
         """Return the rows for kernels, with scratch memory for one thread.
 
         A row visits at most `n_looked_at` classes.
-
-        A row looks at `n_looked_at` classes at most.
         """
 
     @abstractmethod

@@ -23,15 +23,14 @@ class Noise(Part):
     Parameters
     ----------
     probabilities : {"quadrature", "importance"}, default="quadrature"
-        How class probabilities are computed where they have no closed form: exact to rounding, or
-        by the papers' importance sampler, to reproduce their figures.  Its estimates of single
-        classes are those of `log_proba_of`; where all classes of a row are asked for, they are made
-        to add up to one.
+        Method for class probabilities without a closed form. "quadrature" is exact to rounding.
+        "importance" is the papers' importance sampler, to reproduce their figures: `log_proba_of`
+        returns its estimates, and `predict_proba` normalises them.
 
     Notes
     -----
-    Conventions: ``docs/conventions.md``.  A member is a frozen dataclass whose `lower` gives the
-    tag that kernels dispatch on.
+    See ``docs/conventions.md`` for conventions. A noise is a frozen dataclass whose `lower` returns
+    the tag that kernels dispatch on.
     """
 
     name: ClassVar[str]

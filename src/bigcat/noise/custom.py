@@ -40,7 +40,7 @@ class CustomNoise(Noise):
     Parameters
     ----------
     name : str
-        For messages and model files.
+        Name in messages and model files.
     log_cdf, log_cdf_grad : callable
         Log of the distribution function and its derivative.
     log_pdf, log_pdf_grad : callable

@@ -24,9 +24,9 @@ class Sampler(Part):
     Parameters
     ----------
     exact_classes : int or sequence of labels, default=0
-        Classes that every row looks at, beside those drawn; a number takes that many of the most
-        frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
-        softmax exact (its equation 6).
+        Classes that every row visits in addition to the drawn ones; a number selects that many of
+        the most frequent classes. Raise it if few classes have most rows: sampling noise falls,
+        and the one-vs-each bound gets tighter, at the cost of more work per row.
     """
 
     name: ClassVar[str]
@@ -66,8 +66,9 @@ class Sampler(Part):
         Parameters
         ----------
         frequencies : (n_classes,) array
+            Total row weight of each class.
         number_of : callable
-            Turns labels into their numbers; ValueError for one that is not known.
+            Maps labels to their numbers; raises ValueError for unknown labels.
         """
         chosen = self.exact_classes
         if isinstance(chosen, int):
@@ -125,16 +126,30 @@ class Sampler(Part):
         Parameters
         ----------
         n_classes, label : int
-            Classes are numbered from 0; `label` is the one that is not drawn.
-        seed : int
+            Classes are numbered from 0; `label` is never drawn.
+        seed : int, default=0
+            Seed of the draw.
         head : array of int, optional
-            Classes that are always in.
+            Classes that are part of every draw.
         frequencies : (n_classes,) array, optional
-            How many rows each class has; the same for all if neither this nor `y` is given.
+            Number of rows per class; equal for all classes by default.
         X, y : optional
-            Rows and their classes, for a sampler that looks at them.
-        row : int
-            The row of `X` to draw for.
+            Rows and their classes, for samplers that use them.
+        row : int, default=0
+            Row of `X` to draw for.
+
+        Returns
+        -------
+        classes : array of int
+        counts : array of float
+            Importance weights: the number of classes that each drawn class represents.
+
+        Examples
+        --------
+        >>> from bigcat.samplers import Uniform
+        >>> classes, counts = Uniform(n_negatives=3).sample(n_classes=10, label=4)
+        >>> counts.tolist()
+        [3.0, 3.0, 3.0]
         """
         if X is None:
             labels = np.arange(n_classes)
@@ -185,10 +200,6 @@ def first_invalid_draw(sampler, rng, rows, labels, some, n_classes, classes, cou
 
     A draw is invalid if it contains the label or a class that does not exist; (-1, -1) if all are
     valid.
-
-    A draw is invalid if it contains the label or a class that does not exist.
-
-    (-1, -1) where there is no such draw.
     """
     for i in some:
         n, _ = draw(sampler, rng, rows, i, labels[i], classes, counts)

@@ -48,14 +48,17 @@ class CoOccurrence(Sampler):
 
     Parameters
     ----------
-    n_negatives : int
-        Draws a row.
-    n_features : int
-        Features that a row draws by: those that fewest training rows have.
-    background : float
-        Share of draws that do not look at the row, above 0.  A row without features has no others.
+    n_negatives : int, default=16
+        Draws per row. More of them reduce the noise of steps, at proportional cost.
+    n_features : int, default=4
+        Features that a row draws by: its rarest ones in the training rows.
+    background : float, default=0.3
+        Share of draws from the background mixture, above 0. Rows without features use it alone.
+        Raise it if rare classes get too high probabilities.
     power, uniform : float
-        Of the background, as in `Frequency`.
+        Background mixture, as in `Frequency`.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------

@@ -37,13 +37,15 @@ class Frequency(Sampler):
 
     Parameters
     ----------
-    n_negatives : int
-        Draws a row.
-    power : float
-        Of the frequency.  1 draws classes as they come, 0 all alike.
-    uniform : float
-        Share of uniform draws, above 0: without them classes that have no rows yet would never
-        be drawn, and rare ones so seldom that each time they would stand for very many.
+    n_negatives : int, default=32
+        Draws per row. More of them reduce the noise of steps, at proportional cost.
+    power : float, default=0.75
+        Exponent of the frequency: 1 draws classes as often as they occur, 0 uniformly.
+    uniform : float, default=0.5
+        Share of uniform draws, above 0. Without them classes without rows would never be drawn, and
+        rare ones would have huge importance weights.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------
@@ -90,12 +92,15 @@ class Stratified(Sampler):
 
     Parameters
     ----------
-    n_head : int
-        Classes that every row looks at: work, for less noise where few classes have most rows.
-    n_negatives : int
-        Draws a row.
+    n_head : int, default=512
+        Number of most frequent classes that every row visits. Raise it for less noise if few
+        classes have most rows; the cost per row is proportional to ``n_head + n_negatives``.
+    n_negatives : int, default=16
+        Draws per row from the other classes.
     power, uniform : float
         As in `Frequency`, within the tail.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------
@@ -144,11 +149,11 @@ class Shared(Frequency):
 
     Parameters
     ----------
-    n_negatives, power, uniform
+    n_negatives, power, uniform, exact_classes
         As in `Frequency`.
     n_first : int, optional
-        Draws in the first third of the epochs.  Fewer do there, where steps are long and the way
-        is plain; how far a fit gets depends on the later ones.
+        Draws in the first third of the epochs. Fewer suffice there, while steps are long; the
+        quality of a fit depends on the later ones.
 
     Examples
     --------

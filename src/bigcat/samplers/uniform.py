@@ -42,8 +42,11 @@ class Uniform(Sampler):
 
     Parameters
     ----------
-    n_negatives : int
-        Classes drawn a row; all of them where there are no more.
+    n_negatives : int, default=32
+        Classes drawn per row, or all others if there are fewer. More of them reduce the noise of
+        steps, at proportional cost.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------

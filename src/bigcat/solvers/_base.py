@@ -38,9 +38,11 @@ class Solver(Part):
     Parameters
     ----------
     batch_size : int
-        Rows per step.
+        Rows per step. Larger batches are faster on dense rows with shared draws of classes and need
+        more epochs.
     init : {"frequencies", "zero", "random"}, default="frequencies"
         Start from the class frequencies, from equal probabilities, or from small random weights.
+        Change it only to reproduce published runs.
     """
 
     name: ClassVar[str]

@@ -36,12 +36,16 @@ class Damped(Solver):
 
     Parameters
     ----------
-    learning_rate : float
-    schedule : {"linear", "constant"}
-        "linear" lets the rate fall to zero over `max_epochs`; "constant" keeps it.
-    average : bool
-        Fit an average of the weights along the way, in which late ones count more: as good as a
-        rate that falls, without knowing the end.  Needs the weights twice.
+    learning_rate : float, default=1.0
+        Change of the label's score by one step, at most. Raise it for fits of few epochs.
+    schedule : {"linear", "constant"}, default="linear"
+        "linear" decays the rate to zero over `max_epochs`; "constant" keeps it, for fits of unknown
+        length.
+    average : bool, default=False
+        Fit an average of the weights in which late ones count more: as good as a decaying rate,
+        for fits of unknown length. Doubles the memory of the weights.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------

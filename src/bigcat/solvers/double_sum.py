@@ -64,13 +64,12 @@ class DoubleSumSolver(Solver):
 
     Parameters
     ----------
-    learning_rate : float or "auto"
+    learning_rate : float or "auto", default="auto"
         "auto" is `auto_rate` over the typical |x|^2, so that rows of any scale take the same steps.
-        The row's u then has steps of its own (`Bound.local_progress`): a row is visited once an
-        epoch, and a rate that falls with that of the weights would leave u where early weights had
-        it.
-    decay : float or None
-        Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
+        The row's u then has its own step size (`Bound.local_progress`): each row is visited once
+        per epoch, and a rate that falls with that of the weights would leave u at its early value.
+    decay : float, optional
+        Factor of the rate per epoch; by default the rate decays to zero over `max_epochs`.
     """
 
     linear: ClassVar[bool] = True
@@ -202,17 +201,17 @@ class UMax(DoubleSumSolver):
 
     Parameters
     ----------
-    learning_rate : float or "auto"
-        "auto" is in units of the rows' size; long steps are then shortened as those of `Damped`.
-    decay : float or None
-        Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
-    threshold : float
-        The paper's delta.
-    local_bound : float
-        Largest u: B_u of Lemma 2.  From below u is kept at its least possible optimum.
-    weight_bound : float
-        Radius of the ball, in all weights together, that they are projected to: B_W of Lemma 1
-        and of the set in Theorem 1's proof.  Needs ``batch_size=1``.
+    learning_rate : float or "auto", default="auto"
+        "auto" is relative to the row size, with long steps shortened as in `Damped`.
+    decay : float, optional
+        Factor of the rate per epoch; by default the rate decays to zero over `max_epochs`.
+    threshold : float, default=1.0
+        The paper's delta. Lower it if the fit diverges.
+    local_bound : float, default=inf
+        Maximal u: B_u of Lemma 2.
+    weight_bound : float, default=inf
+        Radius of the ball to which all weights together are projected: B_W of Lemma 1 and of the
+        set in Theorem 1's proof. Set it if the fit diverges; requires ``batch_size=1``.
 
     Examples
     --------

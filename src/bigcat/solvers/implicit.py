@@ -60,6 +60,17 @@ class Implicit(DoubleSumSolver):
     sweeps over the rows, usually 3 to 20. With learning rates in the hundreds and nearly parallel
     rows it can be inexact, but stays finite.
 
+    Parameters
+    ----------
+    learning_rate : float or "auto", default="auto"
+        "auto" is relative to the row size. Any value is stable; 1 is usual.
+    decay : float, optional
+        Factor of the rate per epoch; by default the rate decays to zero over `max_epochs`.
+    batch_size : int, default=1
+        Rows whose step is found jointly.
+    init
+        See `Solver`.
+
     Examples
     --------
     >>> from bigcat.solvers import Implicit

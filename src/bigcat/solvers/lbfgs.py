@@ -16,11 +16,12 @@ class LBFGS(Solver):
 
     Parameters
     ----------
-    memory : int
-        Pairs of vectors that approximate the curvature.
-    tol : float
+    memory : int, default=10
+        Number of vector pairs that approximate the curvature. More of them take fewer iterations
+        and two more arrays as large as the weights each.
+    tol : float, default=1e-4
         Largest gradient of the mean value per row that counts as converged, for rows in units of
-        their length.
+        their length. Lower it to compare likelihoods in many digits.
 
     Examples
     --------

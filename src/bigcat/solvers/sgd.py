@@ -65,6 +65,17 @@ class Adaptive(Solver):
     is multiplied by `decay` every `decay_every` iterations. Coordinates without a gradient do not
     change; the first s of a coordinate is g^2.
 
+    Parameters
+    ----------
+    learning_rate : float, default=0.02
+        Step size before decay; tune it on a validation set.
+    decay : float, default=0.9
+        Factor of the rate per `decay_every` iterations.
+    decay_every : int, default=2000
+        Iterations between decays.
+    batch_size, init
+        See `Solver`.
+
     Examples
     --------
     >>> from bigcat.solvers import Adaptive
@@ -124,6 +135,21 @@ class AdaGrad(Solver):
     its coordinates. It requires a rank and saves the memory of the sums; fits take up to a third
     less time once the weights exceed the cache, and predict as well or slightly better with sampled
     classes.
+
+    Parameters
+    ----------
+    learning_rate : float or "auto", default="auto"
+        Step size of the first step; "auto" is relative to the rows.
+    decay : float, default=1.0
+        Factor of the rate per epoch.
+    schedule : {"auto", "linear", "constant"}, default="auto"
+        Decay to zero over `max_epochs`, or none. Take "constant" for fits of unknown length.
+    power : float, default=1.0
+        Exponent of the linear schedule.
+    per : {"coordinate", "vector"}, default="coordinate"
+        Unit of the step sizes. Take "vector" to save memory with a rank.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------
@@ -266,7 +292,14 @@ def _(solver, rate, state, j):
 class SGD(Solver):
     """Plain stochastic gradient steps on the mean of the batch.
 
-    `learning_rate` is multiplied by `decay` each epoch.
+    Parameters
+    ----------
+    learning_rate : float, default=0.5
+        Step size, in units of the data: tune it, or take `AdaGrad` or `Damped`.
+    decay : float, default=0.9
+        Factor of the rate per epoch.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------
