@@ -68,8 +68,8 @@ def test_moments_of_the_families(family):
     assert w @ u == pytest.approx(known.centre, abs=1e-6)
     assert -(w @ log_density) == pytest.approx(known.entropy, rel=1e-5)
     # The Fisher information of the location is the mean square of the slope of the log-density.
-    slope = {"gaussian": -u, "logistic": -np.tanh(0.5 * u), "gumbel": np.exp(-u) - 1.0}[family]
-    assert 1.0 / (w @ slope**2) == pytest.approx(known.gain, rel=1e-3)
+    grad = {"gaussian": -u, "logistic": -np.tanh(0.5 * u), "gumbel": np.exp(-u) - 1.0}[family]
+    assert 1.0 / (w @ grad**2) == pytest.approx(known.gain, rel=1e-3)
     assert known.code == list(pieces.FAMILIES).index(family)
 
 
@@ -95,13 +95,13 @@ def test_bouchards_offset_is_a_root(spread, n):
 def test_an_eta_that_is_far_too_small(far):
     """The fresh estimate is e^far times the old one; the step goes to a part of it."""
     tag = AugmentReduce().lower(Gumbel())
-    others, local, slopes = far + OTHERS, np.array([0.0, 0.0]), np.empty(5)
+    others, local, grads = far + OTHERS, np.array([0.0, 0.0]), np.empty(5)
     fresh = logsumexp(np.append(others, 0.0), b=[*COUNTS[:4], 1.0])
-    value = step(tag, None, local, 0.25, 0.0, others, COUNTS, 4, 0, slopes)
+    value = step(tag, None, local, 0.25, 0.0, others, COUNTS, 4, 0, grads)
     assert local[0] == pytest.approx(fresh + math.log(0.25), rel=1e-9 if far > 40 else 1e-3)
     expected = -COUNTS[:4] * np.exp(others - local[0])
-    np.testing.assert_allclose(slopes[:4], expected, rtol=1e-9)
-    assert slopes[4] == pytest.approx(-expected.sum(), rel=1e-9)
+    np.testing.assert_allclose(grads[:4], expected, rtol=1e-9)
+    assert grads[4] == pytest.approx(-expected.sum(), rel=1e-9)
     assert value < 0.0
     assert np.isfinite(value)
 
@@ -110,10 +110,10 @@ def test_an_eta_that_is_far_too_small(far):
 def test_an_eta_that_is_far_too_large(far):
     """The fresh estimate is nothing beside the old one, of which the step leaves a part."""
     tag = AugmentReduce().lower(Gumbel())
-    local, slopes = np.array([far, 0.0]), np.empty(5)
-    value = step(tag, None, local, 0.25, 0.0, OTHERS, COUNTS, 4, 0, slopes)
+    local, grads = np.array([far, 0.0]), np.empty(5)
+    value = step(tag, None, local, 0.25, 0.0, OTHERS, COUNTS, 4, 0, grads)
     assert local[0] == pytest.approx(far + math.log(0.75), rel=1e-9)
-    np.testing.assert_allclose(slopes[:4], -COUNTS[:4] * np.exp(OTHERS - local[0]), rtol=1e-9)
+    np.testing.assert_allclose(grads[:4], -COUNTS[:4] * np.exp(OTHERS - local[0]), rtol=1e-9)
     assert value == pytest.approx(1.0 - far, rel=1e-9)
 
 
@@ -123,11 +123,11 @@ def test_a_band_counts_where_eta_moves(band):
     fresh = logsumexp(np.append(OTHERS, 0.0), b=[*COUNTS[:4], 1.0])
     for start in (fresh - 2.0, fresh + 2.0):
         still, moves = np.array([start, 0.0]), np.array([start, 0.0])
-        slopes = np.empty(5)
-        step(tag, None, still, 0.0, 0.0, OTHERS, COUNTS, 4, 0, slopes)
+        grads = np.empty(5)
+        step(tag, None, still, 0.0, 0.0, OTHERS, COUNTS, 4, 0, grads)
         assert still[0] == start
-        np.testing.assert_allclose(slopes[:4], -COUNTS[:4] * np.exp(OTHERS - start), rtol=1e-12)
-        step(tag, None, moves, 0.1, 0.0, OTHERS, COUNTS, 4, 0, slopes)
+        np.testing.assert_allclose(grads[:4], -COUNTS[:4] * np.exp(OTHERS - start), rtol=1e-12)
+        step(tag, None, moves, 0.1, 0.0, OTHERS, COUNTS, 4, 0, grads)
         free = start + math.log(1.0 + 0.1 * (math.exp(fresh - start) - 1.0))
         expected = min(max(free, fresh - math.log(band)), fresh + math.log(band))
         assert moves[0] == pytest.approx(expected, rel=1e-12)
@@ -136,13 +136,13 @@ def test_a_band_counts_where_eta_moves(band):
 def test_ramans_step_far_from_its_optimum():
     tag = Raman().lower(Gumbel())
     for start in (-2000.0, 2000.0):
-        local, slopes = np.array([start]), np.empty(5)
-        value = step(tag, None, local, 0.5, 0.3, OTHERS, COUNTS, 4, 0, slopes)
+        local, grads = np.array([start]), np.empty(5)
+        value = step(tag, None, local, 0.5, 0.3, OTHERS, COUNTS, 4, 0, grads)
         best = logsumexp(np.append(OTHERS, 0.3), b=[*COUNTS[:4], 1.0])
         assert local[0] == pytest.approx(max(start, best) + math.log(0.5), abs=1e-9)
         assert np.isfinite(value)
         term = math.exp(0.3 - local[0])
-        assert slopes[4] == pytest.approx(1.0 - term, rel=1e-12)
+        assert grads[4] == pytest.approx(1.0 - term, rel=1e-12)
 
 
 # All classes of some rows
@@ -155,17 +155,17 @@ def test_rows_of_all_classes_keep_some_exact(n_always):
     order, tag = np.array([3, 1, 0, 2]), OneVsEach().lower(Gumbel())
     state = np.zeros(1, np.uint64)
     for y in range(4):
-        values, slopes = np.empty(2), np.full((2, 4), np.nan)
+        values, grads = np.empty(2), np.full((2, 4), np.nan)
         labels = np.array([y, y])
         local = np.zeros((2, 1))
-        full_rows(tag, state, scores, labels, n_always, order, local, values, slopes, True)
+        full_rows(tag, state, scores, labels, n_always, order, local, values, grads, True)
         for i, row in enumerate(scores):
             head = [k for k in order[:n_always] if k != y]
             tail = [k for k in order[n_always:] if k != y]
             expected = row[y] - logsumexp([row[y], *row[head]])
             expected -= sum(np.logaddexp(0.0, row[k] - row[y]) for k in tail)
             assert values[i] == pytest.approx(expected, rel=1e-12)
-            np.testing.assert_allclose(slopes[i].sum(), 0.0, atol=1e-14)
+            np.testing.assert_allclose(grads[i].sum(), 0.0, atol=1e-14)
         untouched = np.full((2, 4), np.nan)
         again = np.empty(2)
         full_rows(tag, state, scores, labels, n_always, order, local, again, untouched, False)

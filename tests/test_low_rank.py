@@ -233,7 +233,7 @@ def plain_steps(data, model, batch_size, epochs, rate, l2):
         batch = (X[at], data.y[at], data.row_weights[at], draws[at])
         gradient = twin.batch_gradient(model, *batch, ROWS["exact"])[1]
         step = rate * N_ROWS / total / len(batch[1])
-        V, U, b = (part + step * slopes for part, slopes in zip(model, gradient))
+        V, U, b = (part + step * grads for part, grads in zip(model, gradient))
         model = twin.Model(shrunk * V, shrunk * U, b)
     return model
 

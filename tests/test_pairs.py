@@ -95,10 +95,10 @@ def test_steps_of_pairs_are_those_of_a_matrix_of_which_the_rest_is_held_at_zero(
     order = rng.permutation(60)
     for x, label in zip(X.toarray()[order].astype(float), y[order]):
         p = np.exp(x @ W + b)
-        slopes = -p / p.sum()
-        slopes[label] += 1.0
-        W += 0.05 * np.outer(x, slopes) * known
-        b += 0.05 * slopes
+        grads = -p / p.sum()
+        grads[label] += 1.0
+        W += 0.05 * np.outer(x, grads) * known
+        b += 0.05 * grads
     np.testing.assert_allclose(found.weights.dense(), W.T, atol=1e-5)
     np.testing.assert_allclose(found.intercept, b, atol=1e-5)
 

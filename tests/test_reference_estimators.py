@@ -26,11 +26,11 @@ def test_slopes_match_finite_differences(name):
     estimate, h = ALL[name], 1e-5
     found = estimate(PSI_Y, PSI, WEIGHTS)
     up, down = (estimate(PSI_Y + step, PSI, WEIGHTS).value for step in (h, -h))
-    assert found.slope_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    assert found.grad_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
     for k in range(PSI.size):
         step = h * (np.arange(PSI.size) == k)
         up, down = (estimate(PSI_Y, PSI + s, WEIGHTS).value for s in (step, -step))
-        assert found.slopes[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+        assert found.grads[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
 
 
 def test_values_by_hand():
@@ -53,7 +53,7 @@ def test_all_classes_give_the_exact_softmax():
         estimators.complementary(PSI_Y, PSI, ONES),
     ]:
         assert found.value == pytest.approx(exact.value, rel=1e-14)
-        np.testing.assert_allclose(found.slopes, exact.slopes, rtol=1e-13)
+        np.testing.assert_allclose(found.grads, exact.grads, rtol=1e-13)
 
 
 def test_equal_weights_cancel_in_importance_sampling():
@@ -66,13 +66,13 @@ def test_complementary_is_the_bound_at_the_samples_own_eta():
     found = estimators.complementary(PSI_Y, PSI, WEIGHTS)
     bound = bounds.softmax_augment_reduce(PSI_Y, PSI, WEIGHTS, u)
     assert found.value == pytest.approx(bound.value, rel=1e-13)
-    np.testing.assert_allclose(found.slopes, bound.slopes, rtol=1e-13)
+    np.testing.assert_allclose(found.grads, bound.grads, rtol=1e-13)
 
 
 def test_only_differences_of_scores_matter_but_for_noise_contrastive():
     for name, estimate in ALL.items():
         here, there = (estimate(PSI_Y + c, PSI + c, WEIGHTS) for c in (0.0, 0.3))
-        changes = np.array([there.value - here.value, here.slope_y + here.slopes.sum()])
+        changes = np.array([there.value - here.value, here.grad_y + here.grads.sum()])
         assert (np.abs(changes) < 1e-12).all() == (name != "noise-contrastive")
 
 
@@ -100,7 +100,7 @@ def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
     p = np.array([0.5, 0.1, 0.3, 0.1])
 
     def objective(psi):
-        value, slopes = 0.0, np.zeros(4)
+        value, grads = 0.0, np.zeros(4)
         for y in range(4):
             others = [k for k in range(4) if k != y]
             for some in chain.from_iterable(combinations(others, size) for size in range(4)):
@@ -109,9 +109,9 @@ def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
                 probability = p[y] * np.prod(Q[drawn]) * np.prod(1 - Q[missed])
                 found = estimators.noise_contrastive(psi[y], psi[drawn], 1 / Q[drawn], 1 / Q[y])
                 value += probability * found.value
-                slopes[y] += probability * found.slope_y
-                slopes[drawn] += probability * found.slopes
-        return -value, -slopes
+                grads[y] += probability * found.grad_y
+                grads[drawn] += probability * found.grads
+        return -value, -grads
 
     options = {"ftol": 1e-16, "gtol": 1e-10}
     found = optimize.minimize(objective, np.zeros(4), jac=True, method="L-BFGS-B", options=options)
@@ -123,5 +123,5 @@ def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
 @pytest.mark.parametrize("psi_y", [-1e6, 0.0, 1e6])
 def test_extreme_scores_stay_finite(name, psi_y):
     found = ALL[name](psi_y, 1e6 * np.array([1.0, 0.25, -1.0]), np.array([1e6, 1.0, 1e-6]))
-    assert np.isfinite([found.value, found.slope_y, *found.slopes]).all()
-    assert (found.slopes <= 0).all()
+    assert np.isfinite([found.value, found.grad_y, *found.grads]).all()
+    assert (found.grads <= 0).all()

@@ -164,7 +164,7 @@ def _(rows, i, weights, state, classes, grads, n, solver, rate):
 
 @implement(prefetch_row, TrainedPairRows)
 def _(rows, i, weights, classes, n):
-    pass  # a search is next, whose end nobody knows
+    pass  # followed by a search, whose accesses are unknown
 
 
 # `CoOccurringPairs.check_solver` admits only solvers that move row by row: no gradient of a

@@ -122,7 +122,7 @@ def proximal_step(u_before, rate, squared_norm, label_score, others, counts, n, 
                 total += w
                 fall += share
                 excess += w * share
-        # n_equal omega(z) has the classes' value and slope, and falls by `speed` in z.
+        # n_equal omega(z) has the classes' value and gradient, and falls by `speed` in z.
         n_equal = 1.0
         if n > 1:
             w = excess / max(fall, _TINY)
