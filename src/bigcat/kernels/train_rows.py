@@ -113,7 +113,7 @@ class KernelPlan(NamedTuple):
 
     batch_size: int
     width: int  # the most other classes that a draw can give
-    buffered: bool  # does a batch's gradient have to be summed before anything moves?
+    buffered: bool  # True if the batch's gradient is summed before anything moves
     implicit: bool
     damped: bool
     fit_intercept: bool

@@ -35,7 +35,7 @@ class Operands(NamedTuple):
     # that weights less precise than the rows need no copy.
     weights: np.ndarray
     as_rows: Callable[[Any], Any]  # some rows of X in the form that goes with them
-    sparse: bool  # are those sparse?
+    sparse: bool  # True for sparse rows
 
 
 class Weights(ABC):

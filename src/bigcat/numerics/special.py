@@ -184,7 +184,7 @@ def log_ndtr_with_grad(x):
     upper = ratio * density
     lower = one - upper
     below = ratio if x < zero else lower
-    # What `lower` lost by rounding, as in log1p.
+    # The rounding error of `lower`, as in log1p.
     rest = exponent if x < zero else ((one - lower) - upper) / lower
     return rest + vector_log(below), (one if x < zero else density) / below
 

@@ -48,7 +48,7 @@ class Problem:
     n_classes: int
     l2: float = 0.0
     fit_intercept: bool = True
-    unit_rows: bool = False  # are rows multiplied by `unit` before they are scored?
+    unit_rows: bool = False  # True if rows are multiplied by `unit` before scoring
     head: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # kept exact
 
     @property

@@ -130,7 +130,7 @@ def proximal_step(u_before, rate, squared_norm, label_score, others, counts, n, 
             z = w + math.log(max(w, _TINY))
         if w < _TINY:
             return u, evaluations
-        # Where that meets the line is an omega again.
+        # The intersection with the line is an omega again.
         line = pull_grad / speed
         part = line / (n_equal + line)
         ahead = pull / line
