@@ -46,7 +46,7 @@ torture: $(READY)
 # Compiled code leaves no trace of its lines, so what compiles is followed in plain Python, on small
 # problems and in a sample of its tests, and the rest by the tests of every day.
 PLAIN := $(patsubst %,tests/test_%.py,blas bound_parts bounds noise \
-	probabilities random_numbers sampler_draws sampler_tables samplers special vector weights) \
+	probabilities random_numbers sampler_tables samplers special vector weights) \
 	tests/test_pairs.py::test_steps_are_those_of_the_twin
 COVERAGE := $(BIN)/python -m coverage
 coverage: $(READY)
@@ -57,7 +57,7 @@ coverage: $(READY)
 	printf '%s\n' tests/test_*.py tests/torture src | $(ONE_THREAD) xargs -n 15 -P 2 \
 		$(COVERAGE) run --parallel-mode -m pytest -q -m "not slow"
 	$(COVERAGE) combine --quiet
-	$(BIN)/python -m tests.coverage_report
+	$(COVERAGE) report
 
 # The archives that people install, each tried in an environment of its own; PYTHON=python3.13 for
 # another one.  The wheel carries machine code of the common kernels (hatch_build.py).

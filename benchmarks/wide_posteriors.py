@@ -85,7 +85,7 @@ CASES = [
     Case(50, 600, 30, None, "dense", 1.5),
     Case(500, 400, 10, 5, "sparse"),
     Case(100, 800, 40, None, "sparse", 1.0),
-    # These decided how a loss of held-out rows counts (decision 45),
+    # These decided how a loss of held-out rows counts,
     Case(100, 400, 30, None, "sparse", 1.5),
     Case(300, 300, 15, 8, "sparse", 2.5),
     Case(60, 1_000, 25, None, "dense", 2.0),

@@ -63,14 +63,3 @@ def test_paths_and_names_exist(span):
     assert (PACKAGE / path).exists() or (ROOT / path).exists()
     if name:
         assert resolved(path, name) is not None
-
-
-def test_most_spans_are_checked():
-    assert len([s for s in spans() if PATH.fullmatch(s)]) > 100
-
-
-def test_page_has_the_ways_and_what_can_be_added():
-    ways = re.findall(r"^## The way of a row: `(.*)`$", PAGE, re.MULTILINE)
-    assert ways == ["LinearClassifier.fit", "predict_top_k", "BayesianClassifier.fit", "bigcat fit"]
-    rows = re.findall(r"^\| ([\w ]+?) \|", PAGE, re.MULTILINE)
-    assert {"noise", "bound", "sampler", "solver", "method", "data form", "route"} <= set(rows)

@@ -18,7 +18,6 @@ from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.noise import Gaussian, Gumbel
 from bigcat.probabilities import log_probabilities
-from bigcat.solvers import DivergedError
 from bigcat.training import memory as _memory
 from bigcat.training.data import TrainingData, split
 from tests.bayesian import (
@@ -103,18 +102,6 @@ def test_averaged_does_not_depend_on_blocks(data, monkeypatch):
     assert (low <= high).all()
 
 
-def test_blocks_of_scores_are_the_scores(model, data, monkeypatch):
-    X = data[0][:50]
-    q = model.posterior_
-    ((_, scores, variances),) = q.score_blocks(X, variances=True)
-    monkeypatch.setattr(module, "BLOCK", 60)
-    parts = list(q.score_blocks(X, variances=True, width=5))
-    assert [len(p[1]) for p in parts[:2]] == [3, 3]
-    assert [p[0].start for p in parts] == list(range(0, 50, 3))
-    np.testing.assert_allclose(np.concatenate([p[1] for p in parts]), scores)
-    np.testing.assert_allclose(np.concatenate([p[2] for p in parts]), variances)
-
-
 def test_stops_when_the_elbo_no_longer_grows(data):
     easy = augment_reduce(max_epochs=300).fit(*data)
     assert 20 <= easy.n_iter_ < 200
@@ -126,11 +113,6 @@ def test_stops_when_the_elbo_no_longer_grows(data):
     # The way there is the same.
     both = slice(0, impatient.n_iter_)
     np.testing.assert_array_equal(impatient.history_["elbo"], easy.history_["elbo"][both])
-
-
-@pytest.mark.parametrize("epochs", [1, 60])
-def test_tol_zero_makes_all_epochs(data, epochs):
-    assert augment_reduce(max_epochs=epochs, tol=0).fit(*data).n_iter_ == epochs
 
 
 def test_held_out_rows_choose_the_epoch():
@@ -242,14 +224,6 @@ def test_sparse_rows(data):
         )
 
 
-@pytest.mark.slow  # a training loop of its own
-def test_float32_rows(data):
-    X, y = data
-    dense, small = augment_reduce().fit(X, y), augment_reduce().fit(X.astype(np.float32), y)
-    assert small.posterior_.mean.dtype == np.float32
-    np.testing.assert_allclose(small.coef_, dense.coef_, atol=1e-2)
-
-
 def test_many_classes_few_negatives():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((4000, 5))
@@ -263,12 +237,6 @@ def test_many_classes_few_negatives():
     absent = frequencies == 0.0
     if absent.any():
         assert m.predict_proba(X)[:, absent].mean() < 1e-3
-
-
-def test_no_intercept(data):
-    m = augment_reduce(fit_intercept=False).fit(*data)
-    assert m.posterior_.mean.shape == m.posterior_.scale.shape == (4, 3)
-    assert (m.intercept_ == 0.0).all()
 
 
 def test_priors(data):
@@ -374,22 +342,6 @@ def test_options_that_cannot_be(options, message):
     with pytest.raises(ValueError) as caught:
         AugmentReducePosterior(**options)
     assert message in str(caught.value)
-
-
-def test_divergence_leaves_the_estimator_as_it_was(data):
-    X, y = data
-    m = augment_reduce(learning_rate=1e200)
-    with pytest.raises(DivergedError, match="scale the columns of X"):
-        m.fit(X * 1e37, y)
-    assert not hasattr(m, "classes_")
-
-
-def test_a_noise_object_is_the_name(data):
-    named, given = (
-        augment_reduce(max_epochs=3).fit(*data),
-        augment_reduce(max_epochs=3, noise=Gumbel()).fit(*data),
-    )
-    assert (named.coef_ == given.coef_).all()
 
 
 def test_no_batches(data):

@@ -130,7 +130,7 @@ def designs(draw):
     return Design(clean, awkward, labels, weights)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(design=designs(), covariance=st.sampled_from(["draws", "full", "class"]))
 def test_predictions_are_those_of_the_clean_design(design, covariance):
     def probabilities(rows, labels=design.labels, weights=design.weights):

@@ -1,6 +1,5 @@
 """BayesianClassifier: scikit-learn's conventions, predictions, errors."""
 
-import inspect
 import pickle
 import warnings
 from itertools import product
@@ -8,17 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn
 from scipy.special import expit, log_ndtr, ndtr, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference.independent_binary as twin
 from bigcat import BayesianClassifier
 from bigcat.bayes import (
-    METHODS,
     AugmentReducePosterior,
     GaussianPrior,
     HierarchicalPrior,
@@ -52,7 +49,6 @@ CONFIGURATIONS = [  # the first three go through all checks wherever tests run: 
         n_threads=1,
     ),
 ]
-N_CHECKS = {"1.9.1": 63}  # in the version of constraints.txt
 # A row of weight 2 is a row twice, but not to the last bits, which scikit-learn compares.
 # Augment-reduce moves a row's local parameters once, whatever the row's weight.  Chains that learn
 # a scale look for a mode again and again: sums of rows in another order decide after which step
@@ -86,15 +82,6 @@ def test_check(estimator, check, short_chains):
 @parametrize_with_checks([DEFAULT, *CONFIGURATIONS[3:]], expected_failed_checks=expected_to_fail)
 def test_check_of_the_others(estimator, check):
     check(estimator)
-
-
-@pytest.mark.parametrize("estimator", [DEFAULT, *CONFIGURATIONS], ids=str)
-def test_how_many_checks_there_are(estimator):
-    n = len(list(estimator_checks_generator(estimator, mark="skip")))
-    if sklearn.__version__ in N_CHECKS:
-        assert n == N_CHECKS[sklearn.__version__]
-    else:
-        assert n >= 50
 
 
 @pytest.fixture(scope="module")
@@ -292,14 +279,6 @@ def test_options_of_parts():
         m.set_params(link="logit")
     with pytest.raises(TypeError, match="unexpected keyword argument 'link'"):
         BayesianClassifier(link="logit")  # type: ignore[call-arg]
-
-
-def test_methods_by_name():
-    assert [kind.name for kind in METHODS.values()] == list(METHODS)
-    for name, kind in METHODS.items():
-        assert resolve_method(name) == kind()
-        assert resolve_method(kind()) == kind()
-        assert kind().options().keys() == set(inspect.signature(kind).parameters)
 
 
 def test_row_order_does_not_matter(data):

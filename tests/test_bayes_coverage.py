@@ -3,15 +3,13 @@
 import sys
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import scipy.stats
-from scipy.special import log_softmax
 
 from bigcat import BayesianClassifier
-from bigcat.bayes import GaussianPrior, Laplace, coverage
+from bigcat.bayes import GaussianPrior, Laplace
 from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.coverage import LEVELS, CoverageCheck, Simulation, draw_labels
 from bigcat.bayes.noise_posterior import NoisePosterior
@@ -19,8 +17,6 @@ from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.metrics import calibration, log_likelihood
 from bigcat.noise import resolve
 from tests.bayesian import binary, csr, four_classes
-
-RNG = np.random.default_rng(5)
 
 
 def fixed(**options: Any) -> BayesianClassifier:
@@ -212,99 +208,3 @@ def test_calibration_in_words(model):
         _, log_probabilities = model.predict_top_k(X[3:], 1, how)
         assert line.split()[3] == f"{np.exp(log_probabilities).mean():.4f}"
     assert lines[3] == "197 rows, 3 of unknown classes left out"
-
-
-def test_shares_and_widths_of_intervals_are_those_of_the_judged_probabilities():
-    """Two blocks of rows, two classes, and intervals of known width."""
-    X = RNG.normal(size=(5, 2))
-    truth = np.array([[0.3, -0.2], [0.0, 0.4]])
-    p = np.exp(log_softmax(X @ truth.T, axis=1))
-
-    class Fitted:
-        def probability_quantiles(self, X, tails):
-            self.tails = tails
-            for rows in (slice(0, 3), slice(3, 5)):
-                some, below = p[rows], np.arange(1.0, len(tails) // 2 + 1)[:, None, None]
-                found = np.empty((len(tails), *some.shape))
-                found[0::2], found[1::2] = some - 0.01 * below, some + 0.02 * below
-                found[1, 0, 0] = some[0, 0] - 0.005  # of the first level, one row of each block
-                found[2, :1] = some[:1]  # the end itself is inside
-                yield rows, found
-
-    posterior: Any = SimpleNamespace(
-        intercept=False, log_probabilities=lambda scores: log_softmax(scores, axis=1)
-    )
-    fitted: Any = Fitted()
-    levels = Simulation(posterior, X, None, None, 0.8).levels()  # type: ignore[arg-type]
-    for level in (0.8, 0.77):
-        simulation = Simulation(posterior, X, None, None, level)  # type: ignore[arg-type]
-        held, width = simulation._judge(fitted, X, truth)
-        assert held.shape == simulation.levels().shape
-        np.testing.assert_allclose(held[1:], 1.0)
-        assert held[0] == pytest.approx(0.8)
-        at = int(np.flatnonzero(simulation.levels() == level)[0])
-        missing = 0.01 * 2 * 4 / 10 if at == 1 else 0.0
-        assert width == pytest.approx(0.03 * (at + 1) - missing)
-    assert len(fitted.tails) == 2 * (len(levels) + (0.77 not in levels))
-    np.testing.assert_allclose(fitted.tails[0::2] + fitted.tails[1::2], 1.0)
-
-
-@pytest.mark.parametrize(
-    ("shape", "n_classes", "n_judged"),
-    [((4, 9), 2, 4), ((400, 3), 2, 300), ((400, 3), 1 << 12, 64), ((400, 3), 1 << 20, 10)],
-)
-def test_rows_that_are_judged(monkeypatch, shape, n_classes, n_judged):
-    """All of few, 300 of many with few classes, and fewer of many classes; no row twice."""
-    X = np.arange(float(np.prod(shape))).reshape(shape)
-    truth, judged, fitted = np.ones((n_classes, shape[1])), [], object()
-
-    def refit(labels, seed):
-        assert labels == "labels"
-        assert 0 <= seed < np.iinfo(np.int32).max
-        return fitted
-
-    monkeypatch.setattr(coverage, "draw_labels", lambda *given: "labels")
-    monkeypatch.setattr(Simulation, "_judge", lambda self, *given: judged.append(given))
-    posterior: Any = SimpleNamespace(n_classes=n_classes)
-    simulation: Any = Simulation(posterior, X, lambda rng: truth, refit, 0.9)
-    simulation.replicate(np.random.RandomState(0))
-    ((model, rows, weights),) = judged
-    assert model is fitted
-    assert weights is truth
-    assert rows.shape == (n_judged, shape[1])
-    assert (np.diff(rows[:, 0]) > 0).all()
-    assert rows[:, 0].max() > 0.8 * X[:, 0].max()
-
-
-@pytest.mark.parametrize(("block", "sizes"), [(6, [2, 2, 1]), (2, [1] * 5), (100, [5])])
-def test_labels_are_drawn_for_all_rows_some_at_a_time(monkeypatch, block, sizes):
-    """From scores so far apart that there is no choice."""
-    monkeypatch.setattr(coverage, "BLOCK", block)
-    asked = []
-
-    def log_probabilities(scores):
-        asked.append(len(scores))
-        return log_softmax(scores, axis=1)
-
-    q: Any = SimpleNamespace(n_classes=3, intercept=False, log_probabilities=log_probabilities)
-    X = np.eye(3)[[2, 0, 1, 1, 2]]
-    found = coverage.draw_labels(q, X, 1e3 * np.eye(3), np.random.RandomState(0))
-    assert found.tolist() == [2, 0, 1, 1, 2]
-    assert asked == sizes
-
-
-def test_a_plot_of_coverage_has_two_standard_errors():
-    shares = np.array([[0.4, 0.86], [0.5, 0.90], [0.6, 0.94]])
-    check = CoverageCheck(0.9, np.array([0.5, 0.9]), shares, np.full(3, 0.2), "posterior", 150)
-    ax = MagicMock()
-    assert check.plot(ax) is ax
-    (levels, means), options = ax.errorbar.call_args
-    assert levels.tolist() == [0.5, 0.9]
-    np.testing.assert_allclose(means, [0.5, 0.9])
-    np.testing.assert_allclose(options["yerr"], np.array([0.2, 0.08]) / np.sqrt(3))
-    assert ax.plot.call_args.args == ([0, 1], [0, 1])
-    assert ax.set.call_args.kwargs == {"xlim": (0, 1), "ylim": (0, 1), "aspect": "equal"}
-    ax.legend.assert_called_once()
-    one = CoverageCheck(0.9, np.array([0.5, 0.9]), shares[:1], np.ones(1), "prior", 150)
-    one.plot(ax)
-    assert ax.errorbar.call_args.kwargs["yerr"].tolist() == [0.0, 0.0]

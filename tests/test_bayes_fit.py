@@ -4,14 +4,12 @@ import itertools
 import json
 import re
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize
 from scipy.special import log_ndtr
-from scipy.stats import truncnorm
 from sklearn.exceptions import ConvergenceWarning
 from test_reference_independent_binary import CASES, ITERATIONS, fixture_folder
 
@@ -21,8 +19,6 @@ from bigcat.bayes import (
     HierarchicalPrior,
     HorseshoePrior,
     IndependentBinary,
-    LearnedScale,
-    _newton,
     _updates,
 )
 from bigcat.bayes._design import Design
@@ -67,18 +63,6 @@ def elbos(fitted):
 def assert_never_falls(fitted, rounding=1e-11):
     values = elbos(fitted)
     assert np.diff(values).min() >= -rounding * abs(values[-1])
-
-
-def test_a_learnt_prior_leaves_the_covariances_of_the_logit_alone(monkeypatch):
-    """They follow the means in the same iteration; those of the probit are known before."""
-    X, y = make()
-    for link, n_asked in (("probit", 1), ("logit", 0)):
-        fit = engine(X, y, 4, PRIORS["feature"], link=link)
-        fit.iterate()
-        asked = Mock(wraps=fit.precisions.probit_covariance)
-        monkeypatch.setattr(fit.precisions, "probit_covariance", asked)
-        fit.iterate()
-        assert asked.call_count == n_asked
 
 
 # The authors' code
@@ -376,162 +360,6 @@ def test_rare_and_absent_classes(link):
 # Pieces of a step
 
 
-def climb(f, slope, penalty=lambda mean: 0.0):
-    """Steps of length 1 from 0 for each class, where f of the lengths is what grows."""
-    n = len(slope)
-    start = np.zeros((1, n))
-    direction = _newton.Direction(np.ones((1, n)), np.ones((1, n)))
-    return _newton.line_search(
-        lambda scores: f(scores[0]),
-        lambda mean: penalty(mean[0]),
-        start,
-        start,
-        direction,
-        f(start[0]) - penalty(start[0]),
-        np.array(slope),
-    )
-
-
-def test_a_step_has_to_gain_a_part_of_what_its_slope_promises():
-    """At least 1e-4 of it: half of that is too little, twice of it enough."""
-    gains = {0.0: 0.0, 1.0: 1.5e-4, 0.5: 3e-4, 0.25: 1.0}
-    found = climb(lambda t: np.array([gains[one] for one in t]), [3.0])
-    assert (found.mean, found.scores, found.gain) == (0.5, 0.5, 3e-4)
-    falls = {0.0: 0.0, 1.0: -1e-6, 0.5: 1.0}
-    found = climb(lambda t: np.array([falls[one] for one in t]), [3.0])
-    assert found.mean == 0.5
-
-
-def test_steep_and_flat_slopes():
-    """A steep one is halved for as long as it takes; with rounding to gain nothing moves."""
-    steep = climb(lambda t: np.where(t < 0.2, 1.0 + 1e18 * t, 0.0), [1e18])
-    assert steep.mean == 0.125
-    for level, slope in ((1.0, 1e-20), (100.0, 1e-14), (-100.0, 1e-14)):
-        flat = climb(lambda t, level=level: level - (t == 1.0), [slope])
-        assert (flat.mean, flat.scores, flat.gain) == (0.0, 0.0, 0.0)
-    hardly = climb(lambda t: 0.01 - 1.0 * (t == 1.0) + 1e-15 * (t == 0.5), [1e-15])
-    assert hardly.mean == 0.5
-
-
-def test_a_class_that_never_climbs_stays_beside_one_that_does():
-    found = climb(lambda t: np.where([True, False], -t, t), [1.0, 1.0])
-    np.testing.assert_array_equal(found.mean, [[0.0, 1.0]])
-    np.testing.assert_array_equal(found.scores, [[0.0, 1.0]])
-    np.testing.assert_array_equal(found.gain, [0.0, 1.0])
-
-
-def test_a_penalty_shortens_steps():
-    """t - 2 t^2 is largest at 1/4, and 0 at 1/2."""
-    found = climb(lambda t: t, [1.0], lambda t: 2.0 * t**2)
-    assert (found.mean, found.gain) == (0.25, 0.125)
-
-
-def test_conjugate_gradients_stop_by_the_tolerance_of_each_column():
-    """In the norm of the preconditioner, relative to the right-hand side."""
-    right = np.array([[10.0, 30.0], [10.0, 30.0]])
-    # From (1, 1) one step for the matrix diag(1, 4) is 0.4, with the residual (0.6, -0.6).
-    design = Design(np.diag([0.0, np.sqrt(3.0)]), False)
-    for tolerance, n_products in ((0.61, 1), (0.59, 2)):
-        products: list[np.ndarray] = []
-
-        def precision(values, products=products):
-            products.append(values)
-            return values
-
-        found = _newton.conjugate_gradients(
-            design, None, precision, right, np.copy, np.array([tolerance, 0.61])
-        )
-        assert len(products) == n_products
-        exact = [10.0, 2.5] if n_products == 2 else [4.0, 4.0]
-        np.testing.assert_allclose(found.step[:, 0], exact)
-        np.testing.assert_allclose(found.step[:, 1], [12.0, 12.0])
-        np.testing.assert_allclose(found.scores, design.rows @ found.step)
-
-
-def test_tolerances_are_relative_to_the_first_decrement():
-    np.testing.assert_allclose(
-        _newton.forcing(np.array([4e-4, 25e-4]), np.array([4.0, 25.0])), 0.01
-    )
-    np.testing.assert_allclose(_newton.forcing(np.array([0.0]), 0.0), [_newton.TIGHT])
-
-
-def test_directions_follow_scales_that_are_learnt():
-    """The logit's preconditioner is the inverse of c X'X + P, with P as learnt last."""
-    X, y = make()
-    fit = engine(X, y, 4, PRIORS["feature"], link="logit")
-    fit.iterate()
-    learnt = np.diag(fit.prior.precision(slice(0, 1))[:, 0])
-    kept, checked = fit.precisions.preconditioner, []
-
-    def preconditioner(classes, curvature):
-        apply = kept(classes, curvature)
-        found = np.column_stack([apply(np.outer(unit, np.ones(4)))[:, 0] for unit in np.eye(5)])
-        level = curvature[:, 0].sum(dtype=np.float64) / len(y)
-        expected = np.linalg.inv(level * fit.precisions.gram + learnt)
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
-        checked.append(level)
-        return apply
-
-    fit.precisions.preconditioner = preconditioner
-    fit.iterate()
-    assert checked
-
-
-@pytest.mark.parametrize("column", range(5))
-def test_scores_differ_where_a_weight_does(column):
-    X, _ = make(m=5, sparse=True)
-    mean = np.zeros((6, 2))
-    mean[-1] = [0.3, -1.2]
-    mean[column, 1] = 1.0
-    assert _updates.constant_scores(Design(X, True), mean) is None
-
-
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_elbo_of_a_probit_iteration_has_the_local_factors_of_the_old_means(covariance):
-    """Truncated Gaussians about the scores before: below the best ones by their divergence."""
-    X, y = make(n=30, m=2, n_classes=3)
-    fit = engine(X, y, 3, solver="cavi", covariance=covariance)
-    fit.iterate()
-    old = fit.design.product(fit.mean.T)
-    elbo = fit.iterate()
-    new = fit.design.product(fit.mean.T)
-    signs = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
-    noise = truncnorm(-signs * old, 30.0)  # z = eta + sign * noise, of the sign of the label
-    spread = noise.var() + (signs * (old - new) + noise.mean()) ** 2
-    held = noise.entropy() - 0.5 * np.log(2.0 * np.pi) - 0.5 * spread
-    loss = (log_ndtr(signs * new) - held).sum()
-    assert loss > 1e-3
-    assert fit.evaluate() - elbo == pytest.approx(loss, rel=1e-7)
-
-
-def test_first_step_of_sparse_rows_is_that_of_dense_ones():
-    """Intercepts begin at class frequencies, from where a narrow prior pulls them back."""
-    X, y = make(n=90, m=6, sparse=True)
-    prior = GaussianPrior(scale=1.0, intercept_scale=0.1)
-    sparse, dense = (engine(rows, y, 4, prior) for rows in (X, X.toarray()))
-    before = dense.mean.copy()
-    for fit in (sparse, dense):
-        fit.iterate()
-    assert np.abs(dense.mean - before).max() > 0.1
-    np.testing.assert_allclose(sparse.mean, dense.mean, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_weighted_rows_are_repeated_rows_in_coordinate_ascent(link, covariance):
-    X, y = make(n=40, m=3, n_classes=3)
-    times = np.random.default_rng(2).integers(1, 5, size=40)
-    how = IndependentBinary(link=link, covariance=covariance, solver="cavi", tol=0.0, max_iter=4)
-    weighted = Design(X, True, times.astype(np.float64))
-    repeated = Design(np.repeat(X, times, axis=0), True)
-    found, expected = (
-        BinaryFit(design, labels, 3, PRIORS["gaussian"].bind(3, 4, True), how).run()
-        for design, labels in ((weighted, y), (repeated, np.repeat(y, times)))
-    )
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(elbos(found), elbos(expected), rtol=1e-9)
-
-
 # Priors
 
 
@@ -540,9 +368,3 @@ def test_a_precision_of_another_shape_is_an_error(shape):
     """Three features and the intercept."""
     with pytest.raises(ValueError, match=rf"has shape {re.escape(str(shape))}; .* 4 columns or 3"):
         GaussianPrior(precision=np.ones(shape)).bind(2, 4, True)
-
-
-def test_units_of_columns():
-    """Only `LearnedScale` asks for them: other priors mean weights of the columns as they are."""
-    kinds = GaussianPrior, HierarchicalPrior, HorseshoePrior, LearnedScale
-    assert [kind.in_units_of_columns for kind in kinds] == [False, False, False, True]

@@ -129,17 +129,6 @@ def test_single_precision_and_threads_round_only(monkeypatch):
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_chunks_and_the_search_for_the_highest_score_round_only(monkeypatch, sparse):
-    expected = likelihood_of(sparse=sparse).gradients(weights())
-    monkeypatch.setattr(_likelihood, "CACHED", 16)  # two rows at a time
-    monkeypatch.setattr(_likelihood, "CHUNKS_SUMMED", 2)
-    for limit in (_likelihood.SMALL, -1.0):
-        monkeypatch.setattr(_likelihood, "SMALL", limit)
-        for found, value in zip(likelihood_of(sparse=sparse).gradients(weights()), expected):
-            np.testing.assert_allclose(found, value, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("scale", [0.99, 1.01])
 def test_scores_about_the_limit_of_small_ones(monkeypatch, scale):
     monkeypatch.setattr(_likelihood, "MANY_PRODUCTS", 0)
@@ -269,21 +258,6 @@ def test_draws_of_a_learnt_scale_have_its_posteriors_moments():
     check_moments(difference[inside], nodes[kept], table.sum(axis=0)[kept], 1_500)
 
 
-def test_the_twins_chain_agrees():
-    x, y, _ = one_feature()
-    x = x / np.sqrt(np.square(x).mean())  # units that the twin does not have
-    likelihood = Likelihood(Design(x[:, None], False), y, noises.resolve("gumbel"), 2)
-    drawn = chains_of(likelihood, LearnedScale(), 100).run(10, 2)
-    rng = np.random.default_rng(0)
-    stack, values = twin.chain(REFERENCE["gumbel"], x[:, None], y, np.ones(6), 2, 800, rng)
-    log_scales = -0.5 * np.log(values)
-    own = -0.5 * drawn.log_scales[:, 0]
-    assert log_scales.mean() == pytest.approx(own.mean(), abs=0.4 * own.std())
-    assert log_scales.std() == pytest.approx(own.std(), rel=0.4)
-    difference, expected = (w[:, 1, 0] - w[:, 0, 0] for w in (stack, drawn.stack))
-    assert np.median(difference) == pytest.approx(np.median(expected), abs=0.4 * expected.std())
-
-
 # Scales of priors
 
 
@@ -311,13 +285,6 @@ class FromState:
 
     def gamma(self, shape):
         return self.rng.gamma(shape, size=self.n)
-
-
-def test_scales_given_weights_are_gamma():
-    n, rng = 20_000, np.random.RandomState(0)
-    drawn = Scales.gamma(2.0, 3.0, (n,)).drawn(5.0, np.full(n, 4.0), rng)
-    expected = scipy.stats.gamma(2.0 + 2.5, scale=1.0 / (3.0 + 2.0))
-    assert scipy.stats.kstest(drawn.values, expected.cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

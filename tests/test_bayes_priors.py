@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior, LearnedScale
+from bigcat.bayes import GaussianPrior, HierarchicalPrior, HorseshoePrior
 from bigcat.bayes._gamma import gamma_terms, mixed_gamma_terms
 from bigcat.bayes.covariance import ClassDiagonal
 
@@ -113,84 +113,3 @@ def test_a_gaussian_prior_has_its_density():
 
 
 # As chains see them
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("per", ["all", "class", "feature", "both"])
-def test_learnt_scales_of_chains(per, intercept):
-    chain = LearnedScale(per, width=1.5).chain(4, K, 2, intercept, 1.6)
-    np.testing.assert_allclose(chain.units[:2], [1.6, 1.6])
-    assert chain.units[2:].tolist() == [1.0] * intercept
-    assert chain.has_intercept is intercept
-    assert chain.scales is not None
-    assert chain.scales.values.shape == (4, K if per in ("class", "both") else 1, 1)
-    assert (chain.scales.width, chain.scales.shape) == (1.5, 2.0)  # four degrees of freedom
-    assert (chain.scales.values == 1.0).all()
-    assert (chain.scales.rate == 2.0).all()
-    if per in ("feature", "both"):
-        assert chain.features is not None
-        assert chain.features.values.shape == (4, 1, 2)
-        assert (chain.features.width, chain.features.shape) == (1.0, 2.0)
-    else:
-        assert chain.features is None
-    if intercept:
-        assert chain.intercepts is not None
-        assert chain.intercepts.values.shape == (4, 1, 1)
-        assert (chain.intercepts.width, chain.intercepts.shape) == (1.5, 2.0)
-    else:
-        assert chain.intercepts is None
-    assert not chain.mean.any()
-    assert chain.precision.shape == (4, K if per in ("class", "both") else 1, 2 + intercept)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_other_priors_of_chains(intercept):
-    feature = HierarchicalPrior("feature", 0.7, 0.4, 3.0).chain(4, K, 2, intercept)
-    assert feature.scales is None
-    assert feature.features is not None
-    assert feature.features.values.shape == (4, 1, 2)
-    assert (feature.features.shape, float(feature.features.rate[0, 0, 0])) == (0.7, 0.4)
-    assert feature.features.width is None
-    per_class = HierarchicalPrior("class", 0.7, 0.4, 3.0).chain(4, K, 2, intercept)
-    assert per_class.features is None
-    assert per_class.scales is not None
-    assert per_class.scales.values.shape == (4, K, 1)
-    horseshoe = HorseshoePrior(0.5, 3.0).chain(4, K, 2, intercept)
-    assert horseshoe.scales is not None
-    assert horseshoe.locals_ is not None
-    assert (horseshoe.scales.width, horseshoe.locals_.width) == (0.5, 1.0)
-    assert (horseshoe.scales.shape, horseshoe.locals_.shape) == (0.5, 0.5)
-    assert horseshoe.locals_.values.shape == (4, K, 2)
-    for chain in (feature, per_class, horseshoe):
-        units = [1.0, 1.0, 1 / 9] if intercept else [1.0, 1.0]
-        np.testing.assert_allclose(chain.units, units)
-        assert chain.n_chains == 4
-    known = GaussianPrior(scale=2.0, intercept_scale=5.0).chain(4, K, 2, intercept)
-    np.testing.assert_allclose(known.units, [0.25, 0.25, 0.04][: 2 + intercept])
-    assert not known.learns
-    with pytest.raises(ValueError, match="takes a precision for each column and not a matrix"):
-        GaussianPrior(precision=np.eye(2)).chain(4, K, 2, False)
-
-
-def test_kinds_of_sharing():
-    shared = {"feature": "shared", "class": "class"}
-    assert {per: HierarchicalPrior(per).sharing for per in shared} == shared
-    learned = {"all": "shared", "class": "class", "feature": "shared", "both": "coordinate"}
-    assert {per: LearnedScale(per).sharing for per in learned} == learned
-    assert (HorseshoePrior().sharing, GaussianPrior().sharing) == ("coordinate", "shared")
-    kinds = (GaussianPrior, HierarchicalPrior, HorseshoePrior, LearnedScale)
-    assert [kind.in_units_of_columns for kind in kinds] == [False, False, False, True]
-    assert [kind().one_scale() for kind in kinds[:3]] == [(1.0, 1.0), None, None]
-    assert [kind().known(K, M, True) is None for kind in kinds] == [False, True, True, True]
-
-
-def test_defaults_of_priors():
-    assert GaussianPrior() == GaussianPrior(0.0, 1.0, None, None)
-    assert HierarchicalPrior() == HierarchicalPrior("feature", 0.5, 0.5, 10.0)
-    learnt = [kind.learnt for kind in (GaussianPrior, HierarchicalPrior, HorseshoePrior)]
-    assert learnt == [False, True, True]
-    bound = GaussianPrior().bind(3, 4, True)
-    assert bound.mean.tolist() == [0.0] * 4
-    assert bound.precision(slice(0, 3)).ravel().tolist() == [1.0] * 4
-    assert not bound.learnt
-    assert bound.intercept_precision is None

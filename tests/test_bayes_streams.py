@@ -17,18 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bigcat.bayes import (
     GaussianPrior,
-    HierarchicalPrior,
     IndependentBinary,
-    LearnedScale,
-    independent_binary,
 )
-from bigcat.bayes._binary_memory import forecast
 from bigcat.bayes._design import Design
-from bigcat.bayes.binary_posterior import BinaryPosterior
 from bigcat.bayes.covariance import ClassDiagonal, ClassFull, SharedDiagonal, SharedFull
 from bigcat.bayes.method import Task
 from bigcat.bayes.stochastic import Stream
-from bigcat.rows import Sizes
 from bigcat.training.data import TrainingData
 
 N_CLASSES, POWER = 3, 0.7
@@ -190,16 +184,6 @@ def test_a_copy_takes_steps_of_its_own(full):
     assert not np.allclose(copied.mean, stream.mean)
 
 
-def test_what_a_stream_begins_with():
-    prior = GaussianPrior(mean=np.array([0.5, -0.5])).bind(4, 2, False)
-    stream = Stream(prior, 4, "probit", True, 0.6)
-    assert stream.mean.tolist() == [[0.5, -0.5]] * 4
-    assert (stream.n_steps, stream.rows_seen, stream.power) == (0, 0.0, 0.6)
-    assert stream.precision is stream.surrogate is stream.covariance is None
-    with pytest.raises(ValueError, match="partial_fit supports the GaussianPrior only"):
-        Stream(HierarchicalPrior().bind(4, 2, False), 4, "probit", True, 0.6)
-
-
 # The method
 
 
@@ -223,28 +207,6 @@ def test_batches_add_rows_to_a_history():
     assert fitted.seen == (22.0, 3)
     assert fitted.stream.power == 0.9
     assert fitted.bounds_evidence
-
-
-def test_how_many_rows_a_weight_of_likelihoods_is_for(monkeypatch):
-    asked = []
-
-    def weight(posterior, X, labels, row_weights, rng, n_draws, n_rows):
-        asked.append((len(labels), n_draws, n_rows))
-        return 0.25
-
-    monkeypatch.setattr(independent_binary, "averaging_weight", weight)
-    X, y, _ = BATCHES[0]
-    first = IndependentBinary(n_draws=7).fit_more(task_of(X, y), None)
-    assert isinstance(first.posterior, BinaryPosterior)
-    assert first.posterior.averaging_weight == 0.25
-    IndependentBinary(n_draws=7).fit_more(task_of(X, y), first)
-    IndependentBinary(n_draws=7, total_rows=50).fit_more(task_of(X, y), first)
-    assert asked == [(9, 7, 9.0), (9, 7, 18.0), (9, 7, 50)]
-    for likelihood, expected in (("marginalised", 0.0), ("conditioned", 1.0)):
-        other = IndependentBinary(likelihood=likelihood).fit_more(task_of(X, y), None)
-        assert isinstance(other.posterior, BinaryPosterior)
-        assert other.posterior.averaging_weight == expected
-    assert len(asked) == 3
 
 
 def test_what_batches_go_on_from():
@@ -272,18 +234,6 @@ def test_what_batches_go_on_from():
     assert last.stream.n_steps == 1  # a step of its own
 
 
-def test_bytes_of_the_method():
-    method = IndependentBinary("logit")
-    given: dict[str, Any] = {"full": True, "row_variances": True, "sharing": "shared"}
-    given["averages"] = True
-    for sparse, stored in ((True, 700 + 100), (False, None)):
-        sizes = Sizes(100, 20, 7, 700 if sparse else 2_000, sparse, 9)
-        found = method.memory_needed(
-            sizes, np.float64, GaussianPrior(), fit_intercept=True, n_threads=2
-        )
-        assert found == forecast(100, 21, 7, stored=stored, n_threads=2, **given)
-
-
 def test_iterations_that_end_too_early_are_told():
     X, y, _ = BATCHES[0]
     for solver, remedy in (("newton", "raise max_iter or tol$"), ("cavi", "or take solver='newt")):
@@ -296,12 +246,3 @@ def test_iterations_that_end_too_early_are_told():
         warnings.simplefilter("error")
         IndependentBinary(tol=0.0, max_iter=1).fit(task_of(X, y))
         IndependentBinary(tol=0.5).fit(task_of(X, y))
-
-
-def test_the_scale_that_was_learnt_is_kept():
-    X, y, _ = BATCHES[0]
-    method = IndependentBinary(tol=1e-3)
-    posterior = method.fit(task_of(X, y, prior=LearnedScale())).posterior
-    assert posterior.prior is not None
-    assert posterior.prior.precision.shape == (1, 3)
-    assert method.fit(task_of(X, y)).posterior.prior is None

@@ -22,8 +22,7 @@ from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Uniform
 from bigcat.samplers._base import sample_many
-from bigcat.solvers import SGD, AdaGrad, DivergedError, Implicit
-from bigcat.training.record import Record
+from bigcat.solvers import SGD, AdaGrad, Implicit
 from bigcat.training.snapshot import Place
 from bigcat.verbs import expected_step
 
@@ -380,13 +379,6 @@ def test_same_seed_same_bits():
     assert np.any(fit(3).scale != fit(4).scale)
 
 
-def test_passes_over_all_weights_are_no_dearer_than_the_data():
-    X, y = data(n_rows=10)
-    q = fit_weight_posterior(problem(X, y, 400), parts(), max_epochs=12)
-    measured = np.flatnonzero(np.isfinite([r["kl"] for r in q.history]))
-    assert measured.tolist() == [9, 11]  # 400 classes against 10 rows of 4; and the last
-
-
 def test_errors_name_the_remedy():
     X, y = data()
     p = problem(X, y, 6)
@@ -476,128 +468,6 @@ def passes(rows, intercept_scale=2.0, **options):
     return module.PosteriorPasses(
         *chosen, 1.0, intercept_scale, shuffle=True, random_state=state, **options
     )
-
-
-def test_what_a_sampler_keeps_goes_on_too():
-    first, other = (passes(data()) for _ in range(2))
-    first.remembers = True
-    first.begin_epoch(0, 3)
-    first.sampler.table[:] = 4
-    first.sampler.pool[:] = 2
-    other.restore(first.snapshot(ended=False), Place(), 3)
-    assert (other.sampler.table == 4).all()
-    assert (other.sampler.pool == 2).all()
-    assert other.sampler.pool.size > 0
-
-
-def test_steps_know_how_many_rows_came_before(monkeypatch):
-    """In all epochs, for rates that fall with it, and since the last pass over all weights."""
-    seen = []
-
-    def train_rows(*given):
-        clock, iteration = given[-6], given[-3]
-        seen.append((iteration, clock.now))
-        return -1.0
-
-    monkeypatch.setattr(module, "train_rows", train_rows)
-    found = passes(data(n_rows=12))
-    found.settle_every = 2
-    for epoch in range(2):
-        found.begin_epoch(epoch, 9)
-        assert (found.value, found.done) == (0.0, 0)
-        for first, last in ((0, 5), (5, 12)):
-            assert found.train(first, last) == -1.0
-        assert (found.value, found.done) == (-2.0, 12)
-        found.end_epoch()
-    assert seen == [(0, 0), (5, 5), (12, 12), (17, 17)]
-    assert (found.iteration, found.now) == (24, 0)
-
-
-def test_rows_of_a_call(monkeypatch):
-    """As many as visit so many coordinates, one at least; rows without any come all at once."""
-    X, y = data(n_rows=12)
-    for coordinates, n_rows in ((7 * 3 * 4, 7), (8 * 3 * 4 - 1, 7), (1, 1)):
-        monkeypatch.setattr(module, "CHUNK_COORDINATES", coordinates)
-        assert passes((X, y)).chunk(3, None) == 3 + n_rows
-    assert passes((scipy.sparse.csr_array(0.0 * X), y)).chunk(0, None) == 12
-
-
-@pytest.mark.parametrize("scale", [0.5, 2.0, 30.0])
-def test_scales_are_those_given_unless_they_are_learnt(scale):
-    found = passes(data(), intercept_scale=scale)
-    found.now = 1  # so that there is a pass over all weights
-    posterior = found.posterior()
-    assert found.now == 0
-    assert (posterior.prior_scale, posterior.prior_intercept_scale) == (1.0, scale)
-
-
-def test_points_have_no_scale_to_learn():
-    found = passes(data(), intercept_scale=None, learns_scales=True)
-    found.now = 1
-    posterior = found.posterior()
-    assert posterior.prior_intercept_scale == math.inf
-    assert not posterior.intercept_scale.any()
-    assert posterior.prior_scale != 1.0
-
-
-def test_a_solver_without_memory_has_no_state():
-    X, y = data()
-    for solver, n in ((SGD(learning_rate=0.1), 0), (AdaGrad(), 1)):
-        start = module.Start(problem(X, y, 6), parts(solver=solver), 1.0, 2.0)
-        assert (start.weights.state.size, start.intercepts.state.size) == (18 * n, 6 * n)
-
-
-def test_the_first_call_compiles_and_moves_nothing(monkeypatch):
-    """The pass over all weights, which comes last in an epoch, is compiled with it."""
-    settled: Any = []
-    trained: Any = []
-    monkeypatch.setattr(module, "settle", lambda q, *more: settled.append([len(a) for a in q[:4]]))
-    monkeypatch.setattr(module, "train_rows", lambda *given: trained.append(given[4:6]) or 0.0)
-    found = passes(data(n_rows=12))
-    found.train(0, 0)
-    assert settled == [[0, 0, 0, 0]]
-    assert (found.iteration, found.now) == (0, 0)
-    found.train(0, 12)
-    assert len(settled) == 1
-    assert trained == [(0, 0), (0, 12)]
-
-
-def test_fifty_shuffled_epochs_of_the_standard_prior_unless_told():
-    X, y = data(n_rows=10)
-    q = fit_weight_posterior(problem(X, y, 6), parts())
-    told = fit_weight_posterior(
-        problem(X, y, 6),
-        parts(),
-        prior_scale=1.0,
-        intercept_scale=None,
-        learns_scales=False,
-        max_epochs=50,
-        shuffle=True,
-        random_state=np.random.RandomState(0),
-    )
-    assert len(q.history) == 50
-    np.testing.assert_array_equal(q.mean, told.mean)
-    np.testing.assert_array_equal(q.scale, told.scale)
-
-
-@pytest.mark.parametrize(
-    ("elbo", "mean", "intercept"),
-    [(math.nan, 0.0, 0.0), (-1.0, math.inf, 0.0), (-1.0, 0.0, math.nan), (math.nan, math.nan, 0.0)],
-)
-def test_what_is_not_finite_has_diverged(elbo, mean, intercept):
-    """An ELBO of no epoch, a mean of a weight, or one of an intercept."""
-    found = passes(data())
-    record = Record(None, lambda done, value: None, 2)
-    record.add(1.0, {"elbo": elbo}, watched=elbo)
-    found.weights.mean[3] = mean
-    found.intercepts.mean[2] = intercept
-    with pytest.raises(DivergedError, match="the posterior is not finite"):
-        module._outcome(found, record, judged=False)
-    found.weights.mean[3] = found.intercepts.mean[2] = 0.0
-    record.add(1.0, {"elbo": -2.0}, watched=-2.0)
-    record.add(1.0, {"elbo": math.nan}, watched=math.nan)
-    q = module._outcome(found, record, judged=False)
-    assert q.elbo == pytest.approx(-2.0 * found.total_weight)
 
 
 def test_a_fit_is_silent_unless_asked(capfd):

@@ -331,7 +331,7 @@ def test_bad_parameters_are_told_before_any_work(parameters, message):
         LinearClassifier(**parameters).fit(X, y)
 
 
-@pytest.mark.parametrize("rank", ["auto", None])
+@pytest.mark.parametrize("rank", [slow("auto"), None])
 def test_a_row_for_each_class_is_fitted_without_holding_any_out(rank):
     y = np.arange(2_100)
     X, X_new = (words(y, 2_100, seed) for seed in (0, 2))

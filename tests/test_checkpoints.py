@@ -284,19 +284,9 @@ def test_values_that_cannot_be_meant_are_errors(options, resume, message):
         LinearClassifier(**options).fit(X, Y, resume=resume)
 
 
-def test_an_interval_that_cannot_be_meant_is_an_error():
-    with pytest.raises(ValueError, match="every_seconds='often' must be a number of seconds"):
-        Checkpoint("folder", every_seconds="often")  # type: ignore[arg-type]
-
-
 def test_a_posterior_that_makes_no_passes_has_no_checkpoints(tmp_path):
     with pytest.raises(ValueError, match="is for stochastic fits, and method='laplace' makes none"):
         BayesianClassifier(checkpoint=tmp_path).fit(X, Y)
-
-
-def test_a_model_file_does_not_hold_the_folder(begun, tmp_path):
-    path = bigcat.save_model(begun.fit(X, Y, resume=True), tmp_path / "model.safetensors")
-    assert bigcat.load_model(path).checkpoint is None
 
 
 def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):

@@ -13,8 +13,6 @@ from bigcat.bayes import (
     AugmentReducePosterior,
     GaussianPrior,
     IndependentBinary,
-    Laplace,
-    LearnedScale,
 )
 from bigcat.cli import _estimators, fit, main, predict
 
@@ -58,18 +56,6 @@ def test_from_a_file_to_probabilities(files, capsys, which, options):  # noqa: F
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert len(lines) == 40
         np.testing.assert_allclose([sum(line["probabilities"]) for line in lines], 1.0)
-
-
-def test_ranks(files, capsys):  # noqa: F811
-    """The last layer of a model of that rank, or all weights."""
-    train, _, model = files("npz", "npz")
-    words = ["fit", train, "--bayesian", "--model", model, *LAPLACE, "--rank"]
-    report = run_json(capsys, [*words, "3"])
-    assert report["choice"]["rank"] == 3
-    assert report["evidence"] < 0.0
-    report = run_json(capsys, [*words, "none"])
-    assert "rank" not in report["choice"]
-    assert report["evidence"] < 0.0
 
 
 @pytest.mark.parametrize("options", [[*LAPLACE, "--prior", "gaussian"], BINARY])
@@ -123,38 +109,6 @@ def test_options_reach_the_method():
     m = estimator_of("--method augment-reduce --noise logistic --threads 2")
     assert m.method == AugmentReducePosterior(noise="logistic")
     assert m.n_threads == 2
-
-
-def test_options_of_the_default_method():
-    m = estimator_of("")
-    assert (m.method, m.prior) == (Laplace(), "auto")
-    assert m.method_and_prior()[1] == LearnedScale()
-    m = estimator_of("--covariance class --noise logistic --draws 50 --prior learned")
-    assert (m.method, m.prior) == (Laplace("logistic", "class", 50), "learned")
-    m = estimator_of("--method laplace --prior gaussian --prior-scale 2")
-    assert (m.method, m.prior) == (Laplace(), GaussianPrior(scale=2.0))
-
-
-def test_what_a_person_sees(files, capsys):  # noqa: F811
-    train, test, model = files()
-    words = ["fit", train, "--bayesian", "--model", model, "--test", test]
-    assert main([*words, *BINARY]) == 0
-    out = capsys.readouterr().out
-    for text in (
-        "rows",
-        "memory",
-        "iterations",
-        "evidence",
-        "of the conditioned likelihood",
-        "hit@5",
-    ):
-        assert text in out
-    assert main([*words, *LAPLACE]) == 0
-    out = capsys.readouterr().out
-    for text in ("memory", "posterior", "draws of the posterior itself", "evidence", "hit@5"):
-        assert text in out
-    assert main(["evaluate", model, test]) == 0
-    assert "log-likelihood" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The command line from a file to probabilities, for every form of file, and its errors."""
 
-import errno
 import gzip
 import json
 import os
@@ -13,7 +12,6 @@ import pytest
 
 import bigcat
 from bigcat.cli import main
-from bigcat.files import store
 from tests.some_models import save_models
 
 K, D = 4, 6
@@ -197,19 +195,6 @@ def test_what_a_person_sees(files, capsys, tmp_path):
     assert "log-likelihood" in capsys.readouterr().out
 
 
-def test_multi_label_rows_are_counted(capsys, tmp_path):
-    X, y = make_rows(40, 0)
-    lines = [f"40 {D} {K}", *sparse_lines(X, y)]
-    lines[1] = "0,3" + lines[1][1:]
-    lines[2] = lines[2][1:]
-    path = tmp_path / "train.txt"
-    path.write_text("\n".join(lines))
-    assert main(["fit", str(path), "--model", str(tmp_path / "m"), *FIT]) == 0
-    out = capsys.readouterr().out
-    assert "39" in out
-    assert "1 with several labels: the first is used; 1 more dropped: they have no label" in out
-
-
 def test_svmlight_counting_is_remembered(files, capsys, tmp_path):
     """A training file with an index 0 and a test file without one count alike."""
     X, y = make_rows(160, 0)
@@ -228,18 +213,6 @@ def test_svmlight_counting_is_remembered(files, capsys, tmp_path):
         assert found["log_likelihood"] == pytest.approx(fitted["test"]["log_likelihood"], rel=1e-6)
 
 
-def test_unseen_classes_are_dropped_and_counted(files, capsys, tmp_path):
-    train, _test, model = files()
-    X, y = make_rows(40, 1)
-    y[:10] = 7
-    lines = [f"40 {D} 9", *sparse_lines(X, y)]
-    test = tmp_path / "more.txt"
-    test.write_text("\n".join(lines))
-    fitted = run_json(capsys, ["fit", train, "--model", model, "--test", str(test), *FIT])
-    assert (fitted["test"]["rows"], fitted["test"]["rows_dropped_unseen"]) == (30, 10)
-    assert run_json(capsys, ["evaluate", model, str(test)])["rows_dropped_unseen"] == 10
-
-
 @pytest.mark.parametrize("names", [["1", "2", "3", "x"], ["1", "2", "3", "4"]])
 def test_labels_that_look_like_numbers_in_one_file_only(files, capsys, tmp_path, names):
     train, _test, model = files("tsv", "tsv", names)
@@ -253,27 +226,6 @@ def test_labels_that_look_like_numbers_in_one_file_only(files, capsys, tmp_path,
     mixed = run_json(capsys, ["evaluate", model, words])
     assert (mixed["rows"], mixed["rows_dropped_unseen"]) == (30, 10)
     assert mixed["log_likelihood"] == pytest.approx(found["log_likelihood"])
-
-
-def test_text_options_reach_the_vectoriser(files, capsys):
-    train, test, model = files("tsv", "tsv")
-    words = [
-        "fit",
-        train,
-        "--model",
-        model,
-        "--analyzer",
-        "char",
-        "--ngrams",
-        "2-3",
-        "--min-df",
-        "3",
-    ]
-    fitted = run_json(capsys, [*words, *FIT])
-    assert fitted["data"]["features"] > D
-    _model, extra = store.load_model(model, with_extra=True)
-    assert extra["vectorizer"].get_params()["ngram_range"] == (2, 3)
-    assert run_json(capsys, ["evaluate", model, test])["accuracy"] > 0.5
 
 
 def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys, tmp_path):
@@ -295,15 +247,8 @@ def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys
     assert lines["log-likelihood"].split()[1] == f"{report['log_likelihood']:.4f}"
 
 
-def test_version_and_help(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"bigcat {bigcat.__version__}\n"
-    for command in ("demo", "fit", "predict", "evaluate", "methods"):
-        assert main([command, "--help"]) == 0
-        assert f"usage: bigcat {command}" in capsys.readouterr().out
-
-
 @pytest.mark.data
+@pytest.mark.slow
 def test_files_of_the_extreme_classification_repository(capsys, tmp_path):
     if not os.environ.get("BIGCAT_DATA"):
         pytest.skip("BIGCAT_DATA is not set: no real data sets")
@@ -356,15 +301,6 @@ def test_info_names_the_kind_of_model(tmp_path, capsys):
         assert main(["info", str(paths[name])]) == 0
         out = capsys.readouterr().out
         assert all(words in out for words in expected), out
-
-
-def test_what_unpacks_to_too_much(files, capsys, tmp_path):
-    train, _test, model = files()
-    packed = tmp_path / "train.txt.gz"
-    packed.write_bytes(gzip.compress(Path(train).read_bytes()))
-    words = ["fit", str(packed), "--model", model, *FIT]
-    assert "unpacks to more than 99 bytes" in error_of(capsys, [*words, "--max-bytes", "99"])
-    assert main([*words, "--max-bytes", "1000000"]) == 0
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -438,20 +374,6 @@ def test_bad_training_files(capsys, tmp_path, case):
     words = ["fit", str(tmp_path / name), "--model", str(tmp_path / "m")]
     assert message in error_of(capsys, words)
     assert os.listdir(tmp_path) == before
-
-
-def test_a_full_disk_while_saving(files, capsys, monkeypatch, tmp_path):
-    train, _test, model = files()
-    before = contents(tmp_path)
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    message = error_of(capsys, ["fit", train, "--model", model, *FIT])
-    assert "could not write" in message
-    assert "No space left on device; it takes" in message
-    assert contents(tmp_path) == before
 
 
 @pytest.fixture

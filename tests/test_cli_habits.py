@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bigcat import Checkpoint, EarlyStopping, cli
-from bigcat.cli import _estimators, _options, _output, main
+from bigcat.cli import _estimators, _options, main
 
 TEXTS = {"cat": "soft purr", "dog": "loud bark", "emu": "fast run"}
 
@@ -209,20 +209,6 @@ def test_evaluate_and_predict_show_how_far_they_are(model, tmp_path, capsys, mon
     assert "predicting" in capsys.readouterr().err
     assert main(["evaluate", model, data, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-
-
-def test_the_bar_is_for_terminals(capsys):
-    with _output.rows_bar("counting") as on_rows:
-        on_rows(1, 2)
-    assert capsys.readouterr().err == ""
-
-
-def test_fits_that_begin_at_their_end(tmp_path, capsys):
-    path = tmp_path / "same.csv"
-    path.write_text("a,label\n" + "0,x\n0,y\n" * 4)
-    model = str(tmp_path / "model.safetensors")
-    assert main(["fit", str(path), "--model", model, "--method", "exact", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["log_likelihood"] is None
 
 
 def test_the_first_compilation_is_told_once(capsys):

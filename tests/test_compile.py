@@ -21,7 +21,7 @@ import pytest
 from fits import LONG, weights_of_fits
 
 import bigcat
-from bigcat.compile import cache, device, generic, implement, kernel, sources
+from bigcat.compile import cache, generic, implement, kernel, sources
 from bigcat.noise import Gaussian
 from bigcat.verbs import log_cdf
 
@@ -292,14 +292,6 @@ def test_a_default_holds_where_a_tag_has_no_implementation(call):
 def test_a_default_does_not_reach_what_is_no_tag():
     with pytest.raises(numba.TypingError):
         call_scaled(1.0, 1.5)
-
-
-def test_a_device_function_is_itself_in_python():
-    def twice(x):
-        return 2.0 * x
-
-    assert device(twice) is twice
-    assert kernel(lambda x: twice(x))(1.5) == 3.0
 
 
 def test_a_kernel_is_ready_once_it_is_compiled():

@@ -1,6 +1,5 @@
 """The catalogue: errors and splits everywhere, real sizes where BIGCAT_DATA is set."""
 
-import gzip
 import os
 
 import numpy as np
@@ -28,63 +27,6 @@ def test_no_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("BIGCAT_DATA", str(tmp_path))
     with pytest.raises(DataError, match="holds no folder 'glass'"):
         load("glass")
-
-
-def pack(folder, **files):
-    folder.mkdir()
-    for name, text in files.items():
-        (folder / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
-
-
-def test_unseen_classes(tmp_path):
-    pack(
-        tmp_path / "bibtex",
-        **{"train.txt": "2 2 9\n1 0:1\n2 1:1\n", "test.txt": "2 2 9\n5 0:1\n2 1:1\n"},
-    )
-    test = load("bibtex", tmp_path).test
-    assert test.y.tolist() == [2]
-    assert test.X.toarray().tolist() == [[0, 1]]
-    assert test.report["rows_of_unseen_classes"] == 1
-    assert (test.report["rows"], test.report["classes"]) == (1, 1)
-    assert load("bibtex", tmp_path, unseen="keep").test.y.tolist() == [5, 2]
-
-
-def test_next_word(tmp_path):
-    pack(tmp_path / "ptb", **{"train.txt": " a b\n a\n", "test.txt": "b a\n", "valid.txt": "a\n"})
-    split = load("ptb", tmp_path)
-    vocabulary = ["<eos>", "a", "b"]
-    assert split.train.y.tolist() == ["a", "b", "<eos>", "a", "<eos>"]
-
-    def words(part):
-        columns = part.X.indices.reshape(-1, 2)
-        return [[vocabulary[j % 3] for j in row] for row in columns], (columns // 3).tolist()
-
-    before, blocks = words(split.train)
-    assert before == [
-        ["<eos>", "<eos>"],
-        ["a", "<eos>"],
-        ["b", "a"],
-        ["<eos>", "b"],
-        ["a", "<eos>"],
-    ]
-    assert blocks == [[0, 1]] * 5
-    np.testing.assert_allclose(split.train.X.data, 0.5**0.5)
-    assert split.test.y.tolist() == ["b", "a", "<eos>"]
-    assert split.validation is not None
-    assert split.validation.y.tolist() == ["a", "<eos>"]
-    assert load("ptb", tmp_path, n_previous=3, n_train=2).train.X.shape == (2, 9)
-
-
-def test_table_split_takes_every_fifth_row_of_each_class(tmp_path):
-    folder = tmp_path / "glass"
-    folder.mkdir()
-    labels = ["p", "q"] * 6
-    rows = "".join(f"{i},{label}\n" for i, label in enumerate(labels))
-    (folder / "glass.csv").write_text("x,label\n" + rows)
-    split = load("glass", tmp_path)
-    assert split.test.X.ravel().tolist() == [8, 9]
-    assert split.train.X.ravel().tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 10, 11]
-    assert split.test.y.tolist() == ["p", "q"]
 
 
 def sizes_of(split):

@@ -68,25 +68,15 @@ def test_index_lists_every_page():
     assert {p for p in pages if f"]({p})" not in text} == set()
 
 
-def test_decisions_are_numbered_and_short():
-    files = sorted((DOCS / "decisions").glob("*.md"))
-    numbers = [int(f.name[:4]) for f in files]
-    assert len(set(numbers)) == len(numbers)  # those of pages whose subject is gone are not reused
-    for file in files:
-        text = file.read_text()
-        assert all(f"## {part}" in text for part in ("Context", "Decision", "What would change it"))
-        assert len(text.splitlines()) <= 70, file.name
-
-
 # README and CONTRIBUTING
 
 
-def test_readme_starts_with_the_two_commands_and_fits_two_screens():
+def test_readme_starts_with_pip_and_fits_one_screen():
     lines = (ROOT / "README.md").read_text().splitlines()
-    assert "make demo" in lines[:8]
-    assert "make test" in lines[:8]
-    assert len(lines) <= 84
-    assert max(map(len, lines)) <= 160
+    assert "pip install ." in lines[:12]
+    assert "make test" in lines  # .ci/run reads it
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 100
 
 
 @pytest.mark.parametrize("max_rows", ["14_000", slow("50_000")])
@@ -277,13 +267,6 @@ def learns(digits, better_by=1.0, **parameters):
     return model
 
 
-@pytest.mark.parametrize("name", SKELETONS)
-def test_skeletons_are_python_as_they_are(name):
-    source = (DOCS / "skeletons" / f"{name}.py").read_text()
-    compile(source, name, "exec")
-    assert "# FILL: " in source
-
-
 def check_noise(member, points):
     """Derivatives are those of their functions, the density integrates to the distribution."""
     h = 1e-5
@@ -306,15 +289,6 @@ def test_noise_skeleton(parts):
             x = mpmath.mpf(t) / mpmath.sqrt(3)
             exact = mpmath.log(0.5 + (mpmath.atan(x) + x / (1 + x * x)) / mpmath.pi)
             assert float(student.log_cdf(t)) == pytest.approx(float(exact), rel=1e-13)
-
-
-@pytest.mark.slow
-def test_noise_skeleton_is_fitted(parts, digits):
-    student = parts["noise"].noise
-    model = learns(digits, noise=student, method="augment-reduce", solver="lbfgs")
-    X, y = digits[1], digits[3]
-    assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
-    np.testing.assert_allclose(model.predict_proba(X[:50]).sum(axis=1), 1.0, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -388,7 +362,7 @@ def test_bound_sampler_and_solver_skeletons_are_fitted_together(digits, register
     model = learns(digits, method="fixed-eta", **mine)
     assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
 
-    # A part from outside the package must not reach the cache on disk (docs/decisions, 2).
+    # A part from outside the package must not reach the cache on disk.
     dispatcher: Any = train_rows.dispatcher
     cache = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if cache is not None:  # not without a compiler, nor where no folder is writable
@@ -403,13 +377,6 @@ def test_the_method_of_a_bound_skeleton_is_listed(parts, digits, registered):
     assert found["noises"] == ["gumbel"]
     with pytest.raises(ValueError, match="fixed-eta bound holds for noise 'gumbel'"):
         LinearClassifier(noise="gaussian", method="fixed-eta").fit(digits[1], digits[3])
-
-
-@pytest.mark.slow
-def test_bound_skeleton_is_fitted(digits, registered):
-    model = learns(digits, method="fixed-eta")
-    X, y = digits[1], digits[3]
-    assert (model.lower_bound(X, y) <= model.log_proba_of(X, y) + 1e-9).all()
 
 
 def test_sampler_skeleton(parts):
@@ -437,11 +404,6 @@ def test_sampler_skeleton(parts):
 def test_sampler_skeleton_keeps_no_class_exact(parts, digits):
     with pytest.raises(ValueError, match="cannot keep 3 classes exact"):
         learns(digits, sampler=parts["sampler"].MySampler(4, exact_classes=3), method="one-vs-each")
-
-
-@pytest.mark.slow
-def test_sampler_skeleton_is_fitted(digits, registered):
-    learns(digits, sampler="systematic")
 
 
 def test_solver_skeleton(parts):

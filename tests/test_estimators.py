@@ -13,12 +13,8 @@ from fits import methods_and_noises
 from forms import forms
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bigcat import EarlyStopping, LinearClassifier
-from bigcat.bounds import AugmentReduce
 from bigcat.estimators import History
 from bigcat.noise import REGISTRY as NOISES
 from bigcat.samplers import Uniform
@@ -74,31 +70,6 @@ def fitted(data):
 
 
 # The contract
-
-
-def test_parameters_and_their_defaults():
-    parameters = LinearClassifier().get_params()
-    stated = {
-        "noise": "gumbel",
-        "method": "auto",
-        "l2": "auto",
-        "fit_intercept": True,
-        "class_weight": None,
-        "early_stopping": "auto",
-        "n_threads": None,
-        "warm_start": False,
-        "random_state": None,
-        "callbacks": None,
-        "progress": "auto",
-        "solver": "auto",
-        "sampler": "auto",
-        "max_epochs": "auto",
-        "effort": "balanced",
-        "rank": "auto",
-        "checkpoint": None,
-        "weights_folder": None,
-    }
-    assert parameters == stated
 
 
 @pytest.mark.parametrize(
@@ -221,17 +192,6 @@ def test_sampled_classes_come_near_the_maximum_likelihood(data, best_likelihood,
     options["early_stopping"] = False
     found = LinearClassifier(method=method, **options).fit(X, y).log_proba_of(X, y).mean()
     assert best_likelihood - limit < found <= best_likelihood + 1e-6
-
-
-@pytest.mark.slow
-def test_monte_carlo_expectations_learn_too(data, new_data):
-    model = LinearClassifier("gaussian", AugmentReduce(expectation="sample"), solver="sgd")
-    start = LinearClassifier(
-        "gaussian", "augment-reduce", max_epochs=1, solver=AdaGrad(learning_rate=1e-9)
-    )
-    model.set_params(max_epochs=6, random_state=0)
-    gain = model.fit(*data).log_proba_of(*new_data) - start.fit(*data).log_proba_of(*new_data)
-    assert gain.mean() > 0.2
 
 
 # History, callbacks, stopping
@@ -490,21 +450,6 @@ def test_dense_and_sparse_input_predict_the_same(data, fitted):
     )
 
 
-def test_repeated_and_unordered_indices_are_summed(data, fitted):
-    X, y = data
-    canonical = scipy.sparse.csr_array(X)
-    data_twice = np.repeat(canonical.data / 2, 2)
-    indices = np.repeat(canonical.indices, 2)
-    messy = scipy.sparse.csr_array(
-        (data_twice[::-1].copy(), indices[::-1].copy(), 2 * canonical.indptr), shape=X.shape
-    )
-    given = messy.indices.copy()
-    fitted = clone(fitted).set_params(l2=1.0)
-    model = clone(fitted).fit(messy, y[::-1])
-    np.testing.assert_allclose(model.coef_, clone(fitted).fit(X[::-1], y[::-1]).coef_, atol=1e-5)
-    assert (messy.indices == given).all()
-
-
 def test_input_is_left_alone_and_float32_is_enough(data, fitted):
     X, y = data
     small = X.astype(np.float32)
@@ -515,26 +460,6 @@ def test_input_is_left_alone_and_float32_is_enough(data, fitted):
     assert (small == copy).all()
     assert (y == labels).all()
     np.testing.assert_allclose(clone(fitted).fit(small, y).coef_, fitted.coef_, atol=2e-3)
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"]),
-        np.array([-5, 3, 10, 11, 1000, 2**40, 2**62]),
-        np.array(["ant", "bee", "cat", "dog", "eel", "fox", "gnu"], dtype=object),
-    ],
-    ids=["text", "integers", "objects"],
-)
-def test_labels_of_any_kind(data, fitted, names):
-    X, y = data
-    model = clone(fitted).fit(X, names[y])
-    assert (model.classes_ == names).all()
-    assert (model.coef_ == fitted.coef_).all()
-    assert (model.predict(X) == names[fitted.predict(X)]).all()
-    assert (model.predict_top_k(X, 2)[0] == names[fitted.predict_top_k(X, 2)[0]]).all()
-    np.testing.assert_array_equal(model.log_proba_of(X, names[y]), fitted.log_proba_of(X, y))
-    np.testing.assert_array_equal(model.log_proba_of(X, list(names[y])), fitted.log_proba_of(X, y))
 
 
 @pytest.mark.slow  # a training loop of its own
@@ -566,18 +491,6 @@ def test_exact_classes(data):
 
 
 # Together with scikit-learn
-
-
-def test_grid_search_in_a_pipeline(data):
-    X, y = data
-    keep = np.isin(y, np.flatnonzero(np.bincount(y) >= 10))
-    model = LinearClassifier(method="augment-reduce", max_epochs=3, random_state=0)
-    pipeline = make_pipeline(StandardScaler(), model)
-    grid = {"linearclassifier__l2": [0.1, 1000.0], "linearclassifier__sampler": [Uniform(2)]}
-    search = GridSearchCV(pipeline, grid, cv=2, scoring="neg_log_loss").fit(X[keep], y[keep])
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_params_["linearclassifier__l2"] == 0.1
-    assert search.predict_proba(X).shape[0] == 300
 
 
 @pytest.mark.parametrize("how", ["pickle", "joblib"])
@@ -669,18 +582,3 @@ def test_memory_forecast_follows_the_parts():
     # Three of low rank and their sum, and a pair at most for each of the rows' 100 values.
     pairs = _memory.PAIR_BYTES * 10**7
     assert low_rank < forecast() < pairs + 3 * low_rank
-
-
-def test_progress(data, capsys):
-    for progress in ("auto", False):
-        LinearClassifier(max_epochs=1, progress=progress, random_state=0).fit(*data)
-    assert capsys.readouterr() == ("", "")  # "auto" is silent where there is no terminal
-    for method in ("augment-reduce", "nce"):
-        LinearClassifier(method=method, max_epochs=2, progress=True, random_state=0).fit(*data)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-
-
-def test_lbfgs_says_when_it_did_not_converge(data):
-    with pytest.warns(ConvergenceWarning, match="L-BFGS stopped after 2 iterations without reach"):
-        LinearClassifier(method="exact", max_epochs=2).fit(*data)

@@ -1,6 +1,5 @@
 """Fits that go wrong: they stop or warn, say what to try, and leave what was there before."""
 
-import contextlib
 import warnings
 from typing import Any
 
@@ -11,7 +10,7 @@ import scipy.sparse
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import METHODS as POSTERIORS
-from bigcat.bayes import AugmentReducePosterior, independent_binary, laplace
+from bigcat.bayes import AugmentReducePosterior, Laplace, independent_binary, laplace
 from bigcat.estimators import inputs
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import AdaGrad, DivergedError
@@ -120,7 +119,7 @@ def test_a_fit_works_or_tells_what_to_do(hazard, parameters, sparse):
 
 
 @pytest.mark.parametrize("hazard", ["one column", "all columns"])
-@pytest.mark.parametrize("method", POSTERIORS)
+@pytest.mark.parametrize("method", [Laplace(n_draws=32), *list(POSTERIORS)[1:]], ids=str)
 def test_a_posterior_works_or_tells_what_to_do(hazard, method):
     X, y = problem()
     model = BayesianClassifier(method, random_state=0, progress=False)
@@ -154,7 +153,7 @@ def test_values_that_are_too_large_or_too_small_are_refused(estimator, kind):
 
 @pytest.mark.parametrize(
     "estimator",
-    [LinearClassifier(), LinearClassifier(rank=4), BayesianClassifier()],
+    [LinearClassifier(), LinearClassifier(rank=4), BayesianClassifier(Laplace(n_draws=32))],
     ids=["auto", "low rank", "posterior"],
 )
 def test_a_column_that_is_too_small_says_nothing(estimator):
@@ -228,25 +227,6 @@ def test_the_last_finite_model_is_at_hand(monkeypatch, rank, early_stopping):
     assert last.get_params() == model.get_params()
 
 
-def test_the_parts_that_were_fitted_before_are_at_hand(monkeypatch):
-    """Of several fits whose scores are added, those that are done."""
-    X, y = problem()
-    runs = []
-    train = Passes.train
-
-    def second_is_ruined(self, first, last):
-        if self not in runs:
-            runs.append(self)
-        value = train(self, first, last)
-        return float("nan") if last and self.problem.n_rows > 300 and len(runs) > 1 else value
-
-    model = LinearClassifier(rank=4, random_state=0, solver=AdaGrad(batch_size=32))
-    monkeypatch.setattr(Passes, "train", second_is_ruined)
-    with pytest.raises(DivergedFit) as caught:
-        model.fit(np.repeat(X, 8, axis=0), np.repeat(y, 8))
-    assert caught.value.last_model is None or caught.value.last_model.score(X, y) > 0.5
-
-
 @pytest.fixture
 def any_size(monkeypatch):
     """Sizes of X that are refused, to see that what comes after holds them off as well."""
@@ -260,21 +240,6 @@ def test_lbfgs_stops_at_numbers_that_are_not_finite(rank, any_size):
     with np.errstate(all="ignore"), pytest.raises(DivergedFit, match="scale the columns of X"):
         model.fit(1e200 * X, y)
     assert not hasattr(model, "classes_")
-
-
-@pytest.mark.parametrize("method", POSTERIORS)
-def test_posteriors_stop_at_numbers_that_are_not_finite(method, any_size):
-    X, y = problem()
-    model = BayesianClassifier(method, random_state=0)
-    with (
-        np.errstate(all="ignore"),
-        warnings.catch_warnings(),
-        contextlib.suppress(DivergedError, FloatingPointError, ValueError),
-    ):
-        warnings.simplefilter("ignore")
-        model.fit(1e200 * X, y)
-        assert np.isfinite(model.coef_).all()
-        assert np.isfinite(model.predict_proba(1e200 * X)).all()
 
 
 # partial_fit

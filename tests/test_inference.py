@@ -188,7 +188,9 @@ def test_the_posterior_of_marginal_effects_is_near_the_classical_one():
     np.testing.assert_allclose(found["mean"].reshape(3, 3).sum(axis=0), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["independent-binary", bigcat.bayes.Laplace(noise="gaussian")])
+@pytest.mark.parametrize(
+    "method", ["independent-binary", bigcat.bayes.Laplace(noise="gaussian", n_draws=64)]
+)
 def test_marginal_effects_are_derivatives_for_every_model(method):
     X, y = sample(150)
     model = BayesianClassifier(method, random_state=0, progress=False).fit(X, y)

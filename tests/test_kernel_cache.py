@@ -69,18 +69,6 @@ def test_without_a_home_no_folder_of_that_name_appears(tmp_path, monkeypatch):
     assert cache._UserWide.from_function(source_hash.__wrapped__, str(source)) is not None
 
 
-@pytest.mark.slow  # single damaged files are looked at above
-def test_all_of_a_damaged_cache_is_written_again(tmp_path):
-    folder = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    value, misses, *_ = run(ONE_KERNEL, tmp_path, **folder)
-    assert (value, misses) == (VALUE, 1)
-    damaged = [p for p in (tmp_path / "cache").rglob("*.nb*") if p.is_file()]
-    for i, path in enumerate(damaged):
-        path.write_bytes(path.read_bytes()[: 100 * (i % 2)])
-    assert run(ONE_KERNEL, tmp_path, **folder)[:2] == [VALUE, 1]
-    assert run(ONE_KERNEL, tmp_path, **folder)[:2] == [VALUE, 0]
-
-
 FULL_DISK = """
 import resource, signal, warnings
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -129,26 +117,3 @@ def test_a_folder_that_goes_away(tmp_path, how):
     value, misses, *_ = run(script, tmp_path, arguments=[how], NUMBA_CACHE_DIR=str(folder))
     assert (value, misses) == (VALUE, 1)
     assert folder.is_dir() == (how == "gone")
-
-
-@pytest.mark.slow
-def test_processes_that_compile_at_once(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(ONE_KERNEL)
-    environment = {
-        **os.environ,
-        "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(PACKAGE.parent),
-    }
-    started = [
-        subprocess.Popen([sys.executable, str(script)], env=environment, stdout=subprocess.PIPE)
-        for _ in range(3)
-    ]
-    for process in started:
-        out, _ = process.communicate()
-        assert process.returncode == 0
-        assert b"-0.3689464152886" in out
-    # One may have removed, as of another version, what another had not yet named in the index.
-    folder = str(tmp_path / "cache")
-    assert run(ONE_KERNEL, tmp_path, NUMBA_CACHE_DIR=folder)[0] == VALUE
-    assert run(ONE_KERNEL, tmp_path, NUMBA_CACHE_DIR=folder)[:2] == [VALUE, 0]

@@ -239,16 +239,6 @@ def test_the_report_is_frozen_readable_and_the_same_every_time():
     assert f"{len(np.unique(person))} groups" in repr(check_leakage(X, y, person))
 
 
-def test_tiny_data_are_too_few_for_dependence():
-    rng = np.random.default_rng(0)
-    for n in (2, 5, 60):
-        report = check_leakage(rng.standard_normal((n, 3)), np.arange(n) % 2)
-        assert is_quiet(report)
-        assert np.isnan(report.serial_dependence)
-        assert "too few pairs" in report.recommendation
-        assert "too few pairs" in repr(report)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

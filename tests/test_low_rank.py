@@ -16,7 +16,7 @@ from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Frequency, Shared
-from bigcat.solvers import LBFGS, SGD, AdaGrad, DivergedError
+from bigcat.solvers import LBFGS, AdaGrad, DivergedError
 from bigcat.training.lbfgs import Objective
 from bigcat.training.routes import Journey, SharedClasses
 from bigcat.training.state import State
@@ -219,36 +219,6 @@ def test_gradients_are_differences_of_the_objective(data, deterministic_case, he
     # The best q is that of the expectation, not quite that of its few nodes.
     limit = 2e-3 if bound.n_local and noise.name != "gumbel" else 2e-6
     np.testing.assert_allclose(found, numeric, rtol=10 * limit, atol=limit)
-
-
-def plain_steps(data, model, batch_size, epochs, rate, l2):
-    """Steps on all classes, and then the ridge on both kinds of vectors."""
-    total = data.row_weights.sum()
-    X = twin.unit(data.X, data.row_weights) * data.X
-    every = np.arange(N_CLASSES)
-    draws = [twin.Draw(every[every != label], np.ones(N_CLASSES - 1)) for label in data.y]
-    shrunk = 1.0 / (1.0 + rate * l2 / total)
-    for start in [*range(0, N_ROWS, batch_size)] * epochs:
-        at = slice(start, start + batch_size)
-        batch = (X[at], data.y[at], data.row_weights[at], draws[at])
-        gradient = twin.batch_gradient(model, *batch, ROWS["exact"])[1]
-        step = rate * N_ROWS / total / len(batch[1])
-        V, U, b = (part + step * grads for part, grads in zip(model, gradient))
-        model = twin.Model(shrunk * V, shrunk * U, b)
-    return model
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("l2", [0.0, 0.7, 40_000.0])  # with the last the scale is multiplied out
-@pytest.mark.parametrize("batch_size", [4, 1])
-def test_plain_steps_and_the_lazily_scaled_ridge(data, batch_size, l2):
-    problem, solver = problem_of(data, sparse=False, l2=l2), SGD(0.1, decay=1.0)
-    parts = Parts(Gumbel(), Exact(), Everything(), solver)
-    found = train(problem, parts, some_model(), batch_size, epochs=2)
-    model = plain_steps(data, some_model(), batch_size, 2, 0.1, l2)
-    expected = np.concatenate([model.V, model.U])
-    np.testing.assert_allclose(found.vectors, expected, rtol=1e-8, atol=1e-12 * abs(expected).max())
-    np.testing.assert_allclose(found.intercepts, model.b, rtol=1e-8)
 
 
 # Draws that a batch shares

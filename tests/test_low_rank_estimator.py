@@ -1,20 +1,14 @@
 """`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
 
-import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
 from forms import slow
-from sklearn.base import clone
 
 from bigcat import EarlyStopping, LinearClassifier
-from bigcat.linear import LinearModel, LowRankWeights
-from bigcat.linear import model as _predict
-from bigcat.noise import Gumbel
-from bigcat.samplers import Shared
-from bigcat.solvers import LBFGS, AdaGrad, Damped, DivergedError, UMax
+from bigcat.solvers import LBFGS, AdaGrad, UMax
 from bigcat.training.routes import AllVectors
 
 N_CLASSES, N_FEATURES = 5, 6
@@ -52,15 +46,6 @@ def whole(**parameters):
     """By L-BFGS."""
     defaults = {"method": "exact", "l2": 0.0, "solver": LBFGS(tol=1e-8), "max_epochs": 3000}
     return LinearClassifier(**{**defaults, "random_state": 0, **parameters})
-
-
-def factors(model):
-    return [getattr(model, name).copy() for name in FACTORS]
-
-
-def assert_unchanged(model, before):
-    for name, value in zip(FACTORS, before):
-        np.testing.assert_array_equal(getattr(model, name), value)
 
 
 # The optimum
@@ -152,31 +137,6 @@ def test_predictions_agree_with_each_other_whatever_the_rows_are(data):
         )
 
 
-@pytest.mark.parametrize("sparse", [True, False])
-def test_threads_do_not_change_the_bits_of_predictions(monkeypatch, sparse):
-    monkeypatch.setattr(_predict, "MIN_THREADED_SCORES", 0)
-    monkeypatch.setattr(_predict, "MAX_TASK_SCORES", 1)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(203, 40)).astype(np.float32)
-    X = scipy.sparse.csr_array(X) if sparse else X
-    model = LowRankWeights(*(rng.normal(size=(n, 7)).astype(np.float32) for n in (50, 40)))
-    intercept = np.zeros(50, np.float32)
-    results = [LinearModel(model, intercept, Gumbel(), n).log_proba(X) for n in (1, 2, 5)]
-    for other in results[1:]:
-        np.testing.assert_array_equal(other, results[0])
-
-
-@pytest.mark.parametrize("options", [{}, slow({"method": "complementary", "sampler": Shared(4)})])
-def test_dense_and_sparse_rows_are_fitted_alike(data, options):
-    X, y = data
-    dense, sparse = (
-        low_rank(**options).fit(form(X), y) for form in (np.asarray, scipy.sparse.csr_array)
-    )
-    np.testing.assert_allclose(
-        sparse.predict_log_proba(X), dense.predict_log_proba(X), rtol=1e-5, atol=1e-5
-    )
-
-
 @pytest.mark.parametrize("solver", ["adagrad", slow("damped")])
 def test_the_size_of_the_rows_makes_no_difference(data, solver):
     X, y = data
@@ -184,28 +144,6 @@ def test_the_size_of_the_rows_makes_no_difference(data, solver):
     np.testing.assert_allclose(
         scaled.predict_log_proba(1e6 * X), model.predict_log_proba(X), rtol=1e-5, atol=1e-5
     )
-
-
-def test_one_seed_gives_the_same_bits_and_two_threads_run(data):
-    X, y = data
-    one = low_rank().fit(X, y)
-    assert_unchanged(low_rank().fit(X, y), factors(one))
-    assert (low_rank(random_state=1).fit(X, y).embedding_ != one.embedding_).any()
-    two = low_rank(n_threads=2).fit(X, y)
-    assert two.log_proba_of(X, y).mean() == pytest.approx(one.log_proba_of(X, y).mean(), abs=0.1)
-
-
-@pytest.mark.parametrize("how", [clone, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies(data, how):
-    X, y = data
-    model = low_rank().fit(X, y)
-    copy = how(model)
-    assert copy.get_params() == model.get_params()
-    if how is clone:
-        assert not hasattr(copy, "embedding_")
-        copy.fit(X, y)
-    assert_unchanged(copy, factors(model))
-    assert_unchanged(copy.partial_fit(X, y), factors(model.partial_fit(X, y)))
 
 
 # Weights of rows, validation, stopping
@@ -228,18 +166,6 @@ def test_early_stopping_keeps_the_best_epochs_vectors(data, solver):
 
 
 # From where a fit goes on
-
-
-def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch):
-    """By frequency, from so many classes on; here the frequent ones come last."""
-    monkeypatch.setattr("bigcat.training.preprocess.MANY_CLASSES", N_CLASSES)
-    X, y = data
-    y = np.sort(np.sqrt(np.arange(len(y)) / len(y)) * N_CLASSES).astype(int)
-    model = low_rank(warm_start=True).fit(X, y)
-    before = factors(model)
-    model.set_params(solver=AdaGrad(1e-9, batch_size=16), max_epochs=1).fit(X, y)
-    for name, value in zip(FACTORS, before):
-        np.testing.assert_allclose(getattr(model, name), value, atol=1e-5)
 
 
 def test_warm_start_goes_on_from_the_vectors(data):
@@ -325,16 +251,6 @@ def test_solvers_for_linear_scores_are_refused(data, parameters):
     assert not hasattr(model, "classes_")
 
 
-def test_numbers_that_are_not_finite_leave_the_estimator_as_it_was(data):
-    X, y = data
-    model = low_rank().fit(X, y)
-    before = factors(model)
-    model.set_params(solver__learning_rate=1e200)
-    with pytest.raises(DivergedError, match=r"exact bound became|weights were infinite or NaN"):
-        model.fit(X, y)
-    assert_unchanged(model, before)
-
-
 # Bounds and noises
 
 
@@ -361,18 +277,6 @@ def test_steps_by_vector_need_vectors(data):
         LinearClassifier(rank=None, solver=solver).fit(X, y)
     with pytest.raises(ValueError, match="per='row' must be 'coordinate' or 'vector'"):
         AdaGrad(per="row")
-
-
-@pytest.mark.parametrize("solver", [slow(Damped(0.5)), AdaGrad(0.1, schedule="linear")])
-def test_a_falling_rate_stays_constant_where_more_passes_may_come(solver):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 5))
-    y = (X @ rng.normal(size=(5, 4))).argmax(axis=1)
-    model = LinearClassifier(method="augment-reduce", solver=solver, random_state=0)
-    model.partial_fit(X, y, classes=np.unique(y))
-    before = model.coef_.copy()
-    model.partial_fit(X, y)
-    assert not np.array_equal(model.coef_, before)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -11,7 +11,7 @@ import scipy.sparse
 from model_files import rewrite
 from test_store import make_model
 
-from bigcat import LinearClassifier, compressed, load_model, save_model, storage_loss
+from bigcat import compressed, load_model, save_model, storage_loss
 from bigcat.cli import main
 from bigcat.files import ModelFileError, read_header
 
@@ -116,15 +116,6 @@ def test_a_copy_is_what_a_file_would_give(tmp_path, model, dtype):
     assert report["stored_bytes"] == sum(arrays[name].nbytes for name in names)
 
 
-def test_only_a_fitted_linear_classifier_has_a_copy():
-    from sklearn.exceptions import NotFittedError
-
-    with pytest.raises(NotFittedError):
-        compressed(LinearClassifier(), "int8")
-    with pytest.raises(TypeError, match=r"got dict; of a pipeline"):
-        compressed({}, "int8")  # type: ignore[arg-type]
-
-
 def test_the_command(tmp_path, capsys):
     y = np.arange(50) % K
     data, path, small = tmp_path / "rows.npz", tmp_path / "m", tmp_path / "small"
@@ -151,12 +142,6 @@ def test_the_command(tmp_path, capsys):
 
 
 # --- mapped to memory ---------------------------------------------------------------------------
-
-
-def root(array):
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
 
 
 def test_mapping_takes_no_memory(tmp_path):

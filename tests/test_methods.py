@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -17,7 +16,6 @@ from bigcat.noise import Gaussian, Gumbel
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import LBFGS, SGD, AdaGrad, Implicit
 
-CHOOSING = Path(__file__).resolve().parents[1] / "docs" / "choosing.md"
 KEYS = {
     "name",
     "bound",
@@ -31,7 +29,6 @@ KEYS = {
     "citation",
 }
 NAMES = [row["name"] for row in bigcat.methods()]
-ESTIMATORS = ["nce", "importance", "complementary"]
 
 
 def row_of(name):
@@ -54,35 +51,6 @@ def test_table():
     assert len(lines) == 1 + len(table)
     assert [line.split()[0] for line in lines[1:]] == NAMES
     assert "yes" in lines[1]
-
-
-def test_estimators_are_marked():
-    """No bound, and so no promise of unbiased slopes of one."""
-    assert [row["name"] for row in bigcat.methods() if not row["is_bound"]] == ESTIMATORS
-    for row in bigcat.methods():
-        can_sample = bounds.REGISTRY[row["bound"]].can_sample
-        sampled = row["sampler"] != "everything"
-        assert row["unbiased"] == (row["is_bound"] and (can_sample or not sampled))
-
-
-@pytest.mark.parametrize("name", list(NAMES))
-def test_noises_are_those_that_bound_and_solver_hold_for(name):
-    row = row_of(name)
-    expected = [*NOISES, "custom"]
-    for part in (bounds.REGISTRY[row["bound"]], solvers.REGISTRY[row["solver"]]):
-        if part.noises is not None:
-            expected = [noise_name for noise_name in expected if noise_name in part.noises]
-    assert row["noises"] == expected
-
-
-@pytest.mark.parametrize(
-    "names",
-    [NAMES, NOISES, bounds.REGISTRY, samplers.REGISTRY, solvers.REGISTRY],
-    ids=["methods", "noises", "bounds", "samplers", "solvers"],
-)
-def test_the_page_on_choosing_names_every_member(names):
-    text = CHOOSING.read_text()
-    assert [name for name in names if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("name", list(NAMES))

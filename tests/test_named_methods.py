@@ -15,9 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bigcat
 from bigcat import EarlyStopping, LinearClassifier
-from bigcat.bounds import AugmentReduce, Raman
-from bigcat.rows import Problem, as_rows
-from bigcat.solvers import SGD, AdaGrad, Implicit, UMax, Vanilla
+from bigcat.solvers import SGD
 from tests.ridge_problems import RidgeProblem, one_vs_each
 
 #: Largest gap after 200 epochs.
@@ -111,50 +109,6 @@ def test_one_huge_row_does_not_stop_them_from_learning(method):
     print(f"{method}: {gains}")
     assert gains[0] > 0.2
     assert gains[1] > 0.85 * gains[0]
-
-
-def test_the_papers_settings_are_as_they_were():
-    """A rate that is a number is that number, and a decay is one per epoch."""
-    from bigcat.verbs import rate
-
-    for kind in (Vanilla, UMax, Implicit):
-        tag = kind(0.3, 0.9).lower()
-        assert (tag.learning_rate, tag.decay, tag.n_steps, tag.relative) == (
-            0.3,
-            0.9,
-            np.inf,
-            False,
-        )
-        assert not kind(0.3, 0.9).damped
-        assert not kind(0.3, 0.9).decays_to_zero
-        assert kind(0.3).decays_to_zero
-        assert rate(kind(0.3, 0.9).lower(), 1234, 7) == pytest.approx(0.3 * 0.9**7)
-        assert kind().with_constant_rate().decay == 1.0
-        assert kind(0.3, 0.9).with_constant_rate() == kind(0.3, 0.9)
-    assert not AdaGrad(0.3).decays_to_zero
-    assert AdaGrad().decays_to_zero
-    assert not AdaGrad().with_constant_rate().decays_to_zero
-    with pytest.raises(ValueError, match="learning_rate='fast' must be a finite number above 0"):
-        Vanilla(learning_rate="fast")
-
-
-def test_local_steps_grow_with_the_share_of_classes_that_are_drawn():
-    """None of them: as they fall with the epochs; all of them: nearly whole, in any epoch."""
-    for bound in (AugmentReduce(), Raman()):
-        steps = [[bound.local_progress(e, share) for e in (0, 198)] for share in (0.0, 0.5, 1.0)]
-        assert steps[0] == pytest.approx([2.0**-0.6, 200.0**-0.6])
-        assert steps[1] == pytest.approx([2.0**-0.6, 0.225])
-        assert steps[2] == [0.9, 0.9]
-    assert AugmentReduce(local_decay=0.9).local_progress(198, 1.0) == pytest.approx(200.0**-0.9)
-    for wrong in ("slow", 0.0, 1.1):
-        with pytest.raises(ValueError, match=f"local_decay={wrong!r} must be above 0 and at most"):
-            AugmentReduce(local_decay=wrong)
-
-
-def test_a_few_long_rows_do_not_decide_how_large_steps_are():
-    X = np.repeat([1.0, 2.0, 300.0], [76, 20, 4])[:, None]
-    problem = Problem(as_rows(X, X.dtype), np.zeros(100, int), np.ones(100), 100, 2)
-    assert (problem.usual_size, problem.typical_size) == (1.0, 4.0)
 
 
 # One pass of `partial_fit`

@@ -188,13 +188,6 @@ def test_not_a_number_is_no_class_out_of_range():
     assert set(scorer.best(np.ones((2, 1)))) <= {0, 1, 2}
 
 
-@pytest.mark.parametrize("k", [0, 4, 1.5, "2"])
-def test_bad_k(k):
-    scorer = scorer_of(np.zeros((3, 1), np.float32), np.zeros(3, np.float32), Gumbel())
-    with pytest.raises(ValueError, match="must be a whole number between 1 and the 3 classes"):
-        scorer.top_k(np.ones((2, 1)), k)
-
-
 @pytest.mark.parametrize("noise", [Gumbel(), Gaussian()], ids=["softmax", "probit"])
 @pytest.mark.parametrize("sparse", [True, False])
 def test_of_equal_scores_the_first_class_comes_first(sparse, noise):

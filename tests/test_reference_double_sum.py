@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from scipy import optimize
-from scipy.special import lambertw, wrightomega
+from scipy.special import lambertw
 
 from reference import bounds, double_sum
 
@@ -46,21 +46,6 @@ def random_row(seed, n_drawn=None, fit_intercept=None) -> Row:
         rng.choice([0.01, 0.3, 2.0, 50.0]),
         bool(rng.integers(2)) if fit_intercept is None else fit_intercept,
     )
-
-
-def random_batch(seed, n_rows=3, n_drawn=2, fit_intercept=False):
-    rows = [random_row([seed, i], n_drawn, fit_intercept) for i in range(n_rows)]
-    X, y, drawn, weights, u = zip(*(row[2:7] for row in rows))
-    return [*rows[0][:2], np.array(X), np.array(y), drawn, weights, np.array(u), rows[0].rate]
-
-
-def batch_step(batch, *more):
-    return double_sum.implicit_batch_step(*batch, *more)
-
-
-def differences(W, b, x, y, drawn):
-    psi_y, psi = double_sum.row_scores(W, b, x, y, drawn)
-    return psi - psi_y
 
 
 def stationarity(batch, fit_intercept, l2, new):
@@ -135,14 +120,6 @@ def test_vanilla_step_is_the_gradient(form, fit_intercept):
     np.testing.assert_allclose(new - old, expected, atol=1e-6 * np.abs(expected).max())
 
 
-@forms
-def test_umax_is_vanilla_where_u_is_large_enough(form):
-    row = random_row(5)._replace(rate=1e-3, u=20.0)
-    vanilla, umax = double_sum.vanilla_step(*row, form), double_sum.umax_step(*row, 1.0, form=form)
-    for found, expected in zip(umax, vanilla):
-        np.testing.assert_array_equal(found, expected)
-
-
 # The implicit step of one row
 
 
@@ -195,84 +172,4 @@ def test_implicit_step_is_a_gradient_step_at_the_new_point(seed, l2):
     assert stationarity(batch, fit_intercept, l2, (*new[:2], np.array([new[2]]))) < 1e-9
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_implicit_step_by_wrights_omega(seed):
-    # p_k = rate c_k exp(d_k - u) at the new point: -p_k x, +P x, and s p_k is an omega.
-    row = random_row(seed)
-    W, b, u = double_sum.implicit_step(*row)
-    s = row.x @ row.x + row.fit_intercept
-    p = row.rate * row.weights * np.exp(differences(W, b, *row[2:5]) - u)
-    exponents = np.log(s * row.rate * row.weights) + differences(*row[:5]) - u - s * p.sum()
-    np.testing.assert_allclose(s * p, wrightomega(exponents), rtol=1e-8, atol=1e-12)
-    assert u == pytest.approx(row.u - row.rate * (1 - np.exp(-u)) + p.sum(), abs=1e-8)
-    np.testing.assert_allclose((W - row.W)[row.drawn], np.outer(-p, row.x), atol=1e-8)
-    np.testing.assert_allclose((W - row.W)[row.y], p.sum() * row.x, atol=1e-8)
-    np.testing.assert_allclose((b - row.b)[row.drawn], -row.fit_intercept * p, atol=1e-8)
-
-
-def test_a_class_drawn_twice_counts_twice():
-    row = random_row(2, n_drawn=3)
-    k, j, _ = row.drawn
-    twice = row._replace(drawn=np.array([k, j, k]), weights=np.array([1.0, 2.0, 3.0]))
-    once = row._replace(drawn=np.array([j, k]), weights=np.array([2.0, 4.0]))
-    for found, expected in zip(double_sum.implicit_step(*twice), double_sum.implicit_step(*once)):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-    for found, expected in zip(double_sum.vanilla_step(*twice), double_sum.vanilla_step(*once)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
 # The implicit step of a batch
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.4])
-@pytest.mark.parametrize("seed", range(10))
-def test_a_batch_of_one_is_the_row_step(seed, l2):
-    row = random_row(seed)
-    W, b, x, y, drawn, weights, u, rate, fit_intercept = row
-    batch = [W, b, x[None], np.array([y]), [drawn], [weights], np.array([u]), rate, fit_intercept]
-    in_batch = batch_step(batch, l2)
-    for found, expected in zip(in_batch, double_sum.implicit_step(*row, l2)):
-        np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
-def test_the_ridge_shrinks_what_the_rows_do_not_reach():
-    batch = random_batch(2, n_rows=2)
-    rate, W = batch[-1], batch[0]
-    new = batch_step(batch, False, 0.3)[0]
-    V, coordinates = double_sum.orthonormal_basis(batch[2])
-    np.testing.assert_allclose(V.T @ V, np.eye(2), atol=1e-14)
-    np.testing.assert_allclose(coordinates @ V.T, batch[2], atol=1e-14)
-    across = np.eye(4) - V @ V.T
-    np.testing.assert_allclose(new @ across, W @ across / (1 + 0.3 * rate), atol=1e-12)
-    never = np.setdiff1d(np.arange(7), np.concatenate([batch[3], *batch[4]]))
-    np.testing.assert_allclose(new[never], W[never] / (1 + 0.3 * rate), rtol=1e-14)
-
-
-def some_batch(spread, u=1.0):
-    rng = np.random.default_rng(11)
-    X, E = rng.standard_normal((3, 2)), np.eye(4)
-    contrasts = [E[[1, 2]] - E[0], E[[0, 3]] - E[1], E[[0, 1]] - E[3]]
-    moves = [np.kron(contrast, x) for contrast, x in zip(contrasts, X)]
-    W = spread * rng.standard_normal((4, 2))
-    scores = [contrast @ W @ x for contrast, x in zip(contrasts, X)]
-    return double_sum.Batch(scores, moves, [np.array([2.0, 3.0])] * 3, np.full(3, u), 0.7)
-
-
-def test_the_reduced_problem_has_u_at_its_best():
-    # Equation 21 against the objective minimised over u by a library, up to one constant.
-    batch, rng = some_batch(2.0), np.random.default_rng(1)
-
-    def over_u(a):
-        total = 0.5 * a @ a
-        for d, moves, weights, u_old in zip(*batch[:4]):
-
-            def part(u, d=d + moves @ a, weights=weights, u_old=u_old):
-                value = bounds.softmax_augment_reduce(0.0, d, weights, u).value
-                return (0.5 * (u - u_old) ** 2 - batch.rate * value) / 3
-
-            total += optimize.minimize_scalar(part, bracket=(0.0, 5.0), tol=1e-12).fun
-        return total
-
-    points = rng.standard_normal((4, 8))
-    gaps = [double_sum.reduced_problem(a, batch)[0] - over_u(a) for a in points]
-    np.testing.assert_allclose(gaps, gaps[0], atol=1e-9)

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import log_ndtr
 
 import reference.independent_binary as twin
 
@@ -60,18 +59,6 @@ def small():
     return X, labels, np.diag([0.5, 2.0, 0.1])
 
 
-def test_probit_elbo_is_a_penalised_likelihood(small):
-    """Up to a constant: what makes IB-CAVI an ascent method for K convex problems."""
-    X, labels, precision = small
-    q = twin.probit_cavi(X, labels, 3, precision, 7)
-    s = twin.signs(labels, 3)
-    short = log_ndtr(s * (X @ q.mean.T)).sum() - 0.5 * np.einsum(
-        "km,ml,kl->", q.mean, precision, q.mean
-    )
-    constant = 1.5 * (np.linalg.slogdet(q.covariance)[1] + np.linalg.slogdet(precision)[1])
-    assert twin.probit_elbo(X, labels, precision, q) == pytest.approx(short + constant, rel=1e-12)
-
-
 @pytest.mark.parametrize("link", ["probit", "logit"])
 def test_cavi_converges_to_a_stationary_point(small, link):
     X, labels, precision = small
@@ -87,13 +74,3 @@ def test_cavi_converges_to_a_stationary_point(small, link):
 
     best = minimize(negative, q.mean.ravel(), method="BFGS", options={"gtol": 1e-8})
     assert -best.fun == pytest.approx(-negative(q.mean.ravel()), abs=1e-7)
-
-
-def test_likelihoods_bound_the_binary_model(small):
-    """Definition 2.3.1: a categorical-from-binary model gives each class more."""
-    eta = small[0] @ np.random.default_rng(0).standard_normal((3, 4))
-    for link, log_cdf in (("probit", log_ndtr), ("logit", lambda t: -np.log1p(np.exp(-t)))):
-        no = log_cdf(-eta)
-        binary = log_cdf(eta) + no.sum(axis=1, keepdims=True) - no
-        assert (twin.log_conditioned(link, eta) > binary).all()
-        assert (twin.log_marginalised(link, eta) > binary).all()

@@ -53,37 +53,6 @@ def test_upper_tail_keeps_its_relative_accuracy(noise):
 
 
 @by_name
-def test_derivatives_match_finite_differences(noise):
-    x = np.array([-6.1, -2.3, -0.7, 0.2, 1.9, 4.4])
-    h = 1e-5
-    for function, derivative in [
-        (noise.log_cdf, noise.log_cdf_grad),
-        (noise.log_pdf, noise.log_pdf_grad),
-    ]:
-        difference = (function(x + h) - function(x - h)) / (2 * h)
-        np.testing.assert_allclose(derivative(x), difference, rtol=1e-6, atol=1e-9)
-
-
-@by_name
-def test_log_of_the_ratio(noise):
-    x = np.array([-30.0, -3.0, -0.1, 0.1, 3.0, 30.0])
-    np.testing.assert_allclose(noise.log_cdf_grad_log(x), np.log(noise.log_cdf_grad(x)), rtol=1e-9)
-
-
-@by_name
 def test_quantile_inverts_the_cdf(noise):
     x = np.array([-1.5, -0.4, 0.0, 0.8, 3.5])
     np.testing.assert_allclose(noise.quantile(np.exp(noise.log_cdf(x))), x, atol=1e-12)
-
-
-@by_name
-def test_extreme_arguments(noise):
-    x = np.array([-1e9, -1e3, 1e3, 1e9])
-    for function in (noise.log_cdf, noise.log_cdf_grad, noise.log_pdf, noise.log_pdf_grad):
-        values = function(x)
-        assert not np.isnan(values).any()
-        # The Gumbel's left tail is the one place where the true values exceed float64.
-        assert np.isfinite(values[2:] if noise is GUMBEL else values).all()
-    np.testing.assert_allclose(GAUSSIAN.log_cdf_grad(x[:2]), -x[:2], rtol=1e-5)
-    np.testing.assert_allclose(STUDENT_T.log_cdf_grad(x[:2]), -3.0 / x[:2], rtol=1e-4)
-    assert LOGISTIC.log_cdf(np.float64(-1e9)) == -1e9

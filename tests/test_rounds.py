@@ -17,7 +17,6 @@ from bigcat.dask.local_sgd import (
     sum_steps,
     train_part,
 )
-from bigcat.dask.rounds import cut_rows
 from bigcat.dask.rows import ClassNumbers
 from bigcat.dask.survey import merge_surveys, survey_rows
 from bigcat.estimators import LinearClassifier
@@ -101,28 +100,6 @@ def test_combined_steps_are_those_of_adagrad_with_all_gradients() -> None:
     np.testing.assert_allclose(stepped(before, sum_steps(before, parts)).weights, after.weights)
 
 
-@pytest.mark.parametrize("n_workers", [1, 4])
-def test_workers_learn(data: TrainingData, n_workers: int) -> None:
-    config = config_of(data)
-    statistics, now = start_of(config, data, n_workers)
-    values = []
-    for epoch in range(config.max_epochs):
-        order = np.random.RandomState(epoch).permutation(data.n_rows)
-        value = 0.0
-        for number, rows in enumerate(np.array_split(order, 8)):
-            turn = RoundSeed(number, epoch, 0)
-            steps = sum_steps(
-                now,
-                [
-                    train_part(config, statistics, data.take(part), now, turn)
-                    for part in np.array_split(rows, n_workers)
-                ],
-            )
-            value, now = value + steps.value, stepped(now, steps)
-        values.append(value / data.n_rows)
-    assert values[-1] > values[0] + 0.05
-
-
 def test_rows_elsewhere_count_for_ridge_and_rates(data: TrainingData) -> None:
     """Steps of a worker must not depend on how many of the rows it has."""
     config = replace(config_of(data), l2=50.0)
@@ -151,15 +128,6 @@ def test_parts_whose_steps_cannot_be_combined_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         check_config(config_of(data, **parameters))
-
-
-@pytest.mark.parametrize(
-    ("n", "expected"),
-    [(1000, [(0, 256), (256, 512), (512, 768), (768, 1000)]), (600, [(0, 256), (256, 600)]),
-     (10, [(0, 10)])],
-)  # fmt: skip
-def test_rounds_have_whole_batches(n: int, expected: list[tuple[int, int]]) -> None:
-    assert cut_rows(n, 250, 128) == expected
 
 
 def test_surveys_add_up(data: TrainingData) -> None:

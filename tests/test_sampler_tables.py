@@ -8,7 +8,6 @@ from bigcat.rows import Problem, as_rows
 from bigcat.samplers import (
     REGISTRY,
     CoOccurrence,
-    Everything,
     Frequency,
     Shared,
     Stratified,
@@ -16,7 +15,6 @@ from bigcat.samplers import (
 )
 from bigcat.samplers import _alias as alias
 from bigcat.samplers import _features as features
-from bigcat.samplers import _merge as merge
 from tests.test_samplers import some_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
@@ -51,26 +49,6 @@ def test_classes_that_are_always_in_come_sorted():
     assert Uniform(1, exact_classes=["d", "a", "d"]).head_of(counts, number_of).tolist() == [0, 3]
     with pytest.raises(ValueError, match=r"exact_classes=\['z'\] holds labels that y does not"):
         Uniform(1, exact_classes=["z"]).head_of(counts, number_of)
-
-
-@pytest.mark.parametrize(
-    ("sampler", "widths"),  # of 40 and of 6 classes, without a head and with one of two
-    [
-        (Uniform(8), (8, 5, 10, 7)),
-        (Frequency(8), (8, 5, 10, 7)),
-        (Shared(8), (8, 5, 10, 7)),
-        (CoOccurrence(8), (8, 5, 10, 7)),
-        (Stratified(4, 8), (12, 6, 14, 6)),
-        (Everything(), (39, 5, 39, 5)),
-    ],
-    ids=lambda value: getattr(value, "name", None),
-)
-def test_widths(sampler, widths):
-    head = np.array([0, 1])
-    assert sampler.width(40) == widths[0]
-    assert sampler.width(6) == widths[1]
-    assert sampler.width(40, head) == widths[2]
-    assert sampler.width(6, head) == widths[3]
 
 
 def test_fewer_draws_in_the_first_third_of_the_epochs():
@@ -124,19 +102,6 @@ def test_threads_have_scratch_space_of_their_own(name):
 
 
 # Scratch space
-
-
-def test_repeated_draws_become_one_entry():
-    seen = merge.make_places(6)
-    classes, counts, n = np.full(8, -1), np.zeros(8), 0
-    merge.forget(seen)
-    drawn = [5, 3, 5, 900, 3, 5]
-    for k in drawn:
-        n = merge.add(seen, k, n, classes, counts)
-    assert (n, classes[:3].tolist(), counts[:3].tolist()) == (3, [5, 3, 900], [3.0, 2.0, 1.0])
-    merge.forget(seen)
-    assert merge.add(seen, 3, 0, classes, counts) == 1
-    assert (classes[0], counts[0]) == (3, 1.0)
 
 
 # Draws in constant time
@@ -201,19 +166,6 @@ def shares(index, feature, n_classes):
 
 X = [[1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]]
 Y = [2, 0, 0, 2, 1]
-
-
-def test_rows_draw_by_their_rarest_features():
-    index = index_of(X, Y, 4)
-    assert index.rarest.tolist() == [[2, 1], [1, 0], [0, -1], [1, 0], [2, 0]]
-    assert index_of(X, Y, 4, n=1).rarest.tolist() == [[2], [1], [0], [1], [2]]
-    assert index_of(X, Y, 4, n=9).rarest[0, :4].tolist() == [2, 1, 0, -1]
-
-
-def test_a_rarer_feature_takes_the_place_of_the_last():
-    rows = [[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1], [0, 1, 0, 1]]  # 1, 4, 2 and 2 rows
-    index = index_of(rows, [0, 1, 2, 3], 4)
-    assert index.rarest.tolist() == [[0, 2], [2, 1], [3, 1], [3, 1]]
 
 
 def test_rows_without_weight_count_for_nothing():

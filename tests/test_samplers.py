@@ -176,15 +176,6 @@ def test_all_others_where_there_are_no_more(sampler):
     assert always == 0
 
 
-@every_member
-@pytest.mark.parametrize("label", [0, 1])
-def test_two_classes(sampler, label):
-    classes, counts, _ = drawn(sampler, 2, label, 5)
-    assert (classes == 1 - label).all()
-    assert classes.shape == (5, 1)
-    assert (counts == 1.0).all()
-
-
 @any_size
 def test_seeds(sampler):
     problem = some_problem(30)
@@ -267,25 +258,6 @@ def test_a_mixture_without_uniform_draws_is_refused():
         CoOccurrence(background=0)
     with pytest.raises(ValueError, match=r"n_features=0 must be at least 1; .* take Frequency"):
         CoOccurrence(n_features=0)
-
-
-def test_the_forecast_of_memory_is_about_right():
-    rng = np.random.default_rng(0)
-    X = scipy.sparse.random_array((20_000, 3_000), density=0.004, rng=rng, format="csr")
-    y = np.minimum(rng.geometric(0.002, 20_000) - 1, 1999)
-    problem = Problem(as_rows(X, np.float64), y, np.ones(20_000), 3_000, 2_000)
-    index = CoOccurrence().lower(problem).by_feature
-    forecast = CoOccurrence().memory(20_000, 2_000, X.nnz)
-    assert 0.5 < sum(table.nbytes for table in index) / forecast < 2.0
-    assert Frequency().memory(20_000, 2_000, X.nnz) == 12 * 2_000
-    assert Uniform().memory(20_000, 2_000, X.nnz) == 0
-    few, more = (
-        LinearClassifier(method="complementary", sampler=s).memory_forecast(
-            20_000, 3_000, 2_000, nnz=X.nnz
-        )
-        for s in ("uniform", "co-occurrence")
-    )
-    assert more - few == forecast
 
 
 # Every sampler with every bound

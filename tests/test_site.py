@@ -58,24 +58,6 @@ def test_the_navigation_names_every_page_once():
     assert [e for e in entries if "*" in e and site.with_stars(e, pages) == []] == []
 
 
-def test_stars_of_the_navigation_are_pages_in_order():
-    pages = ["a/1.md", "a/2.md", "b.md"]
-    nav = [{"A": ["b.md", "a/*.md"]}, {"B": "a/*.md"}]
-    expected = [{"A": ["b.md", "a/1.md", "a/2.md"]}, {"B": ["a/1.md", "a/2.md"]}]
-    assert hooks().with_stars(nav, pages) == expected
-
-
-def test_links_that_leave_docs_are_pages_of_the_site():
-    site = hooks()
-    text = "[a](../README.md#x) [b](../examples/first_fit.py) [c](data.md) [d](https://e.org)"
-    assert site.outside("docs/index.md", text) == {"README.md", "examples/first_fit.py"}
-    assert site.page_of("README.md") == "repository/README.md"
-    assert site.page_of("CHANGELOG.md") == "CHANGELOG.md"
-    assert site.page_of("docs/results/peers.md") == "results/peers.md"
-    assert "LinearClassifier" in site.shown("examples/first_fit.py")
-    assert "(examples/first_fit.py)" in site.shown("examples")
-
-
 def test_documented_parameters_are_those_of_the_source():
     """As the builder of the site reads it, for which another name is an error."""
     wrong = {}

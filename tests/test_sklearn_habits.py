@@ -190,23 +190,6 @@ def test_monte_carlo_errors_are_arvizs():
     assert "mcse" not in BayesianClassifier("independent-binary").fit(X, y).summary().columns
 
 
-def test_the_factor_between_probits():
-    sm = pytest.importorskip("statsmodels.api")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 2))
-    y = (X @ [1.0, -0.5] + 0.3 + rng.normal(size=300) > 0).astype(int)
-    textbook = sm.Probit(y, sm.add_constant(X)).fit(disp=0)
-    ours = LinearClassifier(
-        noise="gaussian",
-        l2=0.0,
-        random_state=0,
-        solver=LBFGS(tol=1e-8),
-    ).fit(X, y)
-    weights = np.column_stack([ours.intercept_, ours.coef_]).astype(float)
-    np.testing.assert_allclose((weights[1] - weights[0]) / np.sqrt(2), textbook.params, rtol=1e-4)
-    assert ours.log_proba_of(X, y).sum() == pytest.approx(textbook.llf, rel=1e-6)
-
-
 # Advice
 
 

@@ -482,15 +482,6 @@ def test_weights_that_are_not_finite_are_an_error_with_advice():
     assert not hasattr(model, "coef_")
 
 
-def test_bad_learning_rates():
-    for kind in (SGD, AdaGrad, Adaptive, Vanilla, UMax, Implicit):
-        with pytest.raises(
-            ValueError, match=r"learning_rate=-0\.1 must be a finite number above 0"
-        ):
-            kind(learning_rate=-0.1)
-    assert not LBFGS().stochastic
-
-
 def test_adaptive_rate_follows_the_papers_sequence():
     from bigcat.verbs import rate
 

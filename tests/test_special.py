@@ -9,7 +9,7 @@ from forms import many
 from scipy.special import erfcx, expit, log_expit, log_ndtr, log_softmax, logsumexp, wrightomega
 
 from bigcat.compile import kernel
-from bigcat.numerics import softmax, special
+from bigcat.numerics import softmax
 from bigcat.numerics.special import (
     _mills,
     exp_differences,
@@ -20,7 +20,6 @@ from bigcat.numerics.special import (
     log_sigmoid_with_grad,
     log_softmax_with_grads,
     log_sum_exp,
-    negative_sum,
     sigmoid,
     softplus_inverse,
     wright_omega,
@@ -45,11 +44,6 @@ def compiled_wright_omega(z):
 @kernel
 def call_log_sum_exp(first, reference, scores, counts, n):
     return log_sum_exp(first, reference, scores, counts, n)
-
-
-@kernel
-def call_negative_sum(values, n):
-    return negative_sum(values, n)
 
 
 def test_wright_omega_agrees_with_scipy():
@@ -95,10 +89,6 @@ def test_log_sum_exp(reference):
                 assert found == pytest.approx(logsumexp(terms, b=weights), rel=1e-13, abs=1e-13)
     assert call_log_sum_exp(0.0, -1e9, SCORES, None, 5) == pytest.approx(1e9)
     assert call_log_sum_exp(0.0, 1e9, SCORES, None, 5) == 0.0
-
-
-def test_negative_sum():
-    assert [call_negative_sum(SCORES, n) for n in (0, 1, 5)] == pytest.approx([0.0, -1.3, -0.3])
 
 
 # Functions for kernels run in Python as they are written, which takes no compilation.
@@ -199,14 +189,6 @@ def test_blocks_of_scores_join_to_the_softmax():
     assert normaliser == pytest.approx(logsumexp(np.append(label, scores)), rel=1e-15)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_become_exponentials_in_place(dtype):
-    scores = np.array([1.0, 3.0, -2.0], dtype)
-    high, total = softmax.exponentiate(scores)
-    np.testing.assert_allclose(scores, np.exp([-2.0, 0.0, -5.0]), rtol=1e-6)
-    assert (high, total) == (3.0, pytest.approx(scores.sum(), rel=1e-6))
-
-
 def test_a_label_that_is_nearly_certain_keeps_its_slope():
     """1 minus the probability would be 0."""
     log_p, others, _ = softmax.finish(50.0, 2.0, 3.0)
@@ -219,18 +201,3 @@ def test_what_must_not_count_counts_for_nothing():
         scores = np.array([softmax.NO_SCORE, -50.0, softmax.NO_SCORE], dtype)
         assert softmax.exponentiate(scores) == (-50.0, 1.0)
         assert scores.tolist() == [0.0, 1.0, 0.0]
-
-
-def test_the_start_of_wrights_omega():
-    """Its logarithm by a polynomial, from -5 to 4."""
-    z = np.linspace(-5.0, 4.0, 2_001)
-    start = np.polynomial.polynomial.polyval(z, special._LOG_OMEGA)
-    assert np.abs(start - np.log(wrightomega(z))).max() < 3.2e-4
-
-
-def test_fills_and_copies():
-    out = np.zeros(3)
-    softmax.fill(out, 2.5)
-    assert out.tolist() == [2.5, 2.5, 2.5]
-    softmax.copy_from(np.arange(9.0), 4, out)
-    assert out.tolist() == [4.0, 5.0, 6.0]

@@ -159,7 +159,7 @@ MEMBERS: dict[str, dict[str, Any]] = {"auto": {}, "low": {"rank": 64}, "full": {
 def test_the_defaults_are_as_good_as_their_own_members():
     """On kinds of rows that want low rank, full rank, and a ridge."""
     rng = np.random.default_rng(1)
-    n, d, k = 6_000, 60, 50
+    n, d, k = 2_000, 30, 20
     low = rng.standard_normal((k, 4)) @ rng.standard_normal((4, d)) / 2.0
     full = rng.standard_normal((k, d)) / 3.0
     for W in (low, full):

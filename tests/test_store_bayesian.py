@@ -140,20 +140,6 @@ def test_batches_go_on_from_a_file(tmp_path, link, covariance):
         np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-8)
 
 
-def test_what_a_file_cannot_hold(tmp_path):
-    class Own(GaussianPrior):
-        pass
-
-    model = binary(prior=Own(), random_state=np.random.RandomState(0)).fit(X, Y)
-    path = save_model(model, tmp_path / "m")
-    assert set(read_header(path)["left_out"]) == {"prior", "random_state"}
-    loaded = load_model(path)
-    assert loaded.prior == "auto"
-    np.testing.assert_array_equal(loaded.predict_proba(LINES), model.predict_proba(LINES))
-    with pytest.raises(ValueError, match=r"the model is not fitted.*call fit first"):
-        save_model(BayesianClassifier(), tmp_path / "other")
-
-
 def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
     model = augment_reduce(noise=Gaussian(), max_epochs=2).fit(X, Y)
     for change in ({"method__noise": "gumbel"}, {"method": "independent-binary"}):

@@ -353,15 +353,6 @@ def test_implicit_steps_of_batches_are_joint(sparse, fit_intercept, l2, batch_si
     assert_same(train(run, start), replay(run, start), 1e-7)
 
 
-def test_implicit_batches_keep_their_rows_when_shuffled():
-    start = some_start(seed=1)
-    run = Run(IMPLICIT, n_negatives=2, batch_size=4, l2=0.5, shuffle=True, epochs=5)
-    batches = [{frozenset(order[i : i + 4]) for i in (0, 4, 8)} for order in run.orders(start)]
-    assert all(batch == batches[0] for batch in batches)
-    assert len({tuple(order) for order in run.orders(start)}) > 1
-    assert_same(train(run, start), replay(run, start), 1e-7)
-
-
 @pytest.mark.parametrize("rate", [0.1, 5.0, 50.0])
 def test_an_implicit_batch_is_a_gradient_step_at_the_new_point(rate):
     """Without the twin, and so with a weight for each row: the conditions of the optimum.

@@ -7,7 +7,6 @@ import pytest
 from forms import many
 
 from bigcat.compile import kernel, maximum
-from bigcat.numerics import vector
 from bigcat.numerics.vector import vector_exp, vector_log
 
 
@@ -91,23 +90,3 @@ def test_maximum(dtype, n):
     assert highest(x) == x.max()
     x[n // 2] = np.nan
     assert np.isnan(highest(x))
-
-
-@pytest.mark.parametrize(("degree", "error"), [(6, 1.6e-8), (11, 1.5e-16)])
-def test_the_polynomial_of_the_exponential(degree, error):
-    """Twice exp(r), |r| <= (log 2) / 2, but for its first two terms."""
-    r = np.linspace(-0.5, 0.5, 1_001) * math.log(2.0)
-    rest = np.array([2.0 * math.fsum(x**k / math.factorial(k + 2) for k in range(20)) for x in r])
-    coefficients = vector._twice_exp(degree)
-    assert coefficients[:2].tolist() == [2.0, 2.0]
-    off = np.abs(np.polynomial.polynomial.polyval(r, coefficients[2:]) - rest)
-    assert (r**2 * off).max() < error
-
-
-@pytest.mark.parametrize(("degree", "error"), [(3, 1.2e-9), (7, 1e-15)])
-def test_the_polynomial_of_the_logarithm(degree, error):
-    """2 artanh(s) but for its first term, |s| <= 3 - sqrt(8)."""
-    u = np.linspace(0.0, 1.0, 1_001) * (3.0 - math.sqrt(8.0)) ** 2
-    rest = np.array([math.fsum(2.0 * x**k / (2 * k + 3) for k in range(30)) for x in u])
-    off = np.abs(np.polynomial.polynomial.polyval(u, vector._artanh_rest(degree)) - rest)
-    assert off.max() < error

@@ -190,12 +190,3 @@ def test_no_intercept(train, solver):
         found = train(rows, y, solver=solver, fit_intercept=False)
         assert (found.intercept == 0.0).all()
         assert found.coef.any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_always_drawn_classes(train, index):
-    """A head of classes: the same trajectory from both layouts, whatever the label."""
-    X, y = sparse_problem(45, 30, 12, nonzeros=5, index=index)
-    options = {"batch_size": 7, "head": [1, 4, 11], "method": "one-vs-each", "solver": "adagrad"}
-    assert_same(train(X, y, **options), train(X.toarray(), y, **options))

@@ -16,7 +16,6 @@ from benchmarks.reproduce import (
     augment_reduce,
     categorical_from_binary,
     one_vs_each,
-    page,
     unbiased_softmax,
 )
 from benchmarks.reproduce.experiment import FOLDER, Experiment, as_markdown
@@ -35,7 +34,6 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--all", action="store_true", help="run all")
     parser.add_argument("--quick", action="store_true", help="small or fewer pieces of each")
     parser.add_argument("--again", action="store_true", help="forget what earlier runs finished")
-    parser.add_argument("--page", action="store_true", help="write docs/results/reproduced.md")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -43,14 +41,12 @@ def run(args: argparse.Namespace) -> None:
     unknown = [name for name in args.names if name not in EXPERIMENTS]
     if unknown:
         raise SystemExit(f"no experiment {', '.join(unknown)}; choose of {', '.join(EXPERIMENTS)}")
-    if args.list or not (args.names or args.all or args.page):
+    if args.list or not (args.names or args.all):
         show([_listed(e) for e in EXPERIMENTS.values()])
         return
     everything = [n for n in EXPERIMENTS if not args.quick or n not in NOT_QUICK]
     for name in everything if args.all else args.names:
         reproduce(EXPERIMENTS[name], args.quick, args.again)
-    if args.page:
-        page.write(EXPERIMENTS.values())
 
 
 def reproduce(experiment: Experiment, quick: bool, again: bool = False) -> None:

@@ -216,7 +216,7 @@ def _texts_alone(
 
 
 def _tell_of_columns(name: str, dataset: Dataset | Shards, like: dict[str, Any]) -> None:
-    """What a person wants to know who did not expect it."""
+    """Log columns that the model does not use and categories that it does not know."""
     report = dataset.report
     if not_used := report.get("columns_not_used"):
         _output.log.info(f"{name} has columns that the model does not use: {', '.join(not_used)}")
@@ -238,7 +238,7 @@ def _text_for_numbers(name: str) -> str:
 
 
 def form_of(path: Path, raw: bytes | None = None) -> str | None:
-    """The form that name or first line tell; None for a file that no reader takes, and says so."""
+    """Return the form that name or first line tell; None for a file that no reader takes."""
     from bigcat.data import DataError
     from bigcat.data.files import form_of_file
 
@@ -248,14 +248,14 @@ def form_of(path: Path, raw: bytes | None = None) -> str | None:
 
 
 def rows_and_labels(dataset: Dataset | Shards) -> tuple[Any, ...]:
-    """What `fit` and `evaluate` take of it: X and y, or the folder that has both."""
+    """Return the arguments of `fit` and `evaluate`: X and y, or the folder that has both."""
     return (dataset,) if hasattr(dataset, "labels") else (dataset.X, dataset.y)
 
 
 def as_model_has_it(
     name: str, dataset: Dataset | Shards, n_features: int, classes: np.ndarray
 ) -> Dataset | Shards:
-    """The data with as many columns, and labels of the same kind."""
+    """Return the data with as many columns as the model, and labels of the same type."""
     from bigcat.data import Dataset
 
     if isinstance(dataset, Dataset):
@@ -271,7 +271,7 @@ def as_model_has_it(
 
 
 def with_columns(name: str, X: Any, n_features: int) -> Any:
-    """X with the model's number of columns: a sparse one may have fewer, or empty ones more."""
+    """Return X with the model's number of columns; sparse rows may lack the last ones."""
     if X.shape[1] == n_features:
         return X
     import scipy.sparse as sp
@@ -293,7 +293,7 @@ def with_columns(name: str, X: Any, n_features: int) -> Any:
 
 
 def like_classes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Labels of the classes' kind: a file whose labels all look like numbers was read as numbers.
+    """Return labels of the classes' type: a file of nothing but numbers was read as numbers.
 
     A label that cannot be one of the classes becomes a value that none of them has.
     """

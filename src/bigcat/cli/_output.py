@@ -1,4 +1,4 @@
-"""What a person reads, and what a program reads."""
+"""Output for people and for programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger("bigcat.cli")
 
 
 def console() -> Console:
-    """Colours and the terminal's width on a terminal; else plain text in long lines."""
+    """Return a console: colours on a terminal, else plain text in long lines."""
     from rich.console import Console
 
     if sys.stdout.isatty():
@@ -102,15 +102,18 @@ def write_json(value: object, path: Path) -> None:
 
 def plain(value: Any) -> Any:
     """Return Python's own types of NumPy's, for JSON."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | bool | int | float | None) else str(value)
+        value = value.tolist()
+    match value:
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case str() | bool() | int() | None:
+            return value
+    return str(value)
 
 
 def forecast(

@@ -102,7 +102,7 @@ class _CacheFiles(caching.IndexDataCacheFile):
         self._write(self._index_path, ((self._version, self._source_stamp), overloads))
 
     def _read(self, path: str) -> Any:
-        """What `_write` wrote there; None for anything else."""
+        """Return what `_write` wrote there; None for anything else."""
         try:
             content = Path(path).read_bytes()
         except OSError:
@@ -156,7 +156,7 @@ class PackageCache(caching.FunctionCache):
         return found if found is not None else self._load_shipped(sig, target_context)
 
     def _load_shipped(self, sig: Any, target_context: Any) -> Any:
-        """Code that came with the package, if this processor runs it."""
+        """Return code that came with the package, if this processor runs it."""
         codegen = target_context.codegen()
         target = shipped_target(codegen.magic_tuple()[0])
         if target is None:
@@ -192,7 +192,7 @@ def shipped_target(triple: str) -> tuple[str, ...] | None:
 
 
 def cache_folder() -> str | None:
-    """The folder, or the one above the folders, that compiled code is kept in; None for none."""
+    """Return the folder of compiled code, or the one above several; None without one."""
     locators = _CacheImpl._locator_classes
     found = (locator.from_function(source_hash.__wrapped__, __file__) for locator in locators)
     first = next((locator for locator in found if locator is not None), None)
@@ -211,7 +211,7 @@ def _warn_once(cause: str) -> None:
 
 
 def _has_outside_part(sig: Any) -> bool:
-    """Does a signature hold, at any depth, a tag that was defined outside the package?"""
+    """Return True if a signature holds a tag from outside the package, at any depth."""
     package = __name__.partition(".")[0]
     pending = list(getattr(sig, "args", sig))
     while pending:

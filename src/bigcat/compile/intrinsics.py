@@ -1,5 +1,4 @@
-"""What numba lacks: bits of floats, a maximum that vectorises, prefetching, calls by address,
-products of matrices by SciPy's BLAS.
+"""Intrinsics that numba lacks: bits of floats, a maximum that vectorises, prefetching, BLAS.
 
 In Python they are the plain functions here; what kernels get is in `bigcat.compile.emitted`.
 """

@@ -183,7 +183,7 @@ class Cluster:
         return sent
 
     def repeated(self, work: Callable[[], Any]) -> Any:
-        """Do work that begins with `put`, again if the worker that had the value was lost."""
+        """Call a function that begins with `put`, again if the worker with the value was lost."""
         for _ in range(MAX_LOSSES):
             with contextlib.suppress(SchedulerLost):
                 return work()

@@ -234,7 +234,7 @@ class LinearClassifier(estimators.LinearClassifier):
 
     @property
     def partial_fit(self) -> Any:
-        """Not on a cluster: `to_local` gives an estimator that has it."""
+        """Raise: `to_local` returns an estimator that has it."""
         raise AttributeError(
             "partial_fit is for rows in one process; to_local().partial_fit(X, y) goes on from the "
             "fitted weights"
@@ -256,40 +256,40 @@ class LinearClassifier(estimators.LinearClassifier):
     # Predictions: those of the local estimator, which is sent to the workers once
 
     def decision_function(self, X: Any) -> Any:
-        """Scores as in `bigcat.LinearClassifier`, as a Dask array."""
+        """Return scores as in `bigcat.LinearClassifier`, as a Dask array."""
         shape = () if len(self._classes) == 2 else (len(self._classes),)
         return self._lazily("decision_function", X, shape=shape)[0]
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row, as a Dask array."""
+        """Return the most probable class of each row, as a Dask array."""
         return self._lazily("predict", X, dtypes=(self._classes.dtype,))[0]
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of all classes, as a Dask array of shape (n, n_classes)."""
+        """Return probabilities of all classes, a Dask array of shape (n, n_classes)."""
         return self._lazily("predict_proba", X, shape=(len(self._classes),))[0]
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Log-probabilities of all classes, as a Dask array of shape (n, n_classes)."""
+        """Return log-probabilities of all classes, a Dask array of shape (n, n_classes)."""
         return self._lazily("predict_log_proba", X, shape=(len(self._classes),))[0]
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[Any, Any]:
-        """The `k` most probable classes of each row and their log-probabilities: Dask arrays."""
+        """Return the `k` most probable classes of each row and their log-probabilities."""
         dtypes = (self._classes.dtype, np.float32)
         classes, logs = self._lazily("predict_top_k", X, shape=(k,), dtypes=dtypes, k=k)
         return classes, logs
 
     def log_proba_of(self, X: Any, y: Any, **options: Any) -> Any:
-        """Log-probability of one class per row, as a Dask array; options as of the local one."""
+        """Return the log-probability of one class per row, as a Dask array."""
         several = bool(options.get("return_std"))
         found = self._lazily("log_proba_of", X, y, dtypes=(np.float32,) * (1 + several), **options)
         return tuple(found) if several else found[0]
 
     def lower_bound(self, X: Any, y: Any) -> Any:
-        """The bound of the fit on `log_proba_of`, as a Dask array."""
+        """Return the bound of the fit on `log_proba_of`, as a Dask array."""
         return self._lazily("lower_bound", X, y, dtypes=(np.float64,))[0]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Accuracy, as a Dask array of no axes: ``float(...)`` works it out."""
+        """Return the accuracy, as a Dask array without axes: ``float(...)`` computes it."""
         right = self._lazily(_is_right, X, y, dtypes=(np.float64,))[0]
         if sample_weight is None:
             return right.mean()

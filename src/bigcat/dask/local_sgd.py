@@ -103,7 +103,7 @@ class GlobalStatistics:
 
     @property
     def extent(self) -> Extent:
-        """Of the rows that a worker trains on: in an epoch its part, on average."""
+        """Rows that a worker trains on in an epoch, on average."""
         return Extent(self.n_rows, self.weight, -(-self.n_rows // self.n_workers))
 
     def problem(self, config: FitConfig, data: TrainingData | None = None) -> PartOfProblem:
@@ -153,7 +153,7 @@ class PartOfProblem(Problem):
 
 
 class RoundSeed(NamedTuple):
-    """What decides the steps of a worker in a round, beside weights and rows."""
+    """Seed and place of a round: with weights and rows they decide a worker's steps."""
 
     seed: int
     epoch: int

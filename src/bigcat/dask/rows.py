@@ -27,6 +27,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.survey import Survey, merge_surveys, survey_rows
 from bigcat.data.dataset import DataError
+from bigcat.data.files import stacked
 from bigcat.data.shards import INDEX, Index, Shards, open_shards
 from bigcat.estimators import inputs
 from bigcat.linear.labels import encode
@@ -211,13 +212,6 @@ def in_memory(chunks: Sequence[CheckedRows], numbers: ClassNumbers) -> MemoryRow
         np.concatenate([encode(rows.y, numbers.classes) for rows in chunks]),
         np.concatenate([rows.weights for rows in chunks]),
     )
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Return rows below each other."""
-    if len(parts) == 1:
-        return parts[0]
-    return scipy.sparse.vstack(parts) if scipy.sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
 def concatenated(parts: Sequence[TrainingData]) -> TrainingData:

@@ -24,7 +24,7 @@ MAX_LENGTHS = 4_096
 
 @dataclass(frozen=True)
 class Survey:
-    """What a fit has to know of all rows.
+    """Facts about all rows that a fit needs.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Survey:
 
     @property
     def n_bytes(self) -> int:
-        """Of the rows in memory, about."""
+        """Approximate bytes of the rows in memory."""
         per_value = np.dtype(self.dtype).itemsize + (4 if self.sizes.sparse else 0)
         return self.sizes.n_values * per_value + 24 * self.n_rows
 

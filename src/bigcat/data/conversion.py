@@ -152,7 +152,7 @@ def convert(
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SavedRows:
     """Rows of a piece, saved as arrays."""
 
     path: Path  # the beginning of the files' names
@@ -200,7 +200,7 @@ def _save_rows(path: Path, X: Any) -> int:
 
 def _save_part(
     folder: Path, reader: Reader, vectorizer: Any, seed: int, number: int, piece: Any
-) -> _Part:
+) -> _SavedRows:
     """Parse a piece and save its rows in random order; words are counted, or features at once."""
     chunk = reader.parse(piece)
     order = np.random.default_rng([seed, 0, number]).permutation(len(chunk.codes))
@@ -218,7 +218,7 @@ def _save_part(
             X, words = _counted(counter_of(vectorizer), texts)
             Path(f"{path}.words.json").write_text(json.dumps(words))
     np.save(f"{path}.codes.npy", chunk.codes[order])
-    return _Part(path, X.shape[0], _save_rows(path, X), chunk.names, chunk.facts)
+    return _SavedRows(path, X.shape[0], _save_rows(path, X), chunk.names, chunk.facts)
 
 
 def _counted(counter: Any, texts: list[str]) -> tuple[Any, list[str]]:
@@ -229,7 +229,7 @@ def _counted(counter: Any, texts: list[str]) -> tuple[Any, list[str]]:
     return counter.fit_transform(texts), counter.get_feature_names_out().tolist()
 
 
-def _weigh_part(vectorizer: Any, part: _Part) -> _Part:
+def _weigh_part(vectorizer: Any, part: _SavedRows) -> _SavedRows:
     """Turn counts of words into features."""
     from bigcat.data.vectorizers import weigh
 
@@ -292,9 +292,9 @@ class _Conversion:
         found: Iterator[Any] = pool(delayed(function)(*call) for call in calls)
         return found
 
-    def parts(self, max_bytes: int | None) -> tuple[list[_Part], tuple[int, int]]:
+    def parts(self, max_bytes: int | None) -> tuple[list[_SavedRows], tuple[int, int]]:
         """Save all pieces of all files; return the parts, the first column and their number."""
-        parts: list[_Part] = []
+        parts: list[_SavedRows] = []
         facts, reports, widths = [], [], set()
         for reader in self.readers:
             folder = self.arrays / _PARTS
@@ -323,7 +323,7 @@ class _Conversion:
         self.report = last.report(whole) | counts
         return kept, (0, 0) if last.is_text else last.columns(whole)
 
-    def _numbered(self, part: _Part) -> _Part:
+    def _numbered(self, part: _SavedRows) -> _SavedRows:
         """Give labels their codes among those of all parts."""
         np.save(f"{part.path}.codes.npy", self.labels.codes(part.load("codes"), part.names))
         return replace(part, names=[])
@@ -337,7 +337,7 @@ class _Conversion:
             )
         self.names = here
 
-    def features(self, parts: list[_Part]) -> list[_Part]:
+    def features(self, parts: list[_SavedRows]) -> list[_SavedRows]:
         """Turn counts of words into features, if the vectoriser had to wait for all words."""
         from bigcat.data.text import is_fitted
         from bigcat.data.vectorizers import WordCounts
@@ -357,7 +357,7 @@ class _Conversion:
         return list(self.on_processes(weigh, ((part,) for part in parts)))
 
     def shards(
-        self, parts: list[_Part], n_columns: int, first: int, n_shards: int
+        self, parts: list[_SavedRows], n_columns: int, first: int, n_shards: int
     ) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield rows and codes of shard after shard, each a slice of every part."""
         cuts = [np.linspace(0, part.n_rows, n_shards + 1).astype(np.int64) for part in parts]

@@ -144,7 +144,7 @@ def stdlib_corpus(
 
 
 def scan(text: str) -> list[str]:
-    """The tokens of Python source, with literals, comments and line ends by their kind.
+    """Return the tokens of Python source; literals, comments and line ends by their type.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def _all_files(root: Path) -> list[Path]:
 
 
 def _stdlib_files() -> tuple[Path, list[Path]]:
-    """The folder, and its files that belong to CPython: no installed packages, no build data."""
+    """Return the folder and its files that belong to CPython, without installed packages."""
     root = Path(sysconfig.get_path("stdlib"))
     shipped = sys.stdlib_module_names | {"test"}
     tops = (top for top in root.iterdir() if top.name.removesuffix(".py") in shipped)
@@ -222,7 +222,7 @@ def _read_contexts(
 def _choose_features(
     before: np.ndarray, tokens: list[str], max_features: int
 ) -> tuple[np.ndarray, list[tuple[int, str]]]:
-    """The column of each (position, token), and what the columns mean.
+    """Return the column of each (position, token), and the meaning of the columns.
 
     One column a position is for the tokens that have none of their own.
     """

@@ -58,12 +58,12 @@ class Form:
 
     @property
     def is_text(self) -> bool:
-        """Whether a row is one text, which a vectoriser turns into features."""
+        """True if a row is one text, which a vectoriser turns into features."""
         return "vectorizer" in self.options and not self.is_table
 
     @property
     def is_table(self) -> bool:
-        """Whether a row has columns with names."""
+        """True if a row has columns with names."""
         return "columns" in self.options
 
     def open_reader(self, path: Path, **options: Any) -> Reader:

@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight, compute_sample_weig
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    _get_feature_names,
     check_array,
     check_consistent_length,
     check_is_fitted,
@@ -143,6 +144,7 @@ def _numeric_columns(X: Any) -> Sequence[Any] | None:
     """Return the names of a data frame's columns, of which each has to hold numbers."""
     if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         return None
+    _get_feature_names(X)  # raises for names of several types, which fits would find at their end
     for place, name in enumerate(X.columns):
         column = X.iloc[:, place]
         kind = getattr(column.dtype, "kind", "O")

@@ -23,23 +23,24 @@ def to_json(value: Any, arrays: Arrays, name: str = "") -> Any:
     """Return JSON of a value, and put the arrays in it into `arrays` under names from `name`."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": str(value)}
-    if isinstance(value, np.ndarray):
-        return _array_to_json(value, arrays, name)
-    if isinstance(value, list):
-        return [to_json(item, arrays, f"{name}.{i}") for i, item in enumerate(value)]
-    if isinstance(value, tuple):
-        return {"$tuple": to_json(list(value), arrays, name)}
-    if isinstance(value, set | frozenset):
-        return {"$set": to_json(sorted(value), arrays, name)}
-    if isinstance(value, dict):
-        if any(not isinstance(key, str) or key.startswith("$") for key in value):
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else {"$float": str(value)}
+        case np.ndarray():
+            return _array_to_json(value, arrays, name)
+        case list():
+            return [to_json(item, arrays, f"{name}.{i}") for i, item in enumerate(value)]
+        case tuple():
+            return {"$tuple": to_json(list(value), arrays, name)}
+        case set() | frozenset():
+            return {"$set": to_json(sorted(value), arrays, name)}
+        case dict() if any(not isinstance(key, str) or key.startswith("$") for key in value):
             return {"$items": to_json([list(item) for item in value.items()], arrays, name)}
-        dot = "." if name else ""
-        return {key: to_json(item, arrays, f"{name}{dot}{key}") for key, item in value.items()}
+        case dict():
+            start = f"{name}." if name else ""
+            return {key: to_json(item, arrays, start + key) for key, item in value.items()}
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form")
 
 

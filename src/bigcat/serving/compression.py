@@ -1,4 +1,4 @@
-"""Models for serving: what smaller files cost."""
+"""Smaller model files, and their cost in log-likelihood."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["compressed", "storage_loss"]
 
 
 def compressed(model: LinearClassifier, dtype: str) -> LinearClassifier:
-    """A copy that predicts as the model will when it was saved in fewer bytes and loaded again.
+    """Return a copy that predicts as the model saved in fewer bytes and loaded again.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def compressed(model: LinearClassifier, dtype: str) -> LinearClassifier:
 
 
 def storage_loss(model: LinearClassifier, X: Any, y: Any, dtype: str) -> dict[str, float]:
-    """What it costs to save a model in fewer bytes, and what it saves.
+    """Measure the log-likelihood that fewer bytes per weight cost.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ class TopKIndex:
     def for_recall(
         cls, model: LinearClassifier, X: Any, recall: float = 0.95, k: int = 5, **settings: Any
     ) -> Self:
-        """An index that finds this share of the `k` best classes, with as few candidates as do.
+        """Return the index with the fewest candidates for this share of the `k` best classes.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class TopKIndex:
         return int(self._index.memory_usage)
 
     def top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """About the `k` best classes of each row, best first, and their scores, both (n, k)."""
+        """Return about the `k` best classes of each row, best first, and their scores: (n, k)."""
         columns, scores = self._search(self._rows(X), k)
         return self.model.classes_[columns], scores
 
@@ -206,7 +206,7 @@ class TopKIndex:
         return_std: bool = False,
         random_state: int | np.random.RandomState | None = None,
     ) -> tuple[np.ndarray, ...]:
-        """As `predict_top_k` of the model, by search and with an estimated normaliser.
+        """Predict as `predict_top_k` of the model, by search and with an estimated normaliser.
 
         The classes found count exactly, all others by `n_samples` draws, as in `log_proba_of` of
         the model with ``normaliser="sampled"``; what is said there of errors holds here too.  For
@@ -230,7 +230,7 @@ class TopKIndex:
         return (classes, log_probs, std) if return_std else (classes, log_probs)
 
     def recall(self, X: Any, k: int = 5) -> dict[str, float]:
-        """How many of the `k` best classes are found, and what time that saves.
+        """Measure the share of the `k` best classes that is found, and the time of a search.
 
         Returns
         -------
@@ -257,7 +257,7 @@ class TopKIndex:
         return check_for_prediction(self.model, self._whole.transform(X))
 
     def _search(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of about the best classes and their scores, (n, k)."""
+        """Return numbers of about the best classes and their scores, (n, k)."""
         linear = self.model.linear_model()
         check_k(k, linear.n_classes)
         vectors, intercept = linear.weights.class_vectors, linear.intercept
@@ -285,7 +285,7 @@ class TopKIndex:
     def _add_beside(
         self, beside: Any, x: np.ndarray, columns: np.ndarray, scores: np.ndarray
     ) -> None:
-        """Put the best of what was found and of classes that score beside their vectors."""
+        """Merge the classes found with classes that score beside their vectors."""
         linear = self.model.linear_model()
         vectors, intercept = linear.weights.class_vectors, linear.intercept
         for r in range(len(columns)):
@@ -297,7 +297,7 @@ class TopKIndex:
             columns[r], scores[r] = classes[best], values[best]
 
     def _nearest(self, x: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Neighbours in the graph, (n, k), and how many there are of each row."""
+        """Return neighbours in the graph, (n, k), and their number for each row."""
         last = np.tile([self._unit, 0.0], (len(x), 1))
         queries = np.column_stack([x, last]).astype(np.float32)
         matches: Any = self._index.search(queries, k, threads=self.n_threads)

@@ -128,7 +128,7 @@ def _check_model(model: Any) -> None:
 
 
 def _matrices(weights: Weights) -> tuple[np.ndarray, ...]:
-    """What rows are multiplied by, if a file can hold it."""
+    """Return the matrices that rows are multiplied by; ValueError if too large for a file."""
     n_bytes = 4 * weights.n_in_prediction_matrices
     if n_bytes > MOST_BYTES:
         raise ValueError(
@@ -151,7 +151,7 @@ class _Graph:
         self.outputs: list[Any] = []
 
     def add(self, operator: str, *inputs: str, to: str = "", n_outputs: int = 1, **how: Any) -> str:
-        """Apply an operator; gives the name of its first result."""
+        """Apply an operator; return the name of its first result."""
         name = to or f"{operator.lower()}_{len(self.nodes)}"
         names = [name, *(f"{name}_{i}" for i in range(1, n_outputs))]
         self.nodes.append(self.onnx.make_node(operator, list(inputs), names, **how))
@@ -162,7 +162,7 @@ class _Graph:
         return name
 
     def scores(self, matrices: tuple[np.ndarray, ...], intercept: np.ndarray, sparse: bool) -> str:
-        """Of rows for all classes."""
+        """Add the scores of all classes; return their name."""
         first, *others = (self.constant(f"matrix_{i}", m) for i, m in enumerate(matrices))
         if sparse:  # the rows of the first one for a row's own columns, times its values, added up
             gathered = self.add("Gather", first, "columns", axis=0)
@@ -178,7 +178,7 @@ class _Graph:
         return self.add("Add", found, self.constant("intercept", intercept.astype(np.float32)))
 
     def answers(self, scores: str, classes: np.ndarray, top_k: int | None) -> None:
-        """Labels and probabilities."""
+        """Add labels and probabilities, the outputs."""
         text = classes.dtype.kind in "OSU"
         labels = self.constant("labels", _as_labels(classes))
         of_label = self.types.STRING if text else self.types.INT64
@@ -201,7 +201,7 @@ class _Graph:
         ]
 
     def model(self, n_features: int, sparse: bool) -> Any:
-        """The whole file."""
+        """Return the model of all operators."""
         value, types = self.onnx.make_tensor_value_info, self.types
         inputs = [value(self.rows, types.FLOAT, ["n", n_features])]
         if sparse:
@@ -218,7 +218,7 @@ class _Graph:
 
 
 def _as_labels(classes: np.ndarray) -> np.ndarray:
-    """Labels as ONNX has them: strings, or integers of 64 bits."""
+    """Return labels as ONNX has them: strings, or integers of 64 bits."""
     if classes.dtype.kind in "OSU":
         return np.array([_as_text(label) for label in classes.tolist()], dtype=object)
     whole = classes.astype(np.int64)

@@ -1,0 +1,119 @@
+"""Check the prose of pages and public docstrings: `python docs/site/prose.py`, in `make lint`.
+
+Sentences are short and begin with their subject, words are those of the field, and pages describe
+the present: no earlier versions, aims or numbers of decisions.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+MODULES = sorted((ROOT / "src" / "bigcat").rglob("*.py"))
+MAX_WORDS = 40
+
+#: A pattern, and what to write instead.
+WORDS = {
+    r"rows? (?:that|who) judges?|held-out rows that ask": "validation rows",
+    r"judged by": "scored on, measured by",
+    r"rows that (?:stay|belong) together": "groups",
+    r"near copies": "near-duplicates",
+    r"(?:weights?|rows?|models?|fits?) (?:is|are) trusted|how far it is trusted": "stacking weight",
+    r"too sure|timid": "overfits, underfits",
+    r"(?:the|a) recipe\b": "fit configuration",
+    r"\blanes?\b": "workers",
+    r"\bslopes?\b": "gradient",
+    r"bigcat warm\b": "bigcat precompile",
+    r"nobody": "no user, never",
+    r"let do|is let\b": "may, is allowed to",
+    r"\ba row's class is\b": "the observed class is",
+    r"decision \d+": "the reason itself",
+    r"\b[Bb]efore,": "what the library does now",
+    r"an earlier (?:version|campaign)|\b[Mm]issed:|was the aim|had wanted": "the present result",
+    r"\bbe it\b|whereof|wherefrom": "plain English",
+}
+#: How no sentence begins, unless it is a question.
+OPENINGS = ("What", "Of", "Who", "Whose", "How")
+INLINE = re.compile(r"`[^`]*`")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+
+def blank(match: re.Match[str]) -> str:
+    """Return the line ends of what was matched."""
+    return "\n" * match[0].count("\n")
+
+
+def paragraphs(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each paragraph, list item and table row; no code, no headings."""
+    text = re.sub(r"^```.*?^```$", blank, text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^<!--.*?-->$", blank, text, flags=re.MULTILINE)
+    started, lines = 1, []
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        begins = re.match(r"\s*(?:[-*] |\d+\. |\||#|>|!\[|:::)", line)
+        if lines and (begins or not line.strip()):
+            yield started, " ".join(lines)
+            lines = []
+        if line.strip() and not line.startswith(("#", "    ", "![", ":::")):
+            started = started if lines else number
+            lines.append(line.strip())
+
+
+def sentences(paragraph: str) -> list[str]:
+    """Split a paragraph into sentences, with a word in the place of each link and piece of code."""
+    text = INLINE.sub("Code", LINK.sub("Link", paragraph))
+    text = re.sub(r"^(?:[-*]|\d+\.) |\*\*[^*]*\*\*:?", "", text).strip()
+    return re.split(r"(?<=[.!?:;]) +(?=[A-Z*\"(])", text)
+
+
+def faults(paragraph: str) -> Iterator[str]:
+    """Yield what is wrong with a paragraph of prose or a row of a table."""
+    plain = LINK.sub(r"\1", INLINE.sub("code", paragraph))
+    for pattern, better in WORDS.items():
+        for found in re.finditer(pattern, plain):
+            yield f"{found[0]!r}: write {better}"
+    if plain.startswith("|"):
+        return
+    for sentence in sentences(paragraph):
+        words = sentence.split()
+        if len(words) > MAX_WORDS:
+            yield f"{len(words)} words in a sentence, at most {MAX_WORDS}: {sentence[:60]}..."
+        if words and words[0] in OPENINGS and "?" not in sentence:
+            yield f"begin with the subject: {sentence[:60]}..."
+
+
+def of_page(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and description of each fault of a page."""
+    for line, paragraph in paragraphs(path.read_text()):
+        yield from ((line, fault) for fault in faults(paragraph))
+
+
+def of_module(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield faults in the first paragraphs of docstrings of public names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            continue
+        text = ast.get_docstring(node)
+        if text is None or getattr(node, "name", "").startswith("_"):
+            continue
+        line = getattr(node, "lineno", 1)
+        yield from ((line, fault) for fault in faults(text.split("\n\n")[0].replace("\n", " ")))
+
+
+def main() -> int:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {fault}"
+        for paths, check in ((PAGES, of_page), (MODULES, of_module))
+        for path in paths
+        for line, fault in check(path)
+    ]
+    print("\n".join(found) or "prose: no faults")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
