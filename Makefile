@@ -78,7 +78,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_words.py
+	$(BIN)/python docs/site/prose.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
