@@ -603,8 +603,8 @@ def test_bad_options():
     with pytest.raises(ValueError) as caught:
         OneVsEach().check_noise(Gaussian())
     assert str(caught.value) == (
-        "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
-        "method='augment-reduce' or 'exact', which hold for every noise"
+        "the one-vs-each bound supports noise 'gumbel', not 'gaussian'; set "
+        "method='augment-reduce' or 'exact', which support every noise"
     )
 
 

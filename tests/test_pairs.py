@@ -121,7 +121,7 @@ def test_features_of_very_many_pairs_are_searched():
 
 def test_pairs_are_moved_row_by_row_only():
     X, y = some_rows(60)
-    with pytest.raises(ValueError, match=r"pairs are moved row by row.*solver='adagrad'"):
+    with pytest.raises(ValueError, match=r"row by row, not solver='adagrad'"):
         CoOccurringPairs.of(X, y, N_CLASSES).check_solver(AdaGrad())
 
 
@@ -245,5 +245,5 @@ def test_an_index_finds_classes_by_vectors_and_by_pairs(fitted):
 
 def test_more_rows_cannot_be_added_one_by_one(fitted):
     X, y = words(8_000, seed=1)
-    with pytest.raises(ValueError, match=r"is a sum of fits .* rank=256"):
+    with pytest.raises(ValueError, match=r"is a weighted sum of .* rank=256"):
         fitted.partial_fit(X, y)

@@ -316,14 +316,14 @@ def check_parts(parts: Parts) -> None:
     if not solver.stochastic:
         if not bound.deterministic:
             raise ValueError(
-                f"solver={solver.name!r} needs a value without randomness, and the {bound.name} "
-                "bound takes Monte-Carlo samples; set expectation='quadrature' or take one of "
-                f"the solvers {', '.join(repr(s) for s in SOLVERS if SOLVERS[s].stochastic)}"
+                f"solver={solver.name!r} needs a deterministic objective, but the "
+                f"{bound.name} bound takes Monte-Carlo samples; set expectation='quadrature' or "
+                f"one of the solvers {', '.join(repr(s) for s in SOLVERS if SOLVERS[s].stochastic)}"
             )
         if not sampler.all_classes:
             raise ValueError(
-                f"solver={solver.name!r} visits all classes and has no use for "
-                f"sampler={sampler.name!r}; leave it at 'auto'"
+                f"solver={solver.name!r} visits all classes and ignores "
+                f"sampler={sampler.name!r}; set sampler='auto'"
             )
     elif not bound.can_sample and not sampler.all_classes:
         allowed = [b for b in BOUNDS if BOUNDS[b].can_sample and BOUNDS[b].is_bound]
@@ -334,16 +334,15 @@ def check_parts(parts: Parts) -> None:
     # A solver that moves local parameters itself has to know the bound's.
     if not (solver.supports_bound(bound.name) and solver.supports_noise(parts.noise.name)):
         raise ValueError(
-            f"solver={solver.name!r} moves the double sum of the softmax: noise='gumbel' and the "
-            f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are "
-            f"noise={parts.noise.name!r} and the {bound.name} {bound.word}; take "
-            "solver='adagrad', 'adaptive' or 'sgd'"
+            f"solver={solver.name!r} supports noise='gumbel' with the bound "
+            f"{' or '.join(map(repr, solver.bounds or ()))}, not noise={parts.noise.name!r} with "
+            f"the {bound.name} {bound.word}; set solver='adagrad', 'adaptive' or 'sgd'"
         )
     rate = solver.rate
     if solver.implicit and isinstance(rate, float) and rate >= MAX_IMPLICIT_RATE:
         raise ValueError(
-            f"learning_rate={rate:g} makes each step of solver={solver.name!r} forget the rows "
-            "before it; lower learning_rate, 1 is usual"
+            f"learning_rate={rate:g} makes each step of solver={solver.name!r} discard the "
+            "rows before it; lower learning_rate, 1 is usual"
         )
 
 

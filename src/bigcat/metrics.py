@@ -316,7 +316,7 @@ def by_frequency(
     if counts.shape != (n_classes,):
         raise ValueError(
             f"counts has shape {counts.shape}, the model has {n_classes} classes; "
-            "give one count a class, in the order of classes_"
+            "give one count per class, in the order of classes_"
         )
     if np.any(np.diff(np.asarray(edges)) <= 0):
         raise ValueError(f"edges must increase, got {list(edges)}")
@@ -410,7 +410,7 @@ def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> di
     ([0.0, 1.0], 0.15)
     """
     if n_bins < 1:
-        raise ValueError(f"n_bins is {n_bins}; it has to be at least 1")
+        raise ValueError(f"n_bins={n_bins} must be at least 1")
     confidence = np.asarray(confidence, np.float64)
     bin_of_row = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
     count = np.bincount(bin_of_row, minlength=n_bins)
@@ -548,7 +548,7 @@ def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _checked_k(model: Model, k: int) -> int:
     if k < 1:
-        raise ValueError(f"k is {k}; it has to be at least 1")
+        raise ValueError(f"k={k} must be at least 1")
     return min(k, len(model.classes_))
 
 

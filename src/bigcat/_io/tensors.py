@@ -50,7 +50,7 @@ def unseal(text: str) -> dict[str, Any]:
             return content
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise BrokenFileError(f"its header is not JSON with a digest: {error!r}") from error
-    raise BrokenFileError("its header is not what was written")
+    raise BrokenFileError("its header does not match its digest")
 
 
 def _text_digest(content: dict[str, Any]) -> str:
@@ -107,7 +107,7 @@ class TensorFile:
     def __init__(self, file: Any, content: IO[bytes]) -> None:
         text = (file.metadata() or {}).get(KEY)
         if text is None:
-            raise BrokenFileError("its metadata are not of bigcat")
+            raise BrokenFileError("its metadata were not written by bigcat")
         self.header = unseal(text)
         self._tensors: dict[str, Any] = self.header["tensors"]
         self._left = set(file.keys())
@@ -125,7 +125,9 @@ class TensorFile:
             start = end - np.dtype(dtype).itemsize * math.prod(shape)
             self._arrays[name] = array = pages[start:end].view(dtype).reshape(shape)
             if not array.flags.aligned:
-                raise BrokenFileError(f"{name} begins at byte {start}, where its type cannot")
+                raise BrokenFileError(
+                    f"{name} begins at byte {start}, which is not aligned for its type"
+                )
             self._starts[name] = end = start
 
     def read(self, name: str) -> np.ndarray:
@@ -152,7 +154,7 @@ class TensorFile:
 
     def _compare(self, name: str, array: np.ndarray) -> None:
         if _digest(array) != self._tensors[name]["sha256"]:
-            raise BrokenFileError(f"the content of {name} is not what was written")
+            raise BrokenFileError(f"the content of {name} does not match its digest")
         if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
             raise BrokenFileError(f"{name} holds values other than true and false")
 

@@ -94,9 +94,9 @@ class Bound(Part):
         if self.noises is not None and noise.name not in self.noises:
             names = " or ".join(map(repr, self.noises))
             raise ValueError(
-                f"the {self.name} {self.word} holds for noise {names}, "
-                f"not for {noise.name!r}; take method='augment-reduce' or 'exact', which hold "
-                "for every noise"
+                f"the {self.name} {self.word} supports noise {names}, "
+                f"not {noise.name!r}; set method='augment-reduce' or 'exact', which support "
+                "every noise"
             )
 
 

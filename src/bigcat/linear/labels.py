@@ -26,8 +26,8 @@ def encode(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
         labels: np.ndarray = np.searchsorted(classes, y)
     except TypeError:
         raise ValueError(
-            f"y holds labels of type {y.dtype} where the model knows {classes.dtype}; "
-            "give labels as they were in training"
+            f"y holds labels of type {y.dtype} but the model was fitted with {classes.dtype}; "
+            "give labels of that type"
         ) from None
     labels = np.minimum(labels, len(classes) - 1)
     unseen = classes[labels] != y

@@ -94,7 +94,7 @@ class PairedWeights(Weights):
             len(offsets) == n_features + 1 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
         )
         if not rising or not offsets[-1] == len(classes) == len(weights):
-            raise ValueError("pair_offset does not cut the pairs into those of each feature")
+            raise ValueError("pair_offset does not rise from 0 to the number of pairs")
         if len(classes) and not 0 <= classes.min() <= classes.max() < n_classes:
             raise ValueError(f"pair_class holds numbers outside of {n_classes} classes")
         within = np.diff(classes) > 0
@@ -122,8 +122,8 @@ class PairedWeights(Weights):
 
     def check_resumable(self) -> None:
         raise ValueError(
-            "this model is a sum of fits that held-out rows have weighted, and more rows cannot be "
-            "added to it; fit it again on all rows, or begin with rank=256, which can go on"
+            "this model is a weighted sum of several fits and cannot be trained on more rows; "
+            "fit it again on all rows, or start with rank=256, which supports partial_fit"
         )
 
     def matrix(self, dtype: DTypeLike) -> Any:
@@ -277,6 +277,6 @@ class CoOccurringPairs(WeightsKind):
         """Raise ValueError for a solver that sums the gradient of a batch, or of all rows."""
         if not (solver.linear and solver.stochastic):
             raise ValueError(
-                f"weights of pairs are moved row by row, and solver={solver.name!r} does not; "
-                "take solver='damped' or 'sgd'"
+                "weights of pairs need a solver that steps row by row, "
+                f"not solver={solver.name!r}; set solver='damped' or 'sgd'"
             )

@@ -272,16 +272,16 @@ class WeightsKind(ABC):
         """Raise ValueError for a solver that does not support this kind."""
         if solver.needs_vectors and not self.has_vectors:
             raise ValueError(
-                f"{solver!r} moves vectors of classes and features, which a full rank does not "
-                "have; set rank, or take per='coordinate'"
+                f"{solver!r} moves whole vectors of classes and features, which need a rank; "
+                "set rank, or per='coordinate'"
             )
         if solver.needs_linear_scores and not (self.linear_scores and self.sees_problem_rows):
-            what = "the rows as they are given"
+            what = "unscaled rows"
             if not self.linear_scores:
-                what = "scores that are linear in the weights"
+                what = "scores linear in the weights"
             raise ValueError(
-                f"rank={self.rank} does not go with solver={solver.name!r}, whose steps are solved "
-                f"for {what}; take solver='adagrad' or rank=None"
+                f"rank={self.rank} does not support solver={solver.name!r}, whose steps need "
+                f"{what}; set solver='adagrad' or rank=None"
             )
 
 

@@ -50,9 +50,8 @@ def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None
     name = type(sampler).__name__
     if k == problem.labels[i]:
         raise ValueError(
-            f"{name} drew class number {k} for a row of that very class, and a row cannot learn "
-            "from its own label as a negative; leave the label out in `draw`, as "
-            "docs/extending/sampler.md does"
+            f"{name} drew class number {k} for a row of that class, which would cancel the "
+            "row's gradient; leave the label out in `draw`, as in docs/extending/sampler.md"
         )
     raise ValueError(
         f"{name} drew class number {k}, and classes are numbered from 0 to "

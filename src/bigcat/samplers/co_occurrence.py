@@ -88,8 +88,8 @@ class CoOccurrence(Sampler):
         check_mixture(self.power, self.uniform)
         if self.n_features < 1:
             raise ValueError(
-                f"n_features={self.n_features!r} must be at least 1; for draws that do not look "
-                "at features take Frequency"
+                f"n_features={self.n_features!r} must be at least 1; take Frequency for draws "
+                "that ignore features"
             )
         if not 0.0 < self.background <= 1.0:
             raise ValueError(

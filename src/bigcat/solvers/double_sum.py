@@ -239,7 +239,7 @@ class UMax(DoubleSumSolver):
         if self.batch_size > 1 and self.weight_bound < math.inf:
             raise ValueError(
                 f"weight_bound={self.weight_bound!r} needs batch_size=1, not {self.batch_size}; "
-                "set one of them otherwise"
+                "set batch_size=1, or leave weight_bound out"
             )
 
     @property
