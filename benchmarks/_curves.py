@@ -38,7 +38,7 @@ def watched_fit(model: Any, X: Any, y: Any, held_out: tuple, target: float = np.
         ends.append(time.perf_counter())
         return row["validation_log_likelihood"] >= target
 
-    model.set_params(callbacks=[after_epoch], progress=False)
+    model.set_params(progress=[after_epoch])
     started = time.perf_counter()
     model.fit(X, y, X_val=held_out[0], y_val=held_out[1])
     evaluation = time.perf_counter()

@@ -9,13 +9,12 @@ import numpy as np
 from bigcat.combinations import Parts
 from bigcat.linear import FullRank
 from bigcat.rows import Problem
-from bigcat.training.loop import Forgetful, run_epochs
+from bigcat.training.loop import Listener, run_epochs
 from bigcat.training.passes import Passes
-from bigcat.training.start import initial_weights
-from bigcat.training.state import State
+from bigcat.training.state import State, initial_weights
 
 
-class Silent(Forgetful):
+class Silent(Listener):
     """A listener that lets every pass go on."""
 
     def compiled(self, seconds: float) -> None:

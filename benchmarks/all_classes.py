@@ -17,7 +17,7 @@ from bigcat.linear.top_k import top_k
 from bigcat.noise import Gumbel
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.rows import Problem, SparseRows
-from bigcat.training.routes import AllClasses
+from bigcat.training.strategies import AllClasses
 
 REPEATS = 5
 N_ROWS = 1000
@@ -32,7 +32,7 @@ def _training(problem: Problem, general: bool) -> Callable[[int], Any]:
 
     def run(n_threads: int) -> None:
         if general:
-            route.applies = staticmethod(lambda journey: False)
+            route.applies = staticmethod(lambda workload: False)
         try:
             run_passes(problem, EXACT, state, n_threads)
         finally:

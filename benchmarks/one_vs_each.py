@@ -89,7 +89,7 @@ def fit(model: LinearClassifier, X: Any, y: Any, newton_tol: float | None) -> fl
     found = _newton.optimum(X, labels, len(classes), bound, ridge, newton_tol)
     weights = FullRankWeights(found.coef.astype(np.float32))
     model.restore(weights, found.intercept.astype(np.float32), classes, History())
-    model.set_params(warm_start=True).fit(X, y)
+    model.fit(X, y, warm_start=True)
     return found.gradient
 
 

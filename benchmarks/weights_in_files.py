@@ -69,7 +69,7 @@ def _frequent(rng: np.random.Generator, n: int, shape: Any) -> np.ndarray:
 
 
 def classifier(sampler: str, passes: int, folder: str | None) -> Any:
-    from bigcat import LinearClassifier
+    from bigcat import Checkpoint, LinearClassifier
     from bigcat.samplers import REGISTRY
 
     kind: Any = REGISTRY[sampler]
@@ -81,7 +81,7 @@ def classifier(sampler: str, passes: int, folder: str | None) -> Any:
         max_epochs=passes,
         random_state=0,
         progress=False,
-        weights_folder=folder,
+        checkpoint=Checkpoint(weights_folder=folder),
         early_stopping=False,
     )
 

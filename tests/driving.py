@@ -11,12 +11,12 @@ from sklearn.utils import check_random_state
 from bigcat.combinations import Parts
 from bigcat.linear import FullRank, WeightsKind
 from bigcat.rows import Problem
-from bigcat.training.loop import Forgetful, run_epochs
+from bigcat.training.loop import Listener, run_epochs
 from bigcat.training.passes import Passes
 from bigcat.training.state import State
 
 
-class Listener(Forgetful):
+class Observer(Listener):
     """Hands each epoch's value to a function."""
 
     def __init__(self, on_epoch: Callable[[float], Any]) -> None:
@@ -58,5 +58,5 @@ def drive(
         shuffle=shuffle,
         n_threads=n_threads,
     )
-    run_epochs(passes, epochs, Listener(on_epoch))
+    run_epochs(passes, epochs, Observer(on_epoch))
     return passes

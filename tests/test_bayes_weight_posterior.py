@@ -449,8 +449,8 @@ def test_an_interrupted_fit_goes_on_with_the_same_bits(monkeypatch, cut):
     scores = [-3.0, -1.0, -2.0, -2.0, -4.0, -5.0]
     never, notebook, rest = fit(iter(scores)), Notebook(cut), iter(scores)
     with pytest.raises(Cut):
-        fit(rest, keeper=notebook)
-    resumed = fit(rest, keeper=notebook)
+        fit(rest, checkpointer=notebook)
+    resumed = fit(rest, checkpointer=notebook)
     for name in ("mean", "scale", "intercept_mean", "intercept_scale"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(never, name))
     assert resumed.prior_scale == never.prior_scale

@@ -17,10 +17,11 @@ import bigcat
 from bigcat import BayesianClassifier, Checkpoint, LinearClassifier
 from bigcat.bayes import AugmentReducePosterior
 from bigcat.cli import main
+from bigcat.estimators import checkpoint_folder as checkpoint
+from bigcat.estimators.checkpoint_folder import CheckpointError
 from bigcat.samplers import Shared, Uniform
 from bigcat.solvers import AdaGrad, Implicit
-from bigcat.training import checkpoint, passes
-from bigcat.training.checkpoint import CheckpointError
+from bigcat.training import passes
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))
@@ -54,7 +55,7 @@ def small_chunks(monkeypatch):
 @pytest.fixture
 def die_after(monkeypatch):
     """A function that makes a fit die after so many checkpoints."""
-    put = checkpoint.Checkpointer._put
+    put = checkpoint.FolderCheckpointer._put
 
     def set_end(n_checkpoints):
         left = [n_checkpoints]
@@ -65,7 +66,7 @@ def die_after(monkeypatch):
             if left[0] == 0:
                 raise Killed
 
-        monkeypatch.setattr(checkpoint.Checkpointer, "_put", put_and_die)
+        monkeypatch.setattr(checkpoint.FolderCheckpointer, "_put", put_and_die)
 
     return set_end
 
@@ -295,7 +296,7 @@ def test_ctrl_c_leaves_a_model_and_says_how_to_go_on(tmp_path):
             raise KeyboardInterrupt
 
     estimator = LinearClassifier(
-        method="augment-reduce", max_epochs=9, random_state=0, callbacks=[interrupt]
+        method="augment-reduce", max_epochs=9, random_state=0, progress=[interrupt]
     ).set_params(checkpoint=tmp_path, early_stopping=False)
     with pytest.raises(KeyboardInterrupt, match=r"fit\(X, y, resume=True\) goes on from"):
         estimator.fit(X, Y)
@@ -313,9 +314,7 @@ def test_ctrl_c_in_a_later_fit_leaves_those_that_are_done():
         if len(epochs) == 12:
             raise KeyboardInterrupt
 
-    estimator = LinearClassifier(
-        random_state=0, callbacks=[interrupt], solver=AdaGrad(batch_size=1)
-    )
+    estimator = LinearClassifier(random_state=0, progress=[interrupt], solver=AdaGrad(batch_size=1))
     with pytest.raises(KeyboardInterrupt, match="has the weights of that moment"):
         estimator.fit(SPARSE, OF_SPARSE)
     assert estimator.n_iter_ <= 12

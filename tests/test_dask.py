@@ -193,9 +193,9 @@ def test_folders_that_are_not_there(client: Any, tmp_path: Path) -> None:
 def test_warm_start_goes_on_from_the_weights(fitted: Any, rows: tuple[Any, np.ndarray]) -> None:
     X, y = csr(rows[0]), labels_of(rows[1])
     cold = clone(fitted).set_params(max_epochs=1).fit(X, y)
-    warm = clone(fitted).set_params(max_epochs=1, warm_start=True)
+    warm = clone(fitted).set_params(max_epochs=1)
     warm.__dict__.update({k: v for k, v in vars(fitted).items() if k not in fitted.get_params()})
-    warm.fit(X, y)
+    warm.fit(X, y, warm_start=True)
     assert warm.history_["objective"][0] > cold.history_["objective"][0] + 0.1
 
 
@@ -260,7 +260,7 @@ def test_history_and_callbacks(client: Any, rows: tuple[Any, np.ndarray]) -> Non
         told.append(row["log_likelihood_of"](X[:100], y[:100]))
         return len(told) == 2
 
-    model = LinearClassifier(client=client, callbacks=[listen], **SETTINGS)
+    model = LinearClassifier(client=client, **SETTINGS | {"progress": [listen]})
     model.fit(csr(X), labels_of(y))
     assert len(model.history_) == len(told) == 2
     assert told[1] > told[0]
@@ -274,7 +274,7 @@ def test_history_and_callbacks(client: Any, rows: tuple[Any, np.ndarray]) -> Non
 @pytest.mark.parametrize(
     ("sparse", "others"),
     [
-        (True, {"warm_start": True}),
+        (True, {}),
         pytest.param(False, {"fit_intercept": False}, marks=pytest.mark.slow),
         pytest.param(False, {"class_weight": "balanced", "l2": 0.1}, marks=pytest.mark.slow),
     ],
@@ -401,7 +401,7 @@ def test_a_fit_goes_on_from_its_last_round(
     kept = {"checkpoint": Checkpoint(tmp_path / "kept", 0.0)}
     model = clone(fitted).set_params(**kept)
     with pytest.raises(Stop):
-        clone(model).set_params(callbacks=[give_up]).fit(X, y)
+        clone(model).set_params(progress=[give_up]).fit(X, y)
     other = clone(model).set_params(n_workers=3)
     with pytest.raises(ValueError, match="n_workers was 2 and is 3"):
         other.fit(X, y, resume=True)
@@ -483,7 +483,7 @@ def test_a_scheduler_that_is_killed_ends_the_fit_within_a_minute(
     try:
         client = distributed.Client(scheduler_file=where[1], timeout=60)
         client.wait_for_workers(1, timeout=60)
-        model = LinearClassifier(client=client, callbacks=[kill], **SETTINGS)
+        model = LinearClassifier(client=client, **SETTINGS | {"progress": [kill]})
         with pytest.raises(SchedulerLost, match=r"the scheduler was lost.*resume=True"):
             model.fit(folder)
         assert time.monotonic() - killed[0] < 60.0
@@ -521,7 +521,7 @@ def test_a_cluster_without_workers_is_not_waited_for(
                 client.sync(worker.close)
 
         with pytest.raises(WorkersLost, match="there was no worker for 1 seconds; start others"):
-            LinearClassifier(client=client, callbacks=[end], **SETTINGS).fit(
+            LinearClassifier(client=client, **SETTINGS | {"progress": [end]}).fit(
                 csr(rows[0]), labels_of(rows[1])
             )
 
@@ -543,7 +543,7 @@ def test_a_killed_worker_changes_no_bit_and_no_process_stays(folder: Shards) -> 
             if row["stage"] == "validation" and row["epoch"] == 1:
                 killer.start()
 
-        again = clone(model).set_params(callbacks=[start]).fit(folder)
+        again = clone(model).set_params(progress=[start]).fit(folder)
         killer.join()
     assert same_bits(again, model)
     time.sleep(0.1)

@@ -72,7 +72,6 @@ BAD_PARAMETERS = {
     "sampler": ("all", "sampler='all' is not known; choose 'auto' or one of 'uniform', 'everyth"),
     "progress": ("yes", "progress='yes' is not known; choose 'auto', True, False"),
     "class_weight": ({0: -1.0}, "class_weight={0: -1.0} must not hold negative numbers or NaN"),
-    "callbacks": (7, "callbacks=7 must be a list of functions, or None"),
     "random_state": ("seed", "'seed' cannot be used to seed a numpy.random.RandomState instance"),
 }
 BAD_OPTIONS = [
@@ -96,7 +95,7 @@ BAD_COMBINATIONS = [
         {"method": "one-vs-each", "sampler": Uniform(2, exact_classes=[1, 77])},
         "exact_classes=[1, 77] holds labels that y does not; give labe",
     ),
-    ({"callbacks": [print, 3]}, "must be a list of functions, or None"),
+    ({"progress": [print, 3]}, "or functions to call after each epoch"),
     (
         {"early_stopping": EarlyStopping(0.001), "max_epochs": 1, "l2": np.inf},
         "l2=inf must be a finite number of at least 0",
@@ -294,7 +293,7 @@ def fail(info):
 
 @pytest.mark.parametrize("solver", ["adagrad", "lbfgs"])
 def test_a_callback_that_fails_leaves_the_estimator_as_it_was(model, solver):
-    model.set_params(callbacks=[fail], method="augment-reduce", solver=solver)
+    model.set_params(progress=[fail], method="augment-reduce", solver=solver)
     text = "the disk of the callback is full"
     assert_refused(model, text, lambda: model.fit(X, Y), RuntimeError)
 

@@ -79,6 +79,9 @@ def fitted(data):
         ("n_negatives", r"set the sampler: sampler=Uniform\(n_negatives=32\)"),
         ("C", "has no parameter 'C'; set l2, which is 1/C"),
         ("n_jobs", "set n_threads"),
+        ("callbacks", r"set progress, which takes functions: progress=\[function\]"),
+        ("warm_start", r"set it in fit: fit\(X, y, warm_start=True\)"),
+        ("weights_folder", r"set it in checkpoint: Checkpoint\(weights_folder=FOLDER\)"),
     ],
 )
 def test_a_parameter_of_elsewhere_is_an_error_that_says_where(name, text):
@@ -246,12 +249,24 @@ def test_callbacks_see_each_epoch_and_can_stop(data, solver):
         return info["epoch"] == 3
 
     options = {"method": "augment-reduce", "solver": solver, "random_state": 0}
-    model = LinearClassifier(callbacks=[lambda info: None, stop_at_three], **options)
+    model = LinearClassifier(progress=[lambda info: None, stop_at_three], **options)
     model.fit(*data)
     assert model.n_iter_ == len(seen) == 3
     assert all(set(info) == {*HISTORY, "estimator", "log_likelihood_of", "model"} for info in seen)
     assert all(info["estimator"] is model for info in seen)
     assert [info["bound"] for info in seen] == model.history_["bound"].tolist()
+
+
+def test_functions_are_called_beside_a_display(data, capsys):
+    seen: list[dict[str, Any]] = []
+    options: dict[str, Any] = {"method": "augment-reduce", "max_epochs": 2, "random_state": 0}
+    LinearClassifier(progress=["lines", seen.append], **options).fit(*data)
+    assert [info["epoch"] for info in seen] == [1, 2]
+    assert "epoch 2 of 2" in capsys.readouterr().err
+    seen.clear()
+    LinearClassifier(progress=seen.append, **options).fit(*data)
+    assert len(seen) == 2
+    assert not capsys.readouterr().err
 
 
 def test_stops_when_the_bound_no_longer_grows(data):
@@ -401,22 +416,22 @@ def test_warm_start_where_classes_are_trained_in_another_order(data, monkeypatch
     monkeypatch.setattr("bigcat.training.preprocess.MANY_CLASSES", N_CLASSES)
     X, y = data[0], N_CLASSES - 1 - data[1]
     options: dict[str, Any] = {"method": "augment-reduce", "sampler": Uniform(2), "random_state": 0}
-    model = LinearClassifier(max_epochs=3, warm_start=True, **options).fit(X, y)
+    model = LinearClassifier(max_epochs=3, **options).fit(X, y)
     coef, intercept = model.coef_.copy(), model.intercept_.copy()
-    model.set_params(solver=AdaGrad(1e-9), max_epochs=1).fit(X, y)
+    model.set_params(solver=AdaGrad(1e-9), max_epochs=1).fit(X, y, warm_start=True)
     np.testing.assert_allclose(model.coef_, coef, atol=1e-5)
     np.testing.assert_allclose(model.intercept_, intercept, atol=1e-5)
 
 
 def test_warm_start(data, new_data):
     X, y = data
-    model = LinearClassifier(max_epochs=3, warm_start=True, random_state=0).fit(X, y)
+    model = LinearClassifier(max_epochs=3, random_state=0).fit(X, y)
     first = model.log_proba_of(*new_data).mean()
-    assert model.fit(X, y).log_proba_of(*new_data).mean() > first
+    assert model.fit(X, y, warm_start=True).log_proba_of(*new_data).mean() > first
     assert model.n_iter_ == 3
     with pytest.raises(ValueError, match="warm_start=True, but the last fit had 7 classes and 4 f"):
-        model.fit(X[:, :2], y)
-    cold = clone(model).set_params(warm_start=False)
+        model.fit(X[:, :2], y, warm_start=True)
+    cold = clone(model)
     assert (cold.fit(X, y).coef_ == cold.fit(X, y).coef_).all()
 
 
@@ -508,7 +523,7 @@ def test_a_copy_through_a_file_predicts_and_learns_on(data, tmp_path, how):
 
 
 def test_clone_keeps_parameters_and_nothing_else(fitted):
-    copy = clone(fitted.set_params(callbacks=None))
+    copy = clone(fitted.set_params(progress=False))
     assert copy.get_params() == fitted.get_params()
     assert not [name for name in vars(copy) if name.endswith("_") or name.startswith("_")]
 

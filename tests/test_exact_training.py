@@ -16,9 +16,9 @@ from bigcat.numerics import random as _random
 from bigcat.rows import Problem, Sizes, as_rows, class_major
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, AdaGrad
-from bigcat.training import threads as _threads
-from bigcat.training.routes import AllClasses, Journey
+from bigcat.training import passes as _threads
 from bigcat.training.state import State
+from bigcat.training.strategies import AllClasses, Workload
 from tests.driving import drive
 
 N_ROWS, N_FEATURES = 90, 12
@@ -82,7 +82,7 @@ def test_same_numbers_as_the_general_kernel(
     monkeypatch, sparse, dtype, n_classes, batch_size, problem
 ):
     fast = train(sparse, dtype, n_classes, batch_size, **problem)
-    monkeypatch.setattr(AllClasses, "applies", lambda journey: False)
+    monkeypatch.setattr(AllClasses, "applies", lambda workload: False)
     general = train(sparse, dtype, n_classes, batch_size, **problem)
     tolerance = 1e-12 if dtype is np.float64 else 3e-6
     for ours, theirs in zip(fast, general):
@@ -154,7 +154,7 @@ def test_nan_is_seen():
 
 def test_applies_to_the_exact_softmax_with_plain_steps_only():
     def applies(*parts, kind=FullRank()):  # noqa: B008
-        return AllClasses.applies(Journey(Parts(*parts), kind, Sizes(9, 2, 5, 18, False, 2), 1))
+        return AllClasses.applies(Workload(Parts(*parts), kind, Sizes(9, 2, 5, 18, False, 2), 1))
 
     assert applies(Gumbel(), Exact(), Everything(), SGD())
     assert not applies(Gumbel(), Exact(), Everything(), SGD(), kind=LowRank(2))

@@ -107,7 +107,7 @@ def test_more_fits_keep_the_kind_of_the_weights(weights, digits):
     model.n_iter_ = 2
     model.partial_fit(X[::2], y[::2])
     assert isinstance(model.linear_model().weights, weights.GroupedWeights)
-    model.set_params(warm_start=True).fit(X[::2], y[::2])
+    model.fit(X[::2], y[::2], warm_start=True)
     assert isinstance(model.linear_model().weights, weights.GroupedWeights)
     assert model.log_proba_of(X[1::2], y[1::2]).mean() > first
 

@@ -18,8 +18,8 @@ from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Frequency, Shared
 from bigcat.solvers import LBFGS, AdaGrad, DivergedError
 from bigcat.training.lbfgs import Objective
-from bigcat.training.routes import Journey, SharedClasses
 from bigcat.training.state import State
+from bigcat.training.strategies import SharedClasses, Workload
 from bigcat.verbs import draw, label_count
 from reference import estimators as twin_bounds
 from reference import low_rank as twin
@@ -165,7 +165,7 @@ def test_steps_are_those_of_the_twin(data, name, head, per):
     problem = problem_of(data, sparse, head=np.array(head, np.int64))
     solver = replace(SOLVER, per=per)
     parts = Parts(Gumbel(), bound, sampler, solver)
-    shared = SharedClasses.applies(Journey(parts, KIND, problem.sizes, batch_size))
+    shared = SharedClasses.applies(Workload(parts, KIND, problem.sizes, batch_size))
     assert shared == name.startswith("products")
     epochs, n_steps = 2, 2 * -(-N_ROWS // batch_size)
     found = train(problem, parts, some_model(), batch_size, epochs)

@@ -1,5 +1,6 @@
 """`LinearClassifier(rank=...)`: the optimum, what is fitted and refused, and all that uses it."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from forms import slow
 
 from bigcat import EarlyStopping, LinearClassifier
 from bigcat.solvers import LBFGS, AdaGrad, UMax
-from bigcat.training.routes import AllVectors
+from bigcat.training.strategies import AllVectors
 
 N_CLASSES, N_FEATURES = 5, 6
 FACTORS = ("embedding_", "class_embedding_", "intercept_")
@@ -170,9 +171,10 @@ def test_early_stopping_keeps_the_best_epochs_vectors(data, solver):
 
 def test_warm_start_goes_on_from_the_vectors(data):
     X, y = data
-    model = low_rank(warm_start=True, max_epochs=20).fit(X, y)
+    model = low_rank(max_epochs=20).fit(X, y)
     first = model.history_[-1]["objective"]
-    model.set_params(rank="auto", max_epochs=1).fit(X, y)  # the rank is that of the vectors
+    model.set_params(rank="auto", max_epochs=1)
+    model.fit(X, y, warm_start=True)  # the rank is that of the vectors
     assert model.embedding_.shape == (N_FEATURES, 2)
     assert model.history_[0]["objective"] > first - 0.05
     assert (
@@ -211,10 +213,10 @@ def test_partial_fit_moves_on_and_remembers(data):
 def test_another_rank_is_refused_and_nothing_has_changed(data, first, then, message):
     X, y = data
     solver = "adagrad" if first else "sgd"
-    model = low_rank(rank=first, solver=solver, warm_start=True, max_epochs=1).fit(X, y)
+    model = low_rank(rank=first, solver=solver, max_epochs=1).fit(X, y)
     before = {name: value for name, value in vars(model).items() if name.endswith("_")}
     model.set_params(rank=then)
-    for again in (model.fit, model.partial_fit):
+    for again in (functools.partial(model.fit, warm_start=True), model.partial_fit):
         with pytest.raises(ValueError, match=message):
             again(X, y)
     after = {name: value for name, value in vars(model).items() if name.endswith("_")}
@@ -287,7 +289,7 @@ def test_uncompiled_batches_are_those_of_the_kernel(data, monkeypatch, sparse, l
     X, y = data
     X = scipy.sparse.csr_array(X) if sparse else X
     uncompiled = low_rank(l2=l2).fit(X, y)
-    monkeypatch.setattr(AllVectors, "applies", staticmethod(lambda journey: False))
+    monkeypatch.setattr(AllVectors, "applies", staticmethod(lambda workload: False))
     compiled = low_rank(l2=l2).fit(X, y)
     np.testing.assert_allclose(
         uncompiled.predict_proba(X), compiled.predict_proba(X), rtol=0, atol=1e-6

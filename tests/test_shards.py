@@ -541,13 +541,13 @@ def test_a_checkpoint_knows_the_folder_without_reading_it(folder, tmp_path, rows
 
     stopped = LinearClassifier(
         checkpoint=Checkpoint(tmp_path / "fit", 0.0),
-        callbacks=[stop],
+        progress=[stop],
         early_stopping=False,
         **given,
     )
     with pytest.raises(KeyboardInterrupt):
         stopped.fit(shards)
-    stopped.set_params(callbacks=None)
+    stopped.set_params(progress=False)
     with pytest.raises(ValueError, match="X holds other values"):
         stopped.fit(X, y, resume=True)
     stopped.fit(open_shards(folder / "rows", window_bytes=12_000), resume=True)

@@ -110,7 +110,7 @@ def test_a_callback_gets_a_model_that_predicts(sparse):
         assert info["log_likelihood_of"](rows, y) == pytest.approx(own.mean(), abs=1e-4)
         seen.append((metrics.evaluate(now, rows, y), proba))
 
-    model = LinearClassifier(rank=None, callbacks=[look], **EXACT).fit(rows, y)
+    model = LinearClassifier(rank=None, progress=[look], **EXACT).fit(rows, y)
     assert len(seen) == model.n_iter_
     assert seen[-1][0]["accuracy"] == model.score(rows, y)
     np.testing.assert_allclose(seen[-1][1], model.predict_proba(rows), atol=1e-3)

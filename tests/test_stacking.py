@@ -223,7 +223,7 @@ def test_callbacks_receive_stage_candidate_and_epoch():
     X, y, *_ = rows_of(2_000, 40, 40)
     X[np.arange(2_000), y] += 3.0
     callbacks = [lambda info: seen.append((info["stage"], info["candidate"], info["epoch"]))]
-    LinearClassifier(rank=8, random_state=0, callbacks=callbacks).fit(X, y)
+    LinearClassifier(rank=8, random_state=0, progress=callbacks).fit(X, y)
     assert seen[0] == ("validation", "low rank, fold 1 of 5", 1)
     assert next(s for s in seen if s[0] == "refit") == ("refit", "low rank", 1)
 
@@ -258,7 +258,7 @@ def test_an_interrupted_fit_keeps_what_there_is():
             if info["stage"] == stage and info["epoch"] == 3:
                 raise KeyboardInterrupt
 
-        model = LinearClassifier(random_state=0, callbacks=[interrupt])
+        model = LinearClassifier(random_state=0, progress=[interrupt])
         with pytest.raises(KeyboardInterrupt, match="weights of that moment"):
             model.fit(X, y)
         assert model.score(X, y) > 0.3

@@ -172,11 +172,11 @@ def test_column_names_come_back(tmp_path):
 
 
 def test_parameters_without_json_form_are_left_out_and_noted(tmp_path):
-    model = make_model(callbacks=[print], random_state=np.random.RandomState(0), l2=2.0)
+    model = make_model(progress=[print], random_state=np.random.RandomState(0), l2=2.0)
     path = save_model(model, tmp_path / "m")
-    assert set(read_header(path)["left_out"]) == {"callbacks", "random_state"}
+    assert set(read_header(path)["left_out"]) == {"progress", "random_state"}
     loaded = load_model(path)
-    assert (loaded.callbacks, loaded.random_state, loaded.l2) == (None, None, 2.0)
+    assert (loaded.progress, loaded.random_state, loaded.l2) == ("auto", None, 2.0)
 
 
 def test_extra_comes_back(tmp_path):

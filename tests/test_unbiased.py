@@ -29,8 +29,8 @@ from bigcat.samplers._base import sample_many
 from bigcat.solvers import REGISTRY, DivergedError, Implicit, UMax, Vanilla
 from bigcat.solvers.implicit import proximal_step
 from bigcat.training.order import Order
-from bigcat.training.plan import make_plan
 from bigcat.training.state import State
+from bigcat.training.strategies import make_plan
 from bigcat.verbs import StepSize, visit
 from reference import double_sum
 from tests.driving import drive
@@ -587,7 +587,6 @@ def far_apart(where, dtype, sparse):
 
 def warm(model, X, y, W):
     """A model that will start from W."""
-    model.set_params(warm_start=True)
     model.classes_, model.coef_ = np.unique(y), W.copy()
     model.intercept_ = np.zeros(len(W), np.float32)
     return model
@@ -614,7 +613,7 @@ def test_implicit_fits_stay_finite_whatever_the_scores_and_the_rate(dtype, spars
                 sampler=Uniform(3),
                 early_stopping=False,
             )
-            warm(model, X, y, W).fit(X, y)
+            warm(model, X, y, W).fit(X, y, warm_start=True)
             assert np.isfinite(model.coef_).all()
             assert np.isfinite(model.intercept_).all()
             assert len(model.history_) == 4

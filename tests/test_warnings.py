@@ -17,8 +17,8 @@ from sklearn.model_selection import cross_val_score
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import IndependentBinary, Laplace, _mixing
+from bigcat.estimators import checkpoint_folder as checkpoint
 from bigcat.solvers import LBFGS, SGD, AdaGrad
-from bigcat.training import checkpoint
 
 PACKAGE = Path(bigcat.__file__).parent
 SHORT: dict[str, Any] = {"method": "exact", "l2": 1.0, "max_epochs": 2, "solver": LBFGS(tol=1e-12)}

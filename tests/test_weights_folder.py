@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import scipy.sparse
 from sklearn.base import clone
 
 import bigcat
-from bigcat import LinearClassifier, storage
+from bigcat import Checkpoint, LinearClassifier, storage
 from bigcat.cli import main
+from bigcat.estimators import checkpoint_folder as checkpoint
 from bigcat.solvers import AdaGrad
-from bigcat.training import checkpoint, passes
+from bigcat.training import passes
 
 RNG = np.random.RandomState(0)
 X = RNG.standard_normal((600, 4))
@@ -37,9 +39,13 @@ pytestmark = [
 ]
 
 
-def classifier(folder: Any = None, **options: Any) -> LinearClassifier:
+def classifier(
+    folder: Any = None, checkpoint: Checkpoint | None = None, **options: Any
+) -> LinearClassifier:
     defaults: dict[str, Any] = {"max_epochs": 3, "random_state": 0}
-    return LinearClassifier(**{**defaults, **options}, weights_folder=folder)
+    if folder is not None:
+        checkpoint = replace(checkpoint or Checkpoint(), weights_folder=folder)
+    return LinearClassifier(**{**defaults, **options}, checkpoint=checkpoint)
 
 
 def arrays_of(model: LinearClassifier) -> list[np.ndarray]:
@@ -94,7 +100,7 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
     monkeypatch.setattr(passes, "FIRST_CHUNK", 64)
     monkeypatch.setattr(passes, "CHUNK_SECONDS", 1e-9)
     usual = classifier(**FITS[which]).fit(X, Y)
-    put, left = checkpoint.Checkpointer._put, [7]
+    put, left = checkpoint.FolderCheckpointer._put, [7]
 
     def put_and_die(self, kept):
         put(self, kept)
@@ -102,7 +108,7 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
         if left[0] == 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint.Checkpointer, "_put", put_and_die)
+    monkeypatch.setattr(checkpoint.FolderCheckpointer, "_put", put_and_die)
     (tmp_path / "weights").mkdir()
     kept: dict[str, Any] = {"checkpoint": bigcat.Checkpoint(tmp_path / "kept", 0.0)}
     with pytest.raises(KeyboardInterrupt):
@@ -134,8 +140,9 @@ def test_a_fitted_model_is_like_any_other(tmp_path):
     for copy in copies:
         np.testing.assert_array_equal(copy.predict_proba(X), expected)
         assert not is_mapped(copy.coef_)
-    assert [copy.weights_folder for copy in copies] == [folder, folder, None]
-    assert clone(classifier(folder)).get_params()["weights_folder"] == folder
+    kept = Checkpoint(weights_folder=folder)
+    assert [copy.checkpoint for copy in copies] == [kept, kept, None]
+    assert clone(classifier(folder)).get_params()["checkpoint__weights_folder"] == folder
 
 
 # What is refused
@@ -149,7 +156,9 @@ def test_folders_that_cannot_be_meant(tmp_path):
 
 
 def test_fits_on_a_cluster_are_refused(tmp_path):
-    on_dask = pytest.importorskip("bigcat.dask").LinearClassifier(weights_folder=tmp_path)
+    on_dask = pytest.importorskip("bigcat.dask").LinearClassifier(
+        checkpoint=Checkpoint(weights_folder=tmp_path)
+    )
     with pytest.raises(ValueError, match=r"is for fits in one process, .*; leave it out, or set a"):
         on_dask.fit(None)
 
@@ -201,7 +210,7 @@ LIMITED = """
     from pathlib import Path
     import numpy as np
     import scipy.sparse
-    from bigcat import LinearClassifier
+    from bigcat import Checkpoint, LinearClassifier
     from bigcat.samplers import Uniform
     from bigcat.solvers import AdaGrad
 
@@ -211,7 +220,8 @@ LIMITED = """
     def fit(folder, n_classes):
         model = LinearClassifier(
             method="augment-reduce", sampler=Uniform(2), max_epochs=2, random_state=0,
-            solver=AdaGrad(batch_size=8), early_stopping=False, weights_folder=folder
+            solver=AdaGrad(batch_size=8), early_stopping=False,
+            checkpoint=folder and Checkpoint(weights_folder=folder)
         )
         return model.fit(X, y % n_classes)
 
@@ -247,7 +257,7 @@ def test_a_fit_with_less_memory_than_its_weights(tmp_path):
 KILLED = """
     import sys, time
     import numpy as np
-    from bigcat import LinearClassifier
+    from bigcat import Checkpoint, LinearClassifier
 
     def tell(row):
         print("an epoch", flush=True)
@@ -256,7 +266,7 @@ KILLED = """
     rng = np.random.RandomState(0)
     model = LinearClassifier(
         method="augment-reduce", max_epochs=3, random_state=0, solver="sgd", l2=3.0,
-        callbacks=[tell], weights_folder=sys.argv[1]
+        progress=[tell], checkpoint=Checkpoint(weights_folder=sys.argv[1])
     )
     model.fit(rng.standard_normal((600, 4)), np.arange(600) % 5)
 """

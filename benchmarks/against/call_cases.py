@@ -60,8 +60,8 @@ def _fitted_twice(name: str, data: str, **options: Any) -> None:
     @case(name)
     def run() -> Answer:
         X, y = problem(data)
-        model = spell.linear(warm_start=True, **options)
-        return of_linear(model.fit(X, y).fit(X, y), X, y)
+        model = spell.linear(**options)
+        return of_linear(model.fit(X, y).fit(X, y, warm_start=True), X, y)
 
 
 _fitted_twice("warm start", "few", **SAMPLED)

@@ -78,7 +78,7 @@ def sentences(paragraph: str) -> list[str]:
     """Split a paragraph into sentences, with a word in the place of each link and piece of code."""
     text = INLINE.sub("Code", LINK.sub("Link", paragraph))
     text = re.sub(r"^(?:[-*]|\d+\.) |\*\*[^*]*\*\*:?", "", text).strip()
-    return re.split(r"(?<=[.!?:;]) +(?=[A-Z*\"(])", text)
+    return re.split(r"(?<=[.!?]) +|(?<=[:;]) +(?=[A-Z])", text)
 
 
 def faults(paragraph: str) -> Iterator[str]:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
     from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators.checkpoint_folder import Checkpoint
     from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
     from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
-    from bigcat.training.checkpoint import Checkpoint
     from bigcat.training.stopping import EarlyStopping
 
 _HOME = {
@@ -41,7 +41,7 @@ _HOME = {
     "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
-    "Checkpoint": "bigcat.training.checkpoint",
+    "Checkpoint": "bigcat.estimators.checkpoint_folder",
     "EarlyStopping": "bigcat.training.stopping",
     "TopKIndex": "bigcat.serving",
     "compressed": "bigcat.serving",

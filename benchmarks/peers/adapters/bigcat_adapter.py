@@ -73,7 +73,7 @@ def fit(rows, watch, **settings):
             value = info["log_likelihood_of"](watch.X, watch.y)
         return watch.record(info["epoch"], seconds, value)
 
-    model = _classifier(_threads(rows, settings), callbacks=[on_epoch])
+    model = _classifier(_threads(rows, settings), progress=[on_epoch])
     model.fit(rows.X, rows.y)
     compilation = model.history_[-1]["compile_seconds"]
     facts = {

@@ -1,4 +1,4 @@
-"""From an estimator's parameters and the sizes of the data to the plan of a fit."""
+"""The plan of a fit, by an estimator's parameters and the sizes of the data."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,12 +11,13 @@ import numpy as np
 
 from bigcat import noise as noises
 from bigcat._system import available_cores
+from bigcat.checks import check_choice, check_whole, is_count, is_number
 from bigcat.combinations import Method, named_sampler, named_solver, resolve, resolve_method
 from bigcat.linear import WeightsKind, kind_of_rank
 from bigcat.noise import Noise
 from bigcat.samplers import Sampler
 from bigcat.solvers import Solver
-from bigcat.training.checks import check_choice, check_whole, is_count, is_number
+from bigcat.training import progress
 from bigcat.training.config import FitConfig
 from bigcat.training.stopping import EarlyStopping
 
@@ -29,7 +30,7 @@ MAX_EPOCHS = 50
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a user asks of a fit; names as in `LinearClassifier`.
+    """Requests of a user for a fit; names as in `LinearClassifier`.
 
     None stands for "auto" in `method`, `max_epochs`, `solver` and `sampler`, and for no rule in
     `early_stopping`.
@@ -46,7 +47,7 @@ class Parameters:
     solver: Solver | None = None
     sampler: Sampler | None = None
     effort: str = "balanced"
-    #: Of the weights that a fit starts from, if there are any.
+    #: Kind of the weights that a fit starts from, if there are any.
     kept_kind: WeightsKind | None = None
 
     @classmethod
@@ -60,9 +61,7 @@ class Parameters:
         named = isinstance(l2, str) and l2 in ("auto", "path")
         if not named and not (is_number(l2) and 0.0 <= l2 < math.inf):
             raise ValueError(f"l2={l2!r} must be a finite number of at least 0, 'auto' or 'path'")
-        callbacks = values["callbacks"] or ()
-        if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
-            raise ValueError(f"callbacks={callbacks!r} must be a list of functions, or None")
+        progress.split(values["progress"])
         return cls(
             noise=noises.resolve(values["noise"]),
             method=None if _is_auto(method) else resolve_method(method),
@@ -78,7 +77,7 @@ class Parameters:
         )
 
     def keeping(self, kind: WeightsKind | None) -> Parameters:
-        """With the kind of the weights that a fit starts from, if there are any."""
+        """Return the parameters for a fit that starts from weights of this kind, if any."""
         if kind is None:
             return self
         if self.rank not in ("auto", kind.rank):
@@ -90,7 +89,7 @@ class Parameters:
 
     @property
     def kind(self) -> WeightsKind:
-        """Of the weights: that of those to start from, or what `rank` stands for."""
+        """Kind of the weights."""
         return self.kept_kind or kind_of_rank(None if self.rank == "auto" else self.rank)
 
     def config(self, method: str | Method) -> FitConfig:
@@ -130,7 +129,7 @@ def _early_stopping(asked: Any) -> EarlyStopping | Auto | None:
 
 
 def _n_threads(asked: int | None, random_state: object) -> int:
-    """As asked; else all cores, but one where a seed asks for the same bits."""
+    """Return the number of threads: all cores by default, but one with a seed."""
     if asked is not None:
         return int(asked)
     return 1 if random_state is not None else available_cores()

@@ -18,6 +18,7 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.weight_posterior import Judge, WeightPosterior, fit_weight_posterior
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.checks import check_whole, is_number
 from bigcat.combinations import Parts, resolve
 from bigcat.linear import FullRank, FullRankWeights, LinearModel
 from bigcat.noise import Noise
@@ -25,7 +26,6 @@ from bigcat.rows import Problem, Sizes, as_rows
 from bigcat.samplers import Uniform
 from bigcat.solvers import AdaGrad
 from bigcat.training.advice import warn_of_unscaled
-from bigcat.training.checks import check_whole, is_number
 from bigcat.training.data import TrainingData, split
 from bigcat.training.stopping import EarlyStopping
 
@@ -168,7 +168,7 @@ class AugmentReducePosterior(PosteriorMethod):
             stop=EarlyStopping(None, int(self.n_iter_no_change), float(self.tol)),
             judge=judge,
             progress=task.progress,
-            keeper=task.keeper,
+            checkpointer=task.checkpointer,
         )
         posterior = self._posterior(found, parts.noise, task)
         seen = Seen(float(task.sample.row_weights.sum()), 1)

@@ -25,9 +25,9 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.stochastic import Stream
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.checks import check_choice, check_whole, is_number
 from bigcat.rows import Sizes
 from bigcat.training import progress
-from bigcat.training.checks import check_choice, check_whole, is_number
 from bigcat.training.history import History
 
 COVARIANCES = ("full", "diagonal")

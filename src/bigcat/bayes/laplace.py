@@ -39,10 +39,10 @@ from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.prior_chains import PriorChain
 from bigcat.bayes.priors import Prior
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.checks import check_choice, check_whole
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
 from bigcat.training import progress
-from bigcat.training.checks import check_choice, check_whole
 from bigcat.training.history import History
 
 #: Columns of the history with what is learnt of the prior.

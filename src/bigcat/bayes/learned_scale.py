@@ -11,7 +11,7 @@ from bigcat.bayes._prior_arrays import check_positive
 from bigcat.bayes.one_scale import OneScaleState
 from bigcat.bayes.prior_chains import PriorChain, Scales
 from bigcat.bayes.priors import HierarchicalPrior, Prior, PriorState, Sharing
-from bigcat.training.checks import check_choice
+from bigcat.checks import check_choice
 
 PER = ("all", "class", "feature", "both")
 #: Degrees of freedom of the half-t distribution: heavy tails, but scores of a hundred are not

@@ -20,7 +20,7 @@ from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training.data import TrainingData
 from bigcat.training.history import History
-from bigcat.training.loop import KEEPS_NOTHING, Keeper
+from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Task:
     random_state : RandomState
     n_threads : int
     progress : {"auto", True, False}
-    keeper : Keeper
+    checkpointer : Checkpointer
         Writes down how far a fit has come, of methods that are `keepable`.
     """
 
@@ -48,7 +48,7 @@ class Task:
     random_state: np.random.RandomState
     n_threads: int = 1
     progress: bool | str = False
-    keeper: Keeper = KEEPS_NOTHING
+    checkpointer: Checkpointer = NO_CHECKPOINTS
 
     @property
     def n_classes(self) -> int:

@@ -17,7 +17,7 @@ from bigcat.bayes.covariance import Covariance, turned
 from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
-from bigcat.training.history import html_table
+from bigcat.printing import html_table
 
 #: Scores held at a time, and numbers of centred rows.
 BLOCK, CENTRED_BLOCK = 1 << 21, 1 << 24

@@ -41,8 +41,8 @@ from bigcat.bayes._prior_arrays import (
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.prior_chains import PriorChain, Scales
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.checks import check_choice
 from bigcat.part import Part
-from bigcat.training.checks import check_choice
 
 Sharing = Literal["shared", "class", "coordinate"]
 

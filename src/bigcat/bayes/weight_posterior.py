@@ -44,7 +44,7 @@ from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import DivergedError
 from bigcat.training import progress as _progress
 from bigcat.training.history import History
-from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
+from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer, run_epochs
 from bigcat.training.record import Record
 from bigcat.training.snapshot import (
     Place,
@@ -242,7 +242,7 @@ def fit_weight_posterior(
     stop: EarlyStopping | None = None,
     judge: Judge | None = None,
     progress: bool | str = False,
-    keeper: Keeper = KEEPS_NOTHING,
+    checkpointer: Checkpointer = NO_CHECKPOINTS,
 ) -> WeightPosterior:
     """Fit q(w) by sampling rows and classes; batches are single rows.
 
@@ -270,7 +270,7 @@ def fit_weight_posterior(
         not in `problem`.  The best epoch's posterior is returned.
     progress : {"auto", True, False}
         A progress bar.
-    keeper : Keeper
+    checkpointer : Checkpointer
         Writes down how far the fit has come.
 
     Returns
@@ -305,7 +305,7 @@ def fit_weight_posterior(
     )
     with _progress.reporter(progress, max_epochs, parts.bound.name, "ELBO") as report:
         record = Record(stop, report, max_epochs)
-        run_epochs(passes, max_epochs, _Watched(passes, record, judge), keeper)
+        run_epochs(passes, max_epochs, _Watched(passes, record, judge), checkpointer)
     return _outcome(passes, record, judge is not None)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: Options that are parameters of `LinearClassifier`, under the same names.
 LINEAR = (
     "noise", "method", "effort", "rank", "solver", "sampler", "max_epochs", "l2", "early_stopping",
-    "n_threads", "random_state", "checkpoint", "weights_folder",
+    "n_threads", "random_state", "checkpoint",
 )  # fmt: skip
 #: Options of the parts of a `LinearClassifier`: parameter, its default, and options.
 OF_PARTS = (
@@ -113,10 +113,12 @@ def estimator(arguments: argparse.Namespace) -> Any:
     else:
         found = estimators.LinearClassifier(**_given(arguments, LINEAR))
         _set_options_of_parts(found, arguments)
-    if arguments.checkpoint and arguments.checkpoint_every is not None:
+    every, weights_folder = arguments.checkpoint_every, arguments.weights_folder
+    if weights_folder or (arguments.checkpoint and every is not None):
         from bigcat import Checkpoint
 
-        found.checkpoint = Checkpoint(arguments.checkpoint, arguments.checkpoint_every)
+        seconds = Checkpoint.every_seconds if every is None else every
+        found.checkpoint = Checkpoint(arguments.checkpoint, seconds, weights_folder)
     found.progress = progress(arguments)
     return found
 

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         _options.destination(name)
 
     from bigcat import files, metrics
-    from bigcat.training import checkpoint
+    from bigcat.estimators import checkpoint_folder
 
     if arguments.plot:
         from bigcat import plots
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     estimator.progress = "auto"
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:
-        checkpoint.remove(arguments.checkpoint)
+        checkpoint_folder.remove(arguments.checkpoint)
 
     report: dict[str, Any] = {
         "data": train.report,

@@ -31,23 +31,22 @@ from bigcat.training.config import FitConfig, FitPlan
 from bigcat.training.data import TrainingData, n_validation_rows
 from bigcat.training.ensemble import candidate_results, numbering, selection_of
 from bigcat.training.fit import (
-    LEAST_ROWS,
-    MOST_SCORES,
     Callbacks,
     DivergedFit,
     Fit,
     FitResult,
     InterruptedFit,
     StoppedFit,
+    rows_per_look,
 )
 from bigcat.training.history import History
 from bigcat.training.lbfgs import Objective
 from bigcat.training.loop import run_epochs
 from bigcat.training.model_view import ModelView
-from bigcat.training.record import Before, Record, Stage
+from bigcat.training.record import Record, Stage
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stacking import Stacked, ValidationScores, max_rows_scored, stack
-from bigcat.training.start import scores_of_frequencies
+from bigcat.training.state import scores_of_frequencies
 
 #: Rounds of a fit, and of one with two workers at most; fewer rounds cost quality.
 ROUNDS, ROUNDS_OF_TWO_WORKERS = 256, 128
@@ -142,7 +141,7 @@ class RoundsFit:
     rows_per_round: int | None
     callbacks: Callbacks
     stage: Stage
-    before: Before
+    before: History
     validation: list[Future[TrainingData]]
     watches: bool
 
@@ -174,8 +173,8 @@ class RoundsFit:
         with progress.reporter(*how) as report:
             self.record = Record(config.stop(), report, config.max_epochs, self.before, self.stage)
             try:
-                keeper = self.callbacks.keeper
-                run_epochs(self.rounds, config.max_epochs, RoundsListener(self), keeper)
+                checkpointer = self.callbacks.checkpointer
+                run_epochs(self.rounds, config.max_epochs, RoundsListener(self), checkpointer)
             except KeyboardInterrupt:
                 if not self.record.history:
                     raise
@@ -209,7 +208,7 @@ class RoundsFit:
         if self.config.parts.bound.is_bound:
             return []
         block = self.blocks[0][0]
-        n = min(block.n_rows, max(MOST_SCORES // len(self.found.classes), LEAST_ROWS))
+        n = min(block.n_rows, rows_per_look(len(self.found.classes)))
         arguments = (block.rows, self.numbers, 0, n, block.end, 0)
         return [self.cluster.submit("sample", training_rows, *arguments, worker=0)]
 
@@ -232,7 +231,7 @@ class RoundsFit:
             model.intercept,
             self.record.history,
             self.config.parts.solver.divergence_remedy,
-            head=self.head,
+            exact_classes=self.head,
             seconds=self.record.seconds,
         )
 
@@ -375,7 +374,7 @@ class ClusterFit:
         number = np.argsort(self.found.order)
         result.weights = result.weights.take(number)
         result.intercept = result.intercept[number]
-        result.head = np.sort(self.found.order[result.head])
+        result.exact_classes = np.sort(self.found.order[result.exact_classes])
         return result
 
     def _exact(self, start: Start | None) -> FitResult:
@@ -458,7 +457,7 @@ class ClusterFit:
             self.rows_per_round,
             self.callbacks,
             Stage(stage, candidate.name),
-            Before.after(self.history),
+            self.history,
             validation,
             self.given is not None,
         )

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from bigcat import estimators
 from bigcat.auto import plan_for, plan_for_rounds
 from bigcat.auto.parameters import Parameters
+from bigcat.checks import check_whole
 from bigcat.dask.cluster import Cluster, client_or_current
 from bigcat.dask.fit import ClusterFit
 from bigcat.dask.local_sgd import check_config
@@ -28,10 +29,9 @@ from bigcat.linear.labels import classes_of
 from bigcat.rows import Sizes
 from bigcat.solvers import LBFGS
 from bigcat.training import memory
-from bigcat.training.checks import check_whole
 from bigcat.training.config import FitPlan
 from bigcat.training.data import TrainingData
-from bigcat.training.fit import Callbacks, FitResult, InterruptedFit
+from bigcat.training.fit import FitResult, InterruptedFit
 
 #: Parameters that the ordinary estimator does not have.
 OWN_PARAMETERS = ("client", "n_workers", "rows_per_round")
@@ -119,6 +119,7 @@ class LinearClassifier(estimators.LinearClassifier):
         X_val: Any = None,
         y_val: Any = None,
         groups: Any = None,
+        warm_start: bool = False,
         resume: bool = False,
     ) -> LinearClassifier:
         """Fit the model; on bad input or failure the estimator stays as it was.
@@ -135,6 +136,8 @@ class LinearClassifier(estimators.LinearClassifier):
             A validation set, of any of these kinds.
         groups : None
             Rows in one process may have groups; here give `X_val` of other groups.
+        warm_start : bool, default=False
+            Start from the weights of the last fit, if there is one.
         resume : bool, default=False
             Go on with the fit whose `checkpoint` is in the folder, such as after the scheduler was
             lost; begin where there is none.
@@ -144,26 +147,26 @@ class LinearClassifier(estimators.LinearClassifier):
                 "groups are for rows in one process; on a cluster give X_val and y_val of other "
                 "groups than X has"
             )
-        if self.weights_folder is not None:
+        checkpoint = checkpoints.of(self, resume)
+        if checkpoint is not None and checkpoint.weights_folder is not None:
             raise ValueError(
-                f"weights_folder={self.weights_folder!r} is for fits in one process, and workers "
-                "have weights in memory; leave it out, or set a rank"
+                f"weights_folder={checkpoint.weights_folder!r} is for fits in one process, and "
+                "workers have weights in memory; leave it out, or set a rank"
             )
         parameters = self._parameters()
         for name in ("n_workers", "rows_per_round"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
-        checkpoints.of(self, resume)
         cluster = Cluster(self.client_, self.n_workers)
         source = source_of(cluster, X, y, sample_weight)
-        survey = source.survey(with_digest=self.checkpoint is not None)
+        survey = source.survey(with_digest=checkpoint is not None)
         found: Survey = cluster.fetch(survey)
         if len(found.classes) < 2:
             classes_of(found.classes)  # raises
         if not found.weights.any():
             raise ValueError("sample_weight is zero for every row; give some a positive weight")
         start = None
-        if self.warm_start:
+        if warm_start:
             start = self._previous_weights(found.classes, found.sizes.n_features)
         parameters = parameters.keeping(start and start[0].kind)
         plan = self._plan(parameters, found.sizes, X_val is not None)
@@ -174,7 +177,7 @@ class LinearClassifier(estimators.LinearClassifier):
         validation = _validation_on(cluster, X_val, y_val, numbers)
         random_state = check_random_state(self.random_state)
         identity = {"rows": found.digest, "validation": None, "workers": cluster.n_workers}
-        keeper = checkpoints.keeper_for(self, random_state, resume, identity)
+        checkpointer = checkpoints.checkpointer_for(self, random_state, resume, identity)
         fit = ClusterFit(
             cluster,
             plan,
@@ -185,7 +188,7 @@ class LinearClassifier(estimators.LinearClassifier):
             int(random_state.randint(1 << 31)),
             self.rows_per_round,
             validation,
-            Callbacks(self._on_epoch_end, self.progress, keeper=keeper),
+            self._callbacks(checkpointer),
         )
         bound = bound_of(plan.first.parts.bound, parameters.method is None)
         try:
@@ -194,7 +197,7 @@ class LinearClassifier(estimators.LinearClassifier):
             self._take_over(interruption.result, found, bound, X)
             raise KeyboardInterrupt(self._how_to_go_on()) from None
         self._take_over(result, found, bound, X)
-        keeper.complete()
+        checkpointer.complete()
         return self
 
     def _plan(self, parameters: Parameters, sizes: Sizes, has_validation: bool) -> FitPlan:

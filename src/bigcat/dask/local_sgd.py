@@ -26,10 +26,9 @@ from bigcat.solvers import AdaGrad
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 from bigcat.training.passes import Passes
-from bigcat.training.plan import Extent
 from bigcat.training.snapshot import Snapshot
-from bigcat.training.start import initial_weights
-from bigcat.training.state import State
+from bigcat.training.state import State, initial_weights
+from bigcat.training.strategies import Totals
 
 #: Keeps a quotient finite where no gradient is known.
 TINY = np.float32(1e-30)
@@ -102,9 +101,9 @@ class GlobalStatistics:
         )
 
     @property
-    def extent(self) -> Extent:
+    def totals(self) -> Totals:
         """Rows that a worker trains on in an epoch, on average."""
-        return Extent(self.n_rows, self.weight, -(-self.n_rows // self.n_workers))
+        return Totals(self.n_rows, self.weight, -(-self.n_rows // self.n_workers))
 
     def problem(self, config: FitConfig, data: TrainingData | None = None) -> PartOfProblem:
         """Return some rows, or none, in the form that kernels take."""
@@ -284,7 +283,7 @@ def train_part(
         batch_size=config.batch_size,
         max_epochs=config.max_epochs,
         random_state=random_state,
-        extent=statistics.extent,
+        totals=statistics.totals,
     )
     passes.begin_epoch(turn.epoch, config.max_epochs)
     value = passes.train(0, problem.n_rows)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from bigcat.estimators.checkpoints import digest
 from bigcat.rows import Problem, Sizes, as_rows, squared_norms
-from bigcat.training.checkpoint import digest
 from bigcat.training.preprocess import MANY_CLASSES, by_frequency
 
 #: Rows of each block whose lengths are looked at.

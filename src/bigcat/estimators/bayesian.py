@@ -18,8 +18,10 @@ from bigcat._warnings import warn_caller
 from bigcat.bayes import PosteriorMethod, Prior, resolve_method
 from bigcat.bayes.known_priors import resolve_prior
 from bigcat.bayes.method import FittedPosterior, Seen, Task
+from bigcat.checks import check_whole
 from bigcat.estimators import checkpoints, inputs
 from bigcat.estimators.checking import PosteriorChecks
+from bigcat.estimators.checkpoint_folder import Checkpoint
 from bigcat.estimators.options import WithParts, explains_unknown, only_if
 from bigcat.estimators.predictions import PosteriorPredictions
 from bigcat.linear.labels import classes_of, encode
@@ -27,8 +29,6 @@ from bigcat.noise import Noise
 from bigcat.part import Part
 from bigcat.rows import Sizes
 from bigcat.training import memory
-from bigcat.training.checkpoint import Checkpoint
-from bigcat.training.checks import check_whole
 from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 
@@ -189,7 +189,12 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
         method, prior = self.method_and_prior()
-        checkpoints.of(self, resume)
+        checkpoint = checkpoints.of(self, resume)
+        if checkpoint is not None and checkpoint.weights_folder is not None:
+            raise ValueError(
+                f"weights_folder={checkpoint.weights_folder!r} is for LinearClassifier, and "
+                "posteriors lie in memory; leave it out"
+            )
         if self.checkpoint is not None and not method.keepable:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r} is for stochastic fits, and method="
@@ -204,11 +209,11 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
         self._check_memory(method, prior, sample.X, len(known))
         task = self._task(prior, sample, known)
         given = {"X": X, "y": y, "sample_weight": weights, "classes": known, "groups": numbers}
-        keeper = checkpoints.keeper_for(self, task.random_state, resume, given)
-        self._adopt(method.fit(replace(task, keeper=keeper)))
+        checkpointer = checkpoints.checkpointer_for(self, task.random_state, resume, given)
+        self._adopt(method.fit(replace(task, checkpointer=checkpointer)))
         self.class_count_ = np.bincount(sample.labels, minlength=len(known))
         validate_data(self, given_X, skip_check_array=True)
-        keeper.complete()
+        checkpointer.complete()
         return self
 
     @only_if(_takes_batches)

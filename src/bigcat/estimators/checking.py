@@ -14,9 +14,9 @@ from bigcat.bayes.calibration import CalibrationCheck, check_calibration
 from bigcat.bayes.coverage import TRUTHS, CoverageCheck, Simulation
 from bigcat.bayes.posterior import GaussianPosterior, tails_of
 from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.checks import check_choice, check_whole
 from bigcat.estimators import inputs
 from bigcat.training import progress
-from bigcat.training.checks import check_choice, check_whole
 
 
 class PosteriorChecks:

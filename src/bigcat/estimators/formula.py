@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from bigcat.checks import check_choice
 from bigcat.estimators.linear import LinearClassifier
 from bigcat.inference import ResultsTable
-from bigcat.training.checks import check_choice
 
 __all__ = ["FormulaClassifier", "from_formula"]
 

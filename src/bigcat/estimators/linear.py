@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -17,6 +17,7 @@ from bigcat.auto import Parameters, config_for_stream, plan_for
 from bigcat.bounds import AugmentReduce, Bound
 from bigcat.combinations import Method, resolve_method
 from bigcat.estimators import checkpoints, inputs
+from bigcat.estimators.checkpoint_folder import Checkpoint
 from bigcat.estimators.linear_predictions import LinearPredictions
 from bigcat.estimators.options import explains_unknown, named_part, only_if
 from bigcat.inference import warn_of_separation
@@ -29,20 +30,21 @@ from bigcat.samplers import Sampler
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import Solver
 from bigcat.storage import MappedFiles, Storage
-from bigcat.training import memory
-from bigcat.training.checkpoint import Checkpoint
+from bigcat.training import memory, progress
 from bigcat.training.config import Candidate, FitPlan
 from bigcat.training.data import TrainingData, without_duplicates
 from bigcat.training.ensemble import train, train_on_more
 from bigcat.training.fit import Callbacks, DivergedFit, FitResult, InterruptedFit, Start
 from bigcat.training.history import History
+from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer
 from bigcat.training.model_view import ModelView
+from bigcat.training.progress import Progress
 from bigcat.training.selection import Selection
 from bigcat.training.stopping import EarlyStopping
 
 
 def _makes_passes(estimator: LinearClassifier) -> bool:
-    """Is there a `partial_fit`?  Not with a solver that needs all rows in every step."""
+    """Return True if the solver makes passes; raise AttributeError if it needs all rows."""
     try:
         parameters = Parameters.of(estimator.get_params(deep=False))
         config = config_for_stream(parameters, Sizes(1, 1, 2, 1, False))
@@ -62,7 +64,7 @@ def _stored(plan: FitPlan, storage: Storage | None) -> FitPlan:
 
 
 def bound_of(fitted: Bound, was_chosen: bool) -> Bound:
-    """The bound that a fit by `fitted` shows: another one where it is none and we chose it."""
+    """Return the bound to show for a fit by `fitted`, which "auto" may have chosen."""
     return AugmentReduce() if was_chosen and not fitted.is_bound else fitted
 
 
@@ -116,20 +118,18 @@ class LinearClassifier(LinearPredictions):
         all `max_epochs`.  "auto" stops a named method once its objective no longer grows, unless
         the learning rate decays to zero over `max_epochs`.  A fit that `max_epochs` ended before
         that warns (``ConvergenceWarning``).
-    warm_start : bool, default=False
-        Start `fit` from the weights of the last one; makes one fit, without stacking.
     random_state : int, RandomState or None, default=None
         One thread and one seed give the same bits.
     n_threads : int or None, default=None
         Threads of a fit.  Several share the weights without locks, so they give other bits each
         time.  None: one where `random_state` is given, else all cores.
-    callbacks : sequence of callables or None, default=None
-        Each is called after each epoch with a dict, that epoch's row of `history_` plus
-        ``"model"``, which predicts by the weights of now (`predict`, `predict_proba`,
-        `predict_top_k`, `log_proba_of`; `bigcat.metrics.evaluate` takes it), ``"estimator"``, and
-        ``"log_likelihood_of"``, a function of (X, y).  A true answer stops the fit.
-    progress : {"auto", True, False}, default="auto"
-        A progress bar with the current bound; "auto" shows one on a terminal.
+    progress : {"auto", True, False}, callable or list of these, default="auto"
+        True shows a progress bar with the current bound, "auto" does on a terminal.  A function
+        takes the place of the bar; ``[True, function]`` has both.  It is called after each epoch
+        with a dict, that epoch's row of `history_` plus ``"model"``, which predicts with the
+        current weights (`predict`, `predict_proba`, `predict_top_k`, `log_proba_of`;
+        `bigcat.metrics.evaluate` takes it), ``"estimator"``, and ``"log_likelihood_of"``, a
+        function of (X, y).  The fit stops if it returns a true value.
     solver : {"auto", "adaptive", "adagrad", "sgd", "damped", "vanilla", "umax", "implicit", \
             "lbfgs"} or Solver, default="auto"
         How weights move.  An object of `bigcat.solvers` has options, such as
@@ -144,15 +144,9 @@ class LinearClassifier(LinearPredictions):
     checkpoint : path, Checkpoint or None, default=None
         A folder where stochastic fits are written down as they go, so that
         ``fit(..., resume=True)`` goes on after a crash; on one thread with the same bits as if
-        nothing had happened.  ``Checkpoint(folder, every_seconds=60)`` says how often.  It holds
-        the weights and the solver's memory twice, and is yours to delete after the fit.
-    weights_folder : path or None, default=None
-        A folder, on a disk with room, for weights that exceed the memory.  `fit` and `partial_fit`
-        keep the weights, and what a solver remembers of each, in files there that are mapped to
-        memory and have no names; they are gone with the estimator, or with the process.  The bits
-        are those of a fit in memory; where memory is short it is slower, and by far with weights
-        that are visited at random.  For solvers that make passes, and one fit: with
-        ``method="auto"`` set `rank` or ``effort="quick"``.
+        nothing had happened.  ``Checkpoint(folder, every_seconds=60)`` sets the interval.  It holds
+        the weights and the solver state twice, and is yours to delete after the fit.
+        ``Checkpoint(weights_folder=folder)`` keeps weights that exceed the memory in files.
 
     Attributes
     ----------
@@ -199,6 +193,13 @@ class LinearClassifier(LinearPredictions):
     0
     """
 
+    #: Names of parameters that were moved, with their new places.
+    moved: ClassVar[dict[str, str]] = {
+        "callbacks": "progress, which takes functions: progress=[function]",
+        "warm_start": "it in fit: fit(X, y, warm_start=True)",
+        "weights_folder": "it in checkpoint: Checkpoint(weights_folder=FOLDER)",
+    }
+
     @explains_unknown
     def __init__(
         self,
@@ -212,15 +213,12 @@ class LinearClassifier(LinearPredictions):
         fit_intercept: bool = True,
         class_weight: dict[Any, float] | str | None = None,
         early_stopping: bool | str | EarlyStopping = "auto",
-        warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
-        callbacks: Sequence[Callable[[dict[str, Any]], object]] | None = None,
         n_threads: int | None = None,
-        progress: bool | str = "auto",
+        progress: Progress | Sequence[Progress] = "auto",
         solver: str | Solver = "auto",
         sampler: str | Sampler = "auto",
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-        weights_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self.noise = noise
         self.method = method
@@ -231,15 +229,12 @@ class LinearClassifier(LinearPredictions):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.early_stopping = early_stopping
-        self.warm_start = warm_start
         self.random_state = random_state
-        self.callbacks = callbacks
         self.n_threads = n_threads
         self.progress = progress
         self.solver = solver
         self.sampler = sampler
         self.checkpoint = checkpoint
-        self.weights_folder = weights_folder
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
@@ -257,6 +252,7 @@ class LinearClassifier(LinearPredictions):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        warm_start: bool = False,
         resume: bool = False,
     ) -> LinearClassifier:
         """Fit the model; on bad input or failure the estimator stays as it was.
@@ -281,6 +277,9 @@ class LinearClassifier(LinearPredictions):
         groups : array of shape (n,), optional
             Which rows belong together, such as those of one user: a group is in the validation set
             as a whole or not at all.  Give them where new rows come from other users.
+        warm_start : bool, default=False
+            Start from the weights of the last fit, if there is one; makes one fit, without
+            stacking.
         resume : bool, default=False
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.  The
             parameters and the data must be those that it was begun with.
@@ -294,7 +293,7 @@ class LinearClassifier(LinearPredictions):
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, classes, numbers)
         random_state = check_random_state(self.random_state)
         validation = self._validation(X_val, y_val, classes, X.shape[1])
-        start = self._previous_weights(classes, X.shape[1]) if self.warm_start else None
+        start = self._previous_weights(classes, X.shape[1]) if warm_start else None
         parameters = parameters.keeping(start and start[0].kind)
         counts = np.bincount(sample.labels, minlength=len(classes))
         window = inputs.window_of(given_X)
@@ -307,7 +306,7 @@ class LinearClassifier(LinearPredictions):
         given = {"X": X if y is not None else given_X, "y": y, "sample_weight": weights}
         given |= {"X_val": X_val, "y_val": y_val, "groups": numbers}
         given["the weights to start from"] = start and start[1]
-        keeper = checkpoints.keeper_for(self, random_state, resume, given)
+        checkpointer = checkpoints.checkpointer_for(self, random_state, resume, given)
         try:
             result = train(
                 plan,
@@ -316,7 +315,7 @@ class LinearClassifier(LinearPredictions):
                 random_state,
                 validation=validation,
                 start=start,
-                callbacks=Callbacks(self._on_epoch_end, self.progress, keeper=keeper),
+                callbacks=self._callbacks(checkpointer),
             )
         except InterruptedFit as interruption:
             self._adopt(interruption.result, classes, bound, counts)
@@ -332,20 +331,20 @@ class LinearClassifier(LinearPredictions):
         validate_data(self, given_X, skip_check_array=True)
         if self.l2 == 0 and not plan.first.parts.solver.stochastic:
             warn_of_separation(self.linear_model(), sample.X, sample.labels)
-        keeper.complete()
+        checkpointer.complete()
         return self
 
     def _like_this(
         self, result: FitResult, classes: np.ndarray, bound: Bound, counts: np.ndarray, X: Any
     ) -> LinearClassifier:
-        """Another estimator with these parameters, fitted: an error's, not ours."""
+        """Return another fitted estimator with these parameters, for an error."""
         other: LinearClassifier = clone(self)
         other._adopt(result, classes, bound, counts)
         validate_data(other, X, skip_check_array=True)
         return other
 
     def _how_to_go_on(self) -> str:
-        """After an interruption."""
+        """Return the message of an interruption."""
         now = "the fit was interrupted, and the model has the weights of that moment"
         checkpoint = checkpoints.of(self, resume=False)
         if checkpoint is None:
@@ -360,7 +359,7 @@ class LinearClassifier(LinearPredictions):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> LinearClassifier:
-        """One pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
+        """Make one pass over more rows, on a copy: an error or Ctrl-C leaves the model as it was.
 
         Parameters
         ----------
@@ -409,8 +408,8 @@ class LinearClassifier(LinearPredictions):
             known,
             check_random_state(self.random_state),
             start=start,
-            resume=getattr(self, "_resume", None),
-            callbacks=Callbacks(self._on_epoch_end, self.progress),
+            solver_state=getattr(self, "_solver_state", None),
+            callbacks=self._callbacks(),
         )
         result.selection = Selection((), reason=plan.reason)
         bound = bound_of(config.parts.bound, parameters.method is None)
@@ -432,7 +431,7 @@ class LinearClassifier(LinearPredictions):
         dtype: DTypeLike = np.float32,
         window: int | None = None,
     ) -> int:
-        """Bytes of memory that `fit` will need beside the data; none for weights in files.
+        """Return the bytes of memory that `fit` needs beside the data, without weights in files.
 
         Without `nnz`, the non-zeros of all rows, each row is taken to have `max_row_nonzeros`.
         `window` is the ``window_rows`` of Shards, whose rows need no memory.
@@ -456,15 +455,22 @@ class LinearClassifier(LinearPredictions):
     # Inside
 
     def _parameters(self) -> Parameters:
-        """The parameters, checked as far as they can be without data."""
+        """Return the parameters, checked as far as possible without data."""
         parameters = Parameters.of(self.get_params(deep=False))
         if parameters.method is not None:
             parameters.config(parameters.method)
         return parameters
 
     def _storage(self) -> Storage | None:
-        """Where weights lie, if not in memory; looked at before any work."""
-        return None if self.weights_folder is None else MappedFiles.of(self.weights_folder)
+        """Return the storage of weights outside of memory, checked before any work."""
+        checkpoint = checkpoints.of(self, resume=False)
+        folder = None if checkpoint is None else checkpoint.weights_folder
+        return None if folder is None else MappedFiles.of(folder)
+
+    def _callbacks(self, checkpointer: Checkpointer = NO_CHECKPOINTS) -> Callbacks:
+        """Return the observers of a fit."""
+        shown = progress.split(self.progress)[0]
+        return Callbacks(self._on_epoch_end, shown, checkpointer=checkpointer)
 
     def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
         return {
@@ -477,7 +483,7 @@ class LinearClassifier(LinearPredictions):
     def _on_epoch_end(self, row: dict[str, Any], view: ModelView) -> bool:
         likelihood = {"log_likelihood_of": view.log_likelihood_of}
         info = {**row, "estimator": self, "model": view, **likelihood}
-        return any([bool(callback(info)) for callback in self.callbacks or ()])
+        return any([bool(call(info)) for call in progress.split(self.progress)[1]])
 
     def _validation(
         self, X_val: Any, y_val: Any, classes: np.ndarray, n_features: int
@@ -528,7 +534,7 @@ class LinearClassifier(LinearPredictions):
         self.history_ = History(rows, forecast_seconds=forecast)
         self.selection_: Selection = result.selection or Selection(())
         self.n_iter_: int = len(self.history_)
-        self._resume = result.resume
+        self._solver_state = result.solver_state
         self.bound_ = bound
-        self.exact_classes_ = classes[result.head]
+        self.exact_classes_ = classes[result.exact_classes]
         self._keep_model()

@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def named_part(parameter: str, name: str, registry: Mapping[str, Named]) -> Named:
-    """What the registry has under that name; ValueError where it has nothing."""
+    """Return the part of that name; raise ValueError if there is none."""
     if name not in registry:
         raise ValueError(
             f"{parameter}={name!r} has no options; name one of {', '.join(map(repr, registry))}"
@@ -30,12 +30,12 @@ def named_part(parameter: str, name: str, registry: Mapping[str, Named]) -> Name
 
 
 def only_if(check: Callable[[Estimator], bool]) -> Callable[[Function], Function]:
-    """scikit-learn's `available_if`, which forgets the type of what it decorates."""
+    """Return scikit-learn's `available_if`, typed."""
     decorate: Callable[[Function], Function] = available_if(check)
     return decorate
 
 
-#: Where to find what the constructor does not have.
+#: Places of settings that are not parameters.
 ELSEWHERE = {
     "learning_rate": "the solver: solver=AdaGrad(learning_rate=0.1)",
     "batch_size": "the solver: solver=AdaGrad(batch_size=128)",
@@ -53,7 +53,7 @@ ELSEWHERE = {
 
 
 def explains_unknown(init: Function) -> Function:
-    """Make a constructor say where to find a parameter that it does not have."""
+    """Make a constructor name the place of a parameter that it does not have."""
 
     @functools.wraps(init)
     def explained(self: Any, *args: Any, **parameters: Any) -> None:
@@ -65,13 +65,14 @@ def explains_unknown(init: Function) -> Function:
 
 def _check_known(estimator: Any, parameters: Mapping[str, Any]) -> None:
     kind: Any = type(estimator)
-    for name in parameters.keys() & ELSEWHERE.keys() - set(_parameter_names(kind)):
-        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {ELSEWHERE[name]}")
+    elsewhere = ELSEWHERE | getattr(kind, "moved", {})
+    for name in parameters.keys() & elsewhere.keys() - set(_parameter_names(kind)):
+        raise TypeError(f"{kind.__name__} has no parameter {name!r}; set {elsewhere[name]}")
 
 
 @functools.cache
 def _parameter_names(kind: type[BaseEstimator]) -> tuple[str, ...]:
-    """scikit-learn reads the signature in each call, which `partial_fit` of a few rows notices."""
+    """Return the names of parameters, cached: reading the signature slows `partial_fit`."""
     return tuple(kind._get_param_names())
 
 
@@ -83,7 +84,7 @@ class WithParts(BaseEstimator):
         return _parameter_names(kind)
 
     def _part(self, name: str) -> Part:
-        """The part behind a parameter; ValueError where there is none."""
+        """Return the part behind a parameter; raise ValueError if there is none."""
         value = getattr(self, name)
         if isinstance(value, Part):
             return value
@@ -95,11 +96,11 @@ class WithParts(BaseEstimator):
         return resolve(value)
 
     def _resolvers(self) -> dict[str, Callable[[Any], Part]]:
-        """What turns a name into a part, for each parameter that is one."""
+        """Return the functions that turn a name into a part, by parameter."""
         raise TypeError(f"{type(self).__name__} has to say which parameters are parts")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters; with `deep` also the options of parts that are objects, as ``part__option``.
+        """Return the parameters; with `deep` also options of parts, as ``part__option``.
 
         Parameters
         ----------

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bigcat.bayes.posterior import HOW, GaussianPosterior, tails_of
 from bigcat.bayes.summary import summarise
+from bigcat.checks import check_whole
 from bigcat.estimators import inputs
 from bigcat.estimators.names import class_numbers, column_numbers, feature_names
 from bigcat.inference import (
@@ -22,7 +23,6 @@ from bigcat.inference import (
     softmax_slopes,
 )
 from bigcat.linear.labels import encode
-from bigcat.training.checks import check_whole
 from bigcat.training.history import History
 
 

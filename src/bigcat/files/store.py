@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ANOTHER_COPY = "take another copy of the file or fit the model again"
 #: Parameters that are stored apart, or are folders of one machine.
-_NOT_PARAMETERS = ("noise", "checkpoint", "weights_folder")
+_NOT_PARAMETERS = ("noise", "checkpoint")
 #: Errors of code that takes the content of a file for what it should be.
 _MISFITS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -230,7 +230,9 @@ def load_model(
         fitted = get("fitted")
         _check_fitted(fitted)
         fitted_noise = _chosen_noise(header["noise"], noise)
-        parameters = {name: make_part(kind, name, v) for name, v in get("parameters").items()}
+        moved = getattr(getattr(estimators, kind), "moved", {})  # parameters of older files
+        known = {name: v for name, v in get("parameters").items() if name not in moved}
+        parameters = {name: make_part(kind, name, v) for name, v in known.items()}
         if linear is not None:
             parameters["noise"] = fitted_noise
         elif fitted_noise is not None and hasattr(parameters.get("method"), "noise"):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from bigcat.training.history import html_table, text_table
+from bigcat.printing import html_table, text_table
 
 #: Rows that `repr` prints; `to_frame` and `to_latex` have all of them.
 MAX_PRINTED_ROWS = 60

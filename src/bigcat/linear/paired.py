@@ -38,7 +38,7 @@ class PairedWeights(Weights):
     ----------
     low : LowRankWeights
     offsets : array of shape (n_features + 1,)
-        Where the pairs of a feature begin.
+        Start of each feature's pairs.
     pair_classes : array of int32
         Ascending for each feature.
     pair_weights : array

@@ -50,7 +50,7 @@ def compressed(model: LinearClassifier, dtype: str) -> LinearClassifier:
         arrays[name] = again.copy(order="K") if again is array else again
     history, intercept = model.history_, model.intercept_.copy()
     rounded.restore(weights.from_arrays(arrays), intercept, model.classes_, history)
-    rounded.__dict__.pop("_resume", None)  # a solver's state, which belongs to the other's weights
+    rounded.__dict__.pop("_solver_state", None)  # belongs to the other weights
     return rounded
 
 

@@ -1,1 +1,1 @@
-"""From a plan and data to fitted weights."""
+"""Fits of linear models: plans, passes, stacking and refits."""

@@ -1,4 +1,4 @@
-"""Warnings of fits that are worth little, with what to do."""
+"""Warnings about fits that predict badly, with remedies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from bigcat.noise import Noise
 from bigcat.rows import ColumnScaling, SparseColumnScaling
 from bigcat.solvers import Solver
 from bigcat.training.data import TrainingData
-from bigcat.training.fit import LEAST_ROWS, MOST_SCORES, FitResult
+from bigcat.training.fit import FitResult, rows_per_look
 from bigcat.training.stacking import PRODUCTS_OF_NODES
 
-#: Rows that say how large columns are, and from which factor on one is told of it: where passes are
-#: made, and where L-BFGS at its usual tolerance of 1e-4 is done before it has begun.
-LOOKED_AT_FOR_SCALES, UNSCALED, UNSCALED_FOR_LBFGS = 1_000, 30.0, 1_000.0
-#: Nats per row that a fit may be below class frequencies: one that has just begun may well be.
-WORSE = 1.0
-#: Nats that features have to move the log-probability of some row by, and the gain per row over
-#: class frequencies from which on nobody looks at that.
-MOVED, GAINED = 1e-3, 1e-2
+#: Rows whose columns are measured, and ratios of sizes that are reported for passes and L-BFGS.
+MAX_ROWS_MEASURED, MAX_RATIO, MAX_RATIO_OF_LBFGS = 1_000, 30.0, 1_000.0
+#: Nats per row below class frequencies, and nats that features move a log-probability by, beyond
+#: which a fit is reported; a gain over class frequencies that needs no look.
+MAX_LOSS, MIN_MOVE, MIN_GAIN = 1.0, 1e-3, 1e-2
 
 
 def warn_of_far_out(columns: ColumnScaling, X: np.ndarray) -> None:
@@ -35,14 +32,14 @@ def warn_of_far_out(columns: ColumnScaling, X: np.ndarray) -> None:
 
 
 def warn_of_unscaled(data: TrainingData, solver: Solver, streams: bool = False) -> None:
-    """Where a few columns decide how long rows are, the others learn nothing.
+    """Warn if a few columns decide the length of rows, so that the others learn nothing.
 
     A solver that makes passes has one rate for all columns; L-BFGS stops at a gradient that is
     small for rows of that length.  Rows that `streams` take from files are never scaled.
     """
-    some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // LOOKED_AT_FOR_SCALES)))
+    some = data.take(np.arange(0, data.n_rows, max(1, data.n_rows // MAX_ROWS_MEASURED)))
     largest, off = _out_of_scale(some)
-    if max(largest, off) > (UNSCALED if solver.stochastic else UNSCALED_FOR_LBFGS):
+    if max(largest, off) > (MAX_RATIO if solver.stochastic else MAX_RATIO_OF_LBFGS):
         what = "one column is" if largest >= off else "the columns' means are"
         remedy = (
             "scale the columns before the conversion, or open the folder with a window_bytes that "
@@ -58,7 +55,7 @@ def warn_of_unscaled(data: TrainingData, solver: Solver, streams: bool = False) 
 
 
 def _out_of_scale(some: TrainingData) -> tuple[float, float]:
-    """How many times the usual size one column has, and the means of all columns."""
+    """Return the ratios of the largest column and of the means to the usual size."""
     if scipy.sparse.issparse(some.X):
         found = SparseColumnScaling.of(some.X, some.row_weights)
         return (1.0 if found is None else float(1.0 / found.factors.min())), 0.0
@@ -74,10 +71,9 @@ def _out_of_scale(some: TrainingData) -> tuple[float, float]:
 def warn_if_useless(
     result: FitResult, data: TrainingData, n_classes: int, noise: Noise, advice: str, l2: float
 ) -> None:
-    """Of training rows, in their columns as the outcome sees them.
+    """Warn of a fit that predicts training rows worse than class frequencies.
 
-    Where the last epoch's own figure says enough nothing is computed.  With a ridge, weights that
-    are nearly zero may be the best ones.
+    The last epoch's own value often suffices.  With a ridge, the best weights may be nearly zero.
     """
     by_frequency = np.bincount(data.labels, data.row_weights, n_classes) / data.row_weights.sum()
     known = by_frequency[by_frequency > 0.0]
@@ -87,9 +83,9 @@ def warn_if_useless(
     last = result.history[-1]
     # An estimator's objective is on a scale of its own, and has the true value beside it.
     estimate = last["objective"] if np.isnan(last["log_likelihood"]) else last["log_likelihood"]
-    if estimate >= usual + GAINED or (l2 > 0.0 and estimate >= usual - WORSE):
+    if estimate >= usual + MIN_GAIN or (l2 > 0.0 and estimate >= usual - MAX_LOSS):
         return
-    n = max(MOST_SCORES // n_classes // (1 if noise.softmax else PRODUCTS_OF_NODES), LEAST_ROWS)
+    n = rows_per_look(n_classes, 1 if noise.softmax else PRODUCTS_OF_NODES)
     some = data.take(np.arange(0, data.n_rows, -(-data.n_rows // n)))
     with np.errstate(over="ignore", invalid="ignore"):
         model = LinearModel(result.weights, result.intercept, noise)
@@ -98,12 +94,12 @@ def warn_if_useless(
         found = float(some.row_weights @ each / some.row_weights.sum())
         moved = float(np.abs(each - without).max())
     of_some = float(some.row_weights @ np.log(by_frequency[some.labels]) / some.row_weights.sum())
-    if found < of_some - WORSE or np.isnan(found):
+    if found < of_some - MAX_LOSS or np.isnan(found):
         warn_caller(
             f"the fit is worse than no fit: the mean log-probability of training rows is "
             f"{found:,.4g}, and class frequencies alone give {of_some:,.4g}; {advice}"
         )
-    elif l2 == 0.0 and moved < MOVED:
+    elif l2 == 0.0 and moved < MIN_MOVE:
         values = some.X.data if scipy.sparse.issparse(some.X) else some.X
         if np.any(values):
             warn_caller(

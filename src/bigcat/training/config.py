@@ -15,7 +15,7 @@ from bigcat.training.stopping import EarlyStopping
 
 @dataclass(frozen=True)
 class FitConfig:
-    """All settings of one fit, resolved."""
+    """Settings of one fit, resolved."""
 
     parts: Parts
     max_epochs: int
@@ -24,7 +24,7 @@ class FitConfig:
     fit_intercept: bool = True
     n_threads: int = 1
     early_stopping: EarlyStopping | None = None
-    #: Rows visited in random order at a time, where they are mapped to files; None for all.
+    #: Number of rows visited in random order at a time if mapped to files; None for all.
     window: int | None = None
 
     @property
@@ -78,7 +78,7 @@ class FitConfig:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One model of the ensemble."""
+    """Model of the ensemble."""
 
     name: str  # in the progress display and in the selection
     config: FitConfig
@@ -88,7 +88,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What a fit does, before it has seen a value of the data."""
+    """Plan of a fit, made from the sizes of the data alone."""
 
     candidates: tuple[Candidate, ...]
     stacks: bool = False  # weigh candidates by validation rows; else the first is the model
@@ -98,7 +98,7 @@ class FitPlan:
 
     @property
     def first(self) -> FitConfig:
-        """The configuration that stands for all: of the first candidate."""
+        """Configuration of the first candidate, which stands for all."""
         return self.candidates[0].config
 
     def mapped(self, change: Callable[[FitConfig], FitConfig]) -> FitPlan:

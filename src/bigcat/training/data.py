@@ -1,4 +1,4 @@
-"""Training data, and how rows are held out of it."""
+"""Training data, and validation rows held out of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bigcat.rows import ColumnScaling, SparseColumnScaling
 VALIDATION_PART, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS = 0.05, 1_000, 5_000
 #: Groups held out at least, if they are a fifth at most: a group is one observation.
 MIN_GROUPS = 20
-#: Up to so many rows, each is predicted once, by a fit without its fold.
+#: Number of rows up to which each is predicted once, by a fit without its fold.
 MAX_ROWS_OF_FOLDS, N_FOLDS = 10_000, 5
 #: Identical rows count as duplicates up to so many of them; more are a category.
 MAX_DUPLICATES = 8
@@ -39,11 +39,11 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.labels[rows], self.row_weights[rows], groups)
 
     def mean(self, values: np.ndarray) -> float:
-        """Weighted mean of values, one per row."""
+        """Return the weighted mean of values, one per row."""
         return float(np.average(values, weights=self.row_weights))
 
     def standard_error(self, values: np.ndarray) -> float:
-        """Standard error of the weighted mean of values; a group is one observation."""
+        """Return the standard error of the weighted mean of values; a group is one observation."""
         shares = self.row_weights / self.row_weights.sum()
         parts = shares * (values - shares @ values)
         if self.groups is not None:
@@ -64,7 +64,7 @@ class TrainingData(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Rows to fit, and validation rows."""
+    """Training rows and validation rows."""
 
     kept: np.ndarray
     held_out: np.ndarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -35,11 +35,10 @@ from bigcat.training.fit import (
 )
 from bigcat.training.history import History
 from bigcat.training.preprocess import Preprocessing
-from bigcat.training.record import Before, Stage
+from bigcat.training.record import Stage
 from bigcat.training.selection import CandidateResult, Selection
 from bigcat.training.stacking import Stacked, ValidationScores, stack
-from bigcat.training.start import scores_of_frequencies
-from bigcat.training.state import State
+from bigcat.training.state import State, scores_of_frequencies
 
 
 def train(
@@ -102,14 +101,14 @@ def train_on_more(
     random_state: np.random.RandomState,
     *,
     start: Start | None,
-    resume: State | None,
+    solver_state: State | None,
     callbacks: Callbacks,
 ) -> FitResult:
-    """Make one pass over rows that were never seen; `start` and `resume` stay as they are."""
+    """Make one pass over rows that were never seen; `start` and `solver_state` stay as they are."""
     callbacks = replace(callbacks, number_of=numbering(classes), classes=classes)
     problem = problem_of(config, data, len(classes), callbacks)
     fit = Fit(config, problem, None, random_state, callbacks)
-    return fit.run(start, resume=resume, one_pass=True)
+    return fit.run(start, solver_state, one_pass=True)
 
 
 def problem_of(
@@ -146,9 +145,20 @@ def base_scores(config: FitConfig, data: TrainingData, n_classes: int) -> np.nda
     return scores_of_frequencies(counts, config.parts.noise)
 
 
+class _Trials(NamedTuple):
+    """Fits without the validation rows."""
+
+    candidates: list[Candidate]  # with their ridges
+    weights: np.ndarray  # stacking weights; NaN for a candidate that diverged
+    seconds: np.ndarray
+    results: dict[int, FitResult]  # of the last fold
+    some: Weights  # of any model
+    stacked: tuple[Stacked, TrainingData]  # with the validation rows, without their values
+
+
 @dataclass
 class _Training:
-    """One call of `train`, on data as fits see them."""
+    """Call of `train`, on prepared data."""
 
     plan: FitPlan
     data: TrainingData
@@ -170,7 +180,8 @@ class _Training:
         """Combine what there is after an interruption."""
         if self.done:
             total = sum(weight for weight, _ in self.done)
-            result = self._sum([(w / total, r) for w, r in self.done], 1.0)
+            self.done = [(weight / total, result) for weight, result in self.done]
+            result = self._sum(1.0)
         else:
             assert interrupted is not None
             result = interrupted
@@ -193,8 +204,7 @@ class _Training:
         if candidate.in_pairs:
             config = replace(config, kind=CoOccurringPairs.of(data.X, data.labels, self.n_classes))
         problem = problem_of(config, data, self.n_classes, callbacks)
-        before = Before.after(self.history)
-        fit = Fit(config, problem, validation, self.random_state, callbacks, before, stage)
+        fit = Fit(config, problem, validation, self.random_state, callbacks, self.history, stage)
         try:
             result = fit.run(start)
         except InterruptedFit as interruption:
@@ -256,7 +266,7 @@ class _Training:
         start: Start | None,
     ) -> FitResult:
         """Fit candidates as they stand, and average several."""
-        results, fitted = list[FitResult](), list[Candidate]()
+        seconds, fitted = list[float](), list[Candidate]()
         for candidate in candidates:
             data, watched, fraction = self.data, validation, candidate.config.validation_fraction
             if self.plan.stacks and start is None:
@@ -269,13 +279,14 @@ class _Training:
                 fold = self._held_out("early_stopping=False", validation, fraction)[0]
                 data, watched = self._pieces(fold, validation)
             stage = Stage("fit", candidate.name)
-            results.append(self._fit(candidate, data, stage, validation=watched, start=start))
+            result = self._fit(candidate, data, stage, validation=watched, start=start)
+            seconds.append(result.seconds)
             fitted.append(candidate)
-            self.done.append((1.0, results[-1]))
-        share = 1.0 / len(results)
-        result = self._sum([(share, r) for r in results], 1.0)
-        shares, seconds = np.full(len(results), share), np.array([r.seconds for r in results])
-        result.selection = selection_of(self.plan, candidate_results(fitted, shares, seconds))
+            self.done.append((1.0 / len(candidates), result))
+        shares = np.full(len(fitted), 1.0 / len(fitted))
+        result = self._sum(1.0)
+        table = candidate_results(fitted, shares, np.array(seconds))
+        result.selection = selection_of(self.plan, table)
         return result
 
     def _held_out(
@@ -294,9 +305,32 @@ class _Training:
     def stacked(self, validation: TrainingData | None) -> FitResult:
         """Fit all candidates without validation rows, stack them, and fit them to all rows."""
         plan, folds = self.plan, self._folds(validation)
-        candidates = list(plan.candidates)
         if not folds:
-            return self.each_alone(candidates, None, None)
+            return self.each_alone(plan.candidates, None, None)
+        trials = self._trials(folds, validation)
+        candidates, weights, stacked, rows = trials.candidates, trials.weights, *trials.stacked
+        table = candidate_results(candidates, weights, trials.seconds, stacked, rows)
+        chosen = [i for i, weight in enumerate(weights) if weight > 0.0]
+        refits = plan.refits and validation is None
+        if not chosen:
+            result = self._frequencies(trials.some, rows.n_rows)
+        else:
+            self.done.clear()
+            if refits or any(i not in trials.results for i in chosen):
+                del trials  # its weights are as many as those of all candidates
+                for i in chosen:
+                    self.done.append((float(weights[i]), self._refit(candidates[i])))
+            else:
+                for i in chosen:
+                    self.done.append((float(weights[i]), _apart(trials.results.pop(i))))
+                del trials
+            result = self._sum(stacked.frequency_weight)
+        result.selection = selection_of(plan, table, stacked, rows, refits)
+        return result
+
+    def _trials(self, folds: Sequence[Fold], validation: TrainingData | None) -> _Trials:
+        """Fit candidates without the rows of each fold, and find their stacking weights."""
+        candidates = list(self.plan.candidates)
         paths: dict[int, ridge.Path] = {}
         for i, candidate in enumerate(candidates):
             if candidate.searches_ridge:
@@ -309,7 +343,7 @@ class _Training:
         for number, fold in enumerate(folds):
             kept, held = self._pieces(fold, validation)
             models: dict[int, LinearModel] = {}
-            results = {}  # of the fold before, whose memory is needed
+            results = {}  # frees the weights of the fold before
             of = f", fold {number + 1} of {len(folds)}" if len(folds) > 1 else ""
             for i, candidate in enumerate(candidates):
                 if i in paths:
@@ -324,47 +358,31 @@ class _Training:
                 noise = candidate.config.parts.noise
                 models[i] = LinearModel(result.weights, result.intercept, noise)
                 seconds[i] += result.seconds
-                results[i] = result
+                results[i] = replace(result, solver_state=None)
                 if number == 0:
-                    self.done.append((1.0, result))
+                    self.done.append((1.0, results[i]))
             if not models:
                 raise failed[0]
-            base = base_scores(plan.first, kept, self.n_classes)
+            base = base_scores(self.plan.first, kept, self.n_classes)
             found = ValidationScores.of([*models.values()], base, held, self.random_state)
             scores.append((list(models), found))
         left = [i for i in range(len(candidates)) if i not in failed]
         joined = ValidationScores.joined(
             [found.only([known.index(i) for i in left]) for known, found in scores]
         )
-        del scores
-        stacked, rows = stack(joined, plan.first.parts.noise), joined.data
+        stacked = stack(joined, self.plan.first.parts.noise)
         weights = np.full(len(candidates), np.nan)
         weights[left] = stacked.weights
-        chosen = [i for i in left if weights[i] > 0.0]
-        refits = plan.refits and validation is None
-        some = None if chosen else next(iter(models.values())).weights
-        if refits or any(i not in results for i in chosen):
-            results.clear()
-            del models, joined
-            self.done = []
-            for i in chosen:
-                results[i] = self._refit(candidates[i])
-                self.done.append((float(weights[i]), results[i]))
-        if some is None:
-            parts = [(float(weights[i]), results[i]) for i in chosen]
-            result = self._sum(parts, stacked.frequency_weight)
-        else:
-            result = self._frequencies(some, rows.n_rows)
-        table = candidate_results(candidates, weights, seconds, stacked, rows)
-        result.selection = selection_of(plan, table, stacked, rows, refits)
-        return result
+        some = next(iter(models.values())).weights
+        rows = joined.data._replace(X=None)
+        return _Trials(candidates, weights, seconds, results, some, (stacked, rows))
 
     def _refit(self, candidate: Candidate) -> FitResult:
         """Fit a candidate to all rows."""
         with warnings.catch_warnings():
             if candidate.searches_ridge:  # a weak ridge is as good before its optimum
                 warnings.simplefilter("ignore", ConvergenceWarning)
-            return self._fit(candidate, self.data, Stage("refit", candidate.name))
+            return _apart(self._fit(candidate, self.data, Stage("refit", candidate.name)))
 
     def _frequencies(self, some: Weights, n_rows: int) -> FitResult:
         """Return a model that predicts class frequencies, with a warning."""
@@ -374,25 +392,29 @@ class _Training:
             "more rows"
         )
         base = base_scores(self.plan.first, self.data, self.n_classes).astype(np.float32)
-        head = np.empty(0, np.int64)
-        return FitResult(some.multiplied(0.0), base, self.history, head)
+        none = np.empty(0, np.int64)
+        return FitResult(some.multiplied(0.0), base, self.history, none)
 
-    def _sum(self, parts: list[tuple[float, FitResult]], frequency_weight: float) -> FitResult:
-        """Return the model whose scores are the weighted sum."""
-        first = parts[0][1]
-        if len(parts) == 1 and parts[0][0] == frequency_weight == 1.0:
+    def _sum(self, frequency_weight: float) -> FitResult:
+        """Return the model whose scores are the weighted sum of those that are done."""
+        factors = [weight for weight, _ in self.done]
+        first = self.done[0][1]
+        if factors == [1.0] and frequency_weight == 1.0:
             return replace(first, history=self.history)
         base = base_scores(self.plan.first, self.data, self.n_classes)
         intercept = frequency_weight * base
-        for weight, result in parts:
+        for weight, result in self.done:
             intercept = intercept + weight * (result.intercept - base)
-        return replace(
-            first,
-            weights=weighted_sum([w for w, _ in parts], [r.weights for _, r in parts]),
-            intercept=np.asarray(intercept, np.float32),
-            history=self.history,
-            resume=None,
-        )
+        exact_classes, weights = first.exact_classes, [result.weights for _, result in self.done]
+        self.done.clear()
+        del first, result
+        total = weighted_sum(factors, weights)
+        return FitResult(total, np.asarray(intercept, np.float32), self.history, exact_classes)
+
+
+def _apart(result: FitResult) -> FitResult:
+    """Return a result with arrays of its own, which `weighted_sum` can free one by one."""
+    return replace(result, weights=result.weights.copy(), solver_state=None)
 
 
 def candidate_results(

@@ -1,4 +1,4 @@
-"""One run of a solver: from settings and a problem to fitted weights."""
+"""Run of a solver, from settings and a problem to fitted weights."""
 
 from __future__ import annotations
 
@@ -21,22 +21,20 @@ from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 from bigcat.training.lbfgs import run_lbfgs
-from bigcat.training.loop import KEEPS_NOTHING, Keeper, run_epochs
+from bigcat.training.loop import NO_CHECKPOINTS, Checkpointer, run_epochs
 from bigcat.training.model_view import ModelView
 from bigcat.training.passes import Passes
-from bigcat.training.record import Before, Record, Stage
+from bigcat.training.record import Record, Stage
 from bigcat.training.selection import Selection
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stacking import max_rows_scored
-from bigcat.training.start import initial_weights
-from bigcat.training.state import State
+from bigcat.training.state import State, initial_weights
 
 #: Scores that one look at the training log-likelihood may cost, and the fewest rows it takes.
-MOST_SCORES = 1 << 22
-LEAST_ROWS = 100
+MAX_SCORES_PER_LOOK, MIN_ROWS_PER_LOOK = 1 << 22, 100
 
-#: Bytes of weights up to which those of the last finite epoch are kept, for a fit that diverges.
-MOST_BYTES_KEPT = 1 << 24
+#: Largest weights of the last finite epoch, in bytes, that are kept for a fit that diverges.
+MAX_BYTES_KEPT = 1 << 24
 
 #: Weights and intercepts that a fit starts from.
 Start = tuple[Weights, np.ndarray]
@@ -66,7 +64,7 @@ class Callbacks:
     #: The scaling of the columns of the fit.
     columns: ColumnScaling | SparseColumnScaling | None = None
     #: Writes checkpoints.
-    keeper: Keeper = KEEPS_NOTHING
+    checkpointer: Checkpointer = NO_CHECKPOINTS
 
     def watched_by(self, stopped: Callable[[], None]) -> Callbacks:
         """Return callbacks that also say when one of them stops the fit."""
@@ -80,8 +78,8 @@ class Callbacks:
         return replace(self, on_epoch_end=on_epoch_end)
 
     def silent(self) -> Callbacks:
-        """Return callbacks for trials: nobody is told of them, nothing is written."""
-        return replace(self, on_epoch_end=noop, progress=False, keeper=KEEPS_NOTHING)
+        """Return callbacks for trials, which are not reported or written."""
+        return replace(self, on_epoch_end=noop, progress=False, checkpointer=NO_CHECKPOINTS)
 
     def rows_of(self, X: Any) -> Any:
         """Return rows of the user in the columns of the fit."""
@@ -97,8 +95,8 @@ class FitResult:
     weights: Weights
     intercept: np.ndarray
     history: History
-    head: np.ndarray
-    resume: State | None = None
+    exact_classes: np.ndarray
+    solver_state: State | None = None
     seconds: float = 0.0
     selection: Selection | None = None
 
@@ -113,7 +111,7 @@ class FitResult:
         storage: Storage = MEMORY,
         **more: Any,
     ) -> FitResult:
-        """In float32; DivergedError where that is not finite."""
+        """Return the result in float32; raise DivergedError if it is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             weights = weights.astype(np.float32, storage)
             intercept = intercept.astype(np.float32, copy=False)
@@ -132,7 +130,7 @@ class InterruptedFit(KeyboardInterrupt):
         self.result = result
 
 
-class StoppedFit(Exception):  # no error: the user wants what there is
+class StoppedFit(Exception):  # not an error: the user wants the result so far
     """A callback has stopped a fit of several candidates, with the result so far."""
 
     def __init__(self, result: FitResult) -> None:
@@ -153,10 +151,10 @@ class DivergedFit(DivergedError):
 
 
 class Fit:
-    """One run, on rows that were held out already.
+    """Run of a solver, on rows without the validation rows.
 
     The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
-    the seconds of fits `before`, and says at which `stage` of a larger fit this one stands.  An
+    the seconds of the fits `before`, and says at which `stage` of a larger fit this one stands.  An
     `objective` for L-BFGS replaces that of the problem's own rows.
     """
 
@@ -167,19 +165,19 @@ class Fit:
         validation: TrainingData | None,
         random_state: np.random.RandomState,
         callbacks: Callbacks,
-        before: Before | None = None,
+        before: History | None = None,
         stage: Stage | None = None,
         objective: Any = None,
     ) -> None:
         self.config, self.problem, self.objective = config, problem, objective
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
-        self.before, self.stage = before or Before(), stage or Stage()
+        self.before, self.stage = before, stage or Stage()
         self.validation = validation and self._few_enough(validation)
         self.training_sample = self._sample_for_log_likelihood()
 
     def run(
-        self, start: Start | None, resume: State | None = None, one_pass: bool = False
+        self, start: Start | None, solver_state: State | None = None, one_pass: bool = False
     ) -> FitResult:
         """Fit from given weights or from the usual start; `one_pass` over rows never seen."""
         if one_pass:
@@ -192,8 +190,8 @@ class Fit:
             given = (problem, self.parts, kind)
             state = State.new(*given, start or self._begin(), self.random_state, keeps_start=keeps)
             self.state = state
-            if resume is not None:
-                state.resume(resume, problem, kind)
+            if solver_state is not None:
+                state.resume(solver_state, problem, kind)
             passes = Passes(
                 problem,
                 self.parts,
@@ -208,7 +206,7 @@ class Fit:
             )
             interrupted = False
             try:
-                run_epochs(passes, config.max_epochs, self, self.callbacks.keeper)
+                run_epochs(passes, config.max_epochs, self, self.callbacks.checkpointer)
             except KeyboardInterrupt:
                 if not self.record.history:
                     raise
@@ -293,7 +291,9 @@ class Fit:
             )
         return self._result(kind.of_matrix(matrix, problem), intercepts, None)
 
-    def _result(self, weights: Weights, intercepts: np.ndarray, resume: State | None) -> FitResult:
+    def _result(
+        self, weights: Weights, intercepts: np.ndarray, solver_state: State | None
+    ) -> FitResult:
         best = self.record.best
         if best.kept is not None:
             weights, intercepts = best.kept
@@ -303,12 +303,12 @@ class Fit:
             self.record.history,
             self.parts.solver.divergence_remedy,
             storage=self.kind.storage,
-            head=self.problem.head,
-            resume=resume,
+            exact_classes=self.problem.head,
+            solver_state=solver_state,
             seconds=self.record.seconds,
         )
 
-    # What the loop tells
+    # Events of the loop
 
     def compiled(self, seconds: float) -> None:
         self.record.compiled(seconds)
@@ -319,7 +319,7 @@ class Fit:
     def epoch_done(self, value: float, seconds: float) -> bool:
         fitted, storage = self.state.fitted, self.kind.storage
         weights = self.kind.as_weights(fitted.weights, self.problem)
-        if fitted.weights.nbytes <= MOST_BYTES_KEPT and weights.is_finite:
+        if fitted.weights.nbytes <= MAX_BYTES_KEPT and weights.is_finite:
             self.last_finite = weights.copy(storage), fitted.intercepts.copy()
         return self._look(value, seconds, weights, fitted.intercepts)
 
@@ -338,7 +338,7 @@ class Fit:
         self.record.restore(kept, of_best)
 
     def _look(self, value: float, seconds: float, weights: Weights, intercepts: np.ndarray) -> bool:
-        """Record an epoch; true when the fit should stop."""
+        """Record an epoch; return True if the fit should stop."""
         model = LinearModel(weights, intercepts, self.parts.noise)
         score = _log_likelihood(model, self.validation)
         columns = {
@@ -361,19 +361,19 @@ class Fit:
         view = ModelView(lambda: model, self.callbacks.rows_of, labels)
         return self.callbacks.on_epoch_end(self.record.history[-1], view) or stop
 
-    # What is looked at
+    # Rows to look at
 
     def _few_enough(self, held_out: TrainingData) -> TrainingData:
-        """Held-out rows to look at after each epoch: all, or as many as the classes allow.
+        """Return the validation rows to score after each epoch: all, or fewer with many classes.
 
-        What these say is exact for them, so the same rows of two epochs can be compared.
+        Their log-likelihood is exact, so epochs can be compared.
         """
         most = max_rows_scored(self.problem.n_classes, self.parts.noise.softmax)
         most = min(most, self.config.window or most)
         return held_out if held_out.n_rows <= most else held_out.take(_some(held_out.n_rows, most))
 
     def _sample_for_log_likelihood(self) -> TrainingData | None:
-        """Training rows for the true log-likelihood, where the objective says nothing about it.
+        """Return training rows for the true log-likelihood, where the objective is another.
 
         An estimator's value is not on the scale of log-probabilities; so some rows are evaluated
         exactly after each epoch, few enough that this costs little beside the epoch.
@@ -381,7 +381,7 @@ class Fit:
         p = self.problem
         if self.parts.bound.is_bound or not self.kind.quick_scores:
             return None
-        n = min(p.n_rows, max(MOST_SCORES // p.n_classes, LEAST_ROWS))
+        n = min(p.n_rows, rows_per_look(p.n_classes))
         n = min(n, self.config.window or n)
         X: Any = p.rows.values
         if is_sparse(p.rows):
@@ -391,10 +391,15 @@ class Fit:
         return sample if n == p.n_rows else sample.take(_some(p.n_rows, n))  # all: no copy
 
 
+def rows_per_look(n_classes: int, products_per_score: int = 1) -> int:
+    """Return how many training rows a look at the log-likelihood takes."""
+    return max(MAX_SCORES_PER_LOOK // products_per_score // n_classes, MIN_ROWS_PER_LOOK)
+
+
 def _log_likelihood(model: LinearModel, sample: TrainingData | None) -> float:
     return float("nan") if sample is None else model.mean_log_likelihood(*sample[:3])
 
 
 def _some(n: int, most: int) -> np.ndarray:
-    """Rows to look at, always the same: not from `random_state`, since that would change a fit."""
+    """Return rows to look at: the same for any `random_state`, so that fits do not change."""
     return np.sort(np.random.RandomState(0).permutation(n)[:most])

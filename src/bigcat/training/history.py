@@ -1,34 +1,18 @@
-"""What happened in each epoch of a fit, and how rows of figures are printed."""
+"""History of a fit: a row of figures per epoch."""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
-#: Rows of a history that are printed: so many of its first ones, the rest of its last ones.
+from bigcat.printing import html_table, text_table
+
+#: Number of printed rows of a history, and how many of them are its first ones.
 PRINTED, FIRST_PRINTED = 12, 3
-
-
-def text_table(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Rows of cells below the names of their columns, those of numbers on the right."""
-    widths = [max(map(len, column)) for column in zip(names, *cells)]
-    lines = []
-    for row in [names, *cells]:
-        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)]
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join(lines)
-
-
-def html_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """The same for a notebook."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    rows = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in cells]
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: Any) -> str:
@@ -38,7 +22,7 @@ def _cell(value: Any) -> str:
 
 
 class History(list[dict[str, Any]]):
-    """A list of one dict per epoch; a column's name as index gives that column as an array.
+    """List of one dict per epoch; a column's name as index gives that column as an array.
 
     Columns: ``stage`` ("fit", or "validation" for the fit of a candidate without the validation
     rows and "refit" for its fit to all rows), ``candidate``, ``epoch`` (from 1 in each of these),
@@ -91,7 +75,7 @@ class History(list[dict[str, Any]]):
         return "; ".join(words)
 
     def _names(self) -> list[str]:
-        """Columns that say something in some row."""
+        """Return the columns that are not empty."""
         names = list(dict.fromkeys(name for row in self for name in row))
         return [name for name in names if any(_cell(row.get(name, "")) for row in self)]
 

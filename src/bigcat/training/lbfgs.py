@@ -47,7 +47,7 @@ class Objective:
     def __call__(
         self, matrix: np.ndarray, intercepts: np.ndarray
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Value and gradients; the matrix is that of the weights' kind."""
+        """Return the value and its gradients; the matrix is that of the weights' kind."""
         p, kind = self.problem, self.kind
         value = 0.0
         gradient, of_intercepts = np.zeros_like(matrix), np.zeros_like(intercepts)
@@ -68,7 +68,7 @@ class Objective:
         return value, gradient, of_intercepts
 
     def _rows(self, start: int, stop: int) -> Any:
-        """Some rows in double precision."""
+        """Return some rows in double precision."""
         rows = self.problem.rows
         if not is_sparse(rows):
             return rows.values[start:stop].astype(np.float64, copy=False)
@@ -79,7 +79,7 @@ class Objective:
         return _SparseRows((values, rows.indices[first:last], indptr), shape=shape)
 
     def _values(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Of each row, (n,); scores become slopes."""
+        """Return the value of each row, (n,); scores become gradients."""
         if self.is_softmax:
             return _softmax_values(scores, labels)
         values, local = np.empty(len(labels)), np.empty((len(labels), self.n_local))
@@ -95,7 +95,7 @@ class Objective:
 
 
 def _softmax_values(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Log-likelihood of each row; scores become its gradient.  NumPy needs no compiler."""
+    """Return the log-likelihood of each row; scores become its gradient."""
     rows = np.arange(len(labels))
     top = scores.max(axis=1)
     own = scores[rows, labels]
@@ -109,7 +109,7 @@ def _softmax_values(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 class _SparseRows(scipy.sparse.csr_array):  # type: ignore[misc]  # scipy has no types
-    """Rows that keep their transpose, which takes scipy as long to make as a small product."""
+    """Sparse rows that cache their transpose, which costs as much as a small product."""
 
     @functools.cached_property
     def T(self) -> Any:
@@ -128,7 +128,7 @@ def run_lbfgs(
     on_iteration: Callable[[float, float, np.ndarray, np.ndarray], bool],
     objective: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Maximise; returns the matrix of weights, the intercepts and whether it converged.
+    """Maximise; return the matrix of weights, the intercepts and whether it converged.
 
     `tol` is the largest gradient of the mean value per row that counts as converged, with rows in
     units of their typical length: the same for rows of any size.  `objective` replaces that of the

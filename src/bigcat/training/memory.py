@@ -1,4 +1,4 @@
-"""What a fit needs in memory, said before it begins: at the moment when it needs most.
+"""Forecast of the peak memory of a fit, before it begins.
 
 Weights that are mapped to files (`bigcat.storage`) need a disk instead.
 """
@@ -16,14 +16,14 @@ from bigcat.rows.columns import MAX_ROWS
 from bigcat.training import lbfgs, stacking
 from bigcat.training.config import Candidate, FitConfig, FitPlan
 from bigcat.training.data import MAX_ROWS_OF_FOLDS, n_validation_rows
-from bigcat.training.routes import Journey, route_for
+from bigcat.training.strategies import Workload, strategy_for
 
 _GIB = 1 << 30
 #: Fitted weights are float32, and so are scores of models with many of them.
 SINGLE = 4
 #: Labels, weights, the order of visits and the last one's.
 NUMBERS_PER_ROW = 4
-#: The same where rows are held out.
+#: The same with validation rows.
 NUMBERS_PER_ROW_HELD_OUT = 10
 #: A pair's class and weight, and what finding it takes.
 PAIR_BYTES = 40
@@ -35,18 +35,18 @@ LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
 
 
 class Need(NamedTuple):
-    """Bytes at the most."""
+    """Largest number of bytes."""
 
     memory: int
     disk: int = 0
 
     def beside(self, *others: Need) -> Need:
-        """Together with what is there at the same time."""
+        """Return the sum of needs at the same time."""
         together = (self, *others)
         return Need(sum(need.memory for need in together), sum(need.disk for need in together))
 
     def or_if_more(self, *others: Need) -> Need:
-        """Where others are needed at other times."""
+        """Return the larger of needs at different times."""
         turns = (self, *others)
         return Need(max(need.memory for need in turns), max(need.disk for need in turns))
 
@@ -64,10 +64,12 @@ def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
     for candidate in plan.candidates:
         found = found.or_if_more(kept.beside(_of_fit(candidate, sizes, dtype, plan)))
         kept = kept.beside(_kept(candidate, sizes))
-    if len(plan.candidates) > 1:  # put side by side, or added up as a matrix of all weights
-        matrices = [c for c in plan.candidates if c.config.kind.rank is None and not c.in_pairs]
-        total = sum(_kept(c, sizes).memory for c in plan.candidates)
-        if matrices:
+    if len(plan.candidates) > 1:  # vectors side by side, or a matrix of all weights
+        ranks = [c.config.kind.rank or 0 for c in plan.candidates]
+        total = SINGLE * sum(ranks) * max(sizes.n_features, sizes.n_classes)
+        if any(c.in_pairs for c in plan.candidates):
+            total += SINGLE * sizes.n_values
+        elif 0 in ranks:
             total = 3 * SINGLE * sizes.n_features * sizes.n_classes
         found = found.or_if_more(kept.beside(Need(total)))
     if plan.stacks and not (fits_in_folds and config.parts.solver.stochastic is False):
@@ -89,7 +91,7 @@ def _of_fit(candidate: Candidate, sizes: Sizes, dtype: DTypeLike, plan: FitPlan)
 
 
 def _kept(candidate: Candidate, sizes: Sizes) -> Need:
-    """Fitted weights of a candidate until the end."""
+    """Return the need of a candidate's fitted weights."""
     if candidate.in_pairs:  # one at most for each value
         return Need(2 * SINGLE * sizes.n_values)
     kind = candidate.config.kind
@@ -97,14 +99,14 @@ def _kept(candidate: Candidate, sizes: Sizes) -> Need:
 
 
 def _of_weights(config: FitConfig, n_bytes: int) -> Need:
-    """Arrays of the size of the weights, where they are kept."""
+    """Return the need of weights in memory or on disk."""
     return Need(0, n_bytes) if config.kind.storage.on_disk else Need(n_bytes)
 
 
 def _of_rows(
     config: FitConfig, sizes: Sizes, dtype: DTypeLike, held_out: bool, scales_columns: bool
 ) -> int:
-    """Copies of the rows, and what there is of each row: all that stays as long as the fit."""
+    """Return the bytes of copies of the rows and of values per row."""
     parts, solver = config.parts, config.parts.solver
     of_value, item = np.dtype(dtype).itemsize, _working_bytes(config, sizes, dtype)
     index = SINGLE if sizes.sparse else 0
@@ -122,7 +124,7 @@ def _of_rows(
 
 
 def _of_scales(plan: FitPlan, sizes: Sizes) -> int:
-    """Some rows in double precision, before there are copies of them."""
+    """Return the bytes of some rows in double precision."""
     if sizes.sparse or not plan.scales_columns:
         return 0
     step = -(-sizes.n_rows // MAX_ROWS)
@@ -131,7 +133,7 @@ def _of_scales(plan: FitPlan, sizes: Sizes) -> int:
 
 
 def _of_stacking(plan: FitPlan, sizes: Sizes) -> int:
-    """Scores of validation rows by all candidates, kept and while a block of them is made."""
+    """Return the bytes of scores of validation rows by all candidates."""
     n_models = len(plan.candidates)
     n_rows = sizes.n_rows
     if n_rows > MAX_ROWS_OF_FOLDS:
@@ -143,13 +145,13 @@ def _of_stacking(plan: FitPlan, sizes: Sizes) -> int:
 
 
 def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns: bool) -> Need:
-    """One fit: weights as they are put in order, as they move, and as they are handed over."""
+    """Return the need of one fit: weights at the start, in training, and at the end."""
     parts, solver, kind = config.parts, config.parts.solver, config.kind
     item = _working_bytes(config, sizes, dtype)
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
     batch_size = min(config.batch_size, sizes.n_rows)
-    journey = Journey(parts, kind, sizes, batch_size, parts.sampler.n_exact)
-    scratch = item * route_for(journey).scratch_numbers(journey) * config.n_threads
+    workload = Workload(parts, kind, sizes, batch_size, parts.sampler.n_exact)
+    scratch = item * strategy_for(workload).scratch_numbers(workload) * config.n_threads
     remembers = solver.has_state and not solver.needs_vectors
     keeps_best = config.validation_fraction is not None
     copies = 1 + remembers + keeps_best + solver.averages
@@ -167,7 +169,7 @@ def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns:
 
 
 def _of_lbfgs(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
-    """In float64; rows too, all of them where their scores are one block."""
+    """Return the need of L-BFGS in float64, with all rows if their scores are one block."""
     solver, kind = config.parts.solver, config.kind
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
     arrays = solver.n_work_arrays + LBFGS_ARRAYS
@@ -179,7 +181,7 @@ def _of_lbfgs(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
 
 
 def _working_bytes(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
-    """Of a number in training."""
+    """Return the bytes of a number in training."""
     working = config.kind.working_dtype(np.dtype(dtype), sizes.n_features, sizes.n_classes)
     return np.dtype(working).itemsize
 
@@ -195,7 +197,7 @@ def check(needed: int, n_classes: int, n_features: int, remedy: str) -> None:
 
 
 def check_fit(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> None:
-    """`check` for a linear fit, and a look at the disk where weights are mapped to files."""
+    """Raise if a linear fit lacks memory, or a disk for weights in files."""
     config = plan.first
     remedy = "drop rare features or classes, or take solver='sgd', which needs the weights only"
     if config.kind.rank is None:

@@ -15,16 +15,15 @@ from bigcat.linear.labels import encode
 
 
 class ModelView:
-    """Predicts by the weights of now, for rows and labels as people have them.
+    """Model with the current weights, for rows and labels of the user.
 
-    It has what `bigcat.metrics` asks for.  The weights move on with the fit: ask it within the
-    callback that it was given to.
+    It has the methods that `bigcat.metrics` needs.  The weights move on with the fit: use it within
+    the callback that received it.
 
     Parameters
     ----------
     model : callable
-        Gives the `LinearModel`, in the columns and the order of classes of the fit: it may be far
-        away, and is not fetched for who does not ask.
+        Returns the `LinearModel`, in the columns and the order of classes of the fit.
     rows_of : callable
         Puts rows into these columns.
     classes : array of shape (n_classes,)
@@ -43,31 +42,31 @@ class ModelView:
         return self._fetch()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         found: np.ndarray = self._labels[self._model.best(self._rows(X))]
         return found
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
+        """Return the log-probabilities of all classes, (n, n_classes)."""
         found: np.ndarray = self._model.log_proba(self._rows(X))[:, self._order]
         return found
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes)."""
+        """Return the probabilities of all classes, (n, n_classes)."""
         found: np.ndarray = np.exp(self.predict_log_proba(X))
         return found
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row and their log-probabilities, both (n, k)."""
+        """Return the `k` most probable classes per row and their log-probabilities, (n, k)."""
         columns, log_probabilities = self._model.top_k(self._rows(X), k)
         return self._labels[columns], log_probabilities
 
     def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """Log-probability of one class per row, (n,)."""
+        """Return the log-probability of one class per row, (n,)."""
         return self._model.log_proba_of(self._rows(X), self._numbers(y))
 
     def log_likelihood_of(self, X: Any, y: ArrayLike) -> float:
-        """Mean log-likelihood per row."""
+        """Return the mean log-likelihood per row."""
         labels = self._numbers(y)
         return self._model.mean_log_likelihood(self._rows(X), labels, np.ones(len(labels)))
 

@@ -1,10 +1,12 @@
-"""Stochastic passes over the rows of a problem: what the loop drives when it fits weights."""
+"""Stochastic passes over the rows of a problem: the `Process` of a fit of weights."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from bigcat._system import one_blas_thread
 from bigcat.combinations import Parts
 from bigcat.kernels.train_rows import (
     LOOKAHEAD_ROWS,
+    MIN_LAZY_SCALE,
+    KernelPlan,
     LoopState,
     MethodTags,
     ModelArrays,
@@ -21,12 +25,11 @@ from bigcat.kernels.train_rows import (
 )
 from bigcat.linear import WeightsKind
 from bigcat.numerics.random import new_state
+from bigcat.read_ahead import ReadAhead
 from bigcat.rows import Problem
 from bigcat.samplers._checks import check_draws
 from bigcat.training.loop import CHUNK_SECONDS
-from bigcat.training.order import Order, ReadAhead
-from bigcat.training.plan import Extent, can_share, make_plan
-from bigcat.training.routes import Journey, route_for
+from bigcat.training.order import Order
 from bigcat.training.snapshot import (
     Place,
     Snapshot,
@@ -37,19 +40,26 @@ from bigcat.training.snapshot import (
     position,
 )
 from bigcat.training.state import State
-from bigcat.training.threads import train_together
+from bigcat.training.strategies import Totals, Workload, can_share, make_plan, strategy_for
+from bigcat.verbs import rate
 
 #: Times per epoch that the weights are added to their average, where one is kept.
 AVERAGES = 8
+#: Part of the weights that the ridge may take between two meetings of the threads.
+LARGEST_DRIFT = 0.1
 #: Rows of the first kernel call.
 FIRST_CHUNK = 2048
 
+#: ``part(thread, first, last, scale, n_together)`` trains on rows first..last and returns the sum
+#: of their values and the weights' new scale.
+Part = Callable[[int, int, int, float, int], tuple[float, float]]
+
 
 class Passes:
-    """The parts below the seam, the state that they change, and the route that they take.
+    """Parts, the state that they change, and the kernel strategy.
 
-    Rates fall over `max_epochs`.  Local parameters of `fresh_rows`, which were never seen, start
-    anew.  `extent` is that of the problem, where these rows are some of it.
+    Rates fall over `max_epochs`.  Local parameters of `fresh_rows` start anew.  `totals` are
+    those of the whole problem, if these rows are a part of it.
     """
 
     def __init__(
@@ -66,15 +76,15 @@ class Passes:
         fresh_rows: bool = False,
         n_threads: int = 1,
         window: int | None = None,
-        extent: Extent | None = None,
+        totals: Totals | None = None,
     ) -> None:
-        extent = extent or Extent.of(problem)
+        totals = totals or Totals.of(problem)
         batch_size = min(batch_size, problem.n_rows)
         self.problem, self.parts, self.state = problem, parts, state
         self.fresh_rows, self.remembers = fresh_rows, False
         self.n_rows, self.total_weight = problem.n_rows, float(problem.row_weights.sum())
-        self.journey = Journey(parts, kind, problem.sizes, batch_size, len(problem.head))
-        self.plan = make_plan(problem, parts, kind, batch_size, extent)
+        self.workload = Workload(parts, kind, problem.sizes, batch_size, len(problem.head))
+        self.plan = make_plan(problem, parts, kind, batch_size, totals)
         self.share = min(self.plan.width / max(problem.n_classes - 1, 1), 1.0)
         self.order = Order(problem, self.plan, shuffle, random_state, window)
         self.ahead = None if window is None else ReadAhead(problem.rows, window)
@@ -84,14 +94,14 @@ class Passes:
         self._samplers = [tag, *(parts.sampler.with_own_scratch(tag) for _ in range(n - 1))]
         self.samplers = self._samplers
         self.rngs = [state.rng, *(new_state(random_state) for _ in range(n - 1))]
-        n_steps = max_epochs * -(-extent.rows_per_epoch // batch_size)
+        n_steps = max_epochs * -(-totals.rows_per_epoch // batch_size)
         self.solver = parts.solver.lower_for(problem, n_steps)
-        n_looked_at = self.journey.n_looked_at
+        n_looked_at = self.workload.n_looked_at
         self.rows = [kind.rows_of_thread(problem, n_looked_at) for _ in range(n)]
         check_draws(parts.sampler, tag, self.rows[0], problem)
         self.scale, self.squared_norm = 1.0, self._norm()
-        # Two that hold each other would keep the state of a fit in memory after its end.
-        self.route = route_for(self.journey)(weakref.proxy(self))
+        # Weak reference: a cycle would keep the fit state alive.
+        self.strategy = strategy_for(self.workload)(weakref.proxy(self))
         # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change bits.
         self.block = batch_size * max(1, LOOKAHEAD_ROWS // batch_size)
         self.chunk_rows = self.block * max(1, FIRST_CHUNK // self.block)
@@ -106,7 +116,7 @@ class Passes:
     def epochs_made(self, epochs: int) -> None:
         self.state.epoch = epochs
 
-    # What the loop calls
+    # Calls of the loop
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
         if self.remembers:
@@ -132,13 +142,13 @@ class Passes:
         if self.ahead is not None:
             self.ahead.ask_until(last)
         # The threads are ours.
-        with one_blas_thread if self.route.multiplies else contextlib.nullcontext():
+        with one_blas_thread if self.strategy.multiplies else contextlib.nullcontext():
             if self.n_threads == 1 or last - first <= self.plan.batch_size:
-                value, self.scale = self.route.train(0, first, last, self.scale, 1)
+                value, self.scale = self.strategy.train(0, first, last, self.scale, 1)
                 self.state.iteration += -(-(last - first) // self.plan.batch_size)
             else:
                 value, self.scale = train_together(
-                    self.route.train,
+                    self.strategy.train,
                     first,
                     last,
                     self.scale,
@@ -191,7 +201,7 @@ class Passes:
             fill(rng, kept.arrays[f"rng.{i}"])
 
     def _scratch(self) -> dict[str, np.ndarray]:
-        """What draws leave behind: some of the next ones depend on its order."""
+        """Return the scratch arrays of samplers, on whose order later draws depend."""
         scratch = self.parts.sampler.scratch
         return {
             name: array
@@ -199,7 +209,7 @@ class Passes:
             for name, array in arrays_of(tag, scratch, f"sampler.{i}")
         }
 
-    # What routes call
+    # Calls of strategies
 
     def training_rows(self, features: Any) -> TrainingRows:
         problem = self.problem
@@ -246,12 +256,63 @@ class Passes:
         return value, carried.scale
 
     def _local_progress(self) -> float:
-        """Size of the local steps, which begin anew for rows that were never seen."""
+        """Return the size of the local steps, which begin anew for new rows."""
         epoch = 0 if self.fresh_rows else self.state.epoch
         return self.parts.bound.local_progress(epoch, self.share)
 
     def _norm(self) -> float:
-        """|W|^2, where a solver keeps it bounded."""
+        """Return |W|^2 if a solver keeps it bounded, else 0."""
         if self.plan.weight_bound == np.inf:
             return 0.0
         return float(np.vdot(self.state.weights, self.state.weights))
+
+
+def train_together(
+    part: Part,
+    first: int,
+    last: int,
+    scale: float,
+    n_threads: int,
+    plan: KernelPlan,
+    solver: Any,
+    state: State,
+) -> tuple[float, float]:
+    """Train on rows first..last by several threads on the same weights, without locks.
+
+    Each takes a part of the rows (Niu et al., 2011, Hogwild): with few coordinates per step they
+    seldom meet, and a lost update is one step less.  The bits differ each time.
+    """
+    value = 0.0
+    with ThreadPoolExecutor(n_threads) as pool:
+        while first < last:
+            stop = min(last, first + _rows_a_round(plan, solver, state))
+            cuts = _cut(first, stop, plan.batch_size, n_threads)
+            tasks = [
+                pool.submit(part, thread, *cut, scale, len(cuts)) for thread, cut in enumerate(cuts)
+            ]
+            done = [task.result() for task in tasks]
+            value += sum(v for v, _ in done)
+            state.iteration += -(-(stop - first) // plan.batch_size)
+            # Each thread has shrunk the weights for all of them: take the mean step.
+            scale *= math.prod(s / scale for _, s in done) ** (1.0 / len(cuts))
+            if scale < MIN_LAZY_SCALE:
+                state.weights *= state.weights.dtype.type(scale)
+                scale = 1.0
+            first = stop
+    return value, scale
+
+
+def _rows_a_round(plan: KernelPlan, solver: Any, state: State) -> int:
+    """Return the rows until the threads meet, since their scales of the weights drift apart."""
+    step = math.log1p(rate(solver, state.iteration + 1, state.epoch) * plan.shrink)
+    most = 1 << 40
+    n_steps = most if step == 0.0 else min(LARGEST_DRIFT / step, most)
+    return plan.batch_size * max(1, int(n_steps))
+
+
+def _cut(first: int, last: int, batch_size: int, n_parts: int) -> list[tuple[int, int]]:
+    """Cut rows into parts of as many whole batches each; fewer parts where batches are few."""
+    n_batches = -(-(last - first) // batch_size)
+    n_parts = min(n_parts, n_batches)
+    edges = [first + batch_size * (n_batches * part // n_parts) for part in range(n_parts)]
+    return list(zip(edges, [*edges[1:], last]))

@@ -1,4 +1,4 @@
-"""What is done to data before a fit, as one object with one inverse."""
+"""Preprocessing of the data of a fit, as one object with one inverse."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bigcat.training.advice import warn_of_far_out
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, Start
 
-#: From here on classes are numbered by frequency inside, so that the frequent ones, which most
-#: steps visit, share cache lines and can be visited as one run.
+#: Number of classes from which on they are numbered by frequency inside, so that the frequent
+#: ones, which most steps visit, share cache lines and can be visited as one run.
 MANY_CLASSES = 2_048
 
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The order of the classes and the scale of the columns."""
+    """Order of the classes and scale of the columns."""
 
     order: np.ndarray | None  # classes as in training; None for their own
     columns: ColumnScaling | SparseColumnScaling | None
@@ -64,7 +64,7 @@ class Preprocessing:
         """Turn a result back to the units and the order of the user, in place."""
         if self.columns is not None:
             result.weights = result.weights.of_features(self.columns.factors)
-            result.resume = None  # the solver state is of scaled columns
+            result.solver_state = None  # the solver state is of scaled columns
             if self.columns.centres is not None:
                 centres = self.columns.centres[None].astype(np.float64)
                 precise = result.weights.astype(np.float64, storage)
@@ -73,11 +73,11 @@ class Preprocessing:
         if self.order is None:
             return result
         number = np.argsort(self.order)
-        if result.resume is not None:  # what the solver remembers is in the other order
-            result.resume.weights_state = result.resume.intercepts_state = np.empty(0)
+        if result.solver_state is not None:  # it is in the other order
+            result.solver_state.weights_state = result.solver_state.intercepts_state = np.empty(0)
         result.weights = result.weights.reordered(number, available_cores())
         result.intercept = result.intercept[number]
-        result.head = np.sort(self.order[result.head])
+        result.exact_classes = np.sort(self.order[result.exact_classes])
         return result
 
 

@@ -1,4 +1,4 @@
-"""How far a fit is, with the current bound or objective: a bar on a terminal, or lines."""
+"""Progress of a fit with the current bound or objective: a bar on a terminal, or lines."""
 
 from __future__ import annotations
 
@@ -6,20 +6,38 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from bigcat.compile import watching
 
-#: What a bar says while kernels are compiled.
+#: Text of a bar while kernels are compiled.
 COMPILING = "compiling, first run only"
+DISPLAYS = ("auto", True, False, "lines", "json")
 #: Seconds between two lines about iterations, of which there may be thousands.
 SECONDS_PER_LINE = 1.0
 
 
+Display = bool | str
+Progress = Display | Callable[[dict[str, Any]], object]
+
+
+def split(progress: Progress | Sequence[Progress]) -> tuple[Display, list[Callable[..., object]]]:
+    """Return the display and the functions of an estimator's `progress`, checked."""
+    several = [*progress] if isinstance(progress, list | tuple) else [progress]
+    displays = [each for each in several if not callable(each)] or [False]
+    if len(displays) > 1 or displays[0] not in DISPLAYS:
+        raise ValueError(
+            f"progress={progress!r} is not known; choose 'auto', True, False, 'lines' or 'json', "
+            "or functions to call after each epoch"
+        )
+    return displays[0], [each for each in several if callable(each)]
+
+
 @contextmanager
 def reporter(
-    progress: bool | str, total_epochs: int, label: str, word: str = "bound", unit: str = "epoch"
+    progress: Display, total_epochs: int, label: str, word: str = "bound", unit: str = "epoch"
 ) -> Iterator[Callable[[float, float], None]]:
     """Yield a function to call with (epochs done, current value); silent where not wanted.
 
@@ -29,15 +47,12 @@ def reporter(
         "auto" shows a bar when standard error is a terminal.  "lines" and "json" write a line per
         epoch there, for logs and for programs.
     label, word, unit : str
-        What is fitted, what the value is called, and what is counted.
+        Name of the fit, of the value, and of the unit that is counted.
     """
     if progress in ("lines", "json"):
         yield _line_writer(progress == "json", total_epochs, label, word, unit)
         return
-    if progress not in ("auto", True, False):
-        raise ValueError(
-            f"progress={progress!r} is not known; choose 'auto', True, False, 'lines' or 'json'"
-        )
+    split(progress)
     if progress is False or (progress == "auto" and not sys.stderr.isatty()):
         yield lambda epochs_done, value: None
         return

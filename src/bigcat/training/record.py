@@ -1,11 +1,11 @@
-"""The one account of a fit: history, clock, forecast, best epoch, and when to stop."""
+"""Record of a fit: history, clock, forecast, best epoch, and stopping."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,26 +13,13 @@ from bigcat.training.history import History
 from bigcat.training.snapshot import Snapshot
 from bigcat.training.stopping import EarlyStopping
 
-#: Seconds of training after which the rest is forecast, the first of which do not count: memory
-#: that is touched for the first time is slow.
+#: Seconds of training before the forecast; the first ones do not count, since memory that is
+#: touched for the first time is slow.
 FORECAST_AFTER, WARMING_UP = 4.0, 2.0
 
 
-class Before(NamedTuple):
-    """Seconds of earlier fits, to be counted in a history."""
-
-    seconds: float = 0.0
-    compile_seconds: float = 0.0
-
-    @classmethod
-    def after(cls, history: History) -> Self:
-        if not history:
-            return cls()
-        return cls(history[-1]["seconds"], history[-1]["compile_seconds"])
-
-
 class Stage(NamedTuple):
-    """Where a fit stands in a larger one."""
+    """Position of a fit in a larger one."""
 
     stage: str = "fit"  # or "validation" (without validation rows) or "refit" (to all rows)
     candidate: str = ""  # empty where there is only one
@@ -45,7 +32,7 @@ class Stage(NamedTuple):
 
 @dataclass
 class Best:
-    """Of the epoch with the highest watched value; `kept` is what was asked to be kept of it."""
+    """Epoch with the highest watched value, and what was kept of it."""
 
     value: float = -np.inf
     epoch: int = 0
@@ -53,18 +40,20 @@ class Best:
 
 
 class Record:
-    """Takes in what the loop tells, and says by a rule when to stop."""
+    """Collects the events of the loop, and stops by a rule."""
 
     def __init__(
         self,
         rule: EarlyStopping | None,
         report: Callable[[float, float], None],
         n_epochs: int,
-        before: Before | None = None,
+        before: History | None = None,
         stage: Stage | None = None,
     ) -> None:
         self.rule, self.report, self.n_epochs = rule, report, n_epochs
-        self.before, self.stage = before or Before(), stage
+        last = before[-1] if before else {"seconds": 0.0, "compile_seconds": 0.0}
+        self.seconds_before, self.compiled_before = last["seconds"], last["compile_seconds"]
+        self.stage = stage
         self.history = History()
         self.watched: list[float] = []
         self.best = Best()
@@ -75,10 +64,10 @@ class Record:
     @property
     def seconds(self) -> float:
         """Seconds of this run, without compilation."""
-        return self.history[-1]["seconds"] - self.before.seconds if self.history else 0.0
+        return self.history[-1]["seconds"] - self.seconds_before if self.history else 0.0
 
     def compiled(self, seconds: float) -> None:
-        self.compile_seconds = self.before.compile_seconds + seconds
+        self.compile_seconds = self.compiled_before + seconds
         self._since = time.perf_counter()
 
     def chunk_done(self, part: float, value: float) -> None:
@@ -92,11 +81,11 @@ class Record:
         watched: float,
         keep: Callable[[], Any] | None = None,
     ) -> bool:
-        """Take in an epoch: its seconds and figures; true when the fit should stop.
+        """Add an epoch with its seconds and figures; return True if the fit should stop.
 
-        `keep` gives what is to be kept of the epoch, if it is the best so far.
+        `keep` returns what is kept of the best epoch so far.
         """
-        so_far = self.history[-1]["seconds"] if self.history else self.before.seconds
+        so_far = self.history[-1]["seconds"] if self.history else self.seconds_before
         row = {
             **({} if self.stage is None else self.stage._asdict()),
             "epoch": len(self.history) + 1,
@@ -112,7 +101,7 @@ class Record:
         return self.rule is not None and self.rule.is_over(self.watched)
 
     def snapshot(self) -> Snapshot:
-        """All but what was kept of the best epoch."""
+        """Return everything except what was kept of the best epoch."""
         forecast = self.history.forecast_seconds
         return Snapshot({"rows": list(self.history), "watched": self.watched, "forecast": forecast})
 
@@ -126,7 +115,7 @@ class Record:
                 self.best = Best(watched, epoch, of_best)
 
     def _forecast(self, part: float) -> None:
-        """Once, from the first part of the first epoch."""
+        """Forecast once, from the first part of the first epoch."""
         if self.history.forecast_seconds is not None:
             return
         seconds = time.perf_counter() - self._since
@@ -136,4 +125,4 @@ class Record:
             begun, done = self._warm_at if seconds >= FORECAST_AFTER else (0.0, 0.0)
             an_epoch = (seconds - begun) / (part - done)
             left = (self.n_epochs - part) * an_epoch
-            self.history.forecast_seconds = self.before.seconds + seconds + left
+            self.history.forecast_seconds = self.seconds_before + seconds + left

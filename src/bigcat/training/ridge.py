@@ -74,7 +74,7 @@ def search(
 
 
 def unit_of(data: TrainingData) -> float:
-    """Mean square of the values of sparse rows; 1 for dense ones, whose columns are scaled."""
+    """Return the mean square of sparse values; 1 for dense rows, whose columns are scaled."""
     if not scipy.sparse.issparse(data.X) or not np.any(data.X.data):
         return 1.0
     values = data.X.data[data.X.data != 0.0].astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a fit selected, for people."""
+"""Selection of a fit: its candidates and their stacking weights."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bigcat.training.history import html_table, text_table
+from bigcat.printing import html_table, text_table
 
 
 @dataclass(frozen=True)
 class CandidateResult:
-    """A candidate and what validation rows say of it.
+    """Candidate and its results on validation rows.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class CandidateResult:
     weight : float
         Stacking weight: what its scores are multiplied by.
     seconds : float
-        Of its fit to the rows that were kept, without compilation.
+        Seconds of its fit without the validation rows, without compilation.
     settings : dict
         Bound, sampler, solver, rank and the like.
     """

@@ -1,7 +1,6 @@
-"""What decides the rest of something that is under way, as plain numbers and arrays.
+"""Snapshots of a fit under way, as plain numbers and arrays.
 
-Whatever takes part in the loop of a fit can tell it (`snapshot`) and take it over (`restore`), so
-that another process goes on with the same bits.
+Another process that restores one goes on with the same bits.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 
 class Place(NamedTuple):
-    """How far a run of the loop has come."""
+    """Position of a run of the loop."""
 
     epoch: int = 0
     done: int = 0  # rows of that epoch
@@ -30,13 +29,13 @@ class Snapshot:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
     def put(self, prefix: str, other: Snapshot) -> Self:
-        """Take in another one, under names that begin with a prefix."""
+        """Add another one under a prefix."""
         self.numbers |= {f"{prefix}.{name}": value for name, value in other.numbers.items()}
         self.arrays |= {f"{prefix}.{name}": array for name, array in other.arrays.items()}
         return self
 
     def part(self, prefix: str) -> Snapshot:
-        """What was put in under a prefix."""
+        """Return the snapshot under a prefix."""
         start = f"{prefix}."
         return Snapshot(
             {n.removeprefix(start): v for n, v in self.numbers.items() if n.startswith(start)},
@@ -45,23 +44,23 @@ class Snapshot:
 
 
 def position(random_state: np.random.RandomState) -> tuple[Any, ...]:
-    """Where a generator is in its stream of numbers."""
+    """Return the position of a generator in its stream of numbers."""
     return cast(tuple[Any, ...], random_state.get_state(legacy=True))
 
 
 def of_random_state(state: tuple[Any, ...]) -> Snapshot:
-    """What `position` gives."""
+    """Return a snapshot of a `position`."""
     name, keys, *rest = state
     return Snapshot({"name": name, "rest": [rest[0], rest[1], float(rest[2])]}, {"keys": keys})
 
 
 def as_random_state(kept: Snapshot) -> tuple[Any, ...]:
-    """The inverse: what `numpy.random.RandomState.set_state` takes."""
+    """Return the argument of `numpy.random.RandomState.set_state`."""
     return (kept.numbers["name"], kept.arrays["keys"], *kept.numbers["rest"])
 
 
 def arrays_of(tag: Any, fields: tuple[str, ...], prefix: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Names and arrays of some fields of a tag, each an array or a tuple of them."""
+    """Yield names and arrays of some fields of a tag, each an array or a tuple of them."""
     for name in fields:
         found = getattr(tag, name, ())
         many = found if isinstance(found, tuple) else (found,)
@@ -69,7 +68,7 @@ def arrays_of(tag: Any, fields: tuple[str, ...], prefix: str) -> Iterator[tuple[
 
 
 def fill(array: np.ndarray, kept: np.ndarray) -> None:
-    """Put kept numbers where others were, since tags and views hold on to the array itself."""
+    """Fill an array, which tags and views share, with kept numbers."""
     if array.shape != kept.shape or array.dtype != kept.dtype:
         raise ValueError(
             f"an array of shape {kept.shape} and type {kept.dtype} was kept where the fit has "

@@ -98,7 +98,7 @@ class ValidationScores(NamedTuple):
         return cls(scores, np.concatenate([fold.log_counts for fold in folds]), data)
 
     def log_likelihoods(self, weights: np.ndarray, noise: Noise) -> np.ndarray:
-        """Log-likelihood of each row by a weighted sum."""
+        """Return the log-likelihood of each row by a weighted sum."""
         total = np.tensordot(weights.astype(np.float32), self.scores, 1)
         if not noise.softmax:
             own = np.zeros(len(total), np.int64)
@@ -117,7 +117,7 @@ def max_rows_scored(n_classes: int, softmax: bool = True) -> int:
 def _blocks(
     models: Sequence[LinearModel], data: TrainingData
 ) -> Iterator[tuple[slice, np.ndarray]]:
-    """Scores of some rows by all models, (models, rows, classes)."""
+    """Yield the scores of some rows by all models, (models, rows, classes)."""
     size = BLOCK // len(models)
     for blocks in zip(*(model.score_blocks(data.X, size) for model in models)):
         yield blocks[0][0], np.stack([scores for _, scores in blocks]).astype(np.float32)
@@ -130,7 +130,7 @@ def _some_classes(
     random_state: np.random.RandomState,
     softmax: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Classes that stand for all, the label first, and the logarithm of how many each stands for.
+    """Return classes that stand for all, the label first, and the log of their multiplicity.
 
     The best by the models' mean stand for themselves, and draws from the others for the rest, so
     that the normaliser is unbiased.

@@ -1,4 +1,4 @@
-"""What a fit carries from one step to the next."""
+"""State of a fit between two steps, and its start."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import numpy as np
 from bigcat.combinations import Parts
 from bigcat.linear import Weights, WeightsKind
 from bigcat.linear.weights import BLOCK_NUMBERS
+from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
+from bigcat.probabilities import score_scale
 from bigcat.rows import Problem
 from bigcat.training.snapshot import Snapshot, fill
 
-#: What a snapshot has of a state.
+#: Fields of a state in a snapshot.
 _ARRAYS = ("weights", "intercepts", "weights_state", "intercepts_state", "local")
 _COUNTS = ("iteration", "epoch", "sweep_cursor")
 
 
 @dataclass
 class Average:
-    """A running average of the weights in which late ones count more.
+    """Running average of the weights in which late ones count more.
 
     The k-th of them gets the share 4 / (k + 3), so that an early one is soon forgotten: the
     polynomial-decay average of Shamir and Zhang (2013) with eta = 3.
@@ -32,7 +34,7 @@ class Average:
     n_seen: int = 0
 
     def add(self, weights: np.ndarray, scale: float, intercepts: np.ndarray) -> None:
-        """Take in `scale` times the weights, some rows of them at a time, and the intercepts."""
+        """Add `scale` times the weights, some rows at a time, and the intercepts."""
         self.n_seen += 1
         number = self.weights.dtype.type
         share = number(4.0 / (self.n_seen + 3.0))
@@ -47,7 +49,7 @@ class Average:
 
 @dataclass
 class State:
-    """What the next step needs: saving it is a checkpoint.
+    """State that the next step needs: saving it is a checkpoint.
 
     `weights` has the layout of training (`bigcat.linear.WeightsKind.as_trained`).
     """
@@ -74,7 +76,7 @@ class State:
         *,
         keeps_start: bool = False,
     ) -> Self:
-        """Before the first step: weights in the rows' layout and working precision.
+        """Return the state before the first step: weights in training layout and precision.
 
         Training moves the arrays of `start`, where they are in that layout already, unless
         `keeps_start`.
@@ -100,10 +102,7 @@ class State:
         return state
 
     def resume(self, before: State, problem: Problem, kind: WeightsKind) -> None:
-        """Go on where another fit to rows of the same features and classes ended.
-
-        What that fit left behind stays as it is.
-        """
+        """Continue another fit to rows of the same features and classes, which stays unchanged."""
         self.iteration, self.epoch, self.rng = before.iteration, before.epoch, before.rng.copy()
         remembered = kind.turned(before.weights_state, problem)
         if remembered.shape == self.weights_state.shape:  # not after a change of solver
@@ -112,7 +111,7 @@ class State:
         self.sweep_cursor = before.sweep_cursor % len(self.weights)
 
     def to_resume(self, problem: Problem, kind: WeightsKind) -> State:
-        """What `resume` needs, without weights and what belongs to the rows."""
+        """Return the solver state for `resume`, without weights and values of the rows."""
         return replace(
             self,
             weights=np.empty(0),
@@ -123,7 +122,7 @@ class State:
         )
 
     def snapshot(self) -> Snapshot:
-        """As it is now, without the random numbers of kernels, which threads have of their own."""
+        """Return a snapshot without the random numbers of kernels, which threads own."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         numbers = {name: getattr(self, name) for name in _COUNTS}
         if self.average is not None:
@@ -135,7 +134,7 @@ class State:
         return Snapshot(numbers, arrays)
 
     def restore(self, kept: Snapshot) -> None:
-        """Be what a snapshot was taken of, in the same arrays."""
+        """Restore a snapshot, in the same arrays."""
         for name in _ARRAYS:
             fill(getattr(self, name), kept.arrays[name])
         for name in _COUNTS:
@@ -147,5 +146,38 @@ class State:
 
     @property
     def fitted(self) -> State | Average:
-        """Whose weights are the fit's: the average where there is one."""
+        """Weights of the fit: the average if there is one."""
         return self.average or self
+
+
+def initial_weights(
+    problem: Problem,
+    parts: Parts,
+    kind: WeightsKind,
+    random_state: np.random.RandomState,
+) -> tuple[Weights, np.ndarray]:
+    """Return weights in the memory layout of the rows, and intercepts."""
+    init = parts.solver.init
+    weights = kind.start(problem, init == "random", random_state)
+    if init == "random":  # A&R section 4: standard deviations 0.1 and 0.001
+        intercepts = 0.001 * random_state.standard_normal(problem.n_classes)
+        return weights, intercepts if problem.fit_intercept else np.zeros(problem.n_classes)
+    intercepts = np.zeros(problem.n_classes)
+    if init == "frequencies" and problem.fit_intercept:
+        intercepts = scores_of_frequencies(problem.class_weights(), parts.noise)
+        if not parts.bound.needs_log_probabilities:
+            intercepts -= intercepts.mean()
+    return weights, intercepts
+
+
+def scores_of_frequencies(counts: np.ndarray, noise: Noise) -> np.ndarray:
+    """Return the intercepts of a model of the class frequencies."""
+    scores: np.ndarray = log_frequencies(counts) * score_scale(noise, len(counts))
+    return scores
+
+
+def log_frequencies(counts: np.ndarray) -> np.ndarray:
+    """Return finite log frequencies: an absent class counts half the rows of the rarest one."""
+    at_least = 0.5 * counts[counts > 0].min()
+    logs: np.ndarray = np.log(np.maximum(counts, at_least) / counts.sum())
+    return logs

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bigcat.checks import check_fraction, check_whole, is_number
 from bigcat.part import Part
-from bigcat.training.checks import check_fraction, check_whole, is_number
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,14 +59,14 @@ class EarlyStopping(Part):
         return self._stale_epochs(values) == 0
 
     def _mean_gain(self, values: Sequence[float]) -> float | None:
-        """Gain per epoch between the means of the last epochs and of as many before."""
+        """Return the gain per epoch between the means of the last epochs and of as many before."""
         known, n = [value for value in values if not math.isnan(value)], self.patience
         if self.tol == 0.0 or len(known) < 2 * n:
             return None
         return (sum(known[-n:]) - sum(known[-2 * n : -n])) / n**2
 
     def _stale_epochs(self, values: Sequence[float]) -> int:
-        """Epochs since one that beat all before it by `tol`."""
+        """Return the epochs since one that beat all before it by `tol`."""
         best, stale = -math.inf, 0
         for value in values:
             stale = 0 if value > best + self.tol else stale + 1

@@ -1,4 +1,4 @@
-"""Fits that outlive their process: a folder with all that decides the rest of a fit.
+"""Checkpoints: a folder with all that decides the rest of a fit.
 
 A fit is a chain of runs of the one loop (`training/loop.py`) and of work between them that only
 depends on data, parameters and random numbers.  So a fit goes on by being made again: each run
@@ -13,44 +13,47 @@ Of each run the two last files are kept, so that a damaged one costs an interval
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from bigcat._io.atomic import replacing
 from bigcat._io.tensors import BrokenFileError, open_tensors, seal, unseal, write_tensors
 from bigcat._warnings import warn_caller
+from bigcat.checks import is_number
 from bigcat.part import Part
-from bigcat.training.checks import is_number
-from bigcat.training.loop import Listener, Process
+from bigcat.training.loop import Checkpointer, Listener, Process
 from bigcat.training.snapshot import Place, Snapshot, as_random_state, of_random_state, position
 
-#: What says which fit the folder belongs to.
+#: File that identifies the fit of the folder.
 FIT_FILE = "fit.json"
 #: Files of a run that are kept.
 KEPT = 2
-_BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, repr=False)
 class Checkpoint(Part):
-    """Where stochastic fits are written down as they go, and how often.
+    """Folders of a stochastic fit: for checkpoints, and for weights that exceed the memory.
 
     Parameters
     ----------
-    folder : path
-        Made where there is none; yours to delete after the fit.
+    folder : path or None, default=None
+        Folder of checkpoints, made if missing; yours to delete after the fit.  None makes none.
     every_seconds : float, default=60
         Seconds between two checkpoints: the most that is lost.
+    weights_folder : path or None, default=None
+        A folder, on a disk with room, for weights that exceed the memory; `LinearClassifier` only.
+        `fit` and `partial_fit` keep weights and solver state in files there that are mapped to
+        memory and have no names; they are gone with the estimator, or with the process.  The bits
+        are those of a fit in memory.  If memory is short it is slower, and far slower with weights
+        that are visited at random.  For solvers that make passes, and one fit: with
+        ``method="auto"`` set `rank` or ``effort="quick"``.
 
     Examples
     --------
@@ -59,11 +62,12 @@ class Checkpoint(Part):
     Checkpoint(folder='my-fit', every_seconds=10)
     """
 
-    folder: str | os.PathLike[str]
+    folder: str | os.PathLike[str] | None = None
     every_seconds: float = 60.0
+    weights_folder: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | os.PathLike):
+        if not isinstance(self.folder, str | os.PathLike | None):
             raise ValueError(f"checkpoint={self.folder!r} must be the name of a folder, or None")
         every = self.every_seconds
         if not (is_number(every) and 0.0 <= every < math.inf):
@@ -71,38 +75,25 @@ class Checkpoint(Part):
 
 
 class CheckpointError(ValueError):
-    """A folder from which a fit cannot go on: says why and what to do."""
+    """Folder from which a fit cannot resume."""
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Which fit it is: what has to be the same for the rest to be the same."""
-
-    parameters: dict[str, str]  # names and values as people would write them
-    data: dict[str, str]  # names of what was given, and digests of it
-
-    def differences(self, other: dict[str, dict[str, str]]) -> list[str]:
-        """What differs from the one in a file, as people would say it."""
-        found = [
-            f"{name} was {then} and is {now}"
-            for name, then, now in _changed(other["parameters"], self.parameters)
-        ]
-        return found + [
-            f"{name} holds other values" for name, *_ in _changed(other["data"], self.data)
-        ]
+#: Parameters and data that decide a fit: of each, names and values or digests.
+Identity = dict[str, dict[str, str]]
 
 
-def _changed(
-    before: dict[str, str], now: dict[str, str]
-) -> Iterator[tuple[str, str | None, str | None]]:
-    """Names whose values differ, with both."""
-    for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name):
-            yield name, before.get(name), now.get(name)
+def differences(then: Identity, now: Identity) -> list[str]:
+    """Return the differences of two identities as text."""
+    before, after = then["parameters"], now["parameters"]
+    changed = sorted(n for n in before | after if before.get(n) != after.get(n))
+    found = [f"{n} was {before.get(n)} and is {after.get(n)}" for n in changed]
+    before, after = then["data"], now["data"]
+    changed = sorted(n for n in before | after if before.get(n) != after.get(n))
+    return found + [f"{name} holds other values" for name in changed]
 
 
-class Checkpointer:
-    """Keeps the runs of one fit in a folder, and gives them back.
+class FolderCheckpointer(Checkpointer):
+    """Checkpointer that keeps the runs of one fit in a folder.
 
     With `resume`, `random_state` is put back to where the fit of the folder began; without such a
     fit this one begins.
@@ -116,6 +107,7 @@ class Checkpointer:
         *,
         resume: bool,
     ) -> None:
+        assert checkpoint.folder is not None
         self.folder, self.every = Path(checkpoint.folder), float(checkpoint.every_seconds)
         self.random_state = random_state
         self.n_runs = 0
@@ -133,10 +125,9 @@ class Checkpointer:
         else:
             self._go_on(identity, found)
 
-    # What the loop calls
+    # Calls of the loop
 
     def begin(self, process: Process, listener: Listener, n_epochs: int) -> Place:
-        """Before a run: where it is to begin."""
         self.n_runs += 1
         process.remembers = True
         self.process, self.listener, self.last = process, listener, time.monotonic()
@@ -155,17 +146,14 @@ class Checkpointer:
         return Place()
 
     def chunk_done(self, place: Place) -> None:
-        """Write the run down, if it is time."""
         if time.monotonic() - self.last >= self.every:
             self._write(place, ended=False)
 
     def end(self, place: Place) -> None:
-        """After a run: its end is kept as long as the folder."""
         self._write(place, ended=True)
         self.process = self.listener = None
 
     def complete(self) -> None:
-        """The fit has ended; a next one may take the folder."""
         found = self._fit_of_folder()
         assert found is not None
         try:
@@ -203,20 +191,20 @@ class Checkpointer:
         _write_json(
             self.folder / FIT_FILE,
             {
-                "identity": {"parameters": identity.parameters, "data": identity.data},
+                "identity": identity,
                 "random_state": {**start.numbers, "keys": start.arrays["keys"].tolist()},
                 "complete": False,
             },
         )
 
     def _go_on(self, identity: Identity, found: dict[str, Any]) -> None:
-        differences = identity.differences(found["identity"])
-        if differences:
+        changes = differences(found["identity"], identity)
+        if changes:
             if found["complete"]:
                 self._begin(identity)
                 return
             raise CheckpointError(
-                f"the checkpoint in {self.folder} is of another fit: {'; '.join(differences)}; "
+                f"the checkpoint in {self.folder} is of another fit: {'; '.join(changes)}; "
                 "give what it was given, or delete the folder and begin anew"
             )
         kept = found["random_state"]
@@ -225,7 +213,7 @@ class Checkpointer:
         self.random_state.set_state(as_random_state(start))
 
     def _files(self, run: int) -> list[Path]:
-        """Of a run, the oldest first."""
+        """Return the files of a run, the oldest first."""
         return sorted(self.folder.glob(f"run-{run:04d}-*.safetensors"))
 
     def _write(self, place: Place, ended: bool) -> None:
@@ -268,33 +256,6 @@ def remove(folder: str | os.PathLike[str], keep_folder: bool = False) -> None:
     if not keep_folder:
         with contextlib.suppress(OSError):
             folder.rmdir()
-
-
-def digest(*values: Any) -> str:
-    """A short name for the content of arrays and sparse matrices; None is a value, too."""
-    found = hashlib.blake2b(digest_size=16)
-    for value in values:
-        for array in _arrays_of(value):
-            found.update(f"{array.dtype.str}{array.shape}".encode())
-            if array.dtype.hasobject:
-                found.update(repr(array.tolist()).encode())
-            else:
-                content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-                for start in range(0, len(content), _BLOCK_BYTES):
-                    found.update(content[start : start + _BLOCK_BYTES].data)
-    return found.hexdigest()
-
-
-def _arrays_of(value: Any) -> Iterator[np.ndarray]:
-    if value is None:
-        yield np.empty(0)
-    elif hasattr(value, "fingerprint"):  # rows in files, whose content is not read for it
-        yield np.array(value.fingerprint)
-    elif scipy.sparse.issparse(value):
-        yield np.array(value.shape)
-        yield from (value.indptr, value.indices, value.data)
-    else:
-        yield np.asarray(value)
 
 
 # Files
