@@ -78,6 +78,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/site/prose.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -124,7 +124,7 @@ def _others(parameters: Parameters, sizes: Sizes, plan: FitPlan) -> list[Candida
     low = next((c for c in plan.candidates if c.name.startswith("low rank")), None)
     if low is not None:
         solver = low.config.parts.solver
-        slower = low.config.with_solver(solver.at_part_of_rate(0.5))
+        slower = low.config.with_solver(solver.with_scaled_rate(0.5))
         found += [Candidate("low rank 3", low.config), Candidate("at half the rate", slower)]
     effort = table.EFFORTS["balanced"]
     config = table._full_rank(replace(parameters, rank=None), sizes, effort, False, False, False)
@@ -132,7 +132,7 @@ def _others(parameters: Parameters, sizes: Sizes, plan: FitPlan) -> list[Candida
         found.append(Candidate("full rank", config))
     elif "full rank" in names and not plan.candidates[-1].in_pairs:
         solver = config.parts.solver
-        faster = config.with_solver(solver.at_part_of_rate(4.0))
+        faster = config.with_solver(solver.with_scaled_rate(4.0))
         found.append(Candidate("full rank, faster", faster))
     return found
 

@@ -1,14 +1,15 @@
-"""Every method in plain NumPy: the shortest way to read the project, and the tests' oracle.
+"""Reference implementation of every method in plain NumPy, which tests compare against.
 
-Nothing here is fast and nothing here imports the library. One idea a file, in reading order:
+It is the shortest introduction to the methods: not fast, independent of the library, one idea per
+file. In reading order:
 
-    noise.py               y = argmax_k psi_k + e_k: which distribution e has
+    noise.py               distributions of the noise e in y = argmax_k psi_k + e_k
     probabilities.py       the class probabilities that follow, by quadrature
-    bounds.py              lower bounds on log p(y) that are sums over classes, with their slopes
+    bounds.py              lower bounds on log p(y) that are sums over classes, with their gradients
     double_sum.py          the softmax's bound in u = log eta: vanilla, U-max and implicit steps
-    estimators.py          what other methods optimise: estimators of log p(y) that are no bounds
-    samplers.py            which classes a step looks at
-    solvers.py             how the weights move
+    estimators.py          estimators of log p(y) that are not bounds
+    samplers.py            the classes that a step visits
+    solvers.py             update rules of the weights
     train.py               Algorithms 1 and 2 of augment and reduce, and one-vs-each, as plain loops
     categorical.py         the same without covariates: K numbers and K counts
     independent_binary.py  K binary regressions with posteriors, and one probability from K

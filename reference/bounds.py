@@ -1,10 +1,10 @@
-"""Lower bounds on log p(y) for one row, with their slopes.
+"""Lower bounds on log p(y) for one row, with their gradients.
 
 Each function takes the score ``psi_y`` of the observed class, the scores ``psi`` of other classes
 and a weight for each of those. With all K - 1 others and weights of one it returns the bound; with
 a sample of them and the sampler's weights an unbiased estimate of it (the exact softmax and
-Bouchard's optimal alpha excepted: those are not sums over classes). Every slope in psi_y is minus
-the sum of the slopes in psi, because only differences of scores matter.
+Bouchard's optimal alpha excepted: those are not sums over classes). Every gradient in psi_y is
+minus the sum of the gradients in psi, because only differences of scores matter.
 """
 
 from typing import NamedTuple
@@ -18,44 +18,44 @@ from .probabilities import find_mode
 
 
 class Bound(NamedTuple):
-    """A value and its derivatives in psi_y and in each of psi."""
+    """Value of a bound and its derivatives in psi_y and in each of psi."""
 
     value: float
-    slope_y: float
-    slopes: np.ndarray
+    grad_y: float
+    grads: np.ndarray
 
 
 # The softmax: exact, one-vs-each, Bouchard
 
 
 def exact(psi_y: float, psi: np.ndarray) -> Bound:
-    """log softmax: minus log(1 + sum exp(psi_k - psi_y)) (OVE, equation 3)."""
+    """Return the log softmax: minus log(1 + sum exp(psi_k - psi_y)) (OVE, equation 3)."""
     d = np.append(psi - psi_y, 0.0)
     log_total = logsumexp(d)
-    slopes = -np.exp(d[:-1] - log_total)
-    return Bound(-log_total, -slopes.sum(), slopes)
+    grads = -np.exp(d[:-1] - log_total)
+    return Bound(-log_total, -grads.sum(), grads)
 
 
 def one_vs_each(psi_y: float, psi: np.ndarray, weights: np.ndarray) -> Bound:
-    """sum_k log sigmoid(psi_y - psi_k) (OVE, equations 4, 15 and 16)."""
-    slopes = -weights * expit(psi - psi_y)
-    return Bound(weights @ log_expit(psi_y - psi), -slopes.sum(), slopes)
+    """Return sum_k log sigmoid(psi_y - psi_k) (OVE, equations 4, 15 and 16)."""
+    grads = -weights * expit(psi - psi_y)
+    return Bound(weights @ log_expit(psi_y - psi), -grads.sum(), grads)
 
 
 def exact_times_one_vs_each(
     psi_y: float, psi_exact: np.ndarray, psi: np.ndarray, weights: np.ndarray
 ) -> Bound:
-    """The exact softmax over a set C times one-vs-each over the rest (OVE, equation 6).
+    """Return the exact softmax over a set C times one-vs-each over the rest (OVE, equation 6).
 
-    The slopes are those of C first, then those of the rest.
+    The gradients are those of C first, then those of the rest.
     """
     head, tail = exact(psi_y, psi_exact), one_vs_each(psi_y, psi, weights)
-    slopes = np.append(head.slopes, tail.slopes)
-    return Bound(head.value + tail.value, -slopes.sum(), slopes)
+    grads = np.append(head.grads, tail.grads)
+    return Bound(head.value + tail.value, -grads.sum(), grads)
 
 
 def bouchard_alpha(psi_y: float, psi: np.ndarray, weights: np.ndarray) -> float:
-    """The alpha that makes Bouchard's bound tightest: a root of a decreasing function.
+    """Return the alpha with the tightest Bouchard bound: a root of a decreasing function.
 
     The condition is sum_m c_m sigmoid(f_m - alpha) = 1 over all classes, c_y = 1 (OVE, appendix A).
     Were all scores equal to f, alpha would be f + log(sum_m c_m - 1): the smallest and the largest
@@ -68,8 +68,8 @@ def bouchard_alpha(psi_y: float, psi: np.ndarray, weights: np.ndarray) -> float:
         s = expit(f - alpha)
         excess = c @ s - 1.0
         low, high = (alpha, high) if excess > 0 else (low, alpha)
-        slope = c @ (s * (1.0 - s))
-        step = alpha + excess / slope if slope > 0 else np.nan
+        grad = c @ (s * (1.0 - s))
+        step = alpha + excess / grad if grad > 0 else np.nan
         new = step if low < step < high else 0.5 * (low + high)
         if abs(new - alpha) <= 1e-15 * max(1.0, abs(alpha)):
             break
@@ -78,9 +78,9 @@ def bouchard_alpha(psi_y: float, psi: np.ndarray, weights: np.ndarray) -> float:
 
 
 def bouchard(psi_y: float, psi: np.ndarray, weights: np.ndarray, alpha: float | None = None):
-    """f_y - alpha - sum_m log(1 + exp(f_m - alpha)), m over all classes (OVE, equations 11, 12).
+    """Return psi_y - alpha - sum_m log(1 + exp(psi_m - alpha)) over all m (OVE, 11 and 12).
 
-    Without ``alpha`` at its optimum; the slopes in the scores are then those at a fixed alpha
+    Without ``alpha`` at its optimum; the gradients in the scores are then those at a fixed alpha
     (envelope theorem).
     """
     if alpha is None:
@@ -93,22 +93,22 @@ def bouchard(psi_y: float, psi: np.ndarray, weights: np.ndarray, alpha: float | 
 
 
 def log_eta_estimate(psi_y: float, psi: np.ndarray, weights: np.ndarray) -> float:
-    """log of 1 + sum_k w_k exp(psi_k - psi_y): the optimal eta, or its estimate (A&R, 3.1)."""
+    """Return the log of 1 + sum_k w_k exp(psi_k - psi_y): the best eta, estimated (A&R, 3.1)."""
     return float(logsumexp(np.append(psi - psi_y, 0.0), b=np.append(weights, 1.0)))
 
 
 def softmax_augment_reduce(
     psi_y: float, psi: np.ndarray, weights: np.ndarray, log_eta: float
 ) -> Bound:
-    """1 - log eta - (1 + sum_k exp(psi_k - psi_y)) / eta (A&R, equation 8), in terms of log eta."""
+    """Return 1 - log eta - (1 + sum_k exp(psi_k - psi_y)) / eta (A&R, equation 8)."""
     with np.errstate(over="ignore"):  # minus infinity is the bound of an eta that is far too small
         value = 1.0 - log_eta - np.exp(log_eta_estimate(psi_y, psi, weights) - log_eta)
-        slopes = -weights * np.exp(psi - psi_y - log_eta)
-    return Bound(value, -slopes.sum(), slopes)
+        grads = -weights * np.exp(psi - psi_y - log_eta)
+    return Bound(value, -grads.sum(), grads)
 
 
 def softmax_local_step(log_eta: float, log_eta_new: float, step: float) -> float:
-    """eta <- (1 - a) eta + a eta~, the natural-gradient step (A&R, Algorithm 1), in logarithms."""
+    """Return log eta after eta <- (1 - a) eta + a eta~, a natural-gradient step (A&R, 1)."""
     return float(logsumexp([log_eta, log_eta_new], b=[1.0 - step, step]))
 
 
@@ -116,12 +116,12 @@ def softmax_local_step(log_eta: float, log_eta_new: float, step: float) -> float
 
 
 def softplus(gamma: float) -> float:
-    """log(1 + exp(gamma))."""
+    """Return log(1 + exp(gamma))."""
     return float(np.logaddexp(0.0, gamma))
 
 
 def inverse_softplus(scale: float) -> float:
-    """The gamma whose softplus is ``scale``."""
+    """Return the gamma whose softplus is ``scale``."""
     return float(scale + np.log(-np.expm1(-scale)))
 
 
@@ -140,7 +140,7 @@ FROM_GAUSSIAN = {
 
 
 def quadrature(family: str, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes u and weights for expectations over the standard member of a location-scale family.
+    """Return nodes u and weights for expectations over the standard member of a family.
 
     Gauss-Hermite for the Gaussian. If z is standard Gaussian then logit(Phi(z)) is standard
     logistic and -log(-log Phi(z)) standard Gumbel: the same weights serve at the nodes moved by
@@ -152,12 +152,12 @@ def quadrature(family: str, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def one_sample(family: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """A single draw with weight one: equation 9's estimator, in the shape of ``quadrature``."""
+    """Return a single draw with weight one, in the form of ``quadrature`` (A&R, equation 9)."""
     return FROM_GAUSSIAN[family](rng.standard_normal(1)), np.ones(1)
 
 
 def _log_joint(noise: Noise, e, psi_y, psi, weights):
-    """log phi(e) + sum_k w_k log Phi(e + psi_y - psi_k) and its derivative (A&R, equation 6)."""
+    """Return log phi(e) + sum_k w_k log Phi(e + psi_y - psi_k) and its derivative (A&R, 6)."""
     x = np.asarray(e)[:, None] + psi_y - psi
     value = noise.log_pdf(e) + noise.log_cdf(x) @ weights
     return value, noise.log_pdf_grad(e) + noise.log_cdf_grad(x) @ weights
@@ -166,7 +166,7 @@ def _log_joint(noise: Noise, e, psi_y, psi, weights):
 def augment_reduce(
     noise: Noise, psi_y: float, psi, weights, mu: float, gamma: float, rule
 ) -> Bound:
-    """E_q[log phi(e) + sum_k log Phi(e + psi_y - psi_k)] + entropy of q (A&R, equation 7).
+    """Return E_q[log phi(e) + sum_k log Phi(e + psi_y - psi_k)] + entropy of q (A&R, 7).
 
     ``rule`` holds the nodes and weights over u, e = mu + s u: ``quadrature`` or ``one_sample``.
     """
@@ -174,26 +174,26 @@ def augment_reduce(
     scale = softplus(gamma)
     e = mu + scale * u
     value = w @ _log_joint(noise, e, psi_y, psi, weights)[0] + np.log(scale) + ENTROPY[noise.family]
-    slopes = -weights * (w @ noise.log_cdf_grad(e[:, None] + psi_y - psi))
-    return Bound(value, -slopes.sum(), slopes)
+    grads = -weights * (w @ noise.log_cdf_grad(e[:, None] + psi_y - psi))
+    return Bound(value, -grads.sum(), grads)
 
 
 def local_gradient(noise: Noise, psi_y: float, psi, weights, mu: float, gamma: float, rule):
-    """Derivatives of ``augment_reduce`` in (mu, gamma) (A&R, equation 9).
+    """Return the derivatives of ``augment_reduce`` in (mu, gamma) (A&R, equation 9).
 
     d/dmu = E[f'(e)], d/ds = E[u f'(e)] + 1/s, the last term from the entropy of q, and
     ds/dgamma = sigmoid(gamma).
     """
     u, w = rule
     scale = softplus(gamma)
-    slope = _log_joint(noise, mu + scale * u, psi_y, psi, weights)[1]
-    return np.array([w @ slope, (w @ (u * slope) + 1.0 / scale) * expit(gamma)])
+    grad = _log_joint(noise, mu + scale * u, psi_y, psi, weights)[1]
+    return np.array([w @ grad, (w @ (u * grad) + 1.0 / scale) * expit(gamma)])
 
 
 def local_natural_step(
     noise: Noise, psi_y: float, psi, weights, mu, gamma, rule, step: float, gain: float = 1.0
 ):
-    """One step of size a for (mu, gamma), in the precision 1/s^2 and the location.
+    """Take a natural step of size a for (mu, gamma), in precision and location.
 
         1/s^2 <- (1 - a)/s^2 - a E[u f'(e)]/s,    mu <- mu + a gain s_new^2 E[f'(e)].
 
@@ -208,18 +208,18 @@ def local_natural_step(
     """
     u, w = rule
     scale = softplus(gamma)
-    slope = _log_joint(noise, mu + scale * u, psi_y, psi, weights)[1]
-    precision = (1.0 - step) / scale**2 - step * (w @ (u * slope)) / scale
+    grad = _log_joint(noise, mu + scale * u, psi_y, psi, weights)[1]
+    precision = (1.0 - step) / scale**2 - step * (w @ (u * grad)) / scale
     if precision <= 0:
         raise ValueError(
             f"the step {step} leads to the precision {precision:.3g}; take a smaller step, or "
             "local_gradient, whose scale cannot become negative"
         )
-    return mu + step * gain * (w @ slope) / precision, inverse_softplus(precision**-0.5)
+    return mu + step * gain * (w @ grad) / precision, inverse_softplus(precision**-0.5)
 
 
 def optimal_local(noise: Noise, psi_y: float, psi, weights, rule) -> tuple[float, float]:
-    """The (mu, gamma) with the largest bound: quasi-Newton from the mode of the joint."""
+    """Return the (mu, gamma) with the largest bound, by quasi-Newton steps from a mode."""
 
     def log_joint(e):
         return _log_joint(noise, e, psi_y, psi, weights)[0]

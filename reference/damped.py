@@ -1,4 +1,4 @@
-"""Damped steps on the exact softmax, row by row, with their average: plain numpy."""
+"""Damped steps on the exact softmax, row by row, with their average."""
 
 import numpy as np
 from scipy import optimize
@@ -8,10 +8,10 @@ INTERCEPT_SHARE = 0.2
 
 
 def shortening(q: float, whole: float) -> float:
-    """The u in (0, 1] with u (1 - q + q exp((1 - q) whole u)) = 1.
+    """Return the u in (0, 1] with u (1 - q + q exp((1 - q) whole u)) = 1.
 
     A step of u times the gradient raises the label's score by (1 - q) whole u; after it the label
-    has odds q/(1 - q) times the exponential of that, so that its slope is u (1 - q).
+    has odds q/(1 - q) times the exponential of that, so that its gradient is u (1 - q).
     """
 
     def excess(u):
@@ -22,23 +22,23 @@ def shortening(q: float, whole: float) -> float:
 
 
 def train(X, y, n_classes, order, rate, n_steps, W, b):
-    """Visit rows in this order with a relative rate that falls to zero over `n_steps`."""
+    """Visit rows in the given order with a relative rate that falls to zero over `n_steps`."""
     W, b = W.copy(), b.copy()
     size = np.mean(np.sum(X**2, axis=1))
     share = INTERCEPT_SHARE * size
     for t, i in enumerate(order):
         step = rate / (size + share) * max(0.0, 1.0 - t / n_steps)
         p = softmax(W @ X[i] + b)
-        slopes = -p
-        slopes[y[i]] += 1.0
+        grads = -p
+        grads[y[i]] += 1.0
         u = shortening(p[y[i]], step * (X[i] @ X[i] + share))
-        W += step * u * np.outer(slopes, X[i])
-        b += step * u * share * slopes
+        W += step * u * np.outer(grads, X[i])
+        b += step * u * share * grads
     return W, b
 
 
 def average(iterates):
-    """The k-th iterate gets the share 4 / (k + 3)."""
+    """Return the average in which the k-th iterate has the share 4 / (k + 3)."""
     mean = np.zeros_like(iterates[0])
     for k, iterate in enumerate(iterates, start=1):
         mean += 4.0 / (k + 3.0) * (iterate - mean)

@@ -21,15 +21,15 @@ from .bounds import Bound, log_eta_estimate, softmax_augment_reduce
 
 
 def raman(psi_y: float, psi: np.ndarray, weights: np.ndarray, u: float) -> Bound:
-    """1 - u + psi_y - e^(psi_y - u) - sum_k c_k e^(psi_k - u) (F&I, equation 8)."""
+    """Return 1 - u + psi_y - e^(psi_y - u) - sum_k c_k e^(psi_k - u) (F&I, equation 8)."""
     with np.errstate(over="ignore"):  # minus infinity is the bound of a u that is far too small
         total = np.exp(raman_best_u(psi_y, psi, weights) - u)
-        slope_y, slopes = -np.expm1(psi_y - u), -weights * np.exp(psi - u)
-    return Bound(1.0 - u + psi_y - total, slope_y, slopes)
+        grad_y, grads = -np.expm1(psi_y - u), -weights * np.exp(psi - u)
+    return Bound(1.0 - u + psi_y - total, grad_y, grads)
 
 
 def raman_best_u(psi_y: float, psi: np.ndarray, weights: np.ndarray) -> float:
-    """log(e^psi_y + sum_k c_k e^psi_k) (F&I, below equation 8)."""
+    """Return log(e^psi_y + sum_k c_k e^psi_k) (F&I, below equation 8)."""
     return float(logsumexp(np.append(psi, psi_y), b=np.append(weights, 1.0)))
 
 
@@ -37,10 +37,10 @@ BOUND = {"proposed": softmax_augment_reduce, "raman": raman}
 BEST_U = {"proposed": log_eta_estimate, "raman": raman_best_u}
 
 
-def local_slope(
+def local_grad(
     psi_y: float, psi: np.ndarray, weights: np.ndarray, u: float, form: str = "proposed"
 ) -> float:
-    """The derivative of either form in u, (sum of all exponentials) e^-u - 1 (F&I, equation 7)."""
+    """Return the derivative of either form in u, (sum of exponentials) e^-u - 1 (F&I, 7)."""
     with np.errstate(over="ignore"):
         return float(np.expm1(BEST_U[form](psi_y, psi, weights) - u))
 
@@ -49,20 +49,20 @@ def local_slope(
 
 
 def row_scores(W, b, x, y, drawn) -> tuple[float, np.ndarray]:
-    """The label's score and those of the drawn classes."""
+    """Return the label's score and those of the drawn classes."""
     return float(W[y] @ x + b[y]), W[drawn] @ x + b[drawn]
 
 
 def vanilla_step(W, b, x, y, drawn, weights, u, rate, fit_intercept, form="proposed"):
-    """Gradient ascent on (W, b, u), every slope taken at the old point (F&I, equation 7)."""
+    """Ascend in (W, b, u), with every gradient taken at the old point (F&I, equation 7)."""
     psi_y, psi = row_scores(W, b, x, y, drawn)
-    _, slope_y, slopes = BOUND[form](psi_y, psi, weights, u)
-    classes, slopes = np.append(drawn, y), np.append(slopes, slope_y)
+    _, grad_y, grads = BOUND[form](psi_y, psi, weights, u)
+    classes, grads = np.append(drawn, y), np.append(grads, grad_y)
     W, b = W.copy(), b.copy()
-    np.add.at(W, classes, rate * np.outer(slopes, x))
+    np.add.at(W, classes, rate * np.outer(grads, x))
     if fit_intercept:
-        np.add.at(b, classes, rate * slopes)
-    return W, b, u + rate * local_slope(psi_y, psi, weights, u, form)
+        np.add.at(b, classes, rate * grads)
+    return W, b, u + rate * local_grad(psi_y, psi, weights, u, form)
 
 
 def umax_step(
@@ -80,7 +80,7 @@ def umax_step(
     w_bound=np.inf,
     form="proposed",
 ):
-    """Raise u where it is too small, take the vanilla step, project (F&I, section 3.1).
+    """Raise u if it is too small, take the vanilla step, project (F&I, section 3.1).
 
     u is too small when it is ``delta`` below the logarithm of the sum over the label and the drawn
     classes, each counted once and without weights: that is never above the best u. The projection
@@ -101,7 +101,7 @@ def umax_step(
 
 
 def newton(conditions, start: np.ndarray) -> np.ndarray:
-    """A root of ``conditions``, which returns residuals and Jacobian, to rounding.
+    """Return a root of ``conditions``, which returns residuals and Jacobian, to rounding.
 
     Newton's step, halved until the residuals shrink (so never into an overflow), until none does.
     That finds the root wherever the Jacobian is regular everywhere: Newton's direction always
@@ -122,13 +122,15 @@ def newton(conditions, start: np.ndarray) -> np.ndarray:
 
 
 def implicit_step(W, b, x, y, drawn, weights, u, rate, fit_intercept, l2=0.0):
-    """The proximal step of one row, any number of classes (F&I, equation 9): the maximum of
+    """Take the proximal step of one row with any number of classes (F&I, equation 9).
+
+    It maximises
 
         rate value(u, W, b) - (u - u_old)^2/2 - |W - W_old|^2/2 - |b - b_old|^2/2 - rate l2/2 |W|^2.
 
-    Its conditions are those of a gradient step whose slopes are taken at the new point:
+    Its conditions are those of a gradient step whose gradients are taken at the new point:
 
-        (1 + rate l2) w_k = w_k,old + a_k x,    b_k = b_k,old + a_k,    a_k = rate slope_k(new),
+        (1 + rate l2) w_k = w_k,old + a_k x,    b_k = b_k,old + a_k,    a_k = rate grad_k(new),
 
     and u = u_old + rate dvalue/du(new). So only u and the a_k are unknown, and the score of class
     k moves by s a_k, s = |x|^2 / (1 + rate l2), plus one with an intercept, from where the ridge
@@ -168,7 +170,7 @@ def implicit_step(W, b, x, y, drawn, weights, u, rate, fit_intercept, l2=0.0):
 def evaluations_allowed(
     accuracy: float, difference: float, u: float, rate: float, squared_norm: float, n_others: int
 ) -> float:
-    """How often a bisection for u may look at the function (F&I, Proposition 4): one class drawn.
+    """Return the bound on evaluations in a bisection for u (F&I, Proposition 4).
 
     ``difference`` is psi_k - psi_y and ``n_others`` K - 1. The paper loses a log 2 between its
     derivation, where the interval is at most |difference - u| + log(2 (K - 1)) wide if u rises, and
@@ -181,7 +183,7 @@ def evaluations_allowed(
 def bracket(
     differences: np.ndarray, weights: np.ndarray, u: float, rate: float, squared_norm: float
 ) -> tuple[float, float]:
-    """Where the implicit step's u lies (F&I, appendix F.1), for any number of classes, no ridge.
+    """Return an interval that contains the implicit step's u (F&I, appendix F.1), without ridge.
 
     d_k = ``differences`` are psi_k - psi_y at the old point, s = ``squared_norm`` is |x|^2, plus
     one with an intercept. With p_k = rate c_k exp(d_k' - u) at the new point and P = sum p_k,
@@ -197,7 +199,7 @@ def bracket(
 
 
 def u_rises(differences, weights, u: float, rate: float, squared_norm: float) -> bool:
-    """The sign of equation 16 at the old u: whether P > rate (1 - e^-u) there.
+    """Return the sign of equation 16 at the old u: True if P > rate (1 - e^-u) there.
 
     P is the root of sum p_k = P, where s p_k = omega(log(s rate c_k) + d_k - u - s P) and omega is
     Wright's function. The p_k fall as P grows, so it is enough to compare the two sides at
@@ -216,7 +218,7 @@ def u_rises(differences, weights, u: float, rate: float, squared_norm: float) ->
 
 
 class Batch(NamedTuple):
-    """What a batch knows of a step a, the a_k of all its classes in one vector.
+    """Quantities of a batch for a step a, with the a_k of all classes in one vector.
 
     ``differences[i]`` are psi_k - psi_y of the classes drawn for row i where the ridge alone would
     leave them, ``moves[i]`` the matrix by which a changes them: b_i . (a_k - a_y).
@@ -230,7 +232,7 @@ class Batch(NamedTuple):
 
 
 def orthonormal_basis(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """V, orthonormal columns that span the rows of X, and B with X = B V' (F&I, F.3.2).
+    """Return V, an orthonormal basis of the rows of X, and B with X = B V' (F&I, F.3.2).
 
     The pivots of QR show the dimension of the span where rows depend on each other (footnote 11).
     """
@@ -241,7 +243,7 @@ def orthonormal_basis(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reduced_problem(a: np.ndarray, batch: Batch) -> tuple[float, np.ndarray, np.ndarray]:
-    """What is left to be minimised when u is at its best (F&I, equations 19, 21), two derivatives.
+    """Return the objective at the best u and two derivatives (F&I, equations 19, 21).
 
     Row i's best u is u_old - rate + P_i, where P_i exp(P_i) = z_i = rate D_i exp(rate - u_old),
     D_i = 1 + sum_k c_k exp(psi_k - psi_y), and its part of the objective is (1 + P_i)^2 / 2n, whose
@@ -255,21 +257,21 @@ def reduced_problem(a: np.ndarray, batch: Batch) -> tuple[float, np.ndarray, np.
         log_D = logsumexp(psi, b=np.append(1.0, weights))
         share = np.append(1.0, weights) * np.exp(psi - log_D)
         P = best_P(log_D, u, batch.rate)
-        slope = moves.T @ share
-        curvature = moves.T @ (share[:, None] * moves) - np.outer(slope, slope)
+        grad = moves.T @ share
+        curvature = moves.T @ (share[:, None] * moves) - np.outer(grad, grad)
         value += 0.5 * (1.0 + P) ** 2 / n
-        gradient += P * slope / n
-        hessian += (P * curvature + P / (1.0 + P) * np.outer(slope, slope)) / n
+        gradient += P * grad / n
+        hessian += (P * curvature + P / (1.0 + P) * np.outer(grad, grad)) / n
     return value, gradient, hessian
 
 
 def best_P(log_D, u, rate):
-    """Lambert's W at rate D exp(rate - u), without overflow (F&I, above equation 19)."""
+    """Return Lambert's W at rate D exp(rate - u), without overflow (F&I, above equation 19)."""
     return float(wrightomega(np.log(rate) + log_D + rate - u))
 
 
 def feasible_start(batch: Batch) -> np.ndarray:
-    """The shortest a, in the 1-norm, that leaves no psi_k - psi_y - u positive (F&I, equation 22).
+    """Return the shortest a (1-norm) without positive psi_k - psi_y - u (F&I, equation 22).
 
     Zero if none is. A u below zero, to which no implicit step leads, counts as zero, for otherwise
     there may be no such a (two rows with the same x and different labels).
@@ -287,7 +289,9 @@ def feasible_start(batch: Batch) -> np.ndarray:
 
 
 def implicit_batch_step(W, b, X, y, drawn, weights, u, rate, fit_intercept, l2=0.0):
-    """The proximal step of n rows, each with its own classes (F&I, appendix F.3): the maximum of
+    """Take the proximal step of n rows, each with its own classes (F&I, appendix F.3).
+
+    It maximises
 
         1/n sum_i [rate value_i - (u_i - u_i,old)^2 / 2]
             - |W - W_old|^2 / 2 - |b - b_old|^2 / 2 - rate l2/2 |W|^2.
@@ -325,7 +329,7 @@ def implicit_batch_step(W, b, X, y, drawn, weights, u, rate, fit_intercept, l2=0
 
 
 def minimise(batch: Batch) -> np.ndarray:
-    """A quasi-Newton method from the feasible start (F&I, F.3.3), then Newton's to rounding."""
+    """Run a quasi-Newton method from the feasible start (F&I, F.3.3), then Newton's to rounding."""
     found = optimize.minimize(
         lambda a: reduced_problem(a, batch)[:2],
         feasible_start(batch),

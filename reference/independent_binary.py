@@ -14,51 +14,53 @@ LOG_2PI = np.log(2.0 * np.pi)
 
 
 class Posterior(NamedTuple):
+    """Gaussian posterior of the weights."""
+
     mean: np.ndarray  # (K, M)
     covariance: np.ndarray  # (M, M) for the probit, (K, M, M) for the logit
 
 
 def signs(labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """1 where the row is of the class, -1 elsewhere, (n, K)."""
+    """Return 1 for the row's class and -1 for others, (n, K)."""
     return np.where(labels[:, None] == np.arange(n_classes), 1.0, -1.0)
 
 
-def log_ndtr_slope(t: np.ndarray) -> np.ndarray:
-    """phi(t) / Phi(t)."""
+def log_ndtr_grad(t: np.ndarray) -> np.ndarray:
+    """Return phi(t) / Phi(t)."""
     return np.exp(-0.5 * t * t - 0.5 * LOG_2PI - log_ndtr(t))
 
 
 def probit_cavi(
     X: np.ndarray, labels: np.ndarray, n_classes: int, precision: np.ndarray, n_iterations: int
 ) -> Posterior:
-    """Means from zero, then E[z] (D.3.6) and the mean (D.3.5a); one covariance (D.3.5b)."""
+    """Fit a probit: means from zero, E[z] (D.3.6), the mean (D.3.5a), one covariance (D.3.5b)."""
     s = signs(labels, n_classes)
     covariance = np.linalg.inv(precision + X.T @ X)
     mean = np.zeros((n_classes, X.shape[1]))
     for _ in range(n_iterations):
         eta = X @ mean.T
-        expected = eta + s * log_ndtr_slope(s * eta)
+        expected = eta + s * log_ndtr_grad(s * eta)
         mean = (covariance @ (X.T @ expected)).T
     return Posterior(mean, covariance)
 
 
 def probit_elbo(X: np.ndarray, labels: np.ndarray, precision: np.ndarray, q: Posterior) -> float:
-    """(D.3.8), term by term, with q(z) at its best for the means."""
+    """Return (D.3.8), term by term, with q(z) at its best for the means."""
     n_classes, m = q.mean.shape
     s = signs(labels, n_classes)
     eta = X @ q.mean.T
-    slope = s * log_ndtr_slope(s * eta)
+    grad = s * log_ndtr_grad(s * eta)
     variance = np.einsum("im,ml,il->i", X, q.covariance, X)[:, None]
-    joint = -0.5 * (LOG_2PI + 1.0) + 0.5 * eta * slope - 0.5 * variance  # (A)
+    joint = -0.5 * (LOG_2PI + 1.0) + 0.5 * eta * grad - 0.5 * variance  # (A)
     # (C), the entropy of a truncated normal: log(sqrt(2 pi e) Phi) - t phi / (2 Phi)  (D.1.7)
-    entropy_z = 0.5 * (LOG_2PI + 1.0) + log_ndtr(s * eta) - 0.5 * eta * slope
+    entropy_z = 0.5 * (LOG_2PI + 1.0) + log_ndtr(s * eta) - 0.5 * eta * grad
     return float((joint + entropy_z).sum() + weight_terms(precision, q, n_classes, m))
 
 
 def logit_cavi(
     X: np.ndarray, labels: np.ndarray, n_classes: int, precision: np.ndarray, n_iterations: int
 ) -> Posterior:
-    """Algorithm 3: xi (E.3.3b), covariances (E.3.4a), means (E.3.4b).
+    """Fit by Algorithm 3: xi (E.3.3b), covariances (E.3.4a), means (E.3.4b).
 
     The authors start from means of zero and the probit's covariance.
     """
@@ -74,13 +76,13 @@ def logit_cavi(
 
 
 def logit_xi(X: np.ndarray, q: Posterior) -> np.ndarray:
-    """sqrt(x' Sigma_k x + (x.mu_k)^2), (n, K) (E.3.3b)."""
+    """Return sqrt(x' Sigma_k x + (x.mu_k)^2), (n, K) (E.3.3b)."""
     variance = np.einsum("im,kml,il->ik", X, q.covariance, X)
     return np.sqrt(variance + (X @ q.mean.T) ** 2)
 
 
 def logit_elbo(X: np.ndarray, labels: np.ndarray, precision: np.ndarray, q: Posterior) -> float:
-    """(E.3.9)."""
+    """Return (E.3.9)."""
     n_classes, m = q.mean.shape
     xi = logit_xi(X, q)
     rows = 0.5 * signs(labels, n_classes) * (X @ q.mean.T) + log_expit(xi) - 0.5 * xi
@@ -88,7 +90,7 @@ def logit_elbo(X: np.ndarray, labels: np.ndarray, precision: np.ndarray, q: Post
 
 
 def weight_terms(precision: np.ndarray, q: Posterior, n_classes: int, m: int) -> float:
-    """Terms (B) and (D): minus the divergence of q(B) from its prior."""
+    """Return terms (B) and (D): minus the divergence of q(B) from its prior."""
     covariance = np.broadcast_to(q.covariance, (n_classes, m, m))
     squares = np.einsum("km,ml,kl->", q.mean, precision, q.mean)
     traces = np.einsum("ml,klm->", precision, covariance)
@@ -97,13 +99,13 @@ def weight_terms(precision: np.ndarray, q: Posterior, n_classes: int, m: int) ->
 
 
 def log_marginalised(link: str, eta: np.ndarray) -> np.ndarray:
-    """CBM (2.4.1), (n, K)."""
+    """Return CBM (2.4.1), (n, K)."""
     logs = log_ndtr(eta) if link == "probit" else log_expit(eta)
     return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def log_conditioned(link: str, eta: np.ndarray) -> np.ndarray:
-    """CBC (2.4.2), as written: H(eta_k) prod_(j != k) (1 - H(eta_j)), normalised."""
+    """Return CBC (2.4.2): H(eta_k) prod_(j != k) (1 - H(eta_j)), normalised."""
     log_cdf = log_ndtr if link == "probit" else log_expit
     no = log_cdf(-eta)
     logs = log_cdf(eta) + no.sum(axis=1, keepdims=True) - no
@@ -113,7 +115,7 @@ def log_conditioned(link: str, eta: np.ndarray) -> np.ndarray:
 def averaging_weight(
     X: np.ndarray, labels: np.ndarray, link: str, q: Posterior, rng: np.random.Generator, n: int
 ) -> float:
-    """Weight of the conditioned likelihood from `n` common draws of the weights."""
+    """Return the weight of the conditioned likelihood from `n` common draws of the weights."""
     n_classes, m = q.mean.shape
     roots = np.linalg.cholesky(np.broadcast_to(q.covariance, (n_classes, m, m)))
     own = np.arange(len(labels)), labels

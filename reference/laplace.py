@@ -28,8 +28,8 @@ from .noise import Noise
 from .probabilities import log_prob_of
 
 
-def log_prob_and_slopes(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, np.ndarray]:
-    """log p(y) and d log p(y) / d psi of one row."""
+def log_prob_and_grads(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, np.ndarray]:
+    """Return log p(y) and d log p(y) / d psi of one row."""
     if noise.name != "gumbel":
         return log_prob_of(noise, psi, y)
     log_p = log_softmax(psi)
@@ -37,22 +37,23 @@ def log_prob_and_slopes(noise: Noise, psi: np.ndarray, y: int) -> tuple[float, n
 
 
 def log_likelihood(noise: Noise, W: np.ndarray, X, y, s) -> tuple[float, np.ndarray]:
-    """sum_n s_n log p(y_n) and its gradient in W."""
+    """Return sum_n s_n log p(y_n) and its gradient in W."""
     value, gradient = 0.0, np.zeros_like(W)
     for x, label, weight in zip(X, y, s):
-        one, slopes = log_prob_and_slopes(noise, W @ x, label)
+        one, grads = log_prob_and_grads(noise, W @ x, label)
         value += weight * one
-        gradient += weight * np.outer(slopes, x)
+        gradient += weight * np.outer(grads, x)
     return value, gradient
 
 
 def energy(noise: Noise, W: np.ndarray, X, y, s, P) -> tuple[float, np.ndarray]:
-    """Minus the log posterior without its constant, and its gradient."""
+    """Return minus the log posterior without its constant, and its gradient."""
     value, gradient = log_likelihood(noise, W, X, y, s)
     return 0.5 * float(np.sum(P * W * W)) - value, P * W - gradient
 
 
 def find_mode(noise: Noise, X, y, s, P, n_classes: int) -> np.ndarray:
+    """Return the mode of the posterior."""
     shape = (n_classes, X.shape[1])
 
     def negative(w):
@@ -67,16 +68,16 @@ def find_mode(noise: Noise, X, y, s, P, n_classes: int) -> np.ndarray:
 
 
 def information(noise: Noise, psi: np.ndarray) -> np.ndarray:
-    """F of one row, (K, K)."""
+    """Return F of one row, (K, K)."""
     total = np.zeros((len(psi), len(psi)))
     for y in range(len(psi)):
-        log_p, slopes = log_prob_and_slopes(noise, psi, y)
-        total += np.exp(log_p) * np.outer(slopes, slopes)
+        log_p, grads = log_prob_and_grads(noise, psi, y)
+        total += np.exp(log_p) * np.outer(grads, grads)
     return total
 
 
 def precision(noise: Noise, W: np.ndarray, X, s, P) -> np.ndarray:
-    """H of all weights, (K M, K M), the weights of a class beside each other."""
+    """Return H of all weights, (K M, K M), grouped by class."""
     total = np.diag(np.broadcast_to(P, W.shape).ravel().astype(float))
     for x, weight in zip(X, s):
         total += weight * np.kron(information(noise, W @ x), np.outer(x, x))
@@ -84,7 +85,7 @@ def precision(noise: Noise, W: np.ndarray, X, s, P) -> np.ndarray:
 
 
 def class_blocks(H: np.ndarray, n_classes: int) -> np.ndarray:
-    """The blocks of each class with itself, (K, M, M)."""
+    """Return the diagonal blocks of the classes, (K, M, M)."""
     M = len(H) // n_classes
     return np.array([H[k * M : (k + 1) * M, k * M : (k + 1) * M] for k in range(n_classes)])
 
@@ -92,7 +93,7 @@ def class_blocks(H: np.ndarray, n_classes: int) -> np.ndarray:
 def low_rank_covariances(
     noise: Noise, W: np.ndarray, X, s, P: np.ndarray, n_directions: int, n_rows: int, least: float
 ) -> np.ndarray:
-    """Nearly the inverses of the class blocks, (K, M, M), by a diagonal and directions.
+    """Return approximate inverses of the class blocks, (K, M, M), by a diagonal and directions.
 
     In the basis T with T' P T = I and T' (sum of all blocks without P) T diagonal, a block is the
     identity and sum_n f_n z_n z_n', z = T' x.  The `n_rows` rows with the largest f above `least`
@@ -120,7 +121,7 @@ def low_rank_covariances(
 
 
 def log_evidence(noise: Noise, X, y, s, P, n_classes: int) -> float:
-    """Laplace's approximation of log p(y): the height of the posterior times its volume."""
+    """Return Laplace's approximation of log p(y): height of the posterior times its volume."""
     mode = find_mode(noise, X, y, s, P, n_classes)
     height = -energy(noise, mode, X, y, s, P)[0]
     log_prior = np.log(np.broadcast_to(P, mode.shape)).sum()  # the 2 pi of both cancel
@@ -137,7 +138,7 @@ def rotate(
     n_steps: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, float]:
-    """A split Hamiltonian step; `energy_of` gives the energy of u and its gradient.
+    """Take a split Hamiltonian step; `energy_of` returns the energy of u and its gradient.
 
     The next u, and the probability with which the step was accepted.
     """
@@ -159,7 +160,7 @@ def rotate(
 def draw_precision(
     squares: float, count: int, mixing: float, freedom: float, width: float, rng
 ) -> tuple[float, float]:
-    """A precision given its weights (how many, their sum of squares), and then its a."""
+    """Draw a precision given its weights (number, sum of squares), and then its a."""
     rate = freedom * mixing + 0.5 * squares
     value = rng.gamma(0.5 * (freedom + count)) / rate
     mixing = rng.gamma(0.5 * (freedom + 1.0)) / (width**-2.0 + freedom * value)
@@ -177,7 +178,7 @@ def chain(
     freedom: float = 4.0,
     width: float = 2.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of the weights (n_draws, K, M) and of their one precision (n_draws,).
+    """Draw weights (n_draws, K, M) and their precision (n_draws,).
 
     From the frame of Laplace's approximation with the precision 1, which stays where it is.
     """

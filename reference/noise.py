@@ -17,7 +17,7 @@ Function = Callable[[Any], Any]  # of a number or an array
 
 @dataclass(frozen=True)
 class Noise:
-    """A noise distribution; ``family`` names the q that augment-and-reduce pairs with it.
+    """Noise distribution; ``family`` names the q that augment-and-reduce pairs with it.
 
     The pairs are the paper's (A&R, section 3.2), and the Gaussian where it has none. They need not
     be the best: ``dataclasses.replace(LOGISTIC, family="gumbel")`` is all but tight with many
@@ -33,7 +33,7 @@ class Noise:
     family: str = "gaussian"
 
     def log_cdf_grad_log(self, x: np.ndarray) -> np.ndarray:
-        """log(phi / Phi), where the ratio itself may underflow."""
+        """Return log(phi / Phi), even where the ratio underflows."""
         with np.errstate(invalid="ignore"):
             difference = self.log_pdf(x) - self.log_cdf(x)
         # Far to the left both logarithms are huge and cancel, but there the ratio is large and
@@ -44,7 +44,7 @@ class Noise:
 
 
 def _exp(x: np.ndarray) -> np.ndarray:
-    """exp, where infinity is the right answer to a large argument."""
+    """Return exp, infinite for large arguments without a warning."""
     with np.errstate(over="ignore"):
         return np.exp(x)
 
@@ -82,7 +82,7 @@ LOGISTIC = Noise(
 
 
 def student_t(df: float) -> Noise:
-    """Student's t: an example of a noise of one's own, and the awkward one: not log-concave.
+    """Return Student's t, an example of a custom noise that is not log-concave.
 
     Its lower tail is half an incomplete beta function of df / (df + x^2), which keeps its relative
     accuracy; the upper tail is one minus that.

@@ -21,14 +21,14 @@ DROP = 45.0  # exp(-45) = 3e-20: beyond that the integrand adds nothing
 
 
 def over_classes(function: Callable, reduce: Callable, t: np.ndarray, psi: np.ndarray):
-    """reduce_j function(t - psi_j) for every t, a block of t at a time to bound the memory."""
+    """Return reduce_j function(t - psi_j) for every t, in blocks to bound the memory."""
     block = max(1, 10**6 // psi.size)
     parts = [t[i : i + block] for i in range(0, t.size, block)]
     return np.concatenate([reduce(function(part[:, None] - psi), axis=1) for part in parts])
 
 
 def find_mode(log_f: Callable, low: float, high: float, hints: np.ndarray) -> float:
-    """Where log_f is largest: look at a grid, zoom into the best cell, repeat.
+    """Return the maximiser of log_f: search a grid, zoom into the best cell, repeat.
 
     Plain, but it does not mind the minus infinities and plateaus that defeat a Newton or a
     golden-section search.
@@ -42,7 +42,7 @@ def find_mode(log_f: Callable, low: float, high: float, hints: np.ndarray) -> fl
 
 
 def half_width(log_f: Callable, mode: float) -> float:
-    """Distance from the mode, within a factor of two, at which log_f has dropped by one."""
+    """Return the distance from the mode, within a factor of two, at which log_f drops by one."""
     steps = max(1.0, abs(mode)) * 1e-9 * 2.0 ** np.arange(64)
     top = log_f(np.array([mode]))[0]
     right = steps[np.argmax(log_f(mode + steps) < top - 1.0)]
@@ -51,7 +51,7 @@ def half_width(log_f: Callable, mode: float) -> float:
 
 
 def integrate(log_f: Callable, low: float, high: float, hints: np.ndarray):
-    """log of the integral of exp(log_f) over the real line, with nodes and log-weights.
+    """Return the log of the integral of exp(log_f), with nodes and log-weights.
 
     The trapezoid rule in v, t = mode + width * sinh(v), with the step halved until the value does
     not change: it converges exponentially for smooth integrands, and sinh reaches the far tails of
@@ -84,12 +84,12 @@ def integrate(log_f: Callable, low: float, high: float, hints: np.ndarray):
 
 
 def _reach(noise: Noise, n_classes: int) -> float:
-    """How far above the largest score the largest utility's mode can be."""
+    """Return the maximal distance of the largest utility's mode above the largest score."""
     return max(10.0, 2.0 * float(noise.quantile(1.0 - 0.1 / n_classes)))
 
 
 def class_log_probabilities(noise: Noise, psi: np.ndarray) -> np.ndarray:
-    """log p(y = k) for all k from shared nodes: p_k = E[h(t - psi_k) / sum_j h(t - psi_j)].
+    """Return log p(y = k) for all k: p_k = E[h(t - psi_k) / sum_j h(t - psi_j)].
 
     The expectation is over the largest utility t. Absolute accuracy is that of rounding; relative
     accuracy is lost for classes whose probability is below 1e-15 or so (see ``log_prob_of``). The
@@ -115,7 +115,7 @@ def class_log_probabilities(noise: Noise, psi: np.ndarray) -> np.ndarray:
 def log_prob_of(
     noise: Noise, psi: np.ndarray, y: int, counts: np.ndarray | None = None
 ) -> tuple[float, np.ndarray]:
-    """log p(y) and its gradient in psi, accurate also where p(y) is 1e-300 or less.
+    """Return log p(y) and its gradient in psi, accurate even if p(y) is 1e-300 or less.
 
     Every class but y may stand for more than itself, for ``counts`` of its score.
 
@@ -153,7 +153,7 @@ def log_prob_of(
 def importance_sampling(
     noise: Noise, psi: np.ndarray, y: int, rng: np.random.Generator, n_samples: int = 1000
 ) -> tuple[float, float]:
-    """The paper's estimate of p(y), and its standard error (A&R, section 4.2, "Evaluation").
+    """Return the papers' estimate of p(y), and its standard error (A&R, section 4.2).
 
     Equation 5 with draws of e from a Gaussian of mean 5 and standard deviation 5.
     """
@@ -166,5 +166,5 @@ def importance_sampling(
 
 
 def softmax_log_probabilities(psi: np.ndarray) -> np.ndarray:
-    """log p(y = k) under Gumbel noise in closed form (A&R, equation 1)."""
+    """Return log p(y = k) under Gumbel noise in closed form (A&R, equation 1)."""
     return log_softmax(np.asarray(psi, float))

@@ -1,4 +1,4 @@
-"""Which classes a step looks at."""
+"""Samplers of the classes that a step visits."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import numpy as np
 def uniform(
     rng: np.random.Generator, n_classes: int, y: int, n_negatives: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Classes other than y, uniform without replacement, each with the weight (K - 1) / |S|.
+    """Draw classes other than y without replacement, each with the weight (K - 1) / |S|.
 
     With that weight a sum over the drawn classes is an unbiased estimate of the sum over all
     K - 1 others (A&R, section 2.1, "Reduce by subsampling").
@@ -23,7 +23,7 @@ def uniform(
 def frequency(
     frequencies: np.ndarray, power: float, uniform_share: float, head: tuple[int, ...] = ()
 ) -> np.ndarray:
-    """Frequencies to a power mixed with uniform draws, over the classes not in the head."""
+    """Return frequencies to a power mixed with uniform, over the classes not in the head."""
     tail = np.setdiff1d(np.arange(len(frequencies)), head)
     q = np.zeros(len(frequencies))
     if tail.size:
@@ -36,7 +36,7 @@ def frequency(
 def most_frequent(
     frequencies: np.ndarray, n_head: int, head: tuple[int, ...] = ()
 ) -> tuple[int, ...]:
-    """The head of stratified sampling: the given classes, then the most frequent ones."""
+    """Return the head of stratified sampling: given classes, then the most frequent ones."""
     ranked = np.argsort(-np.asarray(frequencies), kind="stable")[:n_head]
     return (*head, *sorted(int(k) for k in ranked if k not in head))
 
@@ -49,7 +49,7 @@ def co_occurrence(
     n_features: int,
     background: float,
 ) -> np.ndarray:
-    """background q0 + (1 - background) mean_f n(f, k) / n(f), over the row's rarest features.
+    """Return background q0 + (1 - background) mean_f n(f, k) / n(f) over the rarest features.
 
     ``present`` is a Boolean matrix, rows by features.  Classes of the head (where q0 is 0) are
     drawn too, and dropped.

@@ -1,7 +1,7 @@
-"""How the weights move: three stochastic step rules, and L-BFGS for deterministic objectives.
+"""Update rules: three stochastic ones, and L-BFGS for deterministic objectives.
 
 A step rule is called with the gradient of the objective to be *maximised*, scaled to the whole data
-set (times N / |B|), and returns what to add to the weights.
+set (times N / |B|), and returns the change of the weights.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from scipy import optimize
 
 
 class AdaptiveStep:
-    """The sequence of Kucukelbir et al. (2017) as A&R use it (section 4, "Experimental setup").
+    """Sequence of Kucukelbir et al. (2017) as A&R use it (section 4, "Experimental setup").
 
         rho_t = rho0 t^(-1/2 + 1e-16) / (1 + sqrt(s_t)),    s_t = 0.1 g_t^2 + 0.9 s_(t-1),
 
@@ -34,7 +34,7 @@ class AdaptiveStep:
 
 
 class AdaGrad:
-    """Duchi et al. (2011): the rate over the root of the sum of squared gradients so far."""
+    """Rate over the root of the sum of squared gradients so far (Duchi et al., 2011)."""
 
     def __init__(self, shape, rate: float = 0.1) -> None:
         self.rate, self.total = rate, np.zeros(shape)
@@ -61,16 +61,16 @@ def over_all_classes(bound: Callable) -> Callable:
 
     def row(psi, y):
         others = np.arange(psi.size) != y
-        value, slope_y, slopes = bound(psi[y], psi[others], np.ones(psi.size - 1))
+        value, grad_y, grads = bound(psi[y], psi[others], np.ones(psi.size - 1))
         gradient = np.empty(psi.size)
-        gradient[y], gradient[others] = slope_y, slopes
+        gradient[y], gradient[others] = grad_y, grads
         return value, gradient
 
     return row
 
 
 def lbfgs(row: Callable, X: np.ndarray, y: np.ndarray, n_classes: int, l2: float = 0.0):
-    """Maximise sum_n row(W x_n + b, y_n) - l2/2 |W|^2; the biases are not penalised.
+    """Maximise sum_n row(W x_n + b, y_n) - l2/2 |W|^2; intercepts are not penalised.
 
     Returns the weights (K, D), the biases (K,) and the objective.
     """
@@ -78,11 +78,11 @@ def lbfgs(row: Callable, X: np.ndarray, y: np.ndarray, n_classes: int, l2: float
 
     def negative(parameters):
         W, b = np.split(parameters.reshape(n_classes, n_features + 1), [n_features], axis=1)
-        value, slopes = 0.0, np.empty((len(y), n_classes))
+        value, grads = 0.0, np.empty((len(y), n_classes))
         for n, label in enumerate(y):
-            row_value, slopes[n] = row(W @ X[n] + b[:, 0], label)
+            row_value, grads[n] = row(W @ X[n] + b[:, 0], label)
             value += row_value
-        gradient = np.column_stack([slopes.T @ X - l2 * W, slopes.sum(axis=0)])
+        gradient = np.column_stack([grads.T @ X - l2 * W, grads.sum(axis=0)])
         return -(value - 0.5 * l2 * np.sum(W**2)), -gradient.ravel()
 
     start = np.zeros(n_classes * (n_features + 1))

@@ -1,6 +1,6 @@
 """Doubly stochastic training: Algorithms 1 and 2 of A&R, and one-vs-each, as plain loops.
 
-The three share one loop, ``train``: draw rows, draw classes for each, and ascend the slopes. They
+All three share one loop, ``train``: draw rows, draw classes for each, ascend the gradients. They
 differ in what a row does with its scores, and in whether it keeps a local parameter to do it with.
 """
 
@@ -14,14 +14,15 @@ from .solvers import AdaptiveStep
 
 
 class OneVsEach:
-    """Doubly stochastic one-vs-each (OVE, section 3): no local parameter."""
+    """Doubly stochastic one-vs-each (OVE, section 3), without local parameters."""
 
     def visit(self, n, epoch, psi_y, psi, weights, rng):
+        """Return the value of a row and its gradients."""
         return bounds.one_vs_each(psi_y, psi, weights)
 
 
 class SoftmaxAugmentReduce:
-    """A&R, Algorithm 1: every row keeps log eta, and moves it before its slopes are taken.
+    """Algorithm 1 of A&R: each row keeps log eta, moved before its gradients are taken.
 
     The schedule (1 + epoch)^-0.9 counts epochs from one, and eta starts at two: the authors' code
     keeps eta - 1 and starts that at one.
@@ -31,6 +32,7 @@ class SoftmaxAugmentReduce:
         self.log_eta = np.full(n_rows, np.log(2.0))
 
     def visit(self, n, epoch, psi_y, psi, weights, rng):
+        """Return the value of a row and its gradients; move its local parameter."""
         estimate = bounds.log_eta_estimate(psi_y, psi, weights)
         step = (1.0 + epoch) ** -0.9
         self.log_eta[n] = bounds.softmax_local_step(self.log_eta[n], estimate, step)
@@ -38,7 +40,7 @@ class SoftmaxAugmentReduce:
 
 
 class AugmentReduce:
-    """A&R, Algorithm 2: every row keeps (mu, gamma), q starts standard.
+    """Algorithm 2 of A&R: each row keeps (mu, gamma); q starts standard.
 
     ``n_nodes`` = None takes the paper's single samples, one for the local and a new one for the
     global step; a number takes that many quadrature nodes. ``natural`` replaces the gradient step
@@ -50,11 +52,13 @@ class AugmentReduce:
         self.local = np.tile([0.0, bounds.inverse_softplus(1.0)], (n_rows, 1))
 
     def rule(self, rng):
+        """Return the nodes and weights of the expectation over q."""
         if self.n_nodes is None:
             return bounds.one_sample(self.noise.family, rng)
         return bounds.quadrature(self.noise.family, self.n_nodes)
 
     def visit(self, n, epoch, psi_y, psi, weights, rng):
+        """Return the value of a row and its gradients; move its local parameters."""
         row, step = (self.noise, psi_y, psi, weights), (1.0 + epoch) ** -0.9
         mu, gamma = self.local[n]
         if self.natural:
@@ -79,7 +83,7 @@ def train(
     rng: np.random.Generator,
     make_step: Callable = AdaptiveStep,
 ):
-    """Fit weights and biases; returns W (K, D), b (K,) and the mean sampled bound of each epoch.
+    """Fit weights and intercepts; return W (K, D), b (K,) and the mean bound of each epoch.
 
     Weights start at 0.1 N(0, 1) and biases at 0.001 N(0, 1) (A&R, section 4). An epoch is a random
     order cut into batches; an incomplete last batch is left out, as in the authors' code.
@@ -97,10 +101,10 @@ def train(
             for n in order[start : start + batch_size]:
                 drawn, weights = samplers.uniform(rng, n_classes, y[n], n_negatives)
                 psi_y, psi = W[y[n]] @ X[n] + b[y[n]], W[drawn] @ X[n] + b[drawn]
-                value, slope_y, slopes = method.visit(n, epoch, psi_y, psi, weights, rng)
-                classes, slopes = np.append(drawn, y[n]), np.append(slopes, slope_y)
-                gradient_W[classes] += np.outer(slopes, X[n])
-                gradient_b[classes] += slopes
+                value, grad_y, grads = method.visit(n, epoch, psi_y, psi, weights, rng)
+                classes, grads = np.append(drawn, y[n]), np.append(grads, grad_y)
+                gradient_W[classes] += np.outer(grads, X[n])
+                gradient_b[classes] += grads
                 total, seen = total + value, seen + 1
             W += step_W(n_rows / batch_size * gradient_W)
             b += step_b(n_rows / batch_size * gradient_b)

@@ -21,25 +21,25 @@ from .noise import Noise
 
 
 class ExpectedBound(NamedTuple):
-    """A value, its derivatives in the scores' means, and -2 times those in their variances.
+    """Expected bound, its derivatives in the scores' means, and -2 times those in variances.
 
     The label's come last.
     """
 
     value: float
-    slopes: np.ndarray
+    grads: np.ndarray
     curvatures: np.ndarray
 
 
-def _with_label(value, slopes, curvatures) -> ExpectedBound:
-    """Only differences of scores matter, and only sums of variances."""
+def _with_label(value, grads, curvatures) -> ExpectedBound:
+    """Append the label's derivatives: only score differences and sums of variances matter."""
     return ExpectedBound(
-        value, np.append(slopes, -slopes.sum()), np.append(curvatures, curvatures.sum())
+        value, np.append(grads, -grads.sum()), np.append(curvatures, curvatures.sum())
     )
 
 
 def softmax(m_y, v_y, m, v, weights, log_eta: float) -> ExpectedBound:
-    """A&R's equation 8 on average over the scores, at a given log eta."""
+    """Return the expectation of A&R's equation 8 over the scores, at a given log eta."""
     log_terms = m - m_y + 0.5 * (v + v_y)
     terms = weights * np.exp(log_terms - log_eta)
     value = 1.0 - log_eta - np.exp(-log_eta) - terms.sum()
@@ -47,12 +47,12 @@ def softmax(m_y, v_y, m, v, weights, log_eta: float) -> ExpectedBound:
 
 
 def softmax_log_eta(m_y, v_y, m, v, weights) -> float:
-    """The best log eta; the bound there is minus log eta."""
+    """Return the best log eta; the bound there is minus log eta."""
     return bounds.log_eta_estimate(m_y - 0.5 * v_y, m + 0.5 * v, weights)
 
 
 def gaussian_q(noise: Noise, m_y, v_y, m, v, weights, mu, s, n_nodes: int) -> ExpectedBound:
-    """A&R's equation 7 on average over the scores, with q(e) = N(mu, s^2).
+    """Return the expectation of A&R's equation 7 over the scores, with q(e) = N(mu, s^2).
 
     Twice the derivative of E[f] in the variance of a Gaussian argument is E[f''] = E[u f'] / scale.
     """
@@ -69,13 +69,13 @@ def gaussian_q(noise: Noise, m_y, v_y, m, v, weights, mu, s, n_nodes: int) -> Ex
 
 
 def kl(mean: np.ndarray, scale: np.ndarray, prior: np.ndarray) -> float:
-    """KL(q || prior) of independent Gaussians; ``prior`` holds standard deviations."""
+    """Return KL(q || prior) of independent Gaussians; ``prior`` holds standard deviations."""
     ratio = (scale / prior) ** 2
     return 0.5 * float(np.sum(ratio - 1.0 - np.log(ratio) + (mean / prior) ** 2))
 
 
 def softmax_elbo(mean, scale, X, y, prior):
-    """The ELBO, and its gradients in the means and in the logarithms of the scales.
+    """Return the ELBO and its gradients in the means and in the logarithms of the scales.
 
     A row is worth -log(1 + sum_k exp(m_k - m_y + (v_k + v_y)/2)): minus the best log eta.
     """
@@ -84,21 +84,21 @@ def softmax_elbo(mean, scale, X, y, prior):
     d = m + 0.5 * v - (m - 0.5 * v)[rows, y][:, None]
     d[rows, y] = 0.0
     log_eta = logsumexp(d, axis=1)
-    slopes = -np.exp(d - log_eta[:, None])
-    slopes[rows, y] = 0.0
-    curvatures = -slopes
-    slopes[rows, y], curvatures[rows, y] = -slopes.sum(axis=1), curvatures.sum(axis=1)
-    gradient = slopes.T @ X - mean / prior**2
+    grads = -np.exp(d - log_eta[:, None])
+    grads[rows, y] = 0.0
+    curvatures = -grads
+    grads[rows, y], curvatures[rows, y] = -grads.sum(axis=1), curvatures.sum(axis=1)
+    gradient = grads.T @ X - mean / prior**2
     log_scale_gradient = 1.0 - scale**2 * (curvatures.T @ X**2 + prior**-2.0)
     return -log_eta.sum() - kl(mean, scale, prior), gradient, log_scale_gradient
 
 
 def gaussian_q_elbo(noise: Noise, mean, scale, mu, s, X, y, prior, n_nodes: int):
-    """The ELBO with q(e_n) = N(mu_n, s_n^2); gradients in means, log scales, mu and log s."""
+    """Return the ELBO with q(e_n) = N(mu_n, s_n^2) and gradients in all its parameters."""
     u, w = bounds.quadrature("gaussian", n_nodes)
     value, gradient = -kl(mean, scale, prior), -mean / prior**2
     curvature = prior**-2.0 * np.ones_like(mean)
-    slopes_mu, slopes_s = np.empty(len(y)), np.empty(len(y))
+    grads_mu, grads_s = np.empty(len(y)), np.empty(len(y))
     for n, label in enumerate(y):
         others = np.arange(len(mean)) != label
         m, v = mean @ X[n], scale**2 @ X[n] ** 2
@@ -108,17 +108,17 @@ def gaussian_q_elbo(noise: Noise, mean, scale, mu, s, X, y, prior, n_nodes: int)
         )
         order = np.append(np.flatnonzero(others), label)
         value += row.value
-        gradient[order] += np.outer(row.slopes, X[n])
+        gradient[order] += np.outer(row.grads, X[n])
         curvature[order] += np.outer(row.curvatures, X[n] ** 2)
         # e has the label's place in every term, and a density of its own.
         own = noise.log_pdf_grad(mu[n] + s[n] * u)
-        slopes_mu[n] = w @ own + row.slopes[-1]
-        slopes_s[n] = 1.0 + s[n] * (w @ (u * own)) - s[n] ** 2 * row.curvatures[-1]
-    return value, gradient, 1.0 - scale**2 * curvature, slopes_mu, slopes_s
+        grads_mu[n] = w @ own + row.grads[-1]
+        grads_s[n] = 1.0 + s[n] * (w @ (u * own)) - s[n] ** 2 * row.curvatures[-1]
+    return value, gradient, 1.0 - scale**2 * curvature, grads_mu, grads_s
 
 
 def _maximise(elbo, shapes, starts):
-    """Maximum and maximiser, by L-BFGS, of a function that also returns its gradients."""
+    """Return maximum and maximiser, by L-BFGS, of a function that returns its gradients too."""
     cuts = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1]
 
     def negative(flat):
@@ -134,7 +134,7 @@ def _maximise(elbo, shapes, starts):
 
 
 def fit_softmax(X, y, n_classes: int, prior):
-    """Means, scales and the ELBO at its optimum; ``prior`` has a number per feature."""
+    """Return means, scales and the ELBO at its optimum; ``prior`` has a number per feature."""
     shape = (n_classes, X.shape[1])
     prior = np.broadcast_to(prior, shape)
     value, (mean, log_scale) = _maximise(
@@ -146,7 +146,7 @@ def fit_softmax(X, y, n_classes: int, prior):
 
 
 def fit_gaussian_q(noise: Noise, X, y, n_classes: int, prior, n_nodes: int = 8):
-    """Means, scales and the ELBO at its optimum, for any noise."""
+    """Return means, scales and the ELBO at its optimum, for any noise."""
     shape, rows = (n_classes, X.shape[1]), (len(y),)
     prior = np.broadcast_to(prior, shape)
     value, pieces = _maximise(
@@ -160,7 +160,7 @@ def fit_gaussian_q(noise: Noise, X, y, n_classes: int, prior, n_nodes: int = 8):
 
 
 def log_marginal_likelihood(X, y, n_classes: int, prior, rng, n_draws: int = 200_000) -> float:
-    """log of the softmax likelihood's average over the prior, by drawing weights: tiny cases."""
+    """Return the log of the softmax likelihood averaged over draws of the prior."""
     weights = prior * rng.standard_normal((n_draws, n_classes, X.shape[1]))
     scores = np.einsum("skd,nd->snk", weights, X)
     log_p = scores[:, np.arange(len(y)), y].sum(axis=1) - logsumexp(scores, axis=2).sum(axis=1)
@@ -171,7 +171,7 @@ def log_marginal_likelihood(X, y, n_classes: int, prior, rng, n_draws: int = 200
 
 
 def train_softmax(X, y, n_classes: int, prior, draws, start, *, rate: float, n_epochs: int):
-    """AdaGrad on the means, natural-gradient steps on the precisions, rows in their order.
+    """Run AdaGrad on the means and natural-gradient steps on the precisions, row by row.
 
     ``draws`` yields the drawn classes and their weights, row after row; ``start`` holds the means,
     the information 1/scale^2 - 1/prior^2 and log eta. The gradient flow of the KL for the share of
@@ -197,8 +197,8 @@ def train_softmax(X, y, n_classes: int, prior, draws, start, *, rate: float, n_e
             row = m[-1], v[-1], m[:-1], v[:-1], weights
             total += softmax(*row, log_eta[n]).value
             log_eta[n] = bounds.softmax_local_step(log_eta[n], softmax_log_eta(*row), step)
-            _, slopes, curvatures = softmax(*row, log_eta[n])
-            gradient = np.outer(slopes, X[n])
+            _, grads, curvatures = softmax(*row, log_eta[n])
+            gradient = np.outer(grads, X[n])
             squares[classes] += gradient**2
             mean[classes] += rate * gradient / (np.sqrt(squares[classes]) + 1e-8)
             forgotten = -n_rows * np.expm1(-step / n_rows)

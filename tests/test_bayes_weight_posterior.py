@@ -69,12 +69,12 @@ def row(seed=0, n=6):
 
 def library_row(tag, local, m, v, counts, progress=0.0):
     n = len(m) - 1
-    slopes, curvatures, local = np.empty(n + 1), np.empty(n + 1), np.array(local, dtype=float)
+    grads, curvatures, local = np.empty(n + 1), np.empty(n + 1), np.array(local, dtype=float)
     rng = np.zeros(1, np.uint64)
     value = expected_step(
-        tag, rng, local, progress, m, v, counts, n, 0, np.empty(n + 1), slopes, curvatures
+        tag, rng, local, progress, m, v, counts, n, 0, np.empty(n + 1), grads, curvatures
     )
-    return value, slopes, curvatures, local
+    return value, grads, curvatures, local
 
 
 def tag_of(noise):
@@ -90,10 +90,10 @@ def twin_row(pair, local, m, v, counts, n_nodes=N_NODES):
 
 def test_row_equals_its_twin(pair):
     m, v, counts = row()
-    value, slopes, curvatures, local = library_row(tag_of(pair.noise), [1.2, 0.7], m, v, counts)
+    value, grads, curvatures, local = library_row(tag_of(pair.noise), [1.2, 0.7], m, v, counts)
     expected = twin_row(pair, [1.2, 0.7], m, v, counts)
     np.testing.assert_allclose(value, expected.value, rtol=1e-9)
-    np.testing.assert_allclose(slopes, expected.slopes, rtol=1e-9)
+    np.testing.assert_allclose(grads, expected.grads, rtol=1e-9)
     np.testing.assert_allclose(curvatures, expected.curvatures, rtol=1e-7, atol=1e-12)
     assert local.tolist() == [1.2, 0.7]
 
@@ -106,9 +106,9 @@ def test_slopes_and_curvatures_are_derivatives(pair):
 
     found = twin_row(pair, [1.2, 0.7], m, v, counts, n_nodes=60)
     for c, unit in enumerate(1e-5 * np.eye(len(m))):
-        slope = (value(m + unit, v) - value(m - unit, v)) / 2e-5
+        grad = (value(m + unit, v) - value(m - unit, v)) / 2e-5
         curvature = -2.0 * (value(m, v + unit) - value(m, v - unit)) / 2e-5
-        assert found.slopes[c] == pytest.approx(slope, rel=1e-5)
+        assert found.grads[c] == pytest.approx(grad, rel=1e-5)
         assert found.curvatures[c] == pytest.approx(curvature, rel=1e-3)
 
 
@@ -129,7 +129,7 @@ def test_sampled_classes_are_unbiased(pair):
     """Every subset of the other classes, at fixed local parameters."""
     m, v, _ = row(seed=3, n=5)
     tag, ones = tag_of(pair.noise), np.ones(6)
-    value, slopes, curvatures, _ = library_row(tag, [1.0, 0.5], m, v, ones)
+    value, grads, curvatures, _ = library_row(tag, [1.0, 0.5], m, v, ones)
     means = np.zeros((3, 6))
     subsets = list(itertools.combinations(range(5), 2))
     for subset in subsets:
@@ -139,7 +139,7 @@ def test_sampled_classes_are_unbiased(pair):
         means[1, chosen] += got[1] / len(subsets)
         means[2, chosen] += got[2] / len(subsets)
     np.testing.assert_allclose(means[0], value, rtol=1e-12)
-    np.testing.assert_allclose(means[1], slopes, rtol=1e-12)
+    np.testing.assert_allclose(means[1], grads, rtol=1e-12)
     np.testing.assert_allclose(means[2], curvatures, rtol=1e-10, atol=1e-14)
 
 

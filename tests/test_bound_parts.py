@@ -30,8 +30,8 @@ def test_moments_of_the_families(family):
     assert w @ u == pytest.approx(known.centre, abs=1e-6)
     assert -(w @ log_density) == pytest.approx(known.entropy, rel=1e-5)
     # The Fisher information of the location is the mean square of the slope of the log-density.
-    slope = {"gaussian": -u, "logistic": -np.tanh(0.5 * u), "gumbel": np.exp(-u) - 1.0}[family]
-    assert 1.0 / (w @ slope**2) == pytest.approx(known.gain, rel=1e-3)
+    grad = {"gaussian": -u, "logistic": -np.tanh(0.5 * u), "gumbel": np.exp(-u) - 1.0}[family]
+    assert 1.0 / (w @ grad**2) == pytest.approx(known.gain, rel=1e-3)
     assert known.code == list(pieces.FAMILIES).index(family)
 
 
@@ -63,17 +63,17 @@ def test_rows_of_all_classes_keep_some_exact(n_always):
     order, tag = np.array([3, 1, 0, 2]), OneVsEach().lower(Gumbel())
     state = np.zeros(1, np.uint64)
     for y in range(4):
-        values, slopes = np.empty(2), np.full((2, 4), np.nan)
+        values, grads = np.empty(2), np.full((2, 4), np.nan)
         labels = np.array([y, y])
         local = np.zeros((2, 1))
-        full_rows(tag, state, scores, labels, n_always, order, local, values, slopes, True)
+        full_rows(tag, state, scores, labels, n_always, order, local, values, grads, True)
         for i, row in enumerate(scores):
             head = [k for k in order[:n_always] if k != y]
             tail = [k for k in order[n_always:] if k != y]
             expected = row[y] - logsumexp([row[y], *row[head]])
             expected -= sum(np.logaddexp(0.0, row[k] - row[y]) for k in tail)
             assert values[i] == pytest.approx(expected, rel=1e-12)
-            np.testing.assert_allclose(slopes[i].sum(), 0.0, atol=1e-14)
+            np.testing.assert_allclose(grads[i].sum(), 0.0, atol=1e-14)
         untouched = np.full((2, 4), np.nan)
         again = np.empty(2)
         full_rows(tag, state, scores, labels, n_always, order, local, again, untouched, False)

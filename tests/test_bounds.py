@@ -19,7 +19,7 @@ import reference.double_sum
 import reference.estimators
 from bigcat.bounds import REGISTRY, AugmentReduce, Bound, Exact, OneVsEach
 from bigcat.bounds._base import full_rows
-from bigcat.bounds.exact import FEW_NODES
+from bigcat.bounds.exact import TRAINING_QUADRATURE
 from bigcat.compile import kernel
 from bigcat.noise import Gaussian, Gumbel, Logistic
 from bigcat.numerics import random as _random
@@ -35,9 +35,9 @@ FALSE_ALARM = 1e-6  # of each statistical test, were its seed not fixed
 
 
 @kernel
-def take_step(bound, rng, local, progress, label_score, others, counts, n_always, slopes):
+def take_step(bound, rng, local, progress, label_score, others, counts, n_always, grads):
     n = others.shape[0]
-    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes)
+    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, grads)
 
 
 @kernel
@@ -46,11 +46,11 @@ def fit_one_local(bound, local, label_score, others, counts):
 
 
 @kernel
-def take_steps(bound, rng, local, label_score, others, counts, values, slopes):
+def take_steps(bound, rng, local, label_score, others, counts, values, grads):
     """Many values and slopes, the label's last, at the same local parameters."""
     for r in range(values.shape[0]):
         values[r] = step(
-            bound, rng, local, 0.0, label_score, others, counts, others.shape[0], 0, slopes[r]
+            bound, rng, local, 0.0, label_score, others, counts, others.shape[0], 0, grads[r]
         )
 
 
@@ -60,8 +60,8 @@ def state(seed=0):
 
 class Step(NamedTuple):
     value: float
-    slopes: np.ndarray  # of the others
-    label_slope: float
+    grads: np.ndarray  # of the others
+    label_grad: float
     local: np.ndarray  # after the step
 
 
@@ -77,11 +77,11 @@ def value_at(
     n_always=0,
     seed=0,
 ):
-    local, slopes = np.array(local, float), np.full(len(others) + 1, np.nan)
+    local, grads = np.array(local, float), np.full(len(others) + 1, np.nan)
     counts = np.append(counts, label_count)
-    arguments = (local, progress, float(label_score), others, counts, n_always, slopes)
+    arguments = (local, progress, float(label_score), others, counts, n_always, grads)
     value = take_step(case.tag, state(seed), *arguments)
-    return Step(value, slopes[:-1], slopes[-1], local)
+    return Step(value, grads[:-1], grads[-1], local)
 
 
 def best_local(case, label_score, others, counts):
@@ -203,9 +203,9 @@ def test_agrees_with_the_twin(case):
         expected = twin_of(case, local, rule)(*row)
         found = value_at(case, local, *row, label_count=label_count, seed=seed)
         assert found.value == pytest.approx(expected.value, rel=1e-10)
-        np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found.grads, expected.grads, rtol=1e-10, atol=1e-12)
         if case.bound.name != "bouchard":  # whose twin keeps alpha, not alpha - psi_y, fixed
-            assert found.label_slope == pytest.approx(expected.slope_y, rel=1e-9)
+            assert found.label_grad == pytest.approx(expected.grad_y, rel=1e-9)
         assert (found.local == local).all()  # no progress, no move
 
 
@@ -227,9 +227,9 @@ def test_slopes_are_finite_differences(case):
         for c in range(OTHERS.size):
             move = h * (np.arange(OTHERS.size) == c)
             up, down = value(LABEL_SCORE, OTHERS + move), value(LABEL_SCORE, OTHERS - move)
-            assert found.slopes[c] == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-8)
+            assert found.grads[c] == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-8)
         up, down = value(LABEL_SCORE + h, OTHERS), value(LABEL_SCORE - h, OTHERS)
-        assert found.label_slope == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-8)
+        assert found.label_grad == pytest.approx((up - down) / (2 * h), rel=1e-6, abs=1e-8)
 
 
 def test_never_above_the_log_probability(deterministic_bound_case):
@@ -261,8 +261,8 @@ def test_tight_where_promised(deterministic_bound_case):
             assert found.value == pytest.approx(exact, abs=1e-10)
             if softmax:
                 p = twin.exact(LABEL_SCORE, others)
-                np.testing.assert_allclose(found.slopes, p.slopes, rtol=1e-9)
-                assert found.label_slope == pytest.approx(p.slope_y, rel=1e-9)
+                np.testing.assert_allclose(found.grads, p.grads, rtol=1e-9)
+                assert found.label_grad == pytest.approx(p.grad_y, rel=1e-9)
         else:
             assert exact - 3.0 < found.value < exact - 1e-4
 
@@ -329,14 +329,14 @@ def test_local_step_agrees_with_the_twin(local_case, progress):
     # ... and the slopes are those after it (for a sample: at a new draw).
     if case.bound.deterministic:
         after = value_at(case, found.local, *row)
-        np.testing.assert_allclose(found.slopes, after.slopes, rtol=1e-12)
-        assert found.label_slope == pytest.approx(after.label_slope, rel=1e-12)
+        np.testing.assert_allclose(found.grads, after.grads, rtol=1e-12)
+        assert found.label_grad == pytest.approx(after.label_grad, rel=1e-12)
     else:
         rng = state(7)
         the_rule(case, rng)
         after = twin_of(case, found.local, the_rule(case, rng))(*row)
-        np.testing.assert_allclose(found.slopes, after.slopes, rtol=1e-9)
-        assert found.label_slope == pytest.approx(after.slope_y, rel=1e-9)
+        np.testing.assert_allclose(found.grads, after.grads, rtol=1e-9)
+        assert found.label_grad == pytest.approx(after.grad_y, rel=1e-9)
 
 
 # Sampling
@@ -347,7 +347,7 @@ def over_subsets(
 ):
     """Means of value, slopes and label's slope over all samples of `size` beyond the head."""
     head, rest = list(range(n_always)), range(n_always, scores.size)
-    values, slopes, label_slopes = [], [], []
+    values, grads, label_grads = [], [], []
     for chosen in combinations(rest, size):
         index = head + list(chosen)
         found = value_at(
@@ -362,11 +362,11 @@ def over_subsets(
             seed=9,
         )
         spread = np.zeros(scores.size)
-        spread[index] = found.slopes
+        spread[index] = found.grads
         values.append(found.value)
-        slopes.append(spread)
-        label_slopes.append(found.label_slope)
-    return np.mean(values), np.mean(slopes, axis=0), np.mean(label_slopes)
+        grads.append(spread)
+        label_grads.append(found.label_grad)
+    return np.mean(values), np.mean(grads, axis=0), np.mean(label_grads)
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
@@ -375,10 +375,10 @@ def test_samples_of_classes_are_right_on_average(sampling_case, size):
     case = sampling_case
     for local in some_locals(case, 3, seed=5):
         full = value_at(case, local, LABEL_SCORE, OTHERS, ONES, seed=9)
-        value, slopes, label_slope = over_subsets(case, local, size)
+        value, grads, label_grad = over_subsets(case, local, size)
         assert value == pytest.approx(full.value, rel=1e-11)
-        np.testing.assert_allclose(slopes, full.slopes, rtol=1e-10, atol=1e-13)
-        assert label_slope == pytest.approx(full.label_slope, rel=1e-10)
+        np.testing.assert_allclose(grads, full.grads, rtol=1e-10, atol=1e-13)
+        assert label_grad == pytest.approx(full.label_grad, rel=1e-10)
         # Moving the local parameters does not touch the value that a step reports.
         moved, _, _ = over_subsets(case, local, size, progress=0.5)
         assert moved == pytest.approx(full.value, rel=1e-11)
@@ -388,9 +388,9 @@ def test_what_cannot_be_sampled_is_biased(unsampled_case):
     """So that the declaration is not only cautious."""
     case = unsampled_case
     full = value_at(case, [0.0], LABEL_SCORE, OTHERS, ONES)
-    value, slopes, _ = over_subsets(case, [0.0], 2)
+    value, grads, _ = over_subsets(case, [0.0], 2)
     assert value > full.value + 0.01
-    assert np.abs(slopes - full.slopes).max() > 0.01
+    assert np.abs(grads - full.grads).max() > 0.01
 
 
 # Estimators, which are no bounds
@@ -414,8 +414,8 @@ def test_all_classes_make_an_estimator_exact(name):
         found = value_at(case, [0.0], LABEL_SCORE, others, np.ones(others.size))
         expected = twin.exact(LABEL_SCORE, others)
         assert found.value == pytest.approx(expected.value, rel=1e-13)
-        np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-13, atol=1e-300)
-        assert found.label_slope == pytest.approx(expected.slope_y, rel=1e-13)
+        np.testing.assert_allclose(found.grads, expected.grads, rtol=1e-13, atol=1e-300)
+        assert found.label_grad == pytest.approx(expected.grad_y, rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -431,19 +431,19 @@ def test_sampled_estimators_are_optimistic_on_average(name, gaps):
     the complementary sum is unbiased, but its logarithm is too small (Jensen)."""
     exact = value_at(named_case(name), [0.0], LABEL_SCORE, OTHERS, ONES)
     for size, gap in gaps.items():
-        value, slopes, _ = over_subsets(named_case(name), [0.0], size)
+        value, grads, _ = over_subsets(named_case(name), [0.0], size)
         assert value - exact.value == pytest.approx(gap, abs=5e-4)
-        assert np.abs(slopes - exact.slopes).max() > 0.05 * gap
+        assert np.abs(grads - exact.grads).max() > 0.05 * gap
 
 
 def mean_slopes(case, log_p, size):
     """What a step does on average, at scores that are the true log-probabilities."""
     total = np.zeros(log_p.size)
     for label in range(log_p.size):
-        _, slopes, label_slope = over_subsets(
+        _, grads, label_grad = over_subsets(
             case, [0.0], size, label_score=log_p[label], scores=np.delete(log_p, label)
         )
-        total += np.exp(log_p[label]) * np.insert(slopes, label, label_slope)
+        total += np.exp(log_p[label]) * np.insert(grads, label, label_grad)
     return total
 
 
@@ -469,15 +469,15 @@ def test_one_monte_carlo_sample_is_right_on_average(monte_carlo_case):
     case = monte_carlo_case
     n = many(40_000)
     local = best_local(case, LABEL_SCORE, OTHERS, COUNTS) * np.array([1.1, 0.8])
-    values, slopes = np.empty(n), np.empty((n, OTHERS.size + 1))
+    values, grads = np.empty(n), np.empty((n, OTHERS.size + 1))
     counts = np.append(COUNTS, LABEL_COUNT)
-    take_steps(case.tag, state(11), local, LABEL_SCORE, OTHERS, counts, values, slopes)
+    take_steps(case.tag, state(11), local, LABEL_SCORE, OTHERS, counts, values, grads)
     expected = value_at(with_many_nodes(case), local, LABEL_SCORE, OTHERS, COUNTS)
     limit = stats.norm.isf(FALSE_ALARM / 2 / (2 + OTHERS.size))
-    found = np.column_stack([values, slopes])
+    found = np.column_stack([values, grads])
     error = found.std(axis=0) / np.sqrt(n)
     assert (error > 0).all()
-    aim = np.concatenate([[expected.value], expected.slopes, [expected.label_slope]])
+    aim = np.concatenate([[expected.value], expected.grads, [expected.label_grad]])
     z = (found.mean(axis=0) - aim) / error
     assert (abs(z) < limit).all(), z
 
@@ -500,14 +500,14 @@ def test_shift_and_permutation(case):
             assert abs(shifted.value - found.value) > 5.0
             continue
         assert shifted.value == pytest.approx(found.value, rel=1e-9)
-        np.testing.assert_allclose(shifted.slopes, found.slopes, rtol=1e-8, atol=1e-11)
-        assert shifted.label_slope == pytest.approx(found.label_slope, rel=1e-8)
+        np.testing.assert_allclose(shifted.grads, found.grads, rtol=1e-8, atol=1e-11)
+        assert shifted.label_grad == pytest.approx(found.label_grad, rel=1e-8)
         np.testing.assert_allclose(shifted.local, found.local + along, rtol=1e-9)
     order = [3, 0, 4, 1, 2]
     permuted = value_at(case, local, LABEL_SCORE, OTHERS[order], counts[order], **options)
     assert permuted.value == pytest.approx(found.value, rel=1e-11)
-    np.testing.assert_allclose(permuted.slopes, found.slopes[order], rtol=1e-10)
-    assert permuted.label_slope == pytest.approx(found.label_slope, rel=1e-10)
+    np.testing.assert_allclose(permuted.grads, found.grads[order], rtol=1e-10)
+    assert permuted.label_grad == pytest.approx(found.label_grad, rel=1e-10)
     np.testing.assert_allclose(permuted.local, found.local, rtol=1e-10)
 
 
@@ -531,10 +531,10 @@ def test_extreme_scores_stay_finite(case, size, sign):
                 progress=progress,
             )
             assert np.isfinite(found.value)
-            assert np.isfinite(found.slopes).all()
-            assert np.isfinite(found.label_slope)
+            assert np.isfinite(found.grads).all()
+            assert np.isfinite(found.label_grad)
             assert np.isfinite(found.local).all()
-            assert (found.slopes <= 0.0).all()
+            assert (found.grads <= 0.0).all()
 
 
 # What only some bounds promise
@@ -549,8 +549,8 @@ def test_exact_classes_make_one_vs_each_tighter():
         head, tail = OTHERS[:n_always], OTHERS[n_always:]
         expected = twin.exact_times_one_vs_each(LABEL_SCORE, head, tail, np.ones(tail.size))
         assert found.value == pytest.approx(expected.value, rel=1e-12)
-        np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-11)
-        assert found.label_slope == pytest.approx(expected.slope_y, rel=1e-11)
+        np.testing.assert_allclose(found.grads, expected.grads, rtol=1e-11)
+        assert found.label_grad == pytest.approx(expected.grad_y, rel=1e-11)
         values.append(found.value)
     assert values[1] == pytest.approx(values[0])  # a softmax over one other class is a sigmoid
     assert (np.diff(values[1:]) > 0).all()
@@ -589,7 +589,7 @@ def test_families_of_q(family):
     rule = twin.quadrature(family, 30)
     expected = twin.augment_reduce(noise, LABEL_SCORE, others, ones, *at, rule)
     assert found.value == pytest.approx(expected.value, rel=1e-10)
-    np.testing.assert_allclose(found.slopes, expected.slopes, rtol=1e-9)
+    np.testing.assert_allclose(found.grads, expected.grads, rtol=1e-9)
     exact = exact_log_probability(type("Pair", (), {"noise": Logistic()}), LABEL_SCORE, others)
     gap = {"gaussian": 0.13, "logistic": 0.13, "gumbel": 0.01}[family]
     assert exact - gap < found.value <= exact + 1e-9
@@ -603,8 +603,8 @@ def test_bad_options():
     with pytest.raises(ValueError) as caught:
         OneVsEach().check_noise(Gaussian())
     assert str(caught.value) == (
-        "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
-        "method='augment-reduce' or 'exact', which hold for every noise"
+        "the one-vs-each bound supports noise 'gumbel', not 'gaussian'; set "
+        "method='augment-reduce' or 'exact', which support every noise"
     )
 
 
@@ -613,17 +613,17 @@ def test_full_rows_is_the_step_at_the_best_local_parameters(deterministic_case):
     case = deterministic_case
     scores = np.array([[0.4, 1.3, -0.8, 0.1], [2.0, -1.0, 0.3, 0.2]])
     labels, order = np.array([2, 0]), np.array([3, 1, 0, 2])
-    values, slopes, local = np.empty(2), scores.copy(), np.zeros((2, max(case.bound.n_local, 1)))
-    full_rows(case.tag, state(), scores, labels, 0, order, local, values, slopes, True)
+    values, grads, local = np.empty(2), scores.copy(), np.zeros((2, max(case.bound.n_local, 1)))
+    full_rows(case.tag, state(), scores, labels, 0, order, local, values, grads, True)
     if case.bound.name != "nce":
-        np.testing.assert_allclose(slopes.sum(axis=1), 0.0, atol=1e-12)
+        np.testing.assert_allclose(grads.sum(axis=1), 0.0, atol=1e-12)
     for i, y in enumerate(labels):
         others = np.delete(scores[i], y)
         best = best_local(case, scores[i, y], others, np.ones(3))
         found = value_at(case, best, scores[i, y], others, np.ones(3))
         assert values[i] == pytest.approx(found.value, rel=1e-9)
-        expected = np.insert(found.slopes, y, found.label_slope)
-        np.testing.assert_allclose(slopes[i], expected, rtol=1e-5, atol=1e-7)
+        expected = np.insert(found.grads, y, found.label_grad)
+        np.testing.assert_allclose(grads[i], expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("noise", [Gaussian(), slow(Logistic())], ids=lambda noise: noise.name)
@@ -640,10 +640,10 @@ def test_the_few_nodes_of_fits_are_nearly_exact(noise, spread, n_classes):
             others,
             np.ones(len(others)),
         )
-        for bound in (Exact(), FEW_NODES)
+        for bound in (Exact(), TRAINING_QUADRATURE)
     )
     assert coarse.value == pytest.approx(fine.value, abs=2e-3)
-    assert coarse.slopes == pytest.approx(fine.slopes, abs=1e-3)
+    assert coarse.grads == pytest.approx(fine.grads, abs=1e-3)
     wide = np.concatenate([[label_score], others])[None]
     assert fine.value == pytest.approx(log_probabilities_of(noise, wide, [0])[0], abs=1e-12)
 
@@ -662,15 +662,15 @@ def test_few_nodes_of_scores_far_apart(noise, size, sign):
             others,
             COUNTS,
         )
-        for bound in (Exact(), FEW_NODES)
+        for bound in (Exact(), TRAINING_QUADRATURE)
     )
     assert np.isfinite(coarse.value)
     assert coarse.value == pytest.approx(fine.value, rel=1e-3)
     if size < 1e9:
-        np.testing.assert_allclose(coarse.slopes, fine.slopes, rtol=0.5, atol=0.5)
-    assert np.isfinite(coarse.slopes).all()
-    assert (coarse.slopes <= 0.0).all()
-    assert coarse.label_slope >= 0.0
+        np.testing.assert_allclose(coarse.grads, fine.grads, rtol=0.5, atol=0.5)
+    assert np.isfinite(coarse.grads).all()
+    assert (coarse.grads <= 0.0).all()
+    assert coarse.label_grad >= 0.0
 
 
 def test_precision_of_the_exact_bound_is_checked():

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from bigcat import LinearClassifier
 from bigcat.auto import Parameters, config_for_stream, plan_for
 from bigcat.bounds import Complementary
-from bigcat.bounds.exact import FEW_NODES
+from bigcat.bounds.exact import TRAINING_QUADRATURE
 from bigcat.rows import Sizes
 from bigcat.samplers import Shared, Uniform
 from bigcat.solvers import LBFGS, AdaGrad
@@ -179,12 +179,15 @@ def test_other_noises_take_all_of_few_classes_and_draw_of_many(noise, rank):
     """By a few nodes, and as the softmax does."""
     estimator = LinearClassifier(noise, rank=rank)
     few, many = (plan(estimator, n_rows=10_000, n_classes=k).first.parts for k in (2_048, 2_049))
-    assert (few.bound, few.sampler.name) == (FEW_NODES, "everything")
-    assert many.bound == Complementary(FEW_NODES)
+    assert (few.bound, few.sampler.name) == (TRAINING_QUADRATURE, "everything")
+    assert many.bound == Complementary(TRAINING_QUADRATURE)
     drawn = plan(LinearClassifier(noise, rank=rank, sampler=Uniform(9)), n_rows=10_000).first
-    assert drawn.parts.bound == Complementary(FEW_NODES)
+    assert drawn.parts.bound == Complementary(TRAINING_QUADRATURE)
     streams = [stream_config(estimator, n_classes=k) for k in (2_048, 2_049)]
-    assert [s.parts.bound for s in streams] == [FEW_NODES, Complementary(FEW_NODES)]
+    assert [s.parts.bound for s in streams] == [
+        TRAINING_QUADRATURE,
+        Complementary(TRAINING_QUADRATURE),
+    ]
 
 
 def test_a_fit_of_low_rank_has_vectors_of_that_length():

@@ -110,7 +110,7 @@ def test_weights_are_counts():
         (
             LABELS,
             {"method": "one-vs-each", "solver": "implicit"},
-            "solver='implicit' moves the double sum of the softmax",
+            "solver='implicit' supports noise='gumbel' with the bound",
         ),
     ],
     ids=[

@@ -285,7 +285,9 @@ def test_info(fitted, capsys, tmp_path):
     content = bytearray(Path(model).read_bytes())
     content[-1] ^= 1
     damaged.write_bytes(content)
-    assert "is not what was written); take another copy" in error_of(capsys, ["info", str(damaged)])
+    assert "does not match its digest); take another copy" in error_of(
+        capsys, ["info", str(damaged)]
+    )
     assert main(["info", str(damaged), "--quick"]) == 0
     assert "not checked" in capsys.readouterr().out
 
@@ -349,7 +351,10 @@ BAD_TRAIN = {
     ("options", "message"),
     [
         (["--noise", "gaussian", "--method", "one-vs-each"], "one-vs-each"),
-        (["--noise", "gaussian", "--method", "implicit"], "moves the double sum"),
+        (
+            ["--noise", "gaussian", "--method", "implicit"],
+            "solver='implicit' supports noise='gumbel'",
+        ),
         (["--batch-size", "0"], "--batch-size: '0' is no whole number of at least 1"),
         (["--epochs", "many"], "--epochs: 'many' is no whole number of at least 1"),
         (["--learning-rate", "fast"], "'fast' is no number above 0, nor auto"),

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from bigcat import LinearClassifier
-from bigcat.rows import Columns, SparseColumns, as_rows
+from bigcat.rows import ColumnScaling, SparseColumnScaling, as_rows
 from bigcat.rows.problem import Problem
 from bigcat.solvers import LBFGS, AdaGrad
 
@@ -87,28 +87,28 @@ class TestColumns:
     def test_turned_columns(self):
         rng = np.random.default_rng(0)
         X = 3.0 + 2.0 * rng.standard_normal((4_000, 2))
-        columns = Columns.of(X, np.ones(4_000), centred=True)
+        columns = ColumnScaling.of(X, np.ones(4_000), centred=True)
         turned = columns.turned(X)
         np.testing.assert_allclose(turned.mean(axis=0), 0.0, atol=1e-9)
         np.testing.assert_allclose(turned.std(axis=0), 1.0, rtol=1e-9)
-        without = Columns.of(X, np.ones(4_000), centred=False)
+        without = ColumnScaling.of(X, np.ones(4_000), centred=False)
         np.testing.assert_array_equal(without.centres, 0.0)
 
     def test_what_is_mostly_zero_keeps_its_size(self):
         X = np.zeros((1_000, 2))
         X[:10, 0] = 1.0
         X[:400, 1] = 8.0
-        columns = Columns.of(X, np.ones(1_000), centred=True)
+        columns = ColumnScaling.of(X, np.ones(1_000), centred=True)
         np.testing.assert_allclose(columns.factors, [1.0, 1.0 / 8.0])
 
     def test_columns_without_differences_are_taken_out(self):
         X = np.full((50, 1), 0.1, np.float32)
-        columns = Columns.of(X, np.ones(50), centred=True)
+        columns = ColumnScaling.of(X, np.ones(50), centred=True)
         assert (columns.turned(X) == 0.0).all()
 
     def test_rows_of_weight_zero_say_nothing(self):
         X = np.array([[1.0], [3.0], [100.0]])
-        columns = Columns.of(X, np.array([1.0, 1.0, 0.0]), centred=True)
+        columns = ColumnScaling.of(X, np.array([1.0, 1.0, 0.0]), centred=True)
         assert columns.centres[0] == pytest.approx(2.0)
 
 
@@ -144,7 +144,9 @@ def test_columns_of_huge_values():
     """Their squares are not finite."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3)) + 0.5
-    usual, huge = (Columns.of(X * size, np.ones(200), centred=True) for size in (1.0, 2.0**700))
+    usual, huge = (
+        ColumnScaling.of(X * size, np.ones(200), centred=True) for size in (1.0, 2.0**700)
+    )
     np.testing.assert_array_equal(huge.turned(X * 2.0**700), usual.turned(X))
     np.testing.assert_array_equal(huge.highest, usual.highest * 2.0**700)
 
@@ -178,7 +180,7 @@ class TestSparseColumns:
         X, _ = categories_and_numbers(1_000)
         units = np.ones(124)
         units[121], units[5], units[122] = 500.0, 3.0, 0.001
-        columns = SparseColumns.of(X.multiply(units).tocsr(), np.ones(1_000))
+        columns = SparseColumnScaling.of(X.multiply(units).tocsr(), np.ones(1_000))
         assert columns is not None
         assert np.flatnonzero(columns.factors != 1.0).tolist() == [121]
         sizes = np.exp(np.log(np.abs(columns.turned(X.multiply(units).tocsr())[:, [121]].data)))
@@ -188,12 +190,12 @@ class TestSparseColumns:
         X = scipy.sparse.random_array((500, 40), density=0.2, rng=0).tocsr()
         X.data += 1.0
         rare = scipy.sparse.csr_array(([400.0], ([3], [7])), shape=X.shape)
-        assert SparseColumns.of((X + rare).tocsr(), np.ones(500)) is None
+        assert SparseColumnScaling.of((X + rare).tocsr(), np.ones(500)) is None
 
     def test_rows_without_any_value(self):
-        assert SparseColumns.of(scipy.sparse.csr_array((5, 3)), np.ones(5)) is None
+        assert SparseColumnScaling.of(scipy.sparse.csr_array((5, 3)), np.ones(5)) is None
 
     def test_dense_rows_of_a_callback_are_scaled_alike(self):
         X = scipy.sparse.csr_array(np.array([[1.0, 900.0], [2.0, 0.0]]))
-        columns = SparseColumns(np.array([1.0, 0.01]))
+        columns = SparseColumnScaling(np.array([1.0, 0.01]))
         np.testing.assert_allclose(columns.turned(X).toarray(), columns.turned(X.toarray()))

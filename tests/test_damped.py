@@ -38,9 +38,9 @@ def test_shortened_step_is_the_root(q, whole):
     assert u == pytest.approx(twin.shortening(q, whole), rel=2e-2)
 
 
-@pytest.mark.parametrize("slope", [-1.0, 0.0, 1.0, 5.0])
-def test_slopes_that_are_no_probability_are_finite(slope):
-    assert 0.0 < shortened(slope, 100.0) <= 1.0
+@pytest.mark.parametrize("grad", [-1.0, 0.0, 1.0, 5.0])
+def test_slopes_that_are_no_probability_are_finite(grad):
+    assert 0.0 < shortened(grad, 100.0) <= 1.0
 
 
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])

@@ -375,7 +375,7 @@ def test_the_method_of_a_bound_skeleton_is_listed(parts, digits, registered):
     (found,) = [m for m in bigcat.methods() if m["name"] == "fixed-eta"]
     assert found["is_bound"]
     assert found["noises"] == ["gumbel"]
-    with pytest.raises(ValueError, match="fixed-eta bound holds for noise 'gumbel'"):
+    with pytest.raises(ValueError, match="fixed-eta bound supports noise 'gumbel'"):
         LinearClassifier(noise="gaussian", method="fixed-eta").fit(digits[1], digits[3])
 
 

@@ -87,8 +87,8 @@ BAD_OPTIONS = [
 BAD_COMBINATIONS = [
     (
         {"noise": "gaussian", "method": "one-vs-each"},
-        "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
-        "method='augment-reduce' or 'exact', which hold for every noise",
+        "the one-vs-each bound supports noise 'gumbel', not 'gaussian'; set "
+        "method='augment-reduce' or 'exact', which support every noise",
     ),
     ({"noise": WRONG_NOISE}, "noise 'wrong': log_cdf_grad(-3.0) is 1, but the finite difference"),
     (

@@ -112,7 +112,7 @@ def test_a_fit_works_or_tells_what_to_do(hazard, parameters, sparse):
     model = LinearClassifier(random_state=0, progress=False, **{**parameters, **more})
     if more and parameters.get("method") == "implicit":
         # They stay finite at any rate, and training rows do not tell: refused before any work.
-        with pytest.raises(ValueError, match="forget the rows before it; lower learning_rate, 1 "):
+        with pytest.raises(ValueError, match="discard the rows before it; lower learning_rate, 1 "):
             model.fit(X, y)
         return
     works_or_tells(model, scipy.sparse.csr_array(X) if sparse else X, y, REMEDIES[hazard])

@@ -20,7 +20,7 @@ from bigcat.solvers import LBFGS, AdaGrad, DivergedError
 from bigcat.training.lbfgs import Objective
 from bigcat.training.state import State
 from bigcat.training.strategies import SharedClasses, Workload
-from bigcat.verbs import draw, stands_for
+from bigcat.verbs import draw, label_count
 from reference import estimators as twin_bounds
 from reference import low_rank as twin
 from tests.driving import drive
@@ -103,7 +103,7 @@ def draw_once(sampler, rng, rows, i, label, classes, counts):
 @kernel
 def label_counts(sampler, counts):
     for k in range(counts.shape[0]):
-        counts[k] = stands_for(sampler, k)
+        counts[k] = label_count(sampler, k)
 
 
 def batches_with_draws(problem, sampler, batch_size, epochs, shared):

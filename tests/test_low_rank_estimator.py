@@ -246,7 +246,7 @@ def test_bad_ranks(data, rank, method):
     ids=str,
 )
 def test_solvers_for_linear_scores_are_refused(data, parameters):
-    message = r"rank=2 does not go with solver='(implicit|umax)', .* take solver='adagrad' or rank="
+    message = r"rank=2 does not support solver='(implicit|umax)', .* set solver='adagrad' or rank="
     model = LinearClassifier(rank=2, **parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(*data)
@@ -275,7 +275,9 @@ def test_the_bound_is_a_bound_for_every_method_and_noise(data, deterministic_bou
 def test_steps_by_vector_need_vectors(data):
     X, y = data
     solver = AdaGrad(0.1, per="vector")
-    with pytest.raises(ValueError, match=r"moves vectors of classes and features, .* set rank"):
+    with pytest.raises(
+        ValueError, match=r"moves whole vectors of classes and features, .* set rank"
+    ):
         LinearClassifier(rank=None, solver=solver).fit(X, y)
     with pytest.raises(ValueError, match="per='row' must be 'coordinate' or 'vector'"):
         AdaGrad(per="row")

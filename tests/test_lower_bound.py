@@ -9,7 +9,7 @@ from forms import forms
 
 from bigcat import LinearClassifier, Method, load_model, save_model
 from bigcat.bounds import AugmentReduce, Exact, OneVsEach
-from bigcat.bounds.exact import FEW_NODES
+from bigcat.bounds.exact import TRAINING_QUADRATURE
 from bigcat.samplers import Uniform
 
 N_CLASSES = 4
@@ -40,7 +40,7 @@ def test_the_likelihood_by_few_nodes_is_shown_by_many(probit):
     """What passes over the data maximise is above the log-likelihood for some rows."""
     X, y = rows_of(200, 2)
     model = copy.copy(probit)
-    model.bound_ = FEW_NODES
+    model.bound_ = TRAINING_QUADRATURE
     assert (model.lower_bound(X, y) == probit.log_proba_of(X, y)).all()
 
 

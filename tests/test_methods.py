@@ -102,12 +102,12 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
         ({"sampler": "popular"}, "sampler='popular' is not known"),
         (
             {"method": "one-vs-each", "noise": Gaussian()},
-            "the one-vs-each bound holds for noise 'gumbel', not for 'gaussian'; take "
-            "method='augment-reduce' or 'exact', which hold for every noise",
+            "the one-vs-each bound supports noise 'gumbel', not 'gaussian'; set "
+            "method='augment-reduce' or 'exact', which support every noise",
         ),
         (
             {"method": "bouchard", "noise": Gaussian()},
-            "the bouchard bound holds for noise 'gumbel', not for 'gaussian'",
+            "the bouchard bound supports noise 'gumbel', not 'gaussian'",
         ),
         (
             {"method": "exact", "solver": "sgd", "sampler": "uniform"},
@@ -116,8 +116,7 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
         ),
         (
             {"solver": "lbfgs", "sampler": "uniform"},
-            "solver='lbfgs' visits all classes and has no use for sampler='uniform'; leave it at "
-            "'auto'",
+            "solver='lbfgs' visits all classes and ignores sampler='uniform'; set sampler='auto'",
         ),
         (
             {
@@ -125,37 +124,33 @@ def test_what_is_promised_is_a_fact_of_the_parts(name):
                 "solver": "lbfgs",
                 "noise": Gaussian(),
             },
-            "solver='lbfgs' needs a value without randomness, and the augment-reduce bound takes "
-            "Monte-Carlo samples; set expectation='quadrature' or take one of the solvers "
-            "'adaptive', 'adagrad', 'sgd'",
+            "set expectation='quadrature' or one of the solvers 'adaptive', 'adagrad', 'sgd'",
         ),
         (
             {"method": "one-vs-each", "solver": "implicit"},
-            "solver='implicit' moves the double sum of the softmax: noise='gumbel' and the bound "
-            "'augment-reduce'; here are noise='gumbel' and the one-vs-each bound; take "
-            "solver='adagrad', 'adaptive' or 'sgd'",
+            "solver='implicit' supports noise='gumbel' with the bound 'augment-reduce', not "
+            "noise='gumbel' with the one-vs-each bound; set solver='adagrad', 'adaptive' or 'sgd'",
         ),
         (
             {"solver": "implicit", "noise": Gaussian()},
-            "the bound 'augment-reduce'; here are noise='gaussian' and the augment-reduce bound",
+            "not noise='gaussian' with the augment-reduce bound",
         ),
-        ({"method": "umax", "noise": Gaussian()}, "solver='umax' moves the double sum of the soft"),
+        ({"method": "umax", "noise": Gaussian()}, "solver='umax' supports noise='gumbel' with the"),
         (
             {"method": "raman", "solver": "implicit"},
-            "the bound 'augment-reduce'; here are noise='gumbel' and the raman bound; take solver",
+            "not noise='gumbel' with the raman bound; set solver",
         ),
         (
             {"method": "nce", "solver": "vanilla"},
-            "noise='gumbel' and the bound 'augment-reduce' or 'raman'; here are noise='gumbel' and "
-            "the nce objective",
+            "bound 'augment-reduce' or 'raman', not noise='gumbel' with the nce objective",
         ),
         (
             {"method": "raman", "noise": Gaussian()},
-            "the raman bound holds for noise 'gumbel', not for 'gaussian'",
+            "the raman bound supports noise 'gumbel', not 'gaussian'",
         ),
         (
             {"method": "importance", "noise": Gaussian()},
-            "the importance objective holds for noise 'gumbel', not for 'gaussian'",
+            "the importance objective supports noise 'gumbel', not 'gaussian'",
         ),
     ],
     ids=str,

@@ -160,5 +160,5 @@ def test_errors_name_cause_and_remedy(change, message):
     model, X, y = make()
     with pytest.raises(ValueError, match=message):
         metrics.evaluate(model, *change(X, y))
-    with pytest.raises(ValueError, match="k is 0"):
+    with pytest.raises(ValueError, match="k=0"):
         metrics.evaluate(model, X, y, k=0)

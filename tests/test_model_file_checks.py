@@ -49,7 +49,7 @@ def test_mapped_weights_are_held_to_their_digests_when_asked(path):
     np.testing.assert_array_equal(load_model(path).coef_, expected)
     flip(path, "coef", byte=3, bit=6)
     assert load_model(path, mmap=True).coef_.shape == (6, 4)  # nobody has looked
-    with pytest.raises(ModelFileError, match="the content of coef is not what was written"):
+    with pytest.raises(ModelFileError, match="the content of coef does not match its digest"):
         load_model(path, mmap=True, verify=True)
     flip(path, "classes.utf8")
     with pytest.raises(ModelFileError, match=r"the content of classes\.utf8 is not"):
@@ -95,9 +95,9 @@ MADE_UP: dict[str, tuple[dict[str, np.ndarray], dict[str, Any], str]] = {
     ),
     "integer intercept": ({"intercept": np.arange(6)}, {}, "intercept is of int64, not of fl"),
     "version true": ({}, {"version": True}, "version is True"),
-    "a key too many": ({}, {"made": "2026-01-01"}, "lacks made, or it is not known"),
+    "a key too many": ({}, {"made": "2026-01-01"}, "missing or unknown keys: made"),
     "history of numbers": ({}, {"history": [1, 2]}, r"history is \[1, 2\]"),
-    "no noise": ({}, {"noise": {"name": "gumbel"}}, "noise lacks custom"),
+    "no noise": ({}, {"noise": {"name": "gumbel"}}, "noise has missing or unknown keys: custom"),
     "noise that is unknown": (
         {},
         {"noise": {"name": "x", "custom": False, "probabilities": "quadrature"}},
@@ -180,16 +180,16 @@ def paired(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"offsets": np.array([0, 2, 3])}, "does not cut the pairs"),
-        ({"offsets": np.array([0, 3, 2, 3])}, "does not cut the pairs"),
-        ({"offsets": np.array([1, 2, 2, 3])}, "does not cut the pairs"),
-        ({"offsets": np.array([0, 2, 2, 4])}, "does not cut the pairs"),
+        ({"offsets": np.array([0, 2, 3])}, "does not rise from 0 to the number"),
+        ({"offsets": np.array([0, 3, 2, 3])}, "does not rise from 0 to the number"),
+        ({"offsets": np.array([1, 2, 2, 3])}, "does not rise from 0 to the number"),
+        ({"offsets": np.array([0, 2, 2, 4])}, "does not rise from 0 to the number"),
         ({"offsets": np.array([0.0, 2, 2, 3])}, "are of float64, int32"),
         ({"pair_classes": np.array([0, 2, 1], np.int32)}, "outside of 2 classes"),
         ({"pair_classes": np.array([0, 1, -1], np.int32)}, "outside of 2 classes"),
         ({"pair_classes": np.array([1, 0, 1], np.int32)}, "does not ascend for each feature"),
         ({"pair_classes": np.array([0, 0, 1], np.int32)}, "does not ascend for each feature"),
-        ({"pair_weights": np.ones(2, np.float32)}, "does not cut the pairs"),
+        ({"pair_weights": np.ones(2, np.float32)}, "does not rise from 0 to the number"),
         ({"pair_weights": np.ones((3, 1), np.float32)}, "have more than one axis"),
     ],
 )

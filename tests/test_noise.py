@@ -190,11 +190,11 @@ def test_a_density_may_have_a_corner(at_zero):
 def test_a_slope_beyond_both_sides_of_a_corner_is_caught():
     """The difference that the message tells is that of both sides together."""
     text = r"log_pdf_grad\(0\.0\) is (-?1\.2), but the finite difference of log_pdf there is (\S+);"
-    for slope in (1.2, -1.2):
+    for grad in (1.2, -1.2):
         with pytest.raises(ValueError, match=text) as caught:
-            resolve(laplace(slope))
+            resolve(laplace(grad))
         stated, measured = re.search(text, str(caught.value)).groups()  # type: ignore[union-attr]
-        assert float(stated) == slope
+        assert float(stated) == grad
         assert float(measured) == pytest.approx(0.0, abs=1e-9)
 
 

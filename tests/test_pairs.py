@@ -10,7 +10,7 @@ import scipy.sparse
 import bigcat
 from bigcat import LinearClassifier
 from bigcat.combinations import resolve
-from bigcat.linear import FullRank, LinearModel, LowRankWeights, PairedWeights, Pairs
+from bigcat.linear import CoOccurringPairs, FullRank, LinearModel, LowRankWeights, PairedWeights
 from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
 from bigcat.samplers import Uniform
@@ -36,7 +36,7 @@ def trained():
     data = TrainingData(X, y, np.ones(400))
     parts = resolve("exact", Gumbel(), solver=Damped(1.0), sampler="everything")
     config = FitConfig(parts, max_epochs=3)
-    kind = Pairs.of(X, y, N_CLASSES)
+    kind = CoOccurringPairs.of(X, y, N_CLASSES)
     return (
         X,
         y,
@@ -55,7 +55,7 @@ def trained():
 
 def test_pairs_are_those_that_occur_together():
     X, y = some_rows(200)
-    kind = Pairs.of(X, y, N_CLASSES)
+    kind = CoOccurringPairs.of(X, y, N_CLASSES)
     together = np.zeros((N_FEATURES, N_CLASSES), bool)
     rows, features = X.nonzero()
     together[features, y[rows]] = True
@@ -78,7 +78,7 @@ def test_trained_pairs_are_close_to_those_of_a_matrix(trained):
 def test_steps_of_pairs_are_those_of_a_matrix_of_which_the_rest_is_held_at_zero():
     """Plain gradient ascent on the exact softmax, row by row, in NumPy."""
     X, y = some_rows(60, seed=2)
-    kind = Pairs.of(X, y, N_CLASSES)
+    kind = CoOccurringPairs.of(X, y, N_CLASSES)
     parts = resolve(
         "exact", Gumbel(), solver=SGD(0.05, batch_size=1, init="zero"), sampler="everything"
     )
@@ -95,10 +95,10 @@ def test_steps_of_pairs_are_those_of_a_matrix_of_which_the_rest_is_held_at_zero(
     order = rng.permutation(60)
     for x, label in zip(X.toarray()[order].astype(float), y[order]):
         p = np.exp(x @ W + b)
-        slopes = -p / p.sum()
-        slopes[label] += 1.0
-        W += 0.05 * np.outer(x, slopes) * known
-        b += 0.05 * slopes
+        grads = -p / p.sum()
+        grads[label] += 1.0
+        W += 0.05 * np.outer(x, grads) * known
+        b += 0.05 * grads
     np.testing.assert_allclose(found.weights.dense(), W.T, atol=1e-5)
     np.testing.assert_allclose(found.intercept, b, atol=1e-5)
 
@@ -109,7 +109,7 @@ def test_features_of_very_many_pairs_are_searched():
     X = scipy.sparse.csr_array(np.ones((n, 1), np.float32))
     y = np.arange(n) % 500
     parts = resolve("complementary", Gumbel(), solver=SGD(0.1, batch_size=1), sampler=Uniform(4))
-    config = FitConfig(parts, max_epochs=1, kind=Pairs.of(X, y, 500))
+    config = FitConfig(parts, max_epochs=1, kind=CoOccurringPairs.of(X, y, 500))
     data = TrainingData(X, y, np.ones(n))
     plan = FitPlan((Candidate("fit", config),))
     weights = train(plan, data, np.arange(500), np.random.RandomState(0)).weights
@@ -121,8 +121,8 @@ def test_features_of_very_many_pairs_are_searched():
 
 def test_pairs_are_moved_row_by_row_only():
     X, y = some_rows(60)
-    with pytest.raises(ValueError, match=r"pairs are moved row by row.*solver='adagrad'"):
-        Pairs.of(X, y, N_CLASSES).check_solver(AdaGrad())
+    with pytest.raises(ValueError, match=r"row by row, not solver='adagrad'"):
+        CoOccurringPairs.of(X, y, N_CLASSES).check_solver(AdaGrad())
 
 
 def test_memory_that_pairs_take_is_forecast():
@@ -134,7 +134,7 @@ def test_memory_that_pairs_take_is_forecast():
     values = np.ones(n * per_row, np.float32)
     X = scipy.sparse.csr_array((values, indices.ravel(), offsets), shape=(n, 50_000))
     tracemalloc.start()
-    Pairs.of(X, np.arange(n) // 2, n // 2)
+    CoOccurringPairs.of(X, np.arange(n) // 2, n // 2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 0.5 * memory.PAIR_BYTES * X.nnz < peak < memory.PAIR_BYTES * X.nnz
@@ -146,7 +146,7 @@ def test_memory_that_pairs_take_is_forecast():
 def paired(seed=0, rank=3):
     rng = np.random.default_rng(seed)
     X, y = some_rows(80, seed)
-    pairs = Pairs.of(X, y, N_CLASSES)
+    pairs = CoOccurringPairs.of(X, y, N_CLASSES)
     low = LowRankWeights(
         rng.standard_normal((N_CLASSES, rank)).astype(np.float32),
         rng.standard_normal((N_FEATURES, rank)).astype(np.float32),
@@ -245,5 +245,5 @@ def test_an_index_finds_classes_by_vectors_and_by_pairs(fitted):
 
 def test_more_rows_cannot_be_added_one_by_one(fitted):
     X, y = words(8_000, seed=1)
-    with pytest.raises(ValueError, match=r"is a sum of fits .* rank=256"):
+    with pytest.raises(ValueError, match=r"is a weighted sum of .* rank=256"):
         fitted.partial_fit(X, y)

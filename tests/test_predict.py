@@ -33,14 +33,14 @@ def scorer_of(coef, intercept, noise, n_threads=None):
 def tolerance(request, monkeypatch):
     """Both precisions, whatever the size; the tolerance that goes with each."""
     if request.param == "float32":
-        monkeypatch.setattr(_model, "DOUBLE_BELOW", 0)
+        monkeypatch.setattr(_model, "MIN_FLOAT32_WEIGHTS", 0)
         return 1e-5
     return 1e-12
 
 
 @pytest.fixture(autouse=True)
 def _always_threads(monkeypatch):
-    monkeypatch.setattr(_model, "FEW_SCORES", 0)
+    monkeypatch.setattr(_model, "MIN_THREADED_SCORES", 0)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

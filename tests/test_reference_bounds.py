@@ -41,11 +41,11 @@ def test_slopes_match_finite_differences(name):
     bound, h = ALL[name], 1e-5
     found = bound(PSI_Y, PSI, WEIGHTS)
     up, down = bound(PSI_Y + h, PSI, WEIGHTS).value, bound(PSI_Y - h, PSI, WEIGHTS).value
-    assert found.slope_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    assert found.grad_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
     for k in range(PSI.size):
         step = h * (np.arange(PSI.size) == k)
         up, down = (bound(PSI_Y, PSI + s, WEIGHTS).value for s in (step, -step))
-        assert found.slopes[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+        assert found.grads[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
 
 
 # Bounds on the softmax
@@ -66,7 +66,7 @@ def test_bouchard_alpha_is_stationary(seed):
     rng = np.random.default_rng(seed)
     psi, weights = rng.normal(0, 10, 8), rng.uniform(0.2, 30, 8)
     found = bounds.bouchard(1.0, psi, weights)
-    assert found.slope_y + found.slopes.sum() == pytest.approx(0.0, abs=1e-12)
+    assert found.grad_y + found.grads.sum() == pytest.approx(0.0, abs=1e-12)
 
 
 # Augment and reduce with other noises

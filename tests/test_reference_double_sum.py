@@ -52,15 +52,15 @@ def stationarity(batch, fit_intercept, l2, new):
     """The largest violation of: new = old + rate times the mean slope at the new point."""
     W, b, X, y, drawn, weights, u, rate = batch
     W_new, b_new, u_new = new
-    slopes, slopes_u = np.zeros((len(y), len(b))), np.zeros(len(y))
+    grads, slopes_u = np.zeros((len(y), len(b))), np.zeros(len(y))
     for i in range(len(y)):
         row = *double_sum.row_scores(W_new, b_new, X[i], y[i], drawn[i]), weights[i], u_new[i]
         bound = bounds.softmax_augment_reduce(*row)
-        np.add.at(slopes[i], np.append(drawn[i], y[i]), np.append(bound.slopes, bound.slope_y))
-        slopes_u[i] = double_sum.local_slope(*row)
+        np.add.at(grads[i], np.append(drawn[i], y[i]), np.append(bound.grads, bound.grad_y))
+        slopes_u[i] = double_sum.local_grad(*row)
     residuals = [
-        (1 + rate * l2) * W_new - W - rate / len(y) * slopes.T @ X,
-        b_new - b - fit_intercept * rate / len(y) * slopes.sum(axis=0),
+        (1 + rate * l2) * W_new - W - rate / len(y) * grads.T @ X,
+        b_new - b - fit_intercept * rate / len(y) * grads.sum(axis=0),
         u_new - u - rate * slopes_u,
     ]
     return max(np.abs(residual).max() for residual in residuals)
@@ -74,14 +74,14 @@ def test_slopes_match_finite_differences(form):
     bound, u, h = double_sum.BOUND[form], 1.7, 1e-5
     found = bound(PSI_Y, PSI, WEIGHTS, u)
     up, down = (bound(PSI_Y + step, PSI, WEIGHTS, u).value for step in (h, -h))
-    assert found.slope_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    assert found.grad_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
     up, down = (bound(PSI_Y, PSI, WEIGHTS, u + step).value for step in (h, -h))
-    slope_u = double_sum.local_slope(PSI_Y, PSI, WEIGHTS, u, form)
+    slope_u = double_sum.local_grad(PSI_Y, PSI, WEIGHTS, u, form)
     assert slope_u == pytest.approx((up - down) / (2 * h), abs=1e-8)
     for k in range(PSI.size):
         step = h * (np.arange(PSI.size) == k)
         up, down = (bound(PSI_Y, PSI + s, WEIGHTS, u).value for s in (step, -step))
-        assert found.slopes[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+        assert found.grads[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
 
 
 @forms
@@ -90,9 +90,9 @@ def test_the_best_u_gives_the_exact_softmax(form):
     best = double_sum.BEST_U[form](PSI_Y, PSI, ones)
     tight = double_sum.BOUND[form](PSI_Y, PSI, ones, best)
     assert tight.value == pytest.approx(exact.value, rel=1e-13)
-    assert tight.slope_y == pytest.approx(exact.slope_y, rel=1e-13)
-    np.testing.assert_allclose(tight.slopes, exact.slopes, rtol=1e-13)
-    assert double_sum.local_slope(PSI_Y, PSI, ones, best, form) == pytest.approx(0.0, abs=1e-14)
+    assert tight.grad_y == pytest.approx(exact.grad_y, rel=1e-13)
+    np.testing.assert_allclose(tight.grads, exact.grads, rtol=1e-13)
+    assert double_sum.local_grad(PSI_Y, PSI, ones, best, form) == pytest.approx(0.0, abs=1e-14)
     for u in [best - 2.0, best + 0.1, best + 5.0]:
         assert double_sum.BOUND[form](PSI_Y, PSI, ones, u).value < exact.value
 

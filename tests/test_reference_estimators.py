@@ -26,11 +26,11 @@ def test_slopes_match_finite_differences(name):
     estimate, h = ALL[name], 1e-5
     found = estimate(PSI_Y, PSI, WEIGHTS)
     up, down = (estimate(PSI_Y + step, PSI, WEIGHTS).value for step in (h, -h))
-    assert found.slope_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    assert found.grad_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
     for k in range(PSI.size):
         step = h * (np.arange(PSI.size) == k)
         up, down = (estimate(PSI_Y, PSI + s, WEIGHTS).value for s in (step, -step))
-        assert found.slopes[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
+        assert found.grads[k] == pytest.approx((up - down) / (2 * h), abs=1e-8)
 
 
 def test_values_by_hand():
@@ -53,7 +53,7 @@ def test_all_classes_give_the_exact_softmax():
         estimators.complementary(PSI_Y, PSI, ONES),
     ]:
         assert found.value == pytest.approx(exact.value, rel=1e-14)
-        np.testing.assert_allclose(found.slopes, exact.slopes, rtol=1e-13)
+        np.testing.assert_allclose(found.grads, exact.grads, rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
     p = np.array([0.5, 0.1, 0.3, 0.1])
 
     def objective(psi):
-        value, slopes = 0.0, np.zeros(4)
+        value, grads = 0.0, np.zeros(4)
         for y in range(4):
             others = [k for k in range(4) if k != y]
             for some in chain.from_iterable(combinations(others, size) for size in range(4)):
@@ -77,9 +77,9 @@ def test_noise_contrastive_scores_become_log_probabilities(expected_counts):
                 probability = p[y] * np.prod(Q[drawn]) * np.prod(1 - Q[missed])
                 found = estimators.noise_contrastive(psi[y], psi[drawn], 1 / Q[drawn], 1 / Q[y])
                 value += probability * found.value
-                slopes[y] += probability * found.slope_y
-                slopes[drawn] += probability * found.slopes
-        return -value, -slopes
+                grads[y] += probability * found.grad_y
+                grads[drawn] += probability * found.grads
+        return -value, -grads
 
     options = {"ftol": 1e-16, "gtol": 1e-10}
     found = optimize.minimize(objective, np.zeros(4), jac=True, method="L-BFGS-B", options=options)

@@ -16,7 +16,7 @@ import reference.solvers
 from bigcat import LinearClassifier, noise
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
-from bigcat.kernels.train_rows import SMALLEST_SCALE
+from bigcat.kernels.train_rows import MIN_LAZY_SCALE
 from bigcat.linear import FullRank
 from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything
@@ -105,7 +105,7 @@ class TwinRow:
             mu, gamma = twin.local_natural_step(self.noise, *row, *at, rule, progress)
             self.local[:] = mu, twin.softplus(gamma)
             after = twin.augment_reduce(self.noise, *row, mu, gamma, rule)
-        return twin.Bound(before.value, after.slope_y, after.slopes)
+        return twin.Bound(before.value, after.grad_y, after.grads)
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_steps_agree_with_the_twin(train, method, noise_name, solver, batch_size
             for n in batch:
                 psi, label = W @ X[n] + b, y[n]
                 others = np.arange(n_classes) != label
-                value, slope_y, slopes = rows[n].visit(psi[label], psi[others], progress)
-                slope = np.empty(n_classes)
-                slope[label], slope[others] = slope_y, slopes
-                grad_W += np.outer(slope, X[n])
-                grad_b += slope
+                value, grad_y, grads = rows[n].visit(psi[label], psi[others], progress)
+                grad = np.empty(n_classes)
+                grad[label], grad[others] = grad_y, grads
+                grad_W += np.outer(grad, X[n])
+                grad_b += grad
                 total += value
             scale = (len(y) if kind.gradient == "sum" else 1.0) / len(batch)
             W += steps[0](scale * grad_W)
@@ -310,11 +310,11 @@ def test_the_lazily_scaled_ridge_is_a_proximal_step_of_all_weights(train, sparse
                 psi, label = W @ X[n] + b, y[n]
                 others = np.arange(n_classes) != label
                 progress = 0.9  # all classes are drawn
-                _, slope_y, slopes = rows[n].visit(psi[label], psi[others], progress)
-                slope = np.empty(n_classes)
-                slope[label], slope[others] = slope_y, slopes
-                grad_W += np.outer(slope, X[n]) / len(batch)
-                grad_b += slope / len(batch)
+                _, grad_y, grads = rows[n].visit(psi[label], psi[others], progress)
+                grad = np.empty(n_classes)
+                grad[label], grad[others] = grad_y, grads
+                grad_W += np.outer(grad, X[n]) / len(batch)
+                grad_b += grad / len(batch)
             W = (W + rate * grad_W) / (1.0 + rate * l2 / n_rows)
             b += rate * grad_b
             smallest /= 1.0 + rate * l2 / n_rows
@@ -322,7 +322,7 @@ def test_the_lazily_scaled_ridge_is_a_proximal_step_of_all_weights(train, sparse
         np.testing.assert_allclose(found.coefs[epoch], W, rtol=0, atol=1e-12 * size)
     np.testing.assert_allclose(found.coef, W, rtol=0, atol=1e-12 * np.abs(W).max())
     np.testing.assert_allclose(found.intercept, b, rtol=0, atol=1e-12)
-    assert (smallest < SMALLEST_SCALE**2) == (l2 > 1.0)
+    assert (smallest < MIN_LAZY_SCALE**2) == (l2 > 1.0)
 
 
 # Two classes: the same as other people's binary models

@@ -18,7 +18,7 @@ from bigcat.numerics.special import (
     log_ndtr_with_grad,
     log_sigmoid_grad,
     log_sigmoid_with_grad,
-    log_softmax_with_slopes,
+    log_softmax_with_grads,
     log_sum_exp,
     sigmoid,
     softplus_inverse,
@@ -120,18 +120,18 @@ def test_sums_of_exponentials_keep_their_terms(reference):
 
 
 def test_log_softmax_and_its_slopes():
-    slopes, h = np.empty(6), 1e-6
-    value = log_softmax_with_slopes(0.3, SCORES, COUNTS, 5, slopes)
+    grads, h = np.empty(6), 1e-6
+    value = log_softmax_with_grads(0.3, SCORES, COUNTS, 5, grads)
     terms = np.append(SCORES, 0.3)
     assert value == pytest.approx(0.3 - logsumexp(terms, b=np.append(COUNTS, 1.0)), rel=1e-14)
-    assert slopes.sum() == pytest.approx(0.0, abs=1e-15)
+    assert grads.sum() == pytest.approx(0.0, abs=1e-15)
     for c in range(6):
         move = h * (np.arange(6) == c)
         up, down = (
-            log_softmax_with_slopes(w[5], w[:5], COUNTS, 5, np.empty(6))
+            log_softmax_with_grads(w[5], w[:5], COUNTS, 5, np.empty(6))
             for w in (terms + move, terms - move)
         )
-        assert slopes[c] == pytest.approx((up - down) / (2.0 * h), rel=1e-8)
+        assert grads[c] == pytest.approx((up - down) / (2.0 * h), rel=1e-8)
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-14), (np.float32, 1e-6)])

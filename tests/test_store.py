@@ -262,7 +262,7 @@ def test_custom_noise_is_asked_for(tmp_path, student_t):
         (lambda p: p.write_bytes(b"label\tsome text\n" * 99), "not a model file"),
         (
             lambda p: safetensors.numpy.save_file({"coef": X}, p, metadata={"format": "pt"}),
-            r"not a model file \(its metadata are not of bigcat\)",
+            r"not a model file \(its metadata were not written by bigcat\)",
         ),
         (
             lambda p: rewrite(p, lambda h: None, drop=["intercept"]),
@@ -280,7 +280,10 @@ def test_custom_noise_is_asked_for(tmp_path, student_t):
             lambda p: rewrite(p, lambda h: h["fitted"].update(n_features_in=5)),
             "6 classes and 5 features",
         ),
-        (lambda p: rewrite(p, lambda h: h.pop("parameters")), "header lacks parameters"),
+        (
+            lambda p: rewrite(p, lambda h: h.pop("parameters")),
+            "header has missing or unknown keys: parameters",
+        ),
         (
             lambda p: rewrite(p, lambda h: h["parameters"].update(flux=1)),
             "a later bigcat wrote it .*unexpected keyword argument 'flux'",

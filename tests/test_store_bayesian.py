@@ -169,7 +169,7 @@ def test_the_noise_is_that_of_the_fit(tmp_path, student_t):
         ),
         (
             lambda p: rewrite(p, lambda h: h["posterior"].pop("evidence")),
-            "posterior lacks evidence",
+            "posterior has missing or unknown keys: evidence",
         ),
         (
             lambda p: rewrite(p, lambda h: h["posterior"]["facts"].update(link="cauchit")),

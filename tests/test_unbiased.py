@@ -31,7 +31,7 @@ from bigcat.solvers.implicit import proximal_step
 from bigcat.training.order import Order
 from bigcat.training.state import State
 from bigcat.training.strategies import make_plan
-from bigcat.verbs import Pace, visit
+from bigcat.verbs import StepSize, visit
 from reference import double_sum
 from tests.driving import drive
 
@@ -224,10 +224,10 @@ def assert_same(found, expected, atol):
 
 
 @kernel
-def visit_row(solver, bound, local, rate, reach, label_score, others, counts, slopes):
+def visit_row(solver, bound, local, rate, reach, label_score, others, counts, grads):
     rng, n = np.zeros(1, np.uint64), others.shape[0]
-    pace = Pace(rate, reach)
-    return visit(solver, bound, rng, local, 1.0, pace, label_score, others, counts, n, 0, slopes)
+    step = StepSize(rate, reach)
+    return visit(solver, bound, rng, local, 1.0, step, label_score, others, counts, n, 0, grads)
 
 
 class Visited(NamedTuple):
@@ -235,16 +235,16 @@ class Visited(NamedTuple):
 
     value: float
     u: float
-    slopes: np.ndarray
+    grads: np.ndarray
 
 
 def visit_once(solver, form, u, rate, reach, psi_y, psi, counts):
-    local, slopes = np.array([u, 0.0]), np.empty(psi.size + 1)
+    local, grads = np.array([u, 0.0]), np.empty(psi.size + 1)
     counts = np.append(counts, 1.0)
     bound = FORMS[form].lower(noise.Gumbel())
     tag = solver.lower()
-    value = visit_row(tag, bound, local, rate, reach, psi_y, psi.copy(), counts, slopes)
-    return Visited(value, local[0], slopes)
+    value = visit_row(tag, bound, local, rate, reach, psi_y, psi.copy(), counts, grads)
+    return Visited(value, local[0], grads)
 
 
 @kernel
@@ -364,18 +364,18 @@ def test_an_implicit_batch_is_a_gradient_step_at_the_new_point(rate):
     (new,) = train(run, start)
     accuracy = 1e-6 * max(rate, 1.0)  # a condition is off by rate times what a slope is
     weights = start.row_weights * 8 / start.row_weights.sum()
-    slopes = np.zeros((8, 4))
+    grads = np.zeros((8, 4))
     for i, y in enumerate(start.y):
         others = np.delete(np.arange(4), y)
         scores = double_sum.row_scores(new.W, new.b, start.X[i], y, others)
         bound = reference.bounds.softmax_augment_reduce(*scores, np.ones(3), new.u[i])
-        slopes[i, others], slopes[i, y] = bound.slopes, bound.slope_y
-        slope = double_sum.local_slope(*scores, np.ones(3), new.u[i])
-        assert new.u[i] == pytest.approx(start.u[i] + rate * weights[i] * slope, abs=accuracy)
-    slopes *= rate * weights[:, None] / 8
+        grads[i, others], grads[i, y] = bound.grads, bound.grad_y
+        grad = double_sum.local_grad(*scores, np.ones(3), new.u[i])
+        assert new.u[i] == pytest.approx(start.u[i] + rate * weights[i] * grad, abs=accuracy)
+    grads *= rate * weights[:, None] / 8
     shrink = 1.0 / (1.0 + rate * 0.7 / start.row_weights.sum())
-    np.testing.assert_allclose(new.W, shrink * (start.W + slopes.T @ start.X), atol=accuracy)
-    np.testing.assert_allclose(new.b, start.b + slopes.sum(axis=0), atol=accuracy)
+    np.testing.assert_allclose(new.W, shrink * (start.W + grads.T @ start.X), atol=accuracy)
+    np.testing.assert_allclose(new.b, start.b + grads.sum(axis=0), atol=accuracy)
 
 
 # Unbiasedness
@@ -389,18 +389,18 @@ def test_the_mean_vanilla_gradient_over_all_draws_is_the_full_one(form):
     others = np.delete(np.arange(6), y)
     _, counts = Uniform(n_negatives=2).sample(6, y)
     draws = list(itertools.combinations(others.tolist(), 2))
-    slopes, slope_u, values = np.zeros(6), 0.0, 0.0
+    grads, slope_u, values = np.zeros(6), 0.0, 0.0
     for pair in draws:
         drawn = list(pair)
         row = visit_once(Vanilla(0.01), form, u, rate, 0.0, psi[y], psi[drawn], counts)
-        slopes[[*drawn, y]] += row.slopes / len(draws)
+        grads[[*drawn, y]] += row.grads / len(draws)
         slope_u += (row.u - u) / rate / len(draws)
         values += row.value / len(draws)
     full = double_sum.BOUND[form](psi[y], psi[others], np.ones(5), u)
-    np.testing.assert_allclose(slopes[others], full.slopes, rtol=1e-13)
-    assert slopes[y] == pytest.approx(full.slope_y, rel=1e-13)
+    np.testing.assert_allclose(grads[others], full.grads, rtol=1e-13)
+    assert grads[y] == pytest.approx(full.grad_y, rel=1e-13)
     assert values == pytest.approx(full.value, rel=1e-13)
-    expected = double_sum.local_slope(psi[y], psi[others], np.ones(5), u, form)
+    expected = double_sum.local_grad(psi[y], psi[others], np.ones(5), u, form)
     assert slope_u == pytest.approx(expected, rel=1e-11)
 
 
@@ -427,7 +427,7 @@ def test_umax_gradients_are_bounded(form, threshold):
             UMax(0.1, threshold=threshold), form, u, 0.1, 0.0, psi[y], psi[drawn], counts
         )
         # The label's slope is the sum of the others', in Raman's form with 1 instead of e^-u.
-        largest = max(largest, np.abs(row.slopes).max() / (count * np.exp(threshold)))
+        largest = max(largest, np.abs(row.grads).max() / (count * np.exp(threshold)))
     assert 0.5 < largest <= 1.0 + 1e-12
 
 
@@ -475,7 +475,7 @@ def test_implicit_steps_are_never_longer_than_vanilla_steps(n_drawn):
             found = visit_once(solver, "proposed", *row)
             with np.errstate(over="ignore"):
                 lengths.append(
-                    np.hypot(found.u - u, rate * np.linalg.norm(found.slopes) * np.sqrt(reach))
+                    np.hypot(found.u - u, rate * np.linalg.norm(found.grads) * np.sqrt(reach))
                 )
         ratios.append(lengths[0] / lengths[1])
         assert np.isfinite(lengths[0])

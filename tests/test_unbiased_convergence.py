@@ -92,9 +92,9 @@ def noise_contrastive(scores):
     """Linear in the draws, so that the average is one over all classes."""
     count = (N_CLASSES - 1) / N_NEGATIVES
     delta = scores + np.log(count)
-    slopes = -expit(delta) / count
-    slopes[ROWS, Y] += expit(-delta[ROWS, Y])
-    return log_expit(-delta).sum() / count + log_expit(delta[ROWS, Y]).sum(), slopes
+    grads = -expit(delta) / count
+    grads[ROWS, Y] += expit(-delta[ROWS, Y])
+    return log_expit(-delta).sum() / count + log_expit(delta[ROWS, Y]).sum(), grads
 
 
 def softmax_over_samples(log_count, n_draws=60):
@@ -112,9 +112,9 @@ def softmax_over_samples(log_count, n_draws=60):
         terms = np.exp(psi + log_count)
         total = 1.0 + terms.sum(axis=2)
         shares = terms / total[:, :, None] / n_draws
-        slopes = -np.bincount(flat, shares.ravel(), scores.size).reshape(scores.shape)
-        slopes[ROWS, Y] -= slopes.sum(axis=1)
-        return -np.log(total).sum() / n_draws, slopes
+        grads = -np.bincount(flat, shares.ravel(), scores.size).reshape(scores.shape)
+        grads[ROWS, Y] -= grads.sum(axis=1)
+        return -np.log(total).sum() / n_draws, grads
 
     return value, drawn
 
@@ -133,8 +133,8 @@ def own_optimum(value, l2):
 
     def negative(theta):
         W = theta.reshape(shape)
-        total, slopes = value(features @ W.T)
-        gradient = slopes.T @ features - ridge * W
+        total, grads = value(features @ W.T)
+        gradient = grads.T @ features - ridge * W
         return 0.5 * np.sum(ridge * W**2) - total, -gradient.ravel()
 
     options = {"maxiter": 1000, "maxfun": 2000, "ftol": 1e-10, "gtol": 1e-4}

@@ -30,14 +30,14 @@ def made_up(
     rng = np.random.default_rng(0)
     arrays = folder / "arrays"
     arrays.mkdir(parents=True)
-    stands_for = rng.integers(n_classes, size=n_features)
+    label_count = rng.integers(n_classes, size=n_features)
 
     def shards() -> Iterator[tuple[Any, np.ndarray]]:
         for first, last in pairwise(n_rows * i // n_shards for i in range(n_shards + 1)):
             n = last - first
             step = n_features // per_row  # one feature of each run of so many: sorted, none twice
             indices = rng.integers(step, size=(n, per_row)) + step * np.arange(per_row)
-            labels = stands_for[indices[np.arange(n), rng.integers(per_row, size=n)]]
+            labels = label_count[indices[np.arange(n), rng.integers(per_row, size=n)]]
             values = np.full(n * per_row, per_row**-0.5, np.float32)
             ends = per_row * np.arange(n + 1)
             yield sp.csr_matrix((values, indices.ravel(), ends), (n, n_features)), labels

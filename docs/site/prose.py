@@ -7,14 +7,17 @@ the present: no earlier versions, aims or numbers of decisions.
 from __future__ import annotations
 
 import ast
+import functools
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-MODULES = sorted((ROOT / "src" / "bigcat").rglob("*.py"))
+MODULES = sorted([*(ROOT / "src" / "bigcat").rglob("*.py"), *(ROOT / "reference").glob("*.py")])
 MAX_WORDS = 40
 
 #: A pattern, and what to write instead.
@@ -28,6 +31,10 @@ WORDS = {
     r"(?:the|a) recipe\b": "fit configuration",
     r"\blanes?\b": "workers",
     r"\bslopes?\b": "gradient",
+    r"\bbends?\b": "curvature",
+    r"(?:is|are|was|were) told\b": "the action itself",
+    r"\bpeople\b": "users",
+    r"\bwarming\b": "precompilation",
     r"bigcat warm\b": "bigcat precompile",
     r"nobody": "no user, never",
     r"let do|is let\b": "may, is allowed to",
@@ -39,6 +46,10 @@ WORDS = {
 }
 #: How no sentence begins, unless it is a question.
 OPENINGS = ("What", "Of", "Who", "Whose", "How")
+#: How no docstring and no comment begins.
+CODE_OPENINGS = re.compile(
+    r"(What|Of|Where|How|Who|Whom|Whose|Why|Is|Are|Does|Do|Has|Can|May|Whether)\b"
+)
 INLINE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
@@ -93,15 +104,49 @@ def of_page(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def of_module(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield faults in the first paragraphs of docstrings of public names."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Yield faults of docstrings and comments, and public methods without a docstring."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and "src" in path.parts:
+            yield from undocumented(node)
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             continue
-        text = ast.get_docstring(node)
-        if text is None or getattr(node, "name", "").startswith("_"):
-            continue
+        summary = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
         line = getattr(node, "lineno", 1)
-        yield from ((line, fault) for fault in faults(text.split("\n\n")[0].replace("\n", " ")))
+        if CODE_OPENINGS.match(summary) or summary.endswith("?"):
+            yield line, f"begin with a verb or a noun: {summary[:60]}..."
+        if not getattr(node, "name", "").startswith("_"):
+            yield from ((line, fault) for fault in faults(summary))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        comment = token.string.lstrip("#: ")
+        if token.type == tokenize.COMMENT and (
+            CODE_OPENINGS.match(comment) or comment.endswith("?")
+        ):
+            yield token.start[0], f"give the reason: {comment[:60]}..."
+
+
+@functools.cache
+def classes() -> dict[str, ast.ClassDef]:
+    """Return the classes of the package by name."""
+    nodes = (node for path in MODULES for node in ast.walk(ast.parse(path.read_text())))
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+
+
+def documented(owner: ast.ClassDef, name: str) -> bool:
+    """Return True if a method has a docstring in its class or in a base class."""
+    for item in owner.body:
+        if getattr(item, "name", "") == name and ast.get_docstring(item):  # type: ignore[arg-type]
+            return True
+    bases = [ast.unparse(base).split("[")[0].split(".")[-1] for base in owner.bases]
+    return any(documented(classes()[base], name) for base in bases if base in classes())
+
+
+def undocumented(owner: ast.ClassDef) -> Iterator[tuple[int, str]]:
+    """Yield public methods of a public class that nothing documents; ruff does not see bases."""
+    methods = [item for item in owner.body if isinstance(item, ast.FunctionDef)]
+    for item in methods if not owner.name.startswith("_") else []:
+        if not item.name.startswith("_") and not documented(owner, item.name):
+            yield item.lineno, f"write a docstring for {owner.name}.{item.name}"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Skeleton of a bound: a value for one row, and its slopes.
+"""Skeleton of a bound: a value for one row, and its gradients.
 
 Copy this file and replace each line marked FILL; docs/extending/bound.md shows one filled in.
 """
@@ -41,8 +41,8 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, Tag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    """Return the value, write all slopes (the label's last), move the local parameters."""
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    """Return the value, write all gradients (the label's last), move the local parameters."""
     ...  # FILL: step
 
 

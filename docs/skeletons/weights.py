@@ -177,8 +177,8 @@ class Grouped(WeightsKind):
     def scores(self, matrix, x, problem):
         return np.asarray(x @ self._groups(problem)) @ matrix.T
 
-    def add_gradient(self, gradient, matrix, x, slopes, problem):
-        gradient += slopes.T @ np.asarray(x @ self._groups(problem))
+    def add_gradient(self, gradient, matrix, x, grads, problem):
+        gradient += grads.T @ np.asarray(x @ self._groups(problem))
 
     def _groups(self, problem):
         return groups_of(problem.n_features, self.n_groups)

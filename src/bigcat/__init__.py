@@ -1,7 +1,7 @@
-"""bigcat: probability over very many classes.
+"""Classification with very many classes: softmax, probit and logistic models.
 
-Public names are imported when they are first used, so that ``import bigcat`` costs a few
-milliseconds and brings in neither numba nor scikit-learn nor matplotlib.
+Public names are imported on first use, so ``import bigcat`` takes a few milliseconds and loads
+neither numba nor scikit-learn nor matplotlib.
 """
 
 from importlib import import_module

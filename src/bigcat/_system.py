@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, threads to share work among."""
+"""System information and threads: cores, memory, optional libraries."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def require(library: str, what: str, extra: str) -> Any:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def available_memory() -> int | None:
-    """Bytes that can be had now, by the system's own estimate; None where it gives none."""
+    """Return the available memory in bytes; None if the system does not report it."""
     try:
         with Path("/proc/meminfo").open() as lines:
             of_free = next((line for line in lines if line.startswith("MemAvailable")), None)
@@ -53,7 +53,7 @@ def available_memory() -> int | None:
 def map_on_threads(
     task: Callable[[Item], Result], items: Sequence[Item], n_threads: int
 ) -> list[Result]:
-    """`task` of each item, in order."""
+    """Call `task` for each item on threads; return the results in order."""
     if n_threads == 1 or len(items) == 1:
         return [task(item) for item in items]
     with ThreadPoolExecutor(min(n_threads, len(items))) as pool:
@@ -61,10 +61,10 @@ def map_on_threads(
 
 
 class _OneBlasThread:
-    """Keeps BLAS to one thread while anybody is inside; the last one out restores what was.
+    """Context that limits BLAS to one thread until its last user leaves.
 
-    The number of threads belongs to the whole process.  If each caller restored what it found, a
-    caller that came while another was inside would find one, and leave it at that for good.
+    The number of threads belongs to the whole process. If each user restored what it found on
+    entry, a second user that enters meanwhile would restore 1 for good.
     """
 
     def __init__(self) -> None:
@@ -90,11 +90,11 @@ class _OneBlasThread:
                 self._let_this_thread_decide()  # and the next one
 
     def _let_this_thread_decide(self) -> None:
-        """threadpoolctl 3.8 on lets one thread set numbers, and the last one out may be another."""
+        """Release the thread that set limits: another may restore them (threadpoolctl 3.8)."""
         for library in getattr(self._libraries, "lib_controllers", ()):
             if hasattr(library, "clear_controlling_thread"):
                 library.clear_controlling_thread(force=True)
 
 
-#: For work on threads of our own: ``with one_blas_thread:``.
+#: Context for work on threads of our own: ``with one_blas_thread:``.
 one_blas_thread = _OneBlasThread()

@@ -1,15 +1,14 @@
-"""Warnings name the line that called bigcat.
+"""Warnings that point at the line that called bigcat.
 
-How many frames are between that line and a warning depends on the way there, and frames of Python,
-SciPy or joblib lie among those of bigcat.  So nobody counts: the line is the one that called the
+The number of frames between that line and a warning varies, and frames of Python, SciPy or joblib
+lie among those of bigcat. So frames are not counted: the reported line is the one that called the
 outermost function of bigcat on the stack.
 
-- Where scikit-learn calls bigcat, as in `cross_val_score`, it is a line of scikit-learn's, as for
+- If scikit-learn calls bigcat, as in `cross_val_score`, the line belongs to scikit-learn, as for
   its own estimators.
-- Where bigcat calls code of yours, such as a callback, and that calls bigcat again, it is the line
-  that began it all.  Code between two functions of bigcat is the same to us, whoever wrote it.
-- A thread has a stack of its own.  Where its target is a function of bigcat, the line is the one of
-  Python's that started it.
+- If a callback of the user calls bigcat again, the line is the one of the first call.
+- Each thread has its own stack. If its target is a function of bigcat, the line belongs to Python's
+  `threading`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, once per line that called bigcat unless filters say otherwise."""
+    """Warn at the line that called bigcat, once per line unless filters say otherwise."""
     frame = _caller()
     warnings.warn_explicit(
         message,

@@ -1,6 +1,6 @@
-"""The methods: named combinations of a bound, a sampler and a solver.
+"""Methods: named combinations of a bound, a sampler and a solver.
 
-A method of a paper is one row here, with its citation, never a class of its own.
+A published method is one entry here, with its citation, never a class of its own.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ __all__ = ["Method", "Parts", "check_parts", "methods", "register", "resolve", "
 
 @dataclass(frozen=True)
 class Method:
-    """A combination of parts under a name.
+    """Combination of a bound, a sampler and a solver under a name.
 
     Parameters
     ----------
     name : str
-        What `bigcat.methods()` and errors call it.
+        Name in `bigcat.methods()`, messages and the parameter `method`.
     bound : Bound
-        What is maximised.
-    sampler, solver : str
+        Objective to maximise.
+    sampler : str, default="uniform"
+    solver : str, default="adagrad"
         Defaults; the estimator's parameters of the same names override them.
-    citation : str
-        Where it was published.
+    citation : str, default=""
+        Publication.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Parts:
-    """The combination to run: which noise, bound, sampler and solver."""
+    """Resolved combination: noise, bound, sampler and solver."""
 
     noise: Noise
     bound: Bound
@@ -78,7 +79,16 @@ _METHODS: dict[str, Method] = {}
 
 
 def register(method: Method) -> Method:
-    """Add a method to the registry, so that estimators and the command line know its name."""
+    """Add a method to the registry of the estimators and the command line.
+
+    Examples
+    --------
+    >>> from bigcat.bounds import AugmentReduce
+    >>> from bigcat.combinations import Method, register
+    >>> method = register(Method("tight-eta", AugmentReduce(band=2.0)))  # doctest: +SKIP
+    >>> bigcat.LinearClassifier(method="tight-eta")  # doctest: +SKIP
+    LinearClassifier(method='tight-eta')
+    """
     if method.name in _METHODS:
         raise ValueError(f"a method named {method.name!r} exists already; choose another name")
     _METHODS[method.name] = method
@@ -166,7 +176,7 @@ register(
 
 
 class MethodTable(list[dict[str, Any]]):
-    """A list of one dict per method, which prints as a table."""
+    """List of one dict per method that prints as a table."""
 
     def __repr__(self) -> str:
         columns = list(self[0]) if self else []
@@ -185,15 +195,15 @@ def _cell(value: object) -> str:
 
 
 def methods() -> MethodTable:
-    """The named methods, with what each needs and promises.
+    """Return the named methods with their requirements and properties.
 
     Returns
     -------
     list of dict
-        Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` it holds for;
-        ``is_bound`` (never above the log-likelihood; "no" for a mere estimator); ``unbiased``
-        (its sampled gradient is, on average, that of the likelihood or of its bound); ``needs``;
-        ``promises``; ``citation``.
+        Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` (supported ones);
+        ``is_bound`` (never above the log-likelihood); ``unbiased`` (the expectation of its sampled
+        gradient is the gradient of the likelihood or of its bound); ``needs``; ``promises``;
+        ``citation``.
 
     Examples
     --------
@@ -215,7 +225,7 @@ def _describe(method: Method) -> dict[str, Any]:
         n = bound.n_local
         needs.append("1 number per row" if n == 1 else f"{n} numbers per row")
     noises = list(bound.noises) if bound.noises is not None else [*NOISES, "custom"]
-    noises = [name for name in noises if solver.takes_noise(name)]
+    noises = [name for name in noises if solver.supports_noise(name)]
     return {
         "name": method.name,
         "bound": bound.name,
@@ -231,7 +241,7 @@ def _describe(method: Method) -> dict[str, Any]:
 
 
 def resolve_method(method: str | Method | Bound) -> Method:
-    """The method of that name; a bound stands for the method that is named after it."""
+    """Return the method of a name; a bound stands for the method named after it."""
     if isinstance(method, Method):
         return method
     if isinstance(method, Bound):
@@ -255,11 +265,11 @@ def resolve(
     solver: str | Solver = "auto",
     sampler: str | Sampler = "auto",
 ) -> Parts:
-    """Turn names into parts and check that they fit together, before any work."""
+    """Turn names into parts and check that they are compatible."""
     method = resolve_method(method)
     the_solver = named_solver(solver) or SOLVERS[method.solver]()
-    # A method made for all classes keeps them; one made for samples has no use for a sampler where
-    # the solver visits everything anyway.
+    # A method for all classes keeps them. Solvers that visit everything ignore the sampler of other
+    # methods.
     usual = method.sampler if the_solver.stochastic else "everything"
     the_sampler = named_sampler(sampler) or SAMPLERS[usual]()
     parts = Parts(noise, method.bound, the_sampler, the_solver)
@@ -292,28 +302,28 @@ def _registered(parameter: str, name: str, registry: Mapping[str, Kind]) -> Kind
     return registry.get(name)
 
 
-#: From here on an implicit step goes to where its row alone would have it: fits are finite, and
-#: worse than class frequencies on rows that they were not trained on.
-HIGHEST_IMPLICIT_RATE = 1e5
+#: Learning rate above which an implicit step moves to the optimum of its row alone: fits are
+#: finite, but worse than class frequencies on new rows.
+MAX_IMPLICIT_RATE = 1e5
 
-# The one place that says whether parts fit together.
+# All compatibility rules of parts.
 
 
 def check_parts(parts: Parts) -> None:
-    """Raise for a combination that cannot work, with what would."""
+    """Raise ValueError for an incompatible combination; the message names alternatives."""
     bound, sampler, solver = parts.bound, parts.sampler, parts.solver
     bound.check_noise(parts.noise)
     if not solver.stochastic:
         if not bound.deterministic:
             raise ValueError(
-                f"solver={solver.name!r} needs a value without randomness, and the {bound.name} "
-                "bound takes Monte-Carlo samples; set expectation='quadrature' or take one of "
-                f"the solvers {', '.join(repr(s) for s in SOLVERS if SOLVERS[s].stochastic)}"
+                f"solver={solver.name!r} needs a deterministic objective, but the "
+                f"{bound.name} bound takes Monte-Carlo samples; set expectation='quadrature' or "
+                f"one of the solvers {', '.join(repr(s) for s in SOLVERS if SOLVERS[s].stochastic)}"
             )
         if not sampler.all_classes:
             raise ValueError(
-                f"solver={solver.name!r} visits all classes and has no use for "
-                f"sampler={sampler.name!r}; leave it at 'auto'"
+                f"solver={solver.name!r} visits all classes and ignores "
+                f"sampler={sampler.name!r}; set sampler='auto'"
             )
     elif not bound.can_sample and not sampler.all_classes:
         allowed = [b for b in BOUNDS if BOUNDS[b].can_sample and BOUNDS[b].is_bound]
@@ -322,21 +332,20 @@ def check_parts(parts: Parts) -> None:
             f"sampler='everything', or take one of {', '.join(map(repr, allowed))}"
         )
     # A solver that moves local parameters itself has to know the bound's.
-    if not (solver.takes_bound(bound.name) and solver.takes_noise(parts.noise.name)):
+    if not (solver.supports_bound(bound.name) and solver.supports_noise(parts.noise.name)):
         raise ValueError(
-            f"solver={solver.name!r} moves the double sum of the softmax: noise='gumbel' and the "
-            f"bound {' or '.join(map(repr, solver.bounds or ()))}; here are "
-            f"noise={parts.noise.name!r} and the {bound.name} {bound.word}; take "
-            "solver='adagrad', 'adaptive' or 'sgd'"
+            f"solver={solver.name!r} supports noise='gumbel' with the bound "
+            f"{' or '.join(map(repr, solver.bounds or ()))}, not noise={parts.noise.name!r} with "
+            f"the {bound.name} {bound.word}; set solver='adagrad', 'adaptive' or 'sgd'"
         )
     rate = solver.rate
-    if solver.implicit and isinstance(rate, float) and rate >= HIGHEST_IMPLICIT_RATE:
+    if solver.implicit and isinstance(rate, float) and rate >= MAX_IMPLICIT_RATE:
         raise ValueError(
-            f"learning_rate={rate:g} makes each step of solver={solver.name!r} forget the rows "
-            "before it; lower learning_rate, 1 is usual"
+            f"learning_rate={rate:g} makes each step of solver={solver.name!r} discard the "
+            "rows before it; lower learning_rate, 1 is usual"
         )
 
 
 def check_parts_for_rows(parts: Parts, sparse: bool) -> None:
-    """Raise for parts that rows of this form are not for."""
+    """Raise ValueError if the parts do not support rows of this format."""
     parts.sampler.check_rows(sparse)

@@ -1,8 +1,8 @@
-"""All that a noise, bound, sampler or solver of your own needs, in one public place.
+"""Public interface for user-defined noises, bounds, samplers and solvers.
 
-``docs/extending/`` has a page and a skeleton for each.  A part is a frozen dataclass (`Noise`,
-`Bound`, `Sampler`, `Solver`), whose ``lower`` gives a tag, a NamedTuple that compiled code sees;
-`implement` says what a verb does with the tag.  Everything here keeps its name and meaning within a
+``docs/extending/`` has a page and a skeleton for each. A part is a frozen dataclass (`Noise`,
+`Bound`, `Sampler`, `Solver`) whose ``lower`` returns a tag: a NamedTuple that compiled code sees.
+`implement` registers the implementation of a verb for a tag. All names keep their meaning within a
 minor version.
 
 Examples
@@ -30,7 +30,7 @@ from bigcat.numerics.special import (
     log_ndtr_with_grad,
     log_sigmoid_grad,
     log_sigmoid_with_grad,
-    log_softmax_with_slopes,
+    log_softmax_with_grads,
     log_sum_exp,
     negative_sum,
     sigmoid,
@@ -48,6 +48,7 @@ from bigcat.verbs import (
     damping,
     draw,
     fit_local,
+    label_count,
     local_floor,
     log_cdf,
     log_cdf_grad,
@@ -57,15 +58,14 @@ from bigcat.verbs import (
     move,
     move_vector,
     rate,
-    stands_for,
     step,
     visit,
 )
 
-#: What compiled code calls on each kind of part.
+#: Verbs that compiled code calls on each kind of part.
 VERBS_OF_NOISES = (log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad)
 VERBS_OF_BOUNDS = (step, fit_local, at_local, local_floor)
-VERBS_OF_SAMPLERS = (draw, stands_for)
+VERBS_OF_SAMPLERS = (draw, label_count)
 VERBS_OF_SOLVERS = (rate, move, move_vector, coordinate_rate, visit, damping)
 
 __all__ = [
@@ -86,6 +86,7 @@ __all__ = [
     "exp_differences",
     "fit_local",
     "implement",
+    "label_count",
     "local_floor",
     "log1p_exp",
     "log_cdf",
@@ -97,7 +98,7 @@ __all__ = [
     "log_pdf_grad",
     "log_sigmoid_grad",
     "log_sigmoid_with_grad",
-    "log_softmax_with_slopes",
+    "log_softmax_with_grads",
     "log_sum_exp",
     "move",
     "move_vector",
@@ -109,7 +110,6 @@ __all__ = [
     "standard_gumbel",
     "standard_logistic",
     "standard_normal",
-    "stands_for",
     "step",
     "uniform",
     "vector_exp",

@@ -1,11 +1,11 @@
-"""How good are the probabilities? Log-likelihood, accuracy, hits among the first k, calibration.
+"""Measures of predicted probabilities: log-likelihood, accuracy, hits at k, calibration.
 
-Every function takes a fitted model and streams over row chunks: memory grows with the number of
-rows, never with rows times classes. A model is anything with ``classes_`` (sorted),
+Every function takes a fitted model and streams over chunks of rows: memory grows with the number of
+rows, never with rows times classes. A model is any object with ``classes_`` (sorted),
 ``predict_top_k(X, k)`` and ``log_proba_of(X, y)``, a pipeline that ends in one, or a search.
 
 Rows whose class the model does not know have no probability. They are dropped everywhere in this
-module, as in the published tables, and :func:`evaluate` says how many there were.
+module, as in published results, and :func:`evaluate` reports their number.
 """
 
 from __future__ import annotations
@@ -37,40 +37,42 @@ __all__ = [
 ]
 
 CHUNK_ROWS = 8192
-#: Of bins of class frequencies.
-EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000)
+#: Edges of the bins of class frequencies.
+FREQUENCY_EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000, 100_000)
 
 
 class Model(Protocol):
-    """What a model has to offer to be measured."""
+    """Protocol of models that can be measured."""
 
     classes_: np.ndarray
 
-    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """Return the `k` most probable classes of each row and their log-probabilities."""
 
-    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray: ...
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Return the log-probability of one class per row."""
 
 
 @dataclass(frozen=True)
 class RowMeasures:
-    """What is measured of each row, from which all figures follow; :func:`measure` gives it.
+    """Measures of each row, from which all figures follow; returned by :func:`measure`.
 
     Parameters
     ----------
     position : array of shape (n,)
-        Place of the row's class in ``classes_``.
+        Index of the row's class in ``classes_``.
     log_proba : array of shape (n,)
         Log-probability of the row's class.
     rank : array of shape (n,)
-        Place of the row's class among the k most probable ones, from 0; k when it is not there.
+        Rank of the row's class among the k most probable ones, from 0; k if it is not among them.
     predicted : array of shape (n,)
-        Place of the most probable class in ``classes_``.
+        Index of the most probable class in ``classes_``.
     top_log_proba : array of shape (n, k)
         Log-probabilities of the k most probable classes, the best first.
     row : array of shape (n,)
-        Number of the row in X: rows of unknown classes are left out.
+        Number of the row in X; rows of unknown classes are dropped.
     dropped : int
-        How many those are.
+        Number of dropped rows.
     """
 
     position: np.ndarray
@@ -85,17 +87,17 @@ class RowMeasures:
         return len(self.position)
 
     def confidence(self, k: int = 1) -> np.ndarray:
-        """Probability that the row's class is among the k best, as the model says, (n,)."""
+        """Return the predicted probability that the row's class is among the k best, (n,)."""
         total = np.exp(self.top_log_proba[:, :k]).sum(axis=1)
         bounded: np.ndarray = np.minimum(total, 1.0)  # of rounded terms
         return bounded
 
     def hit(self, k: int = 1) -> np.ndarray:
-        """Whether it is among them, (n,)."""
+        """Return True for rows whose class is among the k best, (n,)."""
         return self.rank < k
 
 
-#: Is told, while rows are measured, how many have been and how many there are.
+#: Callback with the number of measured rows and their total.
 OnRows = Callable[[int, int], object]
 
 
@@ -107,7 +109,7 @@ def evaluate(
     *,
     on_rows: OnRows | None = None,
 ) -> dict[str, float]:
-    """Measure a fitted model on held-out rows.
+    """Measure a fitted model on a validation or test set.
 
     Parameters
     ----------
@@ -115,10 +117,10 @@ def evaluate(
     X : array or CSR matrix of shape (n, D), or `bigcat.data.Shards`, which have labels
     y : array of shape (n,)
         Labels; rows whose label is not in ``model.classes_`` are dropped and counted.
-    k : int
-        How many of the most probable classes count for ``hit_at_k``.
+    k : int, default=5
+        Number of most probable classes that count for ``hit_at_k``.
     on_rows : callable, optional
-        Called now and then with the number of rows that are done and that of all.
+        Called after each chunk with the number of measured rows and of all rows.
 
     Returns
     -------
@@ -152,7 +154,19 @@ def evaluate(
 
 
 def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Mean log-probability of the observed classes, in nats per row (larger is better)."""
+    """Return the mean log-probability of the observed classes, in nats per row.
+
+    Larger is better. Compare it with :func:`class_frequency_baseline`.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> bigcat.metrics.log_likelihood(model, X, y) > bigcat.metrics.class_frequency_baseline(y, y)
+    True
+    """
     model = unwrapped(model)
     total, count = 0.0, 0
     for X_chunk, y_chunk, *_ in _known_chunks(model, X, y)[0]:
@@ -162,12 +176,32 @@ def log_likelihood(model: Model, X: Any, y: ArrayLike | None = None) -> float:
 
 
 def accuracy(model: Model, X: Any, y: ArrayLike | None = None) -> float:
-    """Share of rows whose most probable class is the observed one."""
+    """Return the share of rows whose most probable class is the observed one.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> bigcat.metrics.accuracy(model, X, y)
+    1.0
+    """
     return hit_at_k(model, X, y, k=1)
 
 
 def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> float:
-    """Share of rows whose observed class is among the k most probable ones."""
+    """Return the share of rows whose observed class is among the k most probable ones.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> bigcat.metrics.hit_at_k(model, X, y, k=2)
+    1.0
+    """
     model = unwrapped(model)
     k = _checked_k(model, k)
     hits, count = 0, 0
@@ -179,10 +213,10 @@ def hit_at_k(model: Model, X: Any, y: ArrayLike | None = None, k: int = 5) -> fl
 
 
 def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
-    """`log_likelihood` as a scorer of scikit-learn, which also takes folds without some classes.
+    """Return `log_likelihood`, as a scorer for scikit-learn's cross-validation and searches.
 
-    Rows of classes that the training rows of a fold lack are left out, where scikit-learn's
-    ``neg_log_loss`` gives NaN.
+    Rows of classes that are missing in the training rows of a fold are dropped; scikit-learn's
+    ``neg_log_loss`` returns NaN for them.
 
     Examples
     --------
@@ -201,14 +235,28 @@ def log_likelihood_scorer(estimator: Model, X: Any, y: ArrayLike) -> float:
 
 
 def hit_at_k_scorer(estimator: Model, X: Any, y: ArrayLike, k: int = 5) -> float:
-    """`hit_at_k` as a scorer of scikit-learn; ``functools.partial(hit_at_k_scorer, k=10)``."""
+    """Return `hit_at_k`, as a scorer for scikit-learn; use ``functools.partial`` to set `k`.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> from bigcat.metrics import hit_at_k_scorer
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> scores = cross_val_score(model, X, y, cv=2, scoring=partial(hit_at_k_scorer, k=2))
+    >>> scores.tolist()
+    [1.0, 1.0]
+    """
     return hit_at_k(estimator, X, y, k)
 
 
 def class_frequency_baseline(y_train: ArrayLike, y_test: ArrayLike) -> float:
-    """Mean log-likelihood of predicting the training frequencies whatever the row holds.
+    """Return the mean log-likelihood of predicting the class frequencies of the training set.
 
-    Class k has probability (n_k + 1) / (N + K), for N training rows of K classes; test rows of
+    Class k has probability (n_k + 1) / (N + K), for N training rows of K classes. Test rows of
     other classes are dropped, as everywhere in this module.
 
     Examples
@@ -232,10 +280,10 @@ def by_frequency(
     y: ArrayLike,
     counts: ArrayLike,
     *,
-    edges: Sequence[int] = EDGES,
+    edges: Sequence[int] = FREQUENCY_EDGES,
     k: int = 5,
 ) -> list[dict[str, float]]:
-    """Measure rows apart by how often their class occurs in the training data.
+    """Measure rows by the frequency of their class in the training set.
 
     Parameters
     ----------
@@ -243,21 +291,32 @@ def by_frequency(
         As in :func:`evaluate`.
     counts : array of shape (K,)
         Training rows of each class, in the order of ``model.classes_``.
-    edges : increasing ints
-        A bin holds the classes with ``edges[i] <= count < edges[i + 1]``; the last one is open.
+    edges : sequence of int
+        Increasing edges; a bin holds the classes with ``edges[i] <= count < edges[i + 1]``, the
+        last one all above.
 
     Returns
     -------
     list of dict
         One per bin that holds test rows: ``at_least``, ``below`` (inf for the last), ``classes``,
         ``rows``, ``log_likelihood``, ``accuracy``, ``hit_at_<k>``.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> table = bigcat.metrics.by_frequency(model, X, y, counts=np.bincount(y))
+    >>> [(row["at_least"], row["below"], row["rows"]) for row in table]
+    [(20, 50, 60)]
     """
     counts = np.asarray(counts)
     n_classes = len(model.classes_)
     if counts.shape != (n_classes,):
         raise ValueError(
             f"counts has shape {counts.shape}, the model has {n_classes} classes; "
-            "give one count a class, in the order of classes_"
+            "give one count per class, in the order of classes_"
         )
     if np.any(np.diff(np.asarray(edges)) <= 0):
         raise ValueError(f"edges must increase, got {list(edges)}")
@@ -265,9 +324,20 @@ def by_frequency(
 
 
 def frequency_bins(
-    rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = EDGES, k: int = 5
+    rows: RowMeasures, counts: np.ndarray, *, edges: Sequence[int] = FREQUENCY_EDGES, k: int = 5
 ) -> list[dict[str, float]]:
-    """The table of :func:`by_frequency` for rows that were measured before."""
+    """Return the table of :func:`by_frequency` for measured rows.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> rows = bigcat.metrics.measure(model, X, y)
+    >>> bigcat.metrics.frequency_bins(rows, np.bincount(y))[0]["accuracy"]
+    1.0
+    """
     edge_array = np.asarray(edges)
     bin_of_class = np.searchsorted(edge_array, counts, side="right")
     bin_of_row = bin_of_class[rows.position]
@@ -291,7 +361,7 @@ def frequency_bins(
 def calibration(
     model: Model, X: Any, y: ArrayLike | None = None, n_bins: int = 10
 ) -> dict[str, Any]:
-    """Compare the probability of the predicted class with how often it is right.
+    """Compare the probability of the predicted class with its accuracy.
 
     Rows are grouped into ``n_bins`` bins of equal width by the probability of their most probable
     class.
@@ -302,13 +372,23 @@ def calibration(
         Arrays of length ``n_bins``: ``confidence`` (mean probability in the bin), ``accuracy``,
         ``count`` (rows); an empty bin holds NaN. ``ece``, the expected calibration error: the mean
         over rows of |accuracy - confidence| of their bin.
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> found = bigcat.metrics.calibration(model, X, y)
+    >>> int(found["count"].sum())
+    60
     """
     rows = measure(model, X, y, 1)
     return reliability(rows.confidence(), rows.hit(), n_bins)
 
 
 def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> dict[str, Any]:
-    """Compare stated probabilities with how often what they speak of is the case.
+    """Compare stated probabilities with observed frequencies.
 
     Parameters
     ----------
@@ -330,7 +410,7 @@ def reliability(confidence: ArrayLike, right: ArrayLike, n_bins: int = 10) -> di
     ([0.0, 1.0], 0.15)
     """
     if n_bins < 1:
-        raise ValueError(f"n_bins is {n_bins}; it has to be at least 1")
+        raise ValueError(f"n_bins={n_bins} must be at least 1")
     confidence = np.asarray(confidence, np.float64)
     bin_of_row = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
     count = np.bincount(bin_of_row, minlength=n_bins)
@@ -353,20 +433,31 @@ def measure(
     *,
     on_rows: OnRows | None = None,
 ) -> RowMeasures:
-    """Look at each row once: its class's log-probability and rank, and what is predicted instead.
+    """Measure each row: log-probability and rank of its class, and the predicted class.
 
-    One pass of ``predict_top_k``; ``log_proba_of`` only for rows whose class is not in it.
+    Takes one pass of ``predict_top_k``, and ``log_proba_of`` for rows whose class is not in its
+    result.
 
     Parameters
     ----------
     model, X, y, on_rows :
         As in :func:`evaluate`.
-    k : int
-        How many of the most probable classes are looked at.
+    k : int, default=5
+        Number of most probable classes to compute.
 
     Returns
     -------
     RowMeasures
+
+    Examples
+    --------
+    >>> import numpy as np, bigcat
+    >>> X = np.eye(3).repeat(20, axis=0)
+    >>> y = X.argmax(axis=1)
+    >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
+    >>> rows = bigcat.metrics.measure(model, X, y, k=2)
+    >>> rows.rank.max(), len(rows), rows.dropped
+    (0, 60, 0)
     """
     model = unwrapped(model)
     k_found = _checked_k(model, k)
@@ -394,7 +485,7 @@ def measure(
 def _known_chunks(
     model: Model, X: Any, y: ArrayLike | None
 ) -> tuple[Iterator[tuple[Any, np.ndarray, np.ndarray, np.ndarray]], int]:
-    """Chunks of (X, y, places in ``classes_``, row numbers), without rows of unknown classes."""
+    """Return chunks of (X, y, positions, row numbers) and the number of dropped rows."""
     classes = np.asarray(model.classes_)
     X, position, known = _placed_rows(classes, X, y)
     if not known.any():
@@ -415,7 +506,7 @@ def _known_chunks(
 def _placed_rows(
     classes: np.ndarray, X: Any, y: ArrayLike | None
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Rows, where their labels stand in the sorted classes, and whether they are there at all."""
+    """Return rows, positions of their labels in the sorted classes, and a mask of known ones."""
     if y is None and hasattr(X, "labels"):  # a source whose labels are numbers already
         position, known = _positions(classes, X.classes)
         return X.X, position[X.labels], known[X.labels]
@@ -431,7 +522,7 @@ def _placed_rows(
 
 
 def _as_rows(X: Any) -> Any:
-    """Rows that can be taken by number; tables with names keep them, for who looks at them."""
+    """Return rows that can be indexed by number; data frames stay data frames."""
     if hasattr(X, "iloc"):
         return X
     if hasattr(X, "tocsr"):
@@ -445,7 +536,7 @@ def _taken(X: Any, rows: Any) -> Any:
 
 
 def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each label stands in the sorted classes, and whether it is there at all."""
+    """Return the position of each label in the sorted classes, and a mask of known labels."""
     if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
         raise ValueError(
             f"the labels are of type {y.dtype}, the classes of the model of type {classes.dtype}; "
@@ -457,7 +548,7 @@ def _positions(classes: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def _checked_k(model: Model, k: int) -> int:
     if k < 1:
-        raise ValueError(f"k is {k}; it has to be at least 1")
+        raise ValueError(f"k={k} must be at least 1")
     return min(k, len(model.classes_))
 
 

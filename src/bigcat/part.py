@@ -1,7 +1,7 @@
-"""What noises, bounds, samplers, solvers and priors have in common: small frozen dataclasses.
+"""Base class of noises, bounds, samplers, solvers and priors.
 
-A part is what people hold: a value with a name, options, and a line that says what it promises.
-What kernels see of it is a *tag* (`bigcat.verbs`).
+A part is a small frozen dataclass with a name, options and a one-line description. Compiled code
+sees a *tag* in its place (`bigcat.verbs`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """A frozen dataclass that prints as the call that makes it, without what is left as it was.
+    """Frozen dataclass that prints as the call that creates it, without default values.
 
     Examples
     --------
@@ -22,11 +22,11 @@ class Part:
     """
 
     def options(self) -> dict[str, Any]:
-        """What can be set, by name."""
+        """Return the options as a dict."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.init}
 
     def with_options(self, **changed: Any) -> Self:
-        """The same with other options."""
+        """Return a copy with changed options."""
         return replace(self, **changed)
 
     def __repr__(self) -> str:
@@ -43,5 +43,5 @@ def _default(field: Field[Any]) -> object:
 
 
 def _same(value: object, default: object) -> bool:
-    """Equal, and of one type: arrays are never equal to a default."""
+    """Return True if both values have one type and are equal; arrays never equal a default."""
     return type(value) is type(default) and bool(value == default)

@@ -1,7 +1,6 @@
-"""The classifier at the end of scikit-learn's pipelines and searches, asked through them.
+"""Access to the classifier at the end of a scikit-learn pipeline or search.
 
-scikit-learn hands on the methods that it knows, and `predict_top_k` and `log_proba_of` are not
-among them.
+scikit-learn forwards only the methods it knows, and not `predict_top_k` or `log_proba_of`.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ __all__ = ["Unwrapped", "apart", "predict_top_k", "unwrapped"]
 
 
 class Unwrapped:
-    """A fitted classifier, and the steps that its rows go through before.
+    """Fitted classifier with the preprocessing steps before it.
 
     Parameters
     ----------
     classifier : object
-        With ``classes_``, ``predict_top_k`` and ``log_proba_of``.
+        Model with ``classes_``, ``predict_top_k`` and ``log_proba_of``.
     steps : list of (str, object with ``transform``)
+        Preprocessing steps, in order.
     name : str
         Name of the last step, the classifier.
     """
@@ -43,16 +43,18 @@ class Unwrapped:
         return names
 
     def transform(self, X: Any) -> Any:
-        """Rows as the classifier takes them."""
+        """Apply the preprocessing steps to rows."""
         for _, step in self.steps:
             X = step.transform(X)
         return X
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """Return the `k` most probable classes of each row and their log-probabilities."""
         found: tuple[np.ndarray, np.ndarray] = self.classifier.predict_top_k(self.transform(X), k)
         return found
 
     def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Return the log-probability of one class per row."""
         found: np.ndarray = self.classifier.log_proba_of(self.transform(X), y)
         return found
 
@@ -90,7 +92,7 @@ def apart(model: Any) -> Unwrapped:
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model itself if it has `predict_top_k`; else what is inside, with its steps."""
+    """Return the model if it has `predict_top_k`, else the `Unwrapped` classifier inside it."""
     found = apart(model)
     return found if found.steps else found.classifier
 
@@ -101,8 +103,10 @@ def predict_top_k(model: Any, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarra
     Parameters
     ----------
     model : fitted classifier of bigcat, pipeline that ends in one, or search over either
-    X : rows as the model takes them
+    X : array-like
+        Rows in the form that the model was fitted with.
     k : int, default=5
+        Number of classes per row.
 
     Returns
     -------

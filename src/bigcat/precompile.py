@@ -1,4 +1,4 @@
-"""Compile kernels ahead of time, by small fits and predictions that go the ways of large ones."""
+"""Kernel precompilation: small fits and predictions that take the code paths of large ones."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from bigcat.training.ensemble import train
 
 __all__ = ["precompile"]
 
-#: Classes of made-up rows: as many as batches draw, so that nothing is taken for small.
+#: Sizes of the synthetic rows; as many classes as batches draw, so that none counts as small.
 N_ROWS, N_FEATURES, N_CLASSES, ROW_NONZEROS = 2_048, 64, 1_024, 8
-#: Rows, features and classes of data whose default fits take kernels of their own.
+#: Sizes of data whose default fits need different kernels.
 CASES = {
     "rows of numbers": (50_000, 50, 10, False),
     "rows of numbers, many classes": (50_000, 500, 5_000, False),
@@ -37,25 +37,30 @@ def precompile(
     bayesian: bool = True,
     on_case: Callable[[str], object] = lambda name: None,
 ) -> list[str]:
-    """Compile what default fits and predictions call, and keep it on the disk.
+    """Compile and cache the kernels that default fits and predictions call.
 
-    Kernels of named methods, solvers and samplers, and of parts of your own, are compiled when they
-    are first used.
+    Kernels of other methods, solvers, samplers and user-defined parts are compiled on first use.
 
     Parameters
     ----------
     noises : tuple of str, default=("gumbel",)
+        Noises to compile for.
     dtypes : tuple of str, default=("float32",)
-        Of rows: the command line reads float32; NumPy and scikit-learn make float64.
+        Types of the rows: the command line reads float32; NumPy and scikit-learn create float64.
     bayesian : bool, default=True
-        Also what `BayesianClassifier` calls.
+        Include kernels of `BayesianClassifier`.
     on_case : callable, optional
         Called with the name of each case before it is compiled.
 
     Returns
     -------
     list of str
-        Names of the kernels that were compiled; those in the cache are not.
+        Names of the compiled kernels; cached ones are not listed.
+
+    Examples
+    --------
+    >>> from bigcat.precompile import precompile
+    >>> compiled = precompile(noises=("gumbel", "gaussian"))  # doctest: +SKIP
     """
     compiled: list[str] = []
 
@@ -78,7 +83,7 @@ def precompile(
 
 
 def _rows(sparse: bool, dtype: str, n_rows: int, n_classes: int) -> tuple[Any, np.ndarray]:
-    """Rows that look a little like their classes."""
+    """Return random rows that depend weakly on their classes."""
     rng = np.random.default_rng(0)
     y = np.arange(n_rows) % n_classes
     X = rng.random((n_rows, N_FEATURES))
@@ -92,7 +97,7 @@ def _rows(sparse: bool, dtype: str, n_rows: int, n_classes: int) -> tuple[Any, n
 def _fit(
     noise: str, dtype: str, n_rows: int, n_features: int, n_classes: int, sparse: bool
 ) -> None:
-    """Fit an epoch by the plan for data of these sizes, and predict from the result."""
+    """Fit one epoch with the plan for data of these sizes, then predict."""
     longest = 100 if sparse else n_features
     sizes = Sizes(n_rows, n_features, n_classes, n_rows * longest, sparse, longest)
     model = LinearClassifier(noise, random_state=0, progress=False)

@@ -1,4 +1,4 @@
-"""Tables of text and of HTML, for representations of results."""
+"""Text and HTML tables for representations of results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def text_table(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Rows of cells below the names of their columns, those of numbers on the right."""
+    """Return a text table with columns of numbers aligned on the right."""
     widths = [max(map(len, column)) for column in zip(names, *cells)]
     lines = []
     for row in [names, *cells]:
@@ -17,7 +17,7 @@ def text_table(names: Sequence[str], cells: Sequence[Sequence[str]], right: Sequ
 
 
 def html_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """The same for a notebook."""
+    """Return an HTML table, for notebooks."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     rows = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in cells]
     body = "".join(f"<tr>{row}</tr>" for row in rows)

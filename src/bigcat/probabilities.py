@@ -4,16 +4,17 @@ With h = phi / Phi and S(t) = sum_j log Phi(t - psi_j),
 
     p(y = k) = integral of h(t - psi_k) exp(S(t)) dt            (A&R equation 5, t = e + psi_k)
 
-so all classes share the nodes t and S(t), and because the integrands add up to the derivative of
-exp(S(t)), the probabilities add up to one: a check on the quadrature that costs nothing.  What is
-left of rounding is then divided by, since nobody expects a probability above one.  The integrands
-are smooth, and a trapezoid rule converges exponentially for them.  Its nodes are
+so all classes share the nodes t and S(t). The integrands add up to the derivative of exp(S(t)), so
+the probabilities add up to one: a free check of the quadrature. Probabilities are normalised to
+remove the remaining rounding error.
+
+The integrands are smooth, and a trapezoid rule converges exponentially for them. Its nodes are
 
     t(v) = centre + width (v +- reach exp(|v| - reach)),   v = 0, +-STEP, +-2 STEP, ...
 
-evenly spaced up to v = reach, which is 45 widths beyond the last score in that direction (between
-two scores an integrand can be flat, and turns near each of them), and exponentially growing
-further out, so that noises with heavy tails (a user's Student-t) need few nodes there.
+evenly spaced up to v = reach, 45 widths beyond the last score in that direction (an integrand can
+be flat between two scores, and turns near each of them). Beyond, they grow exponentially, so that
+heavy-tailed noises such as Student's t need few nodes.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ REACH = 45.0  # in widths; noise with exponential tails is negligible beyond
 MAX_REACH = 1500.0
 MAX_NODES = 16384  # both directions together; light-tailed noise needs about 100
 _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
-# The trapezoid rule does not need the mode to more than a fraction of the peak's width, which is at
-# least about 1e-3 for any number of classes that fits in memory; a few more nodes make up for less.
+# Tolerances of the mode. The trapezoid rule needs it only to a fraction of the peak's width, which
+# is at least 1e-3 for any number of classes that fits in memory; extra nodes make up for less.
 _MODE, _ROUGH_MODE = 1e-3, 0.1
 _UNDERFLOW = 700.0
 _SINGLE_WIDTHS = 64.0  # in either direction: between scores that far apart integrands can be flat
@@ -42,24 +43,23 @@ _SINGLE_WIDTHS = 64.0  # in either direction: between scores that far apart inte
 
 @device
 def _reach(distance, width):
-    """How far nodes are evenly spaced, in widths, where the last score is that far away."""
+    """Return the extent of the evenly spaced nodes, in widths, given the last score's distance."""
     return min(REACH + max(distance, 0.0) / width, MAX_REACH)
 
 
 @device
 def _node(centre, width, v, reach):
-    """The node t(v) on the side that the sign of `width` says, and dt/dv in widths."""
+    """Return the node t(v), on the side given by the sign of `width`, and dt/dv in widths."""
     growth = reach * math.exp(min(v - reach, 600.0))
     return centre + width * (v + growth), 1.0 + growth
 
 
 class Rule(NamedTuple):
-    """Nodes for one class: their distance in widths of the peak, and they go to e^-tail of it.
+    """Nodes for one class: spacing in widths of the peak, and the tail e^-tail at which they end.
 
-    The spacing is a float32 where nodes are to be evaluated in single precision, which is faster.
-    There may be so many in either direction: where scores are so far apart that single precision
-    knows no difference between nodes there would be no end of them.  For the same reason heights
-    above the peak are cut, so that masses are finite.
+    A float32 spacing selects single precision, which is faster. `most` limits the nodes in either
+    direction, since single precision cannot distinguish nodes between scores that are far apart;
+    for the same reason heights above the peak are cut at `highest`, so that masses are finite.
     """
 
     spacing: Any
@@ -69,24 +69,24 @@ class Rule(NamedTuple):
 
 
 def make_rule(spacing: float, tail: float, precision: str) -> Rule:
-    """A rule in "single" or "double" precision."""
+    """Return a rule in "single" or "double" precision."""
     if precision == "single":
         most = max(1, int(_SINGLE_WIDTHS / spacing))
         return Rule(np.float32(spacing), float(tail), most, 30.0)
     return Rule(float(spacing), float(tail), MAX_NODES // 2, _UNDERFLOW)
 
 
-#: Exact to rounding; and to about 1e-5, for looks at a fit.
+#: Rule with rounding errors only, and one with errors of about 1e-5 to monitor a fit.
 FULL = make_rule(STEP, _NEGLIGIBLE, "double")
 QUICK = make_rule(0.5, 12.0, "single")
 
 
-# One class: its own integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
+# One class: its integrand, log phi(e) + sum_k log Phi(e + psi_y - psi_k).
 
 
 @device
 def log_joint(noise, e, label_score, others, counts, n):
-    """A&R equation 6 with the other classes weighted by `counts`."""
+    """Return A&R equation 6 with the other classes weighted by `counts`."""
     total, level = like(0.0, others), like(e + label_score, others)
     for c in range(n):
         total += counts[c] * log_cdf(noise, level - others[c])
@@ -95,7 +95,7 @@ def log_joint(noise, e, label_score, others, counts, n):
 
 @device
 def log_joint_grad(noise, e, label_score, others, counts, n):
-    """Derivative of `log_joint` with respect to e."""
+    """Return the derivative of `log_joint` with respect to e."""
     total, level = like(0.0, others), like(e + label_score, others)
     for c in range(n):
         total += counts[c] * log_cdf_grad(noise, level - others[c])
@@ -104,10 +104,10 @@ def log_joint_grad(noise, e, label_score, others, counts, n):
 
 @device
 def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
-    """The e where `log_joint` is highest, and the scale of the peak there, at most 1.
+    """Return the maximiser e of `log_joint` and the scale of the peak there, at most 1.
 
-    Its gradient falls: bracket the root, then the secant rule of Illinois with a bisection now and
-    then.  The scale comes from the last secant, so it is a rough one.
+    The gradient decreases: bracket the root, then apply the secant rule of Illinois with occasional
+    bisections. The scale comes from the last secant and is approximate.
     """
     low = high = 0.0
     at_low = at_high = log_joint_grad(noise, 0.0, label_score, others, counts, n)
@@ -135,7 +135,7 @@ def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
         if abs(moved) > 0.01 * tolerance * (1.0 + abs(middle)):  # shorter ones are rounding
             fall = (at_last - gradient) / moved
         last, at_last = middle, gradient
-        # The end that is kept twice counts half, so that the next secant falls on its side.
+        # An end kept twice counts half, so that the next secant falls on its side.
         if gradient > 0.0:
             low, at_low = middle, gradient
             at_high *= 0.5 if kept > 0 else 1.0
@@ -151,7 +151,7 @@ def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
 
 @device
 def _highest(gaps, n):
-    """Where the integrand turns for the last time: near 0, or the others' scores above that."""
+    """Return the last turning point of the integrand: near 0, or the highest score above that."""
     top = 0.0
     for c in range(n):
         top = max(top, gaps[c])
@@ -159,12 +159,12 @@ def _highest(gaps, n):
 
 
 @device
-def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
-    """Log-probability of the label, accurate however small, and its `slopes` unless they are None.
+def log_prob_of_label(noise, label_score, others, counts, n, rule, grads):
+    """Return the log-probability of the label, accurate however small; write `grads` unless None.
 
-    By the nodes of a `Rule`, and in the precision of its spacing.
+    Uses the nodes of a `Rule`, in the precision of its spacing.
     """
-    # Differences to the label's score, which single precision has digits for.
+    # Differences to the label's score keep their digits in single precision.
     gaps, weights = np.full(n + 1, rule.spacing), np.full(n + 1, rule.spacing)
     gradients, moved = np.full(n + 1, rule.spacing), np.full(n + 1, rule.spacing)
     zero = like(0.0, rule.spacing)
@@ -177,7 +177,7 @@ def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
         v = 0.0 if direction > 0.0 else float(rule.spacing)
         for _ in range(rule.most):
             e, jacobian = _node(mode, direction * width, v, reach)
-            if slopes is None:
+            if grads is None:
                 height = log_joint(noise, e, 0.0, gaps, weights, n)
             else:
                 height = _log_joint_with_grads(noise, e, gaps, weights, n, gradients)
@@ -185,21 +185,21 @@ def log_prob_of_label(noise, label_score, others, counts, n, rule, slopes):
                 peak = height
             mass = jacobian * math.exp(min(height - peak, rule.highest))
             total += mass
-            if slopes is not None:
+            if grads is not None:
                 for c in range(n):
                     moved[c] += like(mass, moved) * gradients[c]
             if height - peak + math.log(jacobian) < -rule.tail:
                 break
             v += rule.spacing
-    if slopes is not None:
+    if grads is not None:
         for c in range(n):
-            slopes[c] = -moved[c] / total
+            grads[c] = -moved[c] / total
     return peak + math.log(total * width * rule.spacing)
 
 
 @device
 def _log_joint_with_grads(noise, e, gaps, counts, n, gradients):
-    """`log_joint`, and minus its derivatives with respect to the gaps."""
+    """Return `log_joint`; write minus its derivatives with respect to the gaps."""
     total, level = like(0.0, gaps), like(e, gaps)
     for c in range(n):
         log_f, gradient = log_cdf_with_grad(noise, level - gaps[c])
@@ -213,7 +213,7 @@ def _log_joint_with_grads(noise, e, gaps, counts, n, gradients):
 
 @device
 def _log_cdf_of_max(noise, t, scores):
-    """S(t): log of the probability that no utility exceeds t."""
+    """Return S(t): the log-probability that no utility exceeds t."""
     total = 0.0
     for k in range(scores.shape[0]):
         total += log_cdf(noise, t - scores[k])
@@ -222,7 +222,7 @@ def _log_cdf_of_max(noise, t, scores):
 
 @device
 def _centre_of_max(noise, scores):
-    """Where S = -1, and the scale 1 / S' there; for Gumbel-like maxima that is the mode."""
+    """Return t with S(t) = -1 and the scale 1 / S'(t); for Gumbel-like maxima t is the mode."""
     low = high = scores.max()
     reach = 1.0
     while _log_cdf_of_max(noise, high, scores) < -1.0:
@@ -243,10 +243,10 @@ def _centre_of_max(noise, scores):
         else:
             high = middle
     t = 0.5 * (low + high)
-    slope = 0.0
+    grad = 0.0
     for k in range(scores.shape[0]):
-        slope += log_cdf_grad(noise, t - scores[k])
-    return t, 1.0 / slope
+        grad += log_cdf_grad(noise, t - scores[k])
+    return t, 1.0 / grad
 
 
 @kernel
@@ -255,22 +255,22 @@ def _scale_of_max(noise, scores):
 
 
 def max_scale(noise: Noise, n_classes: int) -> float:
-    """Gumbel-like scale of the largest of `n_classes` noises."""
+    """Return the Gumbel-like scale of the largest of `n_classes` noises."""
     return float(_scale_of_max(noise.lower(), np.zeros(n_classes)))
 
 
 def score_scale(noise: Noise, n_classes: int) -> float:
-    """Scores that give probabilities p are about this times log p.
+    """Return the factor that turns log-probabilities into approximate scores.
 
-    The largest of many noises is nearly Gumbel, of scale 1 / S'(t) where S(t) = -1; so with that
-    scale every noise is nearly a softmax.  For Gumbel noise it is 1, and exact.
+    The largest of many noises is nearly Gumbel, of scale 1 / S'(t) where S(t) = -1, so every noise
+    is nearly a softmax with that scale. The factor is exactly 1 for Gumbel noise.
     """
     return 1.0 if noise.softmax else max_scale(noise, n_classes)
 
 
 @device
 def _shared_nodes(noise, scores, step, nodes, masses):
-    """Fill nodes t_q and masses exp(S(t_q)) dt; returns their number."""
+    """Fill nodes t_q and masses exp(S(t_q)) dt; return their number."""
     centre, width = _centre_of_max(noise, scores)
     # A class's integrand lies between its score and the best one; nothing lies below that.
     lowest = scores.min() - 10.0
@@ -294,7 +294,7 @@ def _shared_nodes(noise, scores, step, nodes, masses):
 
 @kernel
 def all_log_probs(noise, scores, out):
-    """Log-probabilities of all classes, a row each; `scores` and `out` may be one array."""
+    """Write the log-probabilities of all classes per row; `scores` and `out` may be one array."""
     n_classes = scores.shape[1]
     nodes, masses = np.empty(MAX_NODES), np.empty(MAX_NODES)
     psi, probs = np.empty(n_classes), np.empty(n_classes)
@@ -330,7 +330,7 @@ def all_log_probs(noise, scores, out):
 
 @kernel
 def label_log_probs(noise, scores, labels, rule, out):
-    """Log-probability of one class per row, accurate however small it is."""
+    """Write the log-probability of one class per row, accurate however small it is."""
     n_others = scores.shape[1] - 1
     others, ones = np.empty(n_others), np.ones(n_others)
     for i in range(scores.shape[0]):
@@ -345,7 +345,7 @@ def label_log_probs(noise, scores, labels, rule, out):
 
 @kernel
 def importance_log_probs(noise, scores, labels, samples, log_weights, out):
-    """The papers' estimate: mean over samples e of phi(e) prod Phi(e + psi_y - psi_k) / q(e)."""
+    """Write the papers' estimate: the mean of phi(e) prod Phi(e + psi_y - psi_k) / q(e)."""
     n_others = scores.shape[1] - 1
     others, ones = np.empty(n_others), np.ones(n_others)
     terms = np.empty(samples.shape[0])
@@ -364,12 +364,12 @@ def importance_log_probs(noise, scores, labels, samples, log_weights, out):
 
 
 def importance_proposal(n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The papers' proposal N(5, 5^2): samples and minus their log-density."""
+    """Return samples of the papers' proposal N(5, 5^2), and minus their log-density."""
     z = np.random.RandomState(seed).standard_normal(n_samples)
     return 5.0 + 5.0 * z, 0.5 * z * z + math.log(5.0 * math.sqrt(2.0 * math.pi))
 
 
-# What the estimators call.
+# Entry points of the estimators.
 
 
 def log_probabilities(
@@ -380,7 +380,7 @@ def log_probabilities(
     n_samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Log-probabilities of all classes from scores, which are left as they are.
+    """Return the log-probabilities of all classes; `scores` are not changed.
 
     Parameters
     ----------
@@ -432,9 +432,17 @@ def log_probabilities_of(
     n_samples: int = 1000,
     seed: int = 0,
 ) -> np.ndarray:
-    """Log-probability of one class per row; `labels` are columns of `scores`.
+    """Return the log-probability of one class per row; `labels` are columns of `scores`.
 
-    As `log_probabilities` has it; with ``how="quick"`` to about 1e-5 only.
+    As `log_probabilities`; ``how="quick"`` is faster with an error of about 1e-5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bigcat.noise import Gaussian
+    >>> from bigcat.probabilities import log_probabilities_of
+    >>> np.exp(log_probabilities_of(Gaussian(), np.array([[1.0, 0.0, -1.0]]), [0])).round(4)
+    array([0.7288])
     """
     labels = np.asarray(labels, dtype=np.int64)
     out = np.empty(len(labels))

@@ -1,7 +1,7 @@
-"""Storage of arrays as large as the weights: in memory, or in files that are mapped to it.
+"""Storage of arrays as large as the weights: memory or memory-mapped files.
 
-Whatever makes such an array for a fit asks a storage for it, so that a fit whose weights exceed the
-memory is the same fit with another storage.
+Every such array of a fit is created by a storage, so a fit larger than memory differs only in its
+storage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 _GIB = 1 << 30
-#: Zeros that are written at a time, where the system cannot reserve space.
+#: Bytes written at a time on systems that cannot reserve space.
 _BLOCK_BYTES = 1 << 24
 
 
@@ -28,14 +28,15 @@ _BLOCK_BYTES = 1 << 24
 class Storage:
     """Arrays in memory."""
 
-    #: True if the arrays take space on a disk, and memory only as far as there is some.
+    #: True if arrays take disk space, and memory only as available.
     on_disk = False
 
     def zeros(self, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+        """Return a zero array."""
         return np.zeros(shape, dtype)
 
     def copy(self, array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
-        """Return a copy, with the axes in the same order in memory if one is the last."""
+        """Return a copy with the memory order of the original, C or Fortran."""
         if array.flags.f_contiguous and not array.flags.c_contiguous:
             return self.copy(array.T, dtype).T
         copied = self.zeros(array.shape, array.dtype if dtype is None else dtype)
@@ -43,7 +44,7 @@ class Storage:
         return copied
 
     def contiguous(self, array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
-        """Return the array in C order and of that type; no copy where it is already."""
+        """Return the array in C order and the given dtype, without a copy if possible."""
         if array.flags.c_contiguous and array.dtype == dtype:
             return array
         made = self.zeros(array.shape, dtype)
@@ -51,10 +52,10 @@ class Storage:
         return made
 
     def settle(self, array: np.ndarray) -> None:
-        """Prepare a trained array for reading, much of it in order."""
+        """Announce that an array is trained and will now be read, mostly in order."""
 
     def check_room(self, n_bytes: int) -> None:
-        """Raise OSError if the disk has less room; `bigcat.training.memory` checks memory."""
+        """Raise OSError if the disk lacks space; `bigcat.training.memory` checks memory."""
 
 
 MEMORY = Storage()
@@ -62,11 +63,11 @@ MEMORY = Storage()
 
 @dataclass(frozen=True)
 class MappedFiles(Storage):
-    """Arrays in files without names, one each, which vanish with the last view of them.
+    """Arrays in unnamed memory-mapped files, removed with the last reference to each.
 
-    A process that is killed leaves none, either: they have no name from the start on Linux, and
-    elsewhere from when they are made.  Their space is reserved when an array is made: to run out of
-    it later, when the system writes pages, would end the process without a word.
+    A killed process leaves no files either: on Linux they never have a name, elsewhere they lose it
+    once made. Disk space is reserved up front, because running out of it later, on writing a page,
+    would kill the process without a message.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class MappedFiles(Storage):
 
     @classmethod
     def of(cls, folder: Any) -> MappedFiles:
-        """Return storage in a folder; OSError unless files can be made in it."""
+        """Return the storage for a folder; raise if it is missing or not writable."""
         if not isinstance(folder, str | os.PathLike):
             raise ValueError(f"weights_folder={folder!r} must be the name of a folder, or None")
         storage = cls(Path(folder))
@@ -107,9 +108,9 @@ class MappedFiles(Storage):
                 f"could not make a file of {n_bytes:,} bytes for weights in {self.folder}: "
                 f"{cause}; choose another weights_folder, or make room in this one",
             ) from error
-        # Steps go to a few numbers of many pages; around each the system would read megabytes.
+        # Training touches few numbers per page; read-ahead would fetch megabytes around each.
         _advise(pages, "MADV_RANDOM")
-        # Not numpy.memmap: joblib would look for a file of its name.
+        # Not numpy.memmap: joblib would try to reopen the file by name.
         return np.frombuffer(pages, dtype).reshape(shape)
 
     def settle(self, array: np.ndarray) -> None:
@@ -131,13 +132,13 @@ class MappedFiles(Storage):
 
 
 def _advise(pages: Any, advice: str) -> None:
-    """Tell the system how pages will be visited, where it takes such advice."""
+    """Give the operating system a hint on access patterns; results do not depend on it."""
     if hasattr(mmap, advice):
         pages.madvise(getattr(mmap, advice))
 
 
 def reserve(file: IO[bytes], n_bytes: int) -> None:
-    """Fill an empty file with zeros; OSError if the disk has no space for them."""
+    """Extend an empty file to `n_bytes` zeros; raise OSError if the disk is full."""
     if hasattr(os, "posix_fallocate"):
         if n_bytes:
             os.posix_fallocate(file.fileno(), 0, n_bytes)

@@ -1,8 +1,8 @@
-"""The verbs of each kind of part, as kernels call them.
+"""Operations that kernels call on each kind of part.
 
-A part (a noise, a bound, a sampler, a solver) is a small frozen dataclass for people; below this
-seam it is a NamedTuple *tag* with one implementation of each verb of its kind, registered with
-`bigcat.compile.implement`.  This file is the whole list.  `docs/extending/` shows how to add one.
+A part (noise, bound, sampler, solver) is a small frozen dataclass for the user. Compiled code sees
+a NamedTuple *tag*, with one implementation of each verb of its kind, registered by
+`bigcat.compile.implement`. This file lists all verbs; `docs/extending/` shows how to add a part.
 """
 
 from typing import NamedTuple
@@ -11,81 +11,81 @@ import numpy as np
 
 from bigcat.compile import generic, implement
 
-# Noise: what is added to the utilities, of density phi and distribution function Phi.
+# Noise: added to the utilities, with density phi and distribution function Phi.
 
 
 @generic
 def log_cdf(noise, t):
-    """Log of the distribution function at t."""
+    """Return the log of the distribution function at t."""
 
 
 @generic
 def log_cdf_grad(noise, t):
-    """Derivative of `log_cdf`: density over distribution function."""
+    """Return the derivative of `log_cdf`: density over distribution function."""
 
 
 @generic
 def log_cdf_with_grad(noise, t):
-    """`log_cdf` and `log_cdf_grad` together, which often share their dearest term."""
+    """Return `log_cdf` and `log_cdf_grad`, which often share their most expensive term."""
 
 
 @generic
 def log_pdf(noise, t):
-    """Log of the density at t."""
+    """Return the log-density at t."""
 
 
 @generic
 def log_pdf_grad(noise, t):
-    """Derivative of `log_pdf`."""
+    """Return the derivative of `log_pdf`."""
 
 
-# Sampler: which other classes a step looks at.
+# Sampler: which other classes a step visits.
 
 
 @generic
 def draw(sampler, rng, rows, i, label, classes, counts):
-    """Draw classes other than `label`, all distinct, for row `i` of the rows trained on.
+    """Draw distinct classes other than `label` for row `i` of the training rows.
 
-    Fills ``classes[:n]`` and ``counts[:n]``, the latter with how many classes each drawn one
-    stands for (the inverse of its expected number of appearances, times how often it appeared),
-    and ``counts[n]`` with what the label would stand for were it drawn like the others.  Returns
-    n, which may be 0, and how many of them, at the front, are in whatever is drawn.
+    Fills ``classes[:n]`` and ``counts[:n]``. A count is the importance weight of a class: its
+    number of draws over the expected number. ``counts[n]`` is the weight that the label would have
+    if it were drawn like the others. Returns n, which may be 0, and how many of the classes, at the
+    front, are part of every draw.
 
-    Where draws are shared by a batch the label is -1, and all classes may come.
+    For draws shared by a batch the label is -1, and every class may appear.
     """
 
 
 @generic
-def stands_for(sampler, label):
-    """What the label would stand for were it drawn like the others, where draws are shared."""
+def label_count(sampler, label):
+    """Return the importance weight of the label for draws that a batch shares."""
 
 
-@implement(stands_for, None)
+@implement(label_count, None)
 def _(sampler, label):
     return 1.0
 
 
-# Bound: what is maximised, for one row.
+# Bound: the objective to maximise, for one row.
 
 
 @generic
-def step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    """Value of the bound for one row, and its slopes.
+def step(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    """Return the value of the bound for one row; write its gradients.
 
     Parameters
     ----------
     local : array
-        The row's own variational parameters, moved in place after the value and before the slopes
-        are taken: a value at parameters that do not depend on the sample is right on average.
+        Variational parameters of the row. Move them in place after computing the value and before
+        the gradients: a value at parameters that do not depend on the sample is unbiased.
     progress : float
-        How far the local parameters move: 0 keeps them, 1 replaces them by the new estimate.
+        Step size of the local parameters: 0 keeps them, 1 replaces them by the new estimate.
     label_score : float
         Score of the observed class.
     others, counts : arrays
-        Scores of the first `n` other classes and how many classes each stands for; the first
-        `n_always` of them are in whatever is drawn.  ``counts[n]`` is the label's.
-    slopes : array
-        Receives d value / d others[c], and in ``slopes[n]`` d value / d label_score.
+        Scores and importance weights of the `n` other classes; the first `n_always` of them are
+        part of every draw.  ``counts[n]`` is the label's weight.
+    grads : array
+        Receives d value / d others[c], and in ``grads[n]`` d value / d label_score.
     """
 
 
@@ -94,18 +94,18 @@ def fit_local(bound, local, label_score, others, counts, n):
     """Set the row's local parameters to their optimum for these scores."""
 
 
-# A bound whose one local parameter u a solver may move itself (the softmax's double sum) has two
-# verbs more.
+# Bounds with one local parameter u that a solver may move (the softmax's double sum) have two more
+# verbs.
 
 
 @generic
-def at_local(bound, u, label_score, others, counts, n, slopes):
-    """Value at the local parameter u, with the slopes of `step`, and its derivative in u."""
+def at_local(bound, u, label_score, others, counts, n, grads):
+    """Return the value at local parameter u and its derivative in u; write gradients as `step`."""
 
 
 @generic
 def local_floor(bound, label_score, others, n):
-    """The best u if the label and these `n` classes were all there are: never above the best."""
+    """Return the best u for the label and these `n` classes alone: a lower bound of the best u."""
 
 
 # Solver: how parameters move.
@@ -113,19 +113,22 @@ def local_floor(bound, label_score, others, n):
 
 @generic
 def rate(solver, iteration, epoch):
-    """Step size before any scaling by coordinate; `iteration` counts from 1, `epoch` from 0."""
+    """Return the step size before any scaling by coordinate.
+
+    `iteration` counts from 1, `epoch` from 0.
+    """
 
 
 @generic
 def move(solver, rate, weights, state, j, gradient):
-    """Move ``weights[j]`` up the gradient, and its state ``state[j]`` along."""
+    """Move ``weights[j]`` along the gradient and update its solver state ``state[j]``."""
 
 
 @generic
 def move_vector(solver, rate, weights, state, factor, gradient):
-    """Move a class's or a feature's whole vector by gradient ``factor * gradient``.
+    """Move a whole class or feature vector by the gradient ``factor * gradient``.
 
-    As `move` does it coordinate by coordinate, unless a solver has one step size for a vector.
+    Equals `move` for each coordinate, unless the solver has one step size per vector.
     """
 
 
@@ -137,50 +140,54 @@ def _(solver, rate, weights, state, factor, gradient):
 
 @generic
 def coordinate_rate(solver, rate, state, j):
-    """Step size that `move` would now use for coordinate j."""
+    """Return the step size that `move` would now use for coordinate j."""
 
 
-class Pace(NamedTuple):
-    """How far a row may move.
+class StepSize(NamedTuple):
+    """Step size of one row.
 
-    ``rate`` is the step size of its local parameters; ``reach`` is what a slope of 1 moves a
-    score by, divided by that: |x|^2 over the batch size, with 1 added to |x|^2 for the intercept.
+    ``rate`` is the step size of its local parameters. A gradient of 1 with respect to a score moves
+    that score by ``rate * squared_norm``: |x|^2 over the batch size, with 1 added to |x|^2 for the
+    intercept.
     """
 
     rate: float
-    reach: float
+    squared_norm: float
 
 
 @generic
 def visit(
-    solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
 ):
-    """Value of a row, its slopes, and the move of its local parameters: `step` of the bound.
+    """Return the value of a row; write its gradients and move its local parameters.
 
-    A solver that moves the local parameters by a rule of its own implements it anew.
+    Calls `step` of the bound by default. Override it in a solver with its own rule for local
+    parameters.
     """
 
 
 @implement(visit, None)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
-    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes)
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
+    return step(bound, rng, local, progress, label_score, others, counts, n, n_always, grads)
 
 
 @generic
-def damping(solver, label_slope, reach, size):
-    """What the slopes of a row of that |x|^2 are multiplied by.
+def damping(solver, label_grad, score_step, size):
+    """Return the factor by which a row's gradients are shortened.
 
-    A slope of 1 moves the label's score by `reach`.
+    `score_step` is the change of the label's score per unit gradient, `size` the row's |x|^2.
     """
 
 
 @implement(damping, None)
-def _(solver, label_slope, reach, size):
+def _(solver, label_grad, score_step, size):
     return 1.0
 
 
 class Batch(NamedTuple):
-    """A batch as an implicit solver sees it; arrays have an entry or a row of entries per row."""
+    """A batch as implicit solvers see it; arrays have one entry per row."""
 
     n_rows: int
     gram: np.ndarray  # inner products of the rows
@@ -193,7 +200,7 @@ class Batch(NamedTuple):
     counts: np.ndarray
     sizes: np.ndarray  # how many other classes a row has
     classes: np.ndarray
-    slopes: np.ndarray
+    grads: np.ndarray
     members: np.ndarray  # rows of `local`
     local: np.ndarray
     slot_of_class: np.ndarray  # scratch, all -1
@@ -201,7 +208,7 @@ class Batch(NamedTuple):
 
 @generic
 def couple(solver, batch):
-    """Correct slopes that were found row by row for what the rows of a batch do to each other."""
+    """Correct gradients computed row by row for the interaction of the rows of a batch."""
 
 
 @implement(couple, None)
@@ -209,50 +216,50 @@ def _(solver, batch):
     pass
 
 
-# Rows: what kernels ask of a row, whatever its form and that of the weights.
+# Rows: access to a row, for any storage format of rows and weights.
 
 
 @generic
 def scores(rows, i, weights, scale, intercepts, classes, n, out):
-    """out[c] = scale w_k . x_i + b_k for the first `n` entries k of `classes`."""
+    """Fill ``out[c] = scale w_k . x_i + b_k`` for the first `n` entries k of `classes`."""
 
 
 @generic
-def reach(rows, i, weights, label, squared_norm):
-    """What a step of 1 along the gradient moves the label's score by, after its `scores`."""
+def score_squared_norm(rows, i, weights, label, squared_norm):
+    """Return the squared norm of the label score's gradient, after `scores` of the same row."""
 
 
-@implement(reach, None)
+@implement(score_squared_norm, None)
 def _(rows, i, weights, label, squared_norm):
     return squared_norm
 
 
 @generic
 def prefetch_row(rows, i, weights, classes, n):
-    """Start to fetch row `i` and the weights that `scores` will read for it."""
+    """Prefetch row `i` and the weights that `scores` will read for it."""
 
 
 @generic
-def update(rows, i, weights, state, classes, slopes, n, solver, rate):
-    """Move the weights of row i's classes at once, by gradient slope_c * x_j a coordinate."""
+def update(rows, i, weights, state, classes, grads, n, solver, rate):
+    """Move the weights of row i's classes by the gradient ``grads[c] * x_j`` per coordinate."""
 
 
 @generic
-def accumulate(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
-    """Add row i's gradient to the batch's."""
+def accumulate(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
+    """Add row i's gradient to the gradient of the batch."""
 
 
 @generic
 def batch_coordinates(rows, order, start, stop, n_per_row):
-    """How many (row, feature, class) triples a batch holds: the cost of visiting just those."""
+    """Return the number of (row, feature, class) triples of a batch: the cost of visiting them."""
 
 
 @generic
 def update_touched(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
-    """Move row i's coordinates by the batch's gradient, each once: what is used is cleared."""
+    """Move row i's coordinates by the batch gradient, each once, and clear the used entries."""
 
 
-# The same for a batch whose rows share their classes.
+# Batches whose rows share their drawn classes.
 
 
 @generic
@@ -261,87 +268,92 @@ def hidden_vectors(rows, order, start, weights, scale, out):
 
 
 @generic
-def squared_reach(rows, hidden, label_vector, scale, squared_norm):
-    """What a step of 1 along the gradient moves the label's score by."""
+def hidden_score_squared_norm(rows, hidden, label_vector, scale, squared_norm):
+    """Return the squared norm of the label score's gradient for a hidden vector."""
 
 
 @generic
 def move_embedding(rows, batch, scale, weights, state, work, solver, rate):
-    """Move the vectors of the batch's features, from the slopes and the classes' old vectors."""
+    """Move the feature vectors of a batch, given the gradients and the old class vectors."""
 
 
-# Features that have vectors of their own (low rank).
+# Feature vectors (low rank).
 
 
 @generic
 def embed(rows, i, vectors, first, factor, out):
-    """out = factor x_i U, where the vectors of U are the majors from `first` on."""
+    """Fill ``out = factor x_i U``, where the vectors of U are the majors from `first` on."""
 
 
 @generic
 def prefetch_features(rows, i, vectors, first):
-    """Start to fetch the vectors of row i's features."""
+    """Prefetch the vectors of row i's features."""
 
 
 @generic
 def move_features(rows, i, vectors, state, first, back, solver, rate):
-    """Move the vectors of row i's features by gradient x_j back."""
+    """Move the vectors of row i's features by the gradient ``x_j back``."""
 
 
 @generic
 def accumulate_features(rows, i, first, back, gradient, slot_of, touched, n_touched):
-    """Add row i's gradients of its features' vectors to the batch's."""
+    """Add the gradients of row i's feature vectors to the gradient of the batch."""
 
 
 @generic
 def embed_batch(rows, order, start, vectors, first, factor, out):
-    """out = factor X U for rows ``order[start:]``; the vectors of U are the majors from `first`."""
+    """Fill ``out = factor X U`` for rows ``order[start:]``; U holds the majors from `first` on."""
 
 
 @generic
 def move_batch(rows, order, start, back, factor, vectors, state, first, work, solver, rate):
-    """Move the vectors of a batch's features by ``factor X' back``."""
+    """Move the feature vectors of a batch by ``factor X' back``."""
 
 
-# All classes, a group of rows and a block of classes at a time.
+# All classes: a group of rows and a block of classes at a time.
 
 
 @generic
 def row_count(rows):
-    """How many rows there are."""
+    """Return the number of rows."""
 
 
 @generic
 def block_shape(rows, n_classes, n_features):
-    """Rows and classes at a time."""
+    """Return the number of rows and of classes to process at a time."""
 
 
 @generic
 def score_block(rows, first, weights, intercepts, start, out):
-    """out[r, k] = w . x + b for row `first` + r and class `start` + k."""
+    """Fill ``out[r, k] = w . x + b`` for row `first` + r and class `start` + k."""
 
 
-# Posteriors: a bound's expectation, and what is done with the four numbers of a weight.
+# Posteriors: the expectation of a bound, and actions on the four numbers of each weight.
 
 
 @generic
 def expected_step(
-    bound, rng, local, progress, means, variances, counts, n, n_always, work, slopes, curvatures
+    bound, rng, local, progress, means, variances, counts, n, n_always, work, grads, curvatures
 ):
-    """Expectation of `step` over independent scores N(means[c], variances[c]), the label's last.
+    """Return the expectation of `step` over independent Gaussian scores; write its derivatives.
 
-    Fills, for the `n` other classes and the label, ``slopes[c]`` with the derivative in means[c]
+    Scores are N(means[c], variances[c]), the label's last.
+
+    Fills, for the `n` other classes and the label, ``grads[c]`` with the derivative in means[c]
     and ``curvatures[c]`` with minus twice the derivative in variances[c].
     """
 
 
 @generic
 def at(action, place, c, x, mean, information, state, seen, first, second):
-    """Do the action at one place of the flat arrays; entry `c` of the last two is the class's."""
+    """Apply the action at one place of the flat arrays.
+
+    Entry `c` of the last two arrays belongs to the class.
+    """
 
 
 @generic
 def each_coordinate(
     rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second
 ):
-    """`at` for every coordinate of row i's features and the first `n` entries of `classes`."""
+    """Apply `at` to each coordinate of row i's features and the first `n` entries of `classes`."""

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 DENSE = 0.05  # share of non-zeros above which rows are made dense
-MANY_WEIGHTS = 30_000_000  # where dense gradients would cost more than the rest
+MAX_FLOAT64_WEIGHTS = 30_000_000  # where dense gradients would cost more than the rest
 
 
 class Inputs(nn.Module):
@@ -135,7 +135,7 @@ def fit(rows, watch, epochs=15, batch=256, lr=0.001, optimizer="adam", hidden=25
     frequencies /= frequencies.sum()
     sampled, full = rows.variant == "sampled", rows.variant == "full"
     width = rows.n_classes if full else hidden
-    sparse = sampled or (full and rows.X.shape[1] * width > MANY_WEIGHTS)
+    sparse = sampled or (full and rows.X.shape[1] * width > MAX_FLOAT64_WEIGHTS)
     inputs = Inputs(rows.X, width, zero=full, sparse=sparse)
     layer = {
         "full": lambda: Intercepts(frequencies),

@@ -1,4 +1,4 @@
-"""Files that appear under their name when they are complete and on the disk, or not at all."""
+"""Atomic file replacement: files appear under their name only when complete and on disk."""
 
 from __future__ import annotations
 

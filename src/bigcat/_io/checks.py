@@ -1,4 +1,4 @@
-"""Checks of values that come from a file, against a schema of plain types and predicates."""
+"""Check values read from files against a schema of plain types and predicates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check(name: str, value: Any, schema: Any) -> None:
         (schema,) = schema
     if isinstance(schema, dict) and isinstance(value, dict):
         if differing := value.keys() ^ schema.keys():
-            raise ValueError(f"{name} lacks {min(differing)}, or it is not known")
+            raise ValueError(f"{name} has missing or unknown keys: {', '.join(sorted(differing))}")
         for key, part in schema.items():
             check(f"{name}.{key}", value[key], part)
         return

@@ -22,9 +22,9 @@ from safetensors.numpy import save_file
 
 from bigcat._io.atomic import replacing_path
 
-#: Key of the metadata that holds the header, and the most characters of it.
+#: Metadata key of the header, and its maximal length in characters.
 KEY, MAX_HEADER_LENGTH = "bigcat", 40_000_000
-#: NumPy types that files hold, and the names that safetensors has for them.
+#: Supported NumPy types and their names in safetensors.
 DTYPES = {
     **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
@@ -43,14 +43,14 @@ def seal(content: dict[str, Any]) -> str:
 
 
 def unseal(text: str) -> dict[str, Any]:
-    """Return what :func:`seal` was given; BrokenFileError for any other text."""
+    """Return the content passed to :func:`seal`; raise BrokenFileError for any other text."""
     try:
         content: dict[str, Any] = json.loads(text, object_pairs_hook=_without_repeats)
         if content.pop("sha256") == _text_digest(content):
             return content
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise BrokenFileError(f"its header is not JSON with a digest: {error!r}") from error
-    raise BrokenFileError("its header is not what was written")
+    raise BrokenFileError("its header does not match its digest")
 
 
 def _text_digest(content: dict[str, Any]) -> str:
@@ -64,7 +64,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_tensors(target: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a file that appears under its name when it is complete and on the disk."""
+    """Write arrays and a header to a file, atomically."""
     arrays = {k: np.asarray(a, a.dtype.newbyteorder("<"), order="C") for k, a in arrays.items()}
     tensors = {
         name: {"dtype": a.dtype.name, "shape": list(a.shape), "sha256": _digest(a)}
@@ -95,7 +95,7 @@ def _digest(array: np.ndarray) -> str:
 
 
 class TensorFile:
-    """Open file whose header is what was written, and whose tensors are checked as they are read.
+    """Open file with a verified header and tensors verified on reading.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class TensorFile:
     def __init__(self, file: Any, content: IO[bytes]) -> None:
         text = (file.metadata() or {}).get(KEY)
         if text is None:
-            raise BrokenFileError("its metadata are not of bigcat")
+            raise BrokenFileError("its metadata were not written by bigcat")
         self.header = unseal(text)
         self._tensors: dict[str, Any] = self.header["tensors"]
         self._left = set(file.keys())
@@ -125,11 +125,13 @@ class TensorFile:
             start = end - np.dtype(dtype).itemsize * math.prod(shape)
             self._arrays[name] = array = pages[start:end].view(dtype).reshape(shape)
             if not array.flags.aligned:
-                raise BrokenFileError(f"{name} begins at byte {start}, where its type cannot")
+                raise BrokenFileError(
+                    f"{name} begins at byte {start}, which is not aligned for its type"
+                )
             self._starts[name] = end = start
 
     def read(self, name: str) -> np.ndarray:
-        """Return a tensor in memory of its own; only once, so that a header cannot multiply it."""
+        """Return a tensor as an array in memory; each tensor can be read once."""
         if name not in self._left:
             raise BrokenFileError(f"{name} is not a tensor of the file or is used twice")
         self._left.remove(name)
@@ -140,26 +142,26 @@ class TensorFile:
         return array
 
     def view(self, name: str, verify: bool = False) -> np.ndarray:
-        """Return a tensor as a read-only view of the file, whose content is read when needed."""
+        """Return a read-only view of a tensor, mapped to the file."""
         if verify:
             self._compare(name, self._arrays[name])
         return self._arrays[name]
 
     def check(self) -> None:
-        """Raise BrokenFileError unless all tensors are what was written."""
+        """Raise BrokenFileError unless the digests of all tensors match."""
         for name, array in self._arrays.items():
             self._compare(name, array)
 
     def _compare(self, name: str, array: np.ndarray) -> None:
         if _digest(array) != self._tensors[name]["sha256"]:
-            raise BrokenFileError(f"the content of {name} is not what was written")
+            raise BrokenFileError(f"the content of {name} does not match its digest")
         if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
             raise BrokenFileError(f"{name} holds values other than true and false")
 
 
 @contextmanager
 def open_tensors(path: str | os.PathLike[str]) -> Iterator[TensorFile]:
-    """Open a file of :func:`write_tensors`; BrokenFileError for any other."""
+    """Open a file written by :func:`write_tensors`; raise BrokenFileError for any other."""
     try:
         with safe_open(path, framework="numpy") as file, open(path, "rb") as content:
             yield TensorFile(file, content)

@@ -115,7 +115,7 @@ def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
         config = config.in_windows(window)
     _check_path(parameters, config)
     check_parts_for_rows(config.parts, sizes.sparse)
-    return config.with_solver(config.parts.solver.at_constant_rate())
+    return config.with_solver(config.parts.solver.with_constant_rate())
 
 
 def _checked(plan: FitPlan, parameters: Parameters, sizes: Sizes) -> FitPlan:
@@ -289,7 +289,7 @@ def _epochs(
     visits: int, limits: tuple[int, int], solver: Solver, sizes: Sizes, effort: Effort
 ) -> int:
     """Return the epochs of a rate that falls to zero by their end."""
-    if not solver.ends_at_zero:
+    if not solver.decays_to_zero:
         return MAX_EPOCHS
     part = effort.part_of_visits
     lowest, highest = (max(round(part * e), 1) for e in limits)
@@ -311,10 +311,10 @@ def _stream(parameters: Parameters, sizes: Sizes) -> FitConfig:
 def _for_passes(parameters: Parameters, sampler: Sampler, solver: Solver, epochs: int) -> FitConfig:
     """Return the settings of stochastic passes over the likelihood."""
     method = "exact" if sampler.all_classes else "complementary"
-    if not solver.takes_bound(method):
+    if not solver.supports_bound(method):
         method = "augment-reduce"
     epochs = parameters.max_epochs or epochs
     parameters = replace(parameters, sampler=sampler, solver=solver, max_epochs=epochs)
     config = parameters.config(method)
-    bound = config.parts.bound.for_passes(config.parts.noise)
+    bound = config.parts.bound.for_training(config.parts.noise)
     return replace(config, parts=replace(config.parts, bound=bound))

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from bigcat.bayes._arrays import Floats
-from bigcat.rows import SMALLEST, varies
+from bigcat.rows import MIN_COLUMN_SIZE, varies
 
 #: A column counts as mostly zero that has no more of other values.
 MOSTLY_ZERO = 0.5
@@ -83,9 +83,11 @@ class ColumnScaling(NamedTuple):
             sizes = np.sqrt(squares)
             sizes = np.where(varies(sizes, centres, X.dtype), sizes, 0.0)
             own = np.abs(centres)
-        kept = sizes > SMALLEST
+        kept = sizes > MIN_COLUMN_SIZE
         length = max(float((sums.squares / sums.weight)[kept] @ sizes[kept] ** -2.0), 1e-12)
-        return cls(np.where(kept, sizes, np.where(own > SMALLEST, own, 1.0)), centres, length)
+        return cls(
+            np.where(kept, sizes, np.where(own > MIN_COLUMN_SIZE, own, 1.0)), centres, length
+        )
 
     def apply(self, X: Any) -> Any:
         """Return the scaled columns of some rows, in double precision."""

@@ -17,7 +17,7 @@ from bigcat.bayes.prior_chains import PARTS, PriorChain, Scales
 
 #: Bounds of the secant's slope, the longest step of a logarithm, and the steps that
 #: are short, and too short to matter.
-SLOPES, LONGEST_STEP, NEAR, SETTLED = (-1.0, -0.05), 1.5, 0.4, 0.05
+SLOPES, MAX_SCORE_STEP, NEAR, SETTLED = (-1.0, -0.05), 1.5, 0.4, 0.05
 MAX_STEPS = 9
 
 
@@ -63,7 +63,7 @@ class ScaleSearch:
                 slope = (ratio - ratio_before) / np.where(clear, moved, 1.0)
                 slope = np.clip(np.where(clear, slope, SLOPES[0]), *SLOPES)
             self.last[name] = place, ratio
-            step = np.clip(-ratio / slope, -LONGEST_STEP, LONGEST_STEP)
+            step = np.clip(-ratio / slope, -MAX_SCORE_STEP, MAX_SCORE_STEP)
             # A step matters in proportion to the standard deviation that it changes.
             sizes = np.minimum(1.0, 1.0 / np.sqrt(now.values))
             steps.append(float(np.sqrt(np.square(step * sizes).mean())))

@@ -48,7 +48,7 @@ from bigcat.training.history import History
 #: Columns of the history with what is learnt of the prior.
 LEARNT = ("log_precision", "log_intercept_precision")
 #: Draws, chains with few and with many weights, iterations between two draws, and with bad mixing.
-MANY_WEIGHTS, CHAINS, CHAINS_OF_MANY, EVERY, MAX_EVERY = 2_000, 8, 4, 4, 32
+MAX_FLOAT64_WEIGHTS, CHAINS, CHAINS_OF_MANY, EVERY, MAX_EVERY = 2_000, 8, 4, 4, 32
 #: Gradients that chains may take: small problems take several iterations per draw.
 PRODUCTS_OF_CHAINS, PRODUCTS_IF_BAD = 1e11, 6e11
 GRADIENTS_PER_ITERATION = 7
@@ -310,7 +310,7 @@ class _Fit:
 
     def _draws(self) -> ChainDraws:
         n_weights = self.likelihood.n_classes * self.likelihood.shape[1]
-        few = n_weights < MANY_WEIGHTS and self.noise.softmax
+        few = n_weights < MAX_FLOAT64_WEIGHTS and self.noise.softmax
         n_chains = CHAINS if few else CHAINS_OF_MANY
         prior = self._prior(n_chains)
         n_kept = -(-int(self.method.n_draws) // n_chains)

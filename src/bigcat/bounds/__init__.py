@@ -1,4 +1,4 @@
-"""What is optimised: log p(y | x), a bound below it, or an estimator of it that is no bound."""
+"""Objectives: log p(y | x), lower bounds of it, and estimators that are not bounds."""
 
 from bigcat.bounds._base import Bound
 from bigcat.bounds.augment_reduce import AugmentReduce

@@ -1,4 +1,4 @@
-"""What every bound declares to people and to the registry; the compiled side is `bigcat.verbs`."""
+"""Base class of bounds; their compiled side is in `bigcat.verbs`."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from bigcat.part import Part
 from bigcat.probabilities import score_scale
 from bigcat.verbs import fit_local, step
 
-#: How local steps fall, (1 + t)^-0.6 with epochs t = 1, 2, ...: old weights are forgotten sooner
-#: than by the 0.9 of A&R section 4, with which 200 epochs were ten times as far from the optimum.
-#: Counted from 1, since a first step of 1 would throw the starting values away for an estimate
-#: from a few sampled classes.
+#: Decay of local steps: (1 + t)^-0.6 with epochs t = 1, 2, ... A&R section 4 uses 0.9; old weights
+#: are forgotten faster with 0.6, and 200 epochs end ten times as close to the optimum. Epochs count
+#: from 1, since a first step of 1 would replace the starting values by an estimate from a few
+#: sampled classes.
 LOCAL_DECAY = 0.6
-#: But where all classes are drawn the estimate is exact, and a local step goes this part of the way
-#: in any epoch: a row of scores that move far from visit to visit is else always behind them.  Not
-#: all of it, so that an estimate of nothing (scores hundreds apart) leaves a logarithm.
-WHOLE_STEP = 0.9
+#: Minimal local step for estimates over all classes, which are exact: rows whose scores move far
+#: between visits would otherwise lag behind. It is below 1 so that an estimate of 0 (scores
+#: hundreds apart) still has a logarithm.
+EXACT_LOCAL_STEP = 0.9
 
 
 @dataclass(frozen=True, repr=False)
 class Bound(Part):
-    """What is maximised: log p(y | x) itself or something below it, a row at a time."""
+    """Objective of one row: log p(y | x) itself or a function below it."""
 
     name: ClassVar[str]
-    #: One line for tables.
+    #: One-line description for tables.
     promise: ClassVar[str]
-    #: Noises it is made for, by name; None for every noise, a user's own included.
+    #: Names of the supported noises; None for all, including custom ones.
     noises: ClassVar[tuple[str, ...] | None] = None
-    #: Never above log p(y | x)?  (An estimator that is no bound says False.)
+    #: True if the value never exceeds log p(y | x); False for estimators.
     is_bound: ClassVar[bool] = True
-    #: Do scores have to be log-probabilities themselves, so that their common level counts?
-    wants_log_probabilities: ClassVar[bool] = False
-    #: May classes be sampled?  For a bound: is its value over a sample right on average?
+    #: True if scores are fitted to be log-probabilities, so that their level matters.
+    needs_log_probabilities: ClassVar[bool] = False
+    #: True if classes may be sampled; for a bound, the sampled value is then unbiased.
     can_sample: ClassVar[bool] = True
-    #: Is it log p(y | x) itself?
+    #: x) itself | True for log p(y | x) itself.
     is_likelihood: ClassVar[bool] = False
-    #: Has it an expectation over Gaussian scores (`expected_step`), which posteriors need?
+    #: True if `expected_step` is implemented, which posteriors need.
     has_expectation: ClassVar[bool] = False
-    #: Variational parameters per row.
+    #: Number of variational parameters per row.
     n_local: ClassVar[int] = 0
-    #: Is the value free of randomness when all classes are visited?
+    #: True if the value is not random once all classes are visited.
     deterministic: bool = field(default=True, init=False)
 
     def lower(self, noise: Noise) -> Any:
-        """Tag below the seam."""
+        """Return the tag that compiled code sees for this bound and noise."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.bounds")
 
     def initial_local(self, noise: Noise, intercepts: np.ndarray) -> np.ndarray:
-        """Local parameters before a row's features are known, one set for each label.
+        """Return starting values of the local parameters, one row per label.
 
-        The optimum where the label has its intercept as score and every other class the one
-        score that makes the rest as probable as it is (exactly so for the softmax).
+        They are optimal for scores that equal the intercepts, with all other classes sharing the
+        one score that preserves their total probability (exact for the softmax).
         """
         table = np.zeros((len(intercepts), self.n_local))
         if self.n_local and not self.starts_at_zero(noise):
@@ -67,44 +67,48 @@ class Bound(Part):
 
     @property
     def word(self) -> str:
-        """What its value is called."""
+        """Return "bound" or "objective", for messages."""
         return "bound" if self.is_bound else "objective"
 
-    def for_passes(self, noise: Noise) -> Bound:
-        """As precise as stochastic passes need, where that is quicker."""
+    def for_training(self, noise: Noise) -> Bound:
+        """Return a faster version with the precision that stochastic training needs."""
         return self
 
-    def to_rounding(self) -> Bound:
-        """As precise as can be, for values that people see."""
+    def to_full_precision(self) -> Bound:
+        """Return the most precise version, for reported values."""
         return self
 
     def local_progress(self, epoch: int, share: float) -> float:
-        """Size of the local steps in that epoch, counted from 0, for a share of classes drawn."""
-        return max(float((2.0 + epoch) ** -LOCAL_DECAY), WHOLE_STEP * share**2)
+        """Return the size of the local steps in an epoch, for the given share of drawn classes.
+
+        Epochs count from 0.
+        """
+        return max(float((2.0 + epoch) ** -LOCAL_DECAY), EXACT_LOCAL_STEP * share**2)
 
     def starts_at_zero(self, noise: Noise) -> bool:
-        """Do local parameters start at 0 whatever the intercepts are?"""
+        """Return True if local parameters start at 0 for any intercepts."""
         return False
 
     def check_noise(self, noise: Noise) -> None:
-        """Raise if this bound does not hold for that noise."""
+        """Raise ValueError if the bound does not support the noise."""
         if self.noises is not None and noise.name not in self.noises:
             names = " or ".join(map(repr, self.noises))
             raise ValueError(
-                f"the {self.name} {self.word} holds for noise {names}, "
-                f"not for {noise.name!r}; take method='augment-reduce' or 'exact', which hold "
-                "for every noise"
+                f"the {self.name} {self.word} supports noise {names}, "
+                f"not {noise.name!r}; set method='augment-reduce' or 'exact', which support "
+                "every noise"
             )
 
 
 def check_start(start: str) -> None:
+    """Raise ValueError unless `start` is "best" or "zero"."""
     if start not in ("best", "zero"):
         raise ValueError(f"start={start!r} is not known; choose 'best' or 'zero'")
 
 
 @kernel
 def fit_table(bound, table, scores, scale):
-    """`fit_local` for each label, its rivals merged into one score that stands for all."""
+    """Call `fit_local` for each label, with all rivals merged into one equivalent score."""
     n_classes = scores.shape[0]
     high = scores.max()
     total = 0.0
@@ -118,8 +122,8 @@ def fit_table(bound, table, scores, scale):
 
 
 @kernel
-def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes, want_slopes):
-    """Value a row over *all* classes at the best local parameters, and slopes for all scores.
+def full_rows(bound, rng, scores, labels, n_always, order, local, values, grads, want_grads):
+    """Compute values over all classes at the best local parameters, with score gradients.
 
     Parameters
     ----------
@@ -129,12 +133,12 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes
     local : (n, n_local) array
         Receives the best local parameters.
     values : (n,) array
-    slopes : (n, n_classes) array
+    grads : (n, n_classes) array
         May be `scores` itself.
     """
     n_classes = scores.shape[1]
     others, counts = np.empty(n_classes - 1), np.ones(n_classes)
-    row_slopes = np.empty(n_classes)
+    row_grads = np.empty(n_classes)
     for i in range(scores.shape[0]):
         y = labels[i]
         n = 0
@@ -147,11 +151,11 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, slopes
                 exact -= 1
         psi_y = np.float64(scores[i, y])
         fit_local(bound, local[i], psi_y, others, counts, n)
-        values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_slopes)
-        if want_slopes:
-            slopes[i, y] = row_slopes[n]
+        values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_grads)
+        if want_grads:
+            grads[i, y] = row_grads[n]
             n = 0
             for c in range(n_classes):
                 if order[c] != y:
-                    slopes[i, order[c]] = row_slopes[n]
+                    grads[i, order[c]] = row_grads[n]
                     n += 1

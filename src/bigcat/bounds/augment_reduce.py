@@ -1,4 +1,4 @@
-"""Augment and reduce (Ruiz, Titsias, Dieng and Blei, 2018), for every noise.
+"""Augment and reduce (Ruiz, Titsias, Dieng and Blei, 2018), for any noise.
 
 log p(y) >= E_q[log phi(e) + sum_k log Phi(e + psi_y - psi_k) - log q(e)]        (equation 7)
 """
@@ -40,7 +40,7 @@ from bigcat.verbs import (
 
 
 class Family(NamedTuple):
-    """A location-scale family for q."""
+    """Location-scale family of the variational distribution q."""
 
     code: int  # for draws inside kernels
     entropy: float  # of the standard member
@@ -57,10 +57,14 @@ FAMILIES = {
 
 
 class SoftmaxAugmentReduceTag(NamedTuple):
+    """Tag for the softmax, in closed form."""
+
     band: float
 
 
 class QuadratureAugmentReduceTag(NamedTuple):
+    """Tag for other noises, with expectations by quadrature."""
+
     noise: Any
     nodes: np.ndarray  # of the standard q
     weights: np.ndarray
@@ -70,6 +74,8 @@ class QuadratureAugmentReduceTag(NamedTuple):
 
 
 class SampledAugmentReduceTag(NamedTuple):
+    """Tag for other noises, with expectations by one Monte-Carlo sample."""
+
     noise: Any
     nodes: np.ndarray  # for the optimum of the local parameters only
     weights: np.ndarray
@@ -82,35 +88,34 @@ class SampledAugmentReduceTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class AugmentReduce(Bound):
-    """The augmented bound, with one or two local parameters per row.
+    """Augmented bound with one or two local parameters per row.
 
     Parameters
     ----------
-    expectation : {"quadrature", "sample"}
-        How the expectation over q is taken where it has no closed form (every noise but
-        Gumbel).  "quadrature": Gauss-Hermite nodes, and natural-gradient steps on q's location
-        and scale, which need no step size.  "sample": the paper's Algorithm 2, one Monte-Carlo
-        sample and plain gradient steps (equation 9, with the entropy's gradient).
-    n_nodes : int
-        Number of Gauss-Hermite nodes.  Few of them overestimate the value a little: fine for
-        training, but `lower_bound` takes at least 20.
-    variational : {"auto", "gaussian", "logistic", "gumbel"}
-        Family of q.  "auto" is the paper's choice: Gaussian for Gaussian noise, logistic for
-        logistic noise; Gaussian for a user's own.  The Gumbel family is much tighter for noise
-        with heavier tails than the Gaussian's.
-    local_rate : float
+    expectation : {"quadrature", "sample"}, default="quadrature"
+        Method for expectations over q without a closed form (all noises but Gumbel).
+        "quadrature": Gauss-Hermite nodes, with natural-gradient steps on q's location and scale,
+        which need no step size. "sample": the paper's Algorithm 2, one Monte-Carlo sample and
+        plain gradient steps (equation 9, with the entropy's gradient).
+    n_nodes : int, default=8
+        Number of Gauss-Hermite nodes. With few of them the value is slightly too high, which does
+        not harm training; `lower_bound` uses at least 20.
+    variational : {"auto", "gaussian", "logistic", "gumbel"}, default="auto"
+        Family of q. "auto" follows the paper: logistic for logistic noise, else Gaussian. Take
+        "gumbel" for heavy-tailed noise: its bound is much tighter.
+    local_rate : float, default=0.01
         Size of the plain gradient steps: 0.01 in the paper's text, 0.001 in the authors' code.
-    band : float
-        Softmax only: keep eta within this factor of the row's fresh estimate, so that it
-        cannot go stale; infinity is the paper's running average.  Whatever eta is, the value
-        is a bound; a finite band makes eta depend on the sample at hand and so the *sampled*
-        value slightly optimistic.
-    local_decay : float or "auto"
-        Local steps have the size (1 + t)^-local_decay in epoch t: 0.9 in the paper, which keeps
-        much of the first epochs.  "auto" is 0.6, and larger steps where most classes are drawn.
-    start : {"best", "zero"}
-        Softmax only: where log eta starts, at the optimum of the starting intercepts or at 0 as
-        in the code of the unbiased-softmax paper, whose first steps are K times as large by it.
+    band : float, default=inf
+        Softmax only: keep eta within this factor of the row's fresh estimate, so that it cannot
+        become stale; infinity is the paper's running average. The value is a bound for any eta,
+        but with a finite band eta depends on the sample, and the *sampled* value is slightly too
+        high.
+    start : {"best", "zero"}, default="best"
+        Softmax only: start log eta at the optimum of the starting intercepts, or at 0 as in the
+        code of the unbiased-softmax paper, which makes first steps K times as large.
+    local_decay : float or "auto", default="auto"
+        Local steps have size (1 + t)^-local_decay in epoch t. The paper uses 0.9, which keeps
+        much of the first epochs. "auto" is 0.6, with larger steps if most classes are drawn.
 
     Examples
     --------
@@ -152,17 +157,21 @@ class AugmentReduce(Bound):
         object.__setattr__(self, "deterministic", self.expectation == "quadrature")
 
     def local_progress(self, epoch: int, share: float) -> float:
+        """Return the size of the local steps in an epoch."""
         if isinstance(self.local_decay, str):
             return super().local_progress(epoch, share)
         return float((2.0 + epoch) ** -self.local_decay)
 
-    def to_rounding(self) -> AugmentReduce:
+    def to_full_precision(self) -> AugmentReduce:
+        """Return the bound with quadrature and at least 20 nodes."""
         return replace(self, expectation="quadrature", n_nodes=max(20, self.n_nodes))
 
     def starts_at_zero(self, noise: Noise) -> bool:
+        """Return True for the softmax with ``start="zero"``."""
         return self.start == "zero" and noise.softmax
 
     def lower(self, noise: Noise) -> Any:
+        """Return the tag for the noise."""
         if noise.softmax:
             return SoftmaxAugmentReduceTag(float(self.band))
         name = noise.variational if self.variational == "auto" else self.variational
@@ -176,7 +185,7 @@ class AugmentReduce(Bound):
 
 
 def gauss_hermite(n: int, family: Family) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights for expectations over the standard member of a family.
+    """Return nodes and weights for expectations over the standard member of a family.
 
     The Gaussian's nodes z go through u = quantile(Phi(z)): an exact change of variables, and a
     nearly linear one.
@@ -200,21 +209,21 @@ def _(bound, label_score, others, n):
 
 
 @implement(at_local, SoftmaxAugmentReduceTag)
-def _(bound, u, label_score, others, counts, n, slopes):
+def _(bound, u, label_score, others, counts, n, grads):
     total = math.exp(-u)
     for c in range(n):
         term = counts[c] * math.exp(others[c] - label_score - u)
-        slopes[c] = -term
+        grads[c] = -term
         total += term
-    slopes[n] = negative_sum(slopes, n)
+    grads[n] = negative_sum(grads, n)
     return 1.0 - u - total, total - 1.0
 
 
 @implement(step, SoftmaxAugmentReduceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    total, high = exp_differences(others, label_score, counts, n, slopes)
-    # The fresh estimate of eta is total exp(high); all that follows is relative to the old eta,
-    # so that few exponentials are needed and none overflows.
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    total, high = exp_differences(others, label_score, counts, n, grads)
+    # The fresh estimate of eta is total exp(high). All quantities are relative to the old eta: few
+    # exponentials, no overflow.
     log_eta = local[0]
     relative = math.exp(min(high - log_eta, 600.0))
     fresh = total * relative
@@ -231,14 +240,14 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
             local[0] = high + math.log(progress * total)
             scale = 1.0 / (progress * total)
     for c in range(n):
-        slopes[c] *= -scale
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] *= -scale
+    grads[n] = negative_sum(grads, n)
     return value
 
 
-# Every other noise: q of location mu = local[0] and scale s = local[1], e = mu + s u.  With
-# f(e) = log phi(e) + sum_k counts_k log Phi(e + psi_y - psi_k) the ELBO is E[f] + log s + entropy,
-# and it is stationary where E[f'] = 0 and E[u f'] = -1/s.  The natural step
+# Other noises: q has location mu = local[0] and scale s = local[1], e = mu + s u.  With f(e) = log
+# phi(e) + sum_k counts_k log Phi(e + psi_y - psi_k) the ELBO is E[f] + log s + entropy, stationary
+# where E[f'] = 0 and E[u f'] = -1/s.  The natural step
 #
 #     1/s^2 <- (1 - a) / s^2 - a E[(u - E u) f'] / s,     mu <- mu + a gain s_new^2 E[f']
 #
@@ -262,7 +271,7 @@ def _move_natural(local, progress, gain, mean_grad, mean_u_grad):
 
 @device
 def _move_gradient(local, rate, mean_grad, mean_u_grad):
-    """Equation 9: a plain gradient step on mu and gamma, s = softplus(gamma)."""
+    """Take a plain gradient step on mu and gamma, s = softplus(gamma) (equation 9)."""
     gamma = softplus_inverse(local[1])
     local[0] += rate * mean_grad
     gamma += rate * (mean_u_grad + 1.0 / local[1]) * sigmoid(gamma)
@@ -271,7 +280,7 @@ def _move_gradient(local, rate, mean_grad, mean_u_grad):
 
 @device
 def _mean_grads(bound, location, scale, label_score, others, counts, n):
-    """E[f'] and E[(u - E u) f'] by quadrature."""
+    """Return E[f'] and E[(u - E u) f'] by quadrature."""
     mean_grad, mean_u_grad = 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
         u = bound.nodes[q]
@@ -284,7 +293,7 @@ def _mean_grads(bound, location, scale, label_score, others, counts, n):
 
 @device
 def _value(bound, location, scale, label_score, others, counts, n):
-    """The ELBO by quadrature."""
+    """Return the ELBO by quadrature."""
     value = bound.entropy + math.log(scale)
     for q in range(bound.nodes.shape[0]):
         e = location + scale * bound.nodes[q]
@@ -297,7 +306,7 @@ def _value(bound, location, scale, label_score, others, counts, n):
 
 @device
 def _fit_location_scale(bound, local, label_score, others, counts, n):
-    """Natural steps from the mode, each halved until the ELBO does not fall."""
+    """Take natural-gradient steps from the mode, halved until the ELBO does not fall."""
     local[0], local[1] = joint_mode(bound.noise, label_score, others, counts, n)
     value = _value(bound, local[0], local[1], label_score, others, counts, n)
     for _ in range(100):
@@ -330,12 +339,12 @@ def _(bound, local, label_score, others, counts, n):
     _fit_location_scale(bound, local, label_score, others, counts, n)
 
 
-# Training reports the value at the local parameters *before* their move: they do not depend on
-# the classes drawn now, so the sampled value is right on average, and a bound is a bound.
+# Training reports the value at the local parameters *before* their move. They do not depend on the
+# classes drawn now, so the sampled value is unbiased.
 
 
 @implement(step, QuadratureAugmentReduceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     value = bound.entropy + math.log(local[1])
     mean_grad, mean_u_grad = 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
@@ -353,12 +362,12 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
     if progress > 0.0:
         _move_natural(local, progress, bound.gain, mean_grad, mean_u_grad)
     for c in range(n):
-        slope = 0.0
+        class_grad = 0.0
         for q in range(bound.nodes.shape[0]):
             e = local[0] + local[1] * bound.nodes[q]
-            slope += bound.weights[q] * log_cdf_grad(bound.noise, e + label_score - others[c])
-        slopes[c] = -counts[c] * slope
-    slopes[n] = negative_sum(slopes, n)
+            class_grad += bound.weights[q] * log_cdf_grad(bound.noise, e + label_score - others[c])
+        grads[c] = -counts[c] * class_grad
+    grads[n] = negative_sum(grads, n)
     return value
 
 
@@ -372,7 +381,7 @@ def _standard_draw(family, rng):
 
 
 @implement(step, SampledAugmentReduceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     # Algorithm 2: one draw for the local step, a new one for the weights.
     u = _standard_draw(bound.family, rng)
     e = local[0] + local[1] * u
@@ -381,12 +390,12 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
     for c in range(n):
         g, h = log_cdf_with_grad(bound.noise, e + label_score - others[c])
         value += counts[c] * g
-        slopes[c] = -counts[c] * h
+        grads[c] = -counts[c] * h
         grad += counts[c] * h
     if progress > 0.0:
         _move_gradient(local, progress * bound.local_rate, grad, u * grad)
         e = local[0] + local[1] * _standard_draw(bound.family, rng)
         for c in range(n):
-            slopes[c] = -counts[c] * log_cdf_grad(bound.noise, e + label_score - others[c])
-    slopes[n] = negative_sum(slopes, n)
+            grads[c] = -counts[c] * log_cdf_grad(bound.noise, e + label_score - others[c])
+    grads[n] = negative_sum(grads, n)
     return value

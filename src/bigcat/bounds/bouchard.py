@@ -14,15 +14,15 @@ from bigcat.verbs import fit_local, step
 
 
 class BouchardTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class Bouchard(Bound):
-    """log p(y) >= psi_y - a - sum_k log(1 + exp(psi_k - a)), k over all classes (equation 12).
+    """Bouchard's bound, with one local parameter per row.
 
-    The local parameter is stored as ``a - psi_y``, so that the bound depends on differences of
-    scores alone whatever its value.
+    log p(y) >= psi_y - a - sum_k log(1 + exp(psi_k - a)), k over all classes (equation 12). The
+    local parameter is stored as ``a - psi_y``, so that the bound depends on score differences only.
 
     Examples
     --------
@@ -37,12 +37,13 @@ class Bouchard(Bound):
     n_local: ClassVar[int] = 1
 
     def lower(self, noise: Noise) -> BouchardTag:
+        """Return the tag for the noise."""
         return BouchardTag()
 
 
 @device
 def _best_offset(label_score, others, counts, n):
-    """Root of sigmoid(-a) + sum_k counts_k sigmoid(d_k - a) = 1, d_k = psi_k - psi_y."""
+    """Return the root of sigmoid(-a) + sum_k counts_k sigmoid(d_k - a) = 1, d_k = psi_k - psi_y."""
     low, high, total = 0.0, 0.0, 1.0
     for c in range(n):
         d = others[c] - label_score
@@ -54,16 +55,16 @@ def _best_offset(label_score, others, counts, n):
     a = 0.5 * (low + high)
     for _ in range(200):
         s = sigmoid(-a)
-        gap, slope = s - 1.0, s * (1.0 - s)
+        gap, grad = s - 1.0, s * (1.0 - s)
         for c in range(n):
             s = sigmoid(others[c] - label_score - a)
             gap += counts[c] * s
-            slope += counts[c] * s * (1.0 - s)
+            grad += counts[c] * s * (1.0 - s)
         if gap > 0.0:
             low = a
         else:
             high = a
-        newton = a + gap / max(slope, 1e-300)
+        newton = a + gap / max(grad, 1e-300)
         step_to = newton if low < newton < high else 0.5 * (low + high)
         if abs(step_to - a) <= 1e-13 * (1.0 + abs(a)):
             return step_to
@@ -77,8 +78,8 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, BouchardTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    # The value before the move: the local parameter does then not depend on the classes drawn.
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    # The value precedes the move, so the local parameter does not depend on the drawn classes.
     a = local[0]
     value = -a - log1p_exp(-a)
     for c in range(n):
@@ -87,6 +88,6 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         a += progress * (_best_offset(label_score, others, counts, n) - a)
         local[0] = a
     for c in range(n):
-        slopes[c] = -counts[c] * sigmoid(others[c] - label_score - a)
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] = -counts[c] * sigmoid(others[c] - label_score - a)
+    grads[n] = negative_sum(grads, n)
     return value

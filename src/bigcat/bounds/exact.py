@@ -9,33 +9,35 @@ from typing import Any, ClassVar, NamedTuple
 from bigcat.bounds._base import Bound
 from bigcat.compile import implement
 from bigcat.noise import Noise
-from bigcat.numerics.special import log_softmax_with_slopes, negative_sum
+from bigcat.numerics.special import log_softmax_with_grads, negative_sum
 from bigcat.probabilities import Rule, log_prob_of_label, make_rule
 from bigcat.verbs import fit_local, step
 
 
 class SoftmaxTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 class QuadratureTag(NamedTuple):
+    """Tag with the noise and its quadrature rule."""
+
     noise: Any
     rule: Rule
 
 
 @dataclass(frozen=True, repr=False)
 class Exact(Bound):
-    """log p(y | x): the softmax in closed form, every other noise by quadrature.
+    """Exact log-likelihood: the softmax in closed form, other noises by quadrature.
 
     Parameters
     ----------
-    spacing : float
-        Distance of the quadrature's nodes, in widths of the integrand's peak.  The error is that of
-        rounding at the default, and below 1e-3 at 1.
-    tail : float
-        Nodes go to where the integrand is e^-tail of its peak.
-    precision : {"double", "single"}
-        Of the integrand at the nodes; single takes half the time.
+    spacing : float, default=0.25
+        Distance of the quadrature nodes, in widths of the integrand's peak. The default has
+        rounding errors only; at 1 the error is below 1e-3 in a quarter of the time.
+    tail : float, default=40.0
+        Nodes end where the integrand is e^-tail of its peak.
+    precision : {"double", "single"}, default="double"
+        Precision of the integrand at the nodes; "single" halves the time.
 
     Examples
     --------
@@ -60,16 +62,18 @@ class Exact(Bound):
                 raise ValueError(f"{name}={value!r} must be a finite number above 0")
 
     def lower(self, noise: Noise) -> SoftmaxTag | QuadratureTag:
+        """Return the tag for the noise."""
         if noise.softmax:
             return SoftmaxTag()
         return QuadratureTag(noise.lower(), make_rule(self.spacing, self.tail, self.precision))
 
-    def for_passes(self, noise: Noise) -> Bound:
-        return self if noise.softmax else FEW_NODES
+    def for_training(self, noise: Noise) -> Bound:
+        """Return a coarser quadrature for noises other than Gumbel."""
+        return self if noise.softmax else TRAINING_QUADRATURE
 
 
-#: For passes over the data: errors far below the noise of their steps, at a tenth of the price.
-FEW_NODES = Exact(spacing=1.0, tail=8.0, precision="single")
+#: Quadrature for training: a tenth of the cost, errors far below the noise of stochastic steps.
+TRAINING_QUADRATURE = Exact(spacing=1.0, tail=8.0, precision="single")
 
 
 @implement(fit_local, SoftmaxTag)
@@ -83,12 +87,12 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, SoftmaxTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    return log_softmax_with_slopes(label_score, others, counts, n, slopes)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    return log_softmax_with_grads(label_score, others, counts, n, grads)
 
 
 @implement(step, QuadratureTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    value = log_prob_of_label(bound.noise, label_score, others, counts, n, bound.rule, slopes)
-    slopes[n] = negative_sum(slopes, n)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    value = log_prob_of_label(bound.noise, label_score, others, counts, n, bound.rule, grads)
+    grads[n] = negative_sum(grads, n)
     return value

@@ -1,7 +1,7 @@
-"""Estimators that are no bounds, most of them of the softmax: what other methods optimise.
+"""Estimators that are not bounds, most of them for the softmax.
 
-Each is a function of the label's score and those of a few drawn classes, and each has an optimum
-of its own near the maximum of the likelihood, not at it.
+Each is a function of the label's score and those of a few drawn classes. Its optimum is near the
+maximum of the likelihood, not at it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from bigcat.bounds._base import Bound
-from bigcat.bounds.exact import FEW_NODES, Exact
+from bigcat.bounds.exact import TRAINING_QUADRATURE, Exact
 from bigcat.compile import implement
 from bigcat.noise import Noise
-from bigcat.numerics.special import log1p_exp, log_softmax_with_slopes, sigmoid
+from bigcat.numerics.special import log1p_exp, log_softmax_with_grads, sigmoid
 from bigcat.verbs import fit_local, step
 
 
 class NoiseContrastiveTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 class ImportanceTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 class ComplementaryTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class NotABound(Bound):
-    """What the estimators share: no bound, no local parameters; for most the softmax only."""
+    """Base class of estimators without local parameters, softmax only by default."""
 
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     is_bound: ClassVar[bool] = False
@@ -42,9 +42,9 @@ class NotABound(Bound):
 class NoiseContrastive(NotABound):
     """Noise-contrastive estimation (Mnih and Teh, 2012), with a normaliser of one.
 
-    Tell the label from noise, whose expected number of draws of class k is Q_k:
-    log sigmoid(psi_y - log Q_y) + sum over draws of log sigmoid(log Q_k - psi_k).  The scores
-    themselves are fitted to be log-probabilities, so their level counts, not only differences.
+    Discriminates the label from noise, with an expected number Q_k of draws of class k: log
+    sigmoid(psi_y - log Q_y) + sum over draws of log sigmoid(log Q_k - psi_k). Scores are fitted to
+    be log-probabilities, so their level matters, not only differences.
 
     Examples
     --------
@@ -55,9 +55,10 @@ class NoiseContrastive(NotABound):
 
     name: ClassVar[str] = "nce"
     promise: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
-    wants_log_probabilities: ClassVar[bool] = True
+    needs_log_probabilities: ClassVar[bool] = True
 
     def lower(self, noise: Noise) -> NoiseContrastiveTag:
+        """Return the tag for the noise."""
         return NoiseContrastiveTag()
 
 
@@ -65,8 +66,8 @@ class NoiseContrastive(NotABound):
 class ImportanceSampling(NotABound):
     """Sampled softmax: the softmax over the label and the drawn classes (Jean et al., 2015).
 
-    Scores are corrected by how many classes each stands for, the label's too (after Bengio and
-    Senecal, 2008).  With uniform draws the corrections cancel.
+    Scores are corrected by importance weights, the label's too (after Bengio and Senecal, 2008).
+    With uniform draws the corrections cancel.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class ImportanceSampling(NotABound):
     promise: ClassVar[str] = "softmax over label and sample; an optimum of its own on finite data"
 
     def lower(self, noise: Noise) -> ImportanceTag:
+        """Return the tag for the noise."""
         return ImportanceTag()
 
 
@@ -86,17 +88,18 @@ class ImportanceSampling(NotABound):
 class Complementary(NotABound):
     """Complementary sum sampling (Botev, Zheng and Barber, 2017).
 
-    The normaliser is the label's term plus an unbiased estimate of all the others'; its logarithm
-    is biased downwards, so the value is optimistic, less so the more classes are drawn.
+    The normaliser is the label's term plus an unbiased estimate of the other terms. Its logarithm
+    is biased downwards, so the value is too high; the bias shrinks with the number of drawn
+    classes.
 
-    For every other noise the same with A&R equation 5: the log-probability as an integral, in which
-    the sum over all classes' log Phi is replaced by an unbiased estimate from the drawn ones.  The
-    logarithm of the integral is convex in that sum, so the value is optimistic here too.
+    Other noises use A&R equation 5: the log-probability as an integral, with an unbiased estimate
+    of the sum of log Phi over all classes. The logarithm of the integral is convex in that sum, so
+    the value is too high here too.
 
     Parameters
     ----------
-    nodes : Exact
-        Has the nodes of that integral.
+    nodes : Exact, default=Exact()
+        Quadrature of that integral; a coarser one saves time.
 
     Examples
     --------
@@ -111,10 +114,12 @@ class Complementary(NotABound):
     nodes: Exact = Exact()  # noqa: RUF009 (it is frozen)
 
     def lower(self, noise: Noise) -> Any:
+        """Return the tag for the noise."""
         return ComplementaryTag() if noise.softmax else self.nodes.lower(noise)
 
-    def for_passes(self, noise: Noise) -> Bound:
-        return self if noise.softmax else Complementary(FEW_NODES)
+    def for_training(self, noise: Noise) -> Bound:
+        """Return a coarser quadrature for noises other than Gumbel."""
+        return self if noise.softmax else Complementary(TRAINING_QUADRATURE)
 
 
 def _no_local(bound, local, label_score, others, counts, n):
@@ -126,25 +131,25 @@ for _tag in (NoiseContrastiveTag, ImportanceTag, ComplementaryTag):
 
 
 @implement(step, NoiseContrastiveTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     value = 0.0
     for c in range(n):
         delta = others[c] + math.log(counts[c])
         value -= log1p_exp(delta)
-        slopes[c] = -sigmoid(delta)
-    # Noise may be of the label's class too, but is never drawn here: its expectation instead.
+        grads[c] = -sigmoid(delta)
+    # The label's class is never drawn as noise here; its expectation replaces it.
     delta = label_score + math.log(counts[n])
     own_noise = 1.0 / counts[n]
-    slopes[n] = sigmoid(-delta) - own_noise * sigmoid(delta)
+    grads[n] = sigmoid(-delta) - own_noise * sigmoid(delta)
     return value - log1p_exp(-delta) - own_noise * log1p_exp(delta)
 
 
 @implement(step, ImportanceTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     corrected = label_score + math.log(counts[n])
-    return log_softmax_with_slopes(corrected, others, counts, n, slopes)
+    return log_softmax_with_grads(corrected, others, counts, n, grads)
 
 
 @implement(step, ComplementaryTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
-    return log_softmax_with_slopes(label_score, others, counts, n, slopes)
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
+    return log_softmax_with_grads(label_score, others, counts, n, grads)

@@ -14,15 +14,15 @@ from bigcat.verbs import fit_local, step
 
 
 class OneVsEachTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class OneVsEach(Bound):
     """Product of pairwise probabilities, sum_k log sigmoid(psi_y - psi_k) (equation 4).
 
-    With classes that are always in (`exact_classes`), their softmax is kept exact and
-    one-vs-each is used for the rest (equation 6): the more of them, the tighter.
+    With `exact_classes`, their softmax stays exact and one-vs-each covers the rest (equation 6):
+    the more of them, the tighter the bound.
 
     Examples
     --------
@@ -36,6 +36,7 @@ class OneVsEach(Bound):
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
 
     def lower(self, noise: Noise) -> OneVsEachTag:
+        """Return the tag for the noise."""
         return OneVsEachTag()
 
 
@@ -45,17 +46,17 @@ def _(bound, local, label_score, others, counts, n):
 
 
 @implement(step, OneVsEachTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     value = 0.0
     if n_always > 0:  # the first factor of equation 6: an exact softmax
-        total, high = exp_differences(others, label_score, counts, n_always, slopes)
+        total, high = exp_differences(others, label_score, counts, n_always, grads)
         for c in range(n_always):
-            slopes[c] /= -total
+            grads[c] /= -total
         value -= high + math.log(total)
     for c in range(n_always, n):
         d = others[c] - label_score
         e = math.exp(-abs(d))
         value -= counts[c] * (max(d, 0.0) + math.log1p(e))
-        slopes[c] = -counts[c] * (1.0 if d >= 0.0 else e) / (1.0 + e)
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] = -counts[c] * (1.0 if d >= 0.0 else e) / (1.0 + e)
+    grads[n] = negative_sum(grads, n)
     return value

@@ -1,4 +1,4 @@
-"""The double sum of Raman et al. (2016): the same bound, with the label's score kept outside.
+"""Double sum of Raman et al. (2016): the softmax bound with the label's score kept outside.
 
 log p(y) >= 1 - u + psi_y - sum_k exp(psi_k - u), k over all classes   (unbiased softmax, eq. 8)
 """
@@ -17,20 +17,21 @@ from bigcat.verbs import at_local, fit_local, local_floor, step
 
 
 class RamanTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class Raman(Bound):
-    """Augment and reduce's softmax bound in another local parameter, u = log eta + psi_y.
+    """Softmax bound of augment and reduce in the local parameter u = log eta + psi_y.
 
-    At the best u both are log p(y); in between, this one's stochastic gradients are larger,
-    since psi_y, u and exp(psi_y - u) cancel only on average.  Here to reproduce that comparison.
+    At the best u both equal log p(y). Elsewhere the stochastic gradients of this one are larger,
+    since psi_y, u and exp(psi_y - u) cancel only on average. Provided to reproduce the published
+    comparison.
 
     Parameters
     ----------
-    start : {"best", "zero"}
-        Where u starts: at the optimum of the starting intercepts, or at 0.
+    start : {"best", "zero"}, default="best"
+        Start u at the optimum of the starting intercepts, or at 0.
 
     Examples
     --------
@@ -49,9 +50,11 @@ class Raman(Bound):
         check_start(self.start)
 
     def starts_at_zero(self, noise: Noise) -> bool:
+        """Return True with ``start="zero"``."""
         return self.start == "zero"
 
     def lower(self, noise: Noise) -> RamanTag:
+        """Return the tag for the noise."""
         return RamanTag()
 
 
@@ -66,21 +69,21 @@ def _(bound, label_score, others, n):
 
 
 @implement(at_local, RamanTag)
-def _(bound, u, label_score, others, counts, n, slopes):
+def _(bound, u, label_score, others, counts, n, grads):
     label_term = math.exp(label_score - u)
     total = label_term
     for c in range(n):
         term = counts[c] * math.exp(others[c] - u)
-        slopes[c] = -term
+        grads[c] = -term
         total += term
-    slopes[n] = 1.0 - label_term
+    grads[n] = 1.0 - label_term
     return 1.0 - u + label_score - total, total - 1.0
 
 
 @implement(step, RamanTag)
-def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slopes):
+def _(bound, rng, local, progress, label_score, others, counts, n, n_always, grads):
     # As in augment and reduce: exp(u) <- (1 - a) exp(u) + a sum, without overflow.
-    total, high = exp_differences(others, label_score, counts, n, slopes)
+    total, high = exp_differences(others, label_score, counts, n, grads)
     u, best = local[0], label_score + high + math.log(total)
     fresh = math.exp(min(best - u, 600.0))
     value = 1.0 - u + label_score - fresh
@@ -90,6 +93,6 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, slo
         local[0] = u
     scale = math.exp(min(label_score + high - u, 600.0))
     for c in range(n):
-        slopes[c] *= -scale
-    slopes[n] = 1.0 - math.exp(min(label_score - u, 600.0))
+        grads[c] *= -scale
+    grads[n] = 1.0 - math.exp(min(label_score - u, 600.0))
     return value

@@ -230,7 +230,7 @@ class RoundsFit:
             model.weights,
             model.intercept,
             self.record.history,
-            self.config.parts.solver.if_diverged,
+            self.config.parts.solver.divergence_remedy,
             exact_classes=self.head,
             seconds=self.record.seconds,
         )

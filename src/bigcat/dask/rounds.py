@@ -140,7 +140,7 @@ class Rounds:
         bound, solver = self.config.parts.bound, self.config.parts.solver
         return (
             f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
-            f"{solver.if_diverged}"
+            f"{solver.divergence_remedy}"
         )
 
     def snapshot(self, ended: bool) -> Snapshot:

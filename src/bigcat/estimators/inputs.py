@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 
 from bigcat.data.shards import Shards
 from bigcat.linear.labels import classes_of, encode
-from bigcat.rows import SMALLEST
+from bigcat.rows import MIN_COLUMN_SIZE
 from bigcat.training.data import TrainingData
 
 _X_OPTIONS: dict[str, Any] = {
@@ -274,7 +274,7 @@ def check_sizes(X: Any) -> None:
     """Raise for values that are too large or too small for weights in float32 to go with them."""
     values = X.data if scipy.sparse.issparse(X) else X
     largest = float(max(values.max(), -values.min())) if values.size else 0.0
-    if 0.0 < largest < SMALLEST:
+    if 0.0 < largest < MIN_COLUMN_SIZE:
         raise ValueError(
             f"no value of X is larger than {largest:.2g}, and weights, which are float32, would be "
             "too large; multiply X, for example by scikit-learn's StandardScaler"

@@ -394,7 +394,7 @@ class LinearClassifier(LinearPredictions):
         sample = inputs.sample_that_counts(X, labels, weights, self.class_weight, known)
         start: Start | None = None
         if not first:
-            self._weights().check_can_go_on()
+            self._weights().check_resumable()
             start = self._weights(), self.intercept_
         parameters = parameters.keeping(start and start[0].kind)
         sizes, window = Sizes.of(sample.X, len(known)), inputs.window_of(given_X)
@@ -501,7 +501,7 @@ class LinearClassifier(LinearPredictions):
         if not hasattr(self, "classes_"):
             return None
         weights = self._weights()
-        weights.check_can_go_on()
+        weights.check_resumable()
         if weights.shape != (len(classes), n_features) or not np.array_equal(
             self.classes_, classes
         ):

@@ -313,7 +313,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
             check_is_fitted(self)
         noise, weights = noises.resolve(self.noise), self._weights()
         # Somebody may have set other weights; the one of the fit has a table of classes ready.
-        if fitted is not None and fitted.is_made_of(weights, self.intercept_, noise):
+        if fitted is not None and fitted.has_arrays(weights, self.intercept_, noise):
             return fitted
         return LinearModel(weights, self.intercept_, noise)
 

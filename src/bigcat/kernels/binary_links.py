@@ -1,4 +1,4 @@
-"""What a row adds to the ELBO of binary regressions, with slopes and curvatures (`bayes.links`)."""
+"""Contributions of rows to the ELBO of binary regressions, with gradients and curvatures."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from bigcat.numerics.special import log_ndtr_with_grad
 
 
 @kernel
-def probit_terms(eta, labels, weights, classes, value, slope, curvature):
+def probit_terms(eta, labels, weights, classes, value, grad, curvature):
+    """Add probit log-likelihoods to `value`; write gradients and curvatures."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             sign = 1.0 if labels[i] == classes[b] else -1.0
             t = sign * eta[i, b]
             log_cdf, ratio = log_ndtr_with_grad(t)
             value[b] += weights[i] * log_cdf
-            slope[i, b] = weights[i] * sign * ratio
+            grad[i, b] = weights[i] * sign * ratio
             # phi/Phi (phi/Phi + t) lies in (0, 1); far out its second factor is rounding.
             curvature[i, b] = weights[i] * min(max(ratio * (ratio + t), 0.0), 1.0)
 
 
 @kernel
 def probit_values(eta, labels, weights, classes, value):
+    """Add probit log-likelihoods to `value`."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             t = eta[i, b] if labels[i] == classes[b] else -eta[i, b]
@@ -30,7 +32,8 @@ def probit_values(eta, labels, weights, classes, value):
 
 
 @kernel
-def logit_terms(eta, variance, labels, weights, classes, value, slope, curvature):
+def logit_terms(eta, variance, labels, weights, classes, value, grad, curvature):
+    """Add logit bounds (Jaakkola and Jordan) to `value`; write gradients and curvatures."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
@@ -44,13 +47,14 @@ def logit_terms(eta, variance, labels, weights, classes, value, slope, curvature
             else:
                 w = 0.5 * (1.0 - decay) / ((1.0 + decay) * xi)
                 bend = decay / ((1.0 + decay) * (1.0 + decay)) - w  # xi w'(xi)
-            slope[i, b] = weights[i] * (sign - w * e)
+            grad[i, b] = weights[i] * (sign - w * e)
             share = e * e / (xi * xi) if xi > 0.0 else 0.0
             curvature[i, b] = weights[i] * (w + share * bend)
 
 
 @kernel
 def logit_values(eta, variance, labels, weights, classes, value):
+    """Add logit bounds (Jaakkola and Jordan) to `value`."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             e = eta[i, b]
@@ -61,6 +65,7 @@ def logit_values(eta, variance, labels, weights, classes, value):
 
 @kernel
 def polya_gamma(eta, variance, weights, omega, constant):
+    """Write the expected Polya-Gamma variables and add the constants of their bounds."""
     for i in range(eta.shape[0]):
         for b in range(eta.shape[1]):
             square = variance[i, b] + eta[i, b] * eta[i, b]

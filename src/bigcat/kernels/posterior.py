@@ -1,4 +1,4 @@
-"""The compiled side of `weight_posterior`: a row's expected bound, and a coordinate's moves."""
+"""Compiled side of `weight_posterior`: expected bounds of rows, and updates of coordinates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bigcat.bounds.augment_reduce import (
     _move_natural,
 )
 from bigcat.compile import device, implement, kernel
-from bigcat.kernels.train_rows import NEGLIGIBLE
+from bigcat.kernels.train_rows import MIN_GRADIENT
 from bigcat.numerics.special import negative_sum
 from bigcat.verbs import (
     at,
@@ -30,28 +30,28 @@ from bigcat.verbs import (
     update,
 )
 
-# The expectation of a row's bound over its scores.
+# Expectation of a row's bound over its scores.
 
 
 @implement(expected_step, SoftmaxAugmentReduceTag)
-def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, slopes, curvatures):
+def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, grads, curvatures):
     # E[exp(psi_k - psi_y)] = exp(m_k + v_k/2 - (m_y - v_y/2)): the bound itself at other scores.
     for c in range(n):
         work[c] = means[c] + 0.5 * variances[c]
     label = means[n] - 0.5 * variances[n]
-    value = step(bound, rng, local, progress, label, work, counts, n, n_always, slopes)
+    value = step(bound, rng, local, progress, label, work, counts, n, n_always, grads)
     for c in range(n):
-        curvatures[c] = -slopes[c]
-    curvatures[n] = slopes[n]
+        curvatures[c] = -grads[c]
+    curvatures[n] = grads[n]
     return value
 
 
 @device
 def _expected_log_cdf(bound, centre, scale):
-    """E[log Phi(t)], its derivative in t's mean, and twice that in its variance, t Gaussian.
+    """Return E[log Phi(t)], its derivative in t's mean, and twice that in its variance, t Gaussian.
 
-    Twice the derivative in the variance is E[(log Phi)''], and that is E[u (log Phi)'] / scale
-    (Stein): below zero for log-concave noise at any symmetric nodes.
+    Twice the derivative in the variance is E[(log Phi)''], which equals E[u (log Phi)'] / scale
+    (Stein): negative for log-concave noise at any symmetric nodes.
     """
     value, grad, u_grad = 0.0, 0.0, 0.0
     for q in range(bound.nodes.shape[0]):
@@ -64,7 +64,7 @@ def _expected_log_cdf(bound, centre, scale):
 
 
 @implement(expected_step, QuadratureAugmentReduceTag)
-def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, slopes, curvatures):
+def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, grads, curvatures):
     # q(e) = N(mu, s^2), so e + psi_y - psi_k is Gaussian too, of variance s^2 + v_y + v_k: one
     # quadrature a class takes the expectation over the noise, the weights and the label's at once.
     value = bound.entropy + math.log(local[1])
@@ -72,27 +72,27 @@ def _(bound, rng, local, progress, means, variances, counts, n, n_always, work, 
     for q in range(bound.nodes.shape[0]):
         u, weight = bound.nodes[q], bound.weights[q]
         e = local[0] + local[1] * u
-        slope = log_pdf_grad(bound.noise, e)
+        pdf_grad = log_pdf_grad(bound.noise, e)
         value += weight * log_pdf(bound.noise, e)
-        grad += weight * slope
-        hessian += weight * u * slope / local[1]
+        grad += weight * pdf_grad
+        hessian += weight * u * pdf_grad / local[1]
     for moved in range(2 if progress > 0.0 else 1):
         spread = local[1] * local[1] + variances[n]
         for c in range(n):
             centre = local[0] + means[n] - means[c]
             g, h, curvature = _expected_log_cdf(bound, centre, math.sqrt(spread + variances[c]))
-            slopes[c] = -counts[c] * h
+            grads[c] = -counts[c] * h
             curvatures[c] = -counts[c] * curvature
             if moved == 0:
                 value += counts[c] * g
-        slopes[n], curvatures[n] = negative_sum(slopes, n), -negative_sum(curvatures, n)
+        grads[n], curvatures[n] = negative_sum(grads, n), -negative_sum(curvatures, n)
         if moved == 0 and progress > 0.0:
             u_grad = local[1] * (hessian - curvatures[n])
-            _move_natural(local, progress, bound.gain, grad + slopes[n], u_grad)
+            _move_natural(local, progress, bound.gain, grad + grads[n], u_grad)
     return value
 
 
-# Arrays of the posterior, and what is done at a coordinate.
+# Arrays of the posterior, and actions at a coordinate.
 
 
 class Gaussians(NamedTuple):
@@ -107,7 +107,7 @@ class Gaussians(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """How much of the KL's flow belongs to one row."""
+    """Share of the KL divergence that belongs to one row."""
 
     now: int  # rows since the last `settle`
     mean_share: float  # weight of the KL in the solver's objective, a row
@@ -115,7 +115,7 @@ class Clock(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Catch up with the KL; add up the means and variances of the row's scores."""
+    """Action: apply the pending KL steps; sum the means and variances of the row's scores."""
 
     now: int
     pull: float  # of the prior on a mean, a row and unit of the solver's rate
@@ -126,7 +126,7 @@ class Visit(NamedTuple):
 
 
 class Inform(NamedTuple):
-    """Add the row's curvature to the information; `update` moves the means."""
+    """Action: add the row's curvature to the information; `update` moves the means."""
 
     zero: float
 
@@ -139,7 +139,7 @@ def _visit(q, clock, solver, step_rate):
 
 @device
 def _decay(t):
-    """exp(-t); t is nearly always small, and then a polynomial is good to 1e-13."""
+    """Return exp(-t), for small t by a polynomial with an error of 1e-13."""
     if t > 0.02:
         return math.exp(-t)
     return 1.0 - t * (1.0 - t * (1 / 2 - t * (1 / 6 - t * (1 / 24 - t * (1 / 120)))))
@@ -149,7 +149,7 @@ def _decay(t):
 def _catch_up(action, j, mean, information, state, seen):
     elapsed = action.now - max(seen[j], 0)
     information[j] *= _decay(elapsed * action.information_share)
-    # A coordinate without gradients so far has no step size, and is where it began.
+    # A coordinate without gradients has no step size yet and stays at its start.
     rate = coordinate_rate(action.solver, action.rate, state, j) if seen[j] >= 0 else 0.0
     mean[j] *= _decay(elapsed * action.pull * rate)
 
@@ -163,14 +163,14 @@ def _(action, j, c, x, mean, information, state, seen, means, variances):
 
 
 @implement(at, Inform)
-def _(action, j, c, x, mean, information, state, seen, slopes, curvatures):
-    # Below zero only for noise that is not log-concave.
+def _(action, j, c, x, mean, information, state, seen, grads, curvatures):
+    # Negative only for noise that is not log-concave.
     information[j] = max(information[j] + curvatures[c] * x * x, action.zero)
 
 
 @kernel
 def settle(q, clock, solver, step_rate):
-    """Bring every coordinate up to date, start counting anew, and return KL(q || prior)."""
+    """Apply all pending KL steps, reset the clock, and return KL(q || prior)."""
     mean, information, state, seen = q.mean, q.information, q.state, q.seen
     action = _visit(q, clock, solver, step_rate)
     kl = 0.0
@@ -185,7 +185,7 @@ def settle(q, clock, solver, step_rate):
 
 @device
 def _row(rows, i, classes, n, n_minors, fit_intercept, action, weights, b_action, b, first, second):
-    """The action at a row's weights and intercepts; the intercept is a feature that is 1."""
+    """Apply the action to a row's weights and intercepts; the intercept is a feature of value 1."""
     each_coordinate(
         rows,
         i,
@@ -231,13 +231,13 @@ def train_rows(
     epoch,
     progress,
 ):
-    """Train on rows ``order[first:last]``; returns the sum of their values."""
+    """Train on rows ``order[first:last]``; return the sum of their values."""
     classes, counts = np.empty(width + 1, np.int64), np.empty(width + 1)
     means, variances = np.empty(width + 1), np.empty(width + 1)
-    work, slopes, curvatures = np.empty(width + 1), np.empty(width + 1), np.empty(width + 1)
-    # Moves are made in the precision of the weights, at vector speed.
+    work, grads, curvatures = np.empty(width + 1), np.empty(width + 1), np.empty(width + 1)
+    # Moves use the precision of the weights, at vector speed.
     dtype = weights.mean.dtype
-    scaled_slopes, scaled_curvatures = np.empty(width + 1, dtype), np.empty(width + 1, dtype)
+    scaled_grads, scaled_curvatures = np.empty(width + 1, dtype), np.empty(width + 1, dtype)
     inform = Inform(dtype.type(0.0))
     n_majors = weights.mean.size // n_minors
     mean = weights.mean.reshape((n_majors, n_minors))
@@ -279,20 +279,20 @@ def train_rows(
             n,
             n_always,
             work,
-            slopes,
+            grads,
             curvatures,
         )
         for c in range(n + 1):
-            slope = row_weights[i] * gradient_scale * slopes[c]
+            grad = row_weights[i] * gradient_scale * grads[c]
             curvature = row_weights[i] * information_gain * curvatures[c]
-            scaled_slopes[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
-            scaled_curvatures[c] = curvature if abs(curvature) > NEGLIGIBLE else 0.0
+            scaled_grads[c] = grad if abs(grad) > MIN_GRADIENT else 0.0
+            scaled_curvatures[c] = curvature if abs(curvature) > MIN_GRADIENT else 0.0
         move_rate = dtype.type(step_rate)
-        update(rows, i, mean, state, classes, scaled_slopes, n + 1, solver, move_rate)
+        update(rows, i, mean, state, classes, scaled_grads, n + 1, solver, move_rate)
         if fit_intercept:
             for c in range(n + 1):
-                k, slope = classes[c], scaled_slopes[c]
-                move(solver, move_rate, intercepts.mean, intercepts.state, k, slope)
+                k, grad = classes[c], scaled_grads[c]
+                move(solver, move_rate, intercepts.mean, intercepts.state, k, grad)
         _row(
             rows,
             i,
@@ -304,7 +304,7 @@ def train_rows(
             weights,
             inform,
             intercepts,
-            scaled_slopes,
+            scaled_grads,
             scaled_curvatures,
         )
     return value

@@ -1,8 +1,8 @@
-"""Predictions of the softmax: scores, normalisers and the best classes, without an (n, K) array.
+"""Softmax predictions without an (n, K) array: scores, normalisers and best classes.
 
-A group of rows and a block of classes at a time.  Sparse rows are groups of their own; dense rows
-are multiplied in groups of a size that makes products of matrices fast.  Everything is in the
-precision of the intercepts; weights may be less precise, so that no copy of all of them is needed.
+Work proceeds by groups of rows and blocks of classes. Sparse rows form groups of one; dense rows
+are multiplied in groups for fast products of matrices. All computations use the precision of the
+intercepts; weights may be less precise, so that no full copy is needed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from bigcat.numerics.softmax import CLASS_BLOCK, NO_SCORE, exponentiate, fill, f
 from bigcat.rows import DenseRows, SparseRows
 from bigcat.verbs import block_shape, row_count, score_block
 
-#: Dense rows that are multiplied at a time.
+#: Dense rows per product.
 DENSE_ROWS = 64
-#: Scores that are compared with the least of the best at a time.
-_SCANNED = 64
+#: Scores compared at a time with the lowest of the best.
+_SCAN_SCORES = 64
 
 
 @implement(row_count, SparseRows)
@@ -42,7 +42,7 @@ def _(rows, n_classes, n_features):
     return DENSE_ROWS, min(max((1 << 17) // n_features, 64), n_classes, CLASS_BLOCK)
 
 
-# The k best as a heap with the worst in front; of equal scores the later class is the worse.
+# The k best form a heap with the worst in front; of equal scores the later class is worse.
 
 
 @device
@@ -52,7 +52,7 @@ def _is_worse(values, classes, a, b):
 
 @device
 def _sink(values, classes, place, size):
-    """Let the entry at `place` sink to where nothing below it is worse."""
+    """Sink the entry at `place` until nothing below it is worse."""
     while True:
         child = 2 * place + 1
         if child >= size:
@@ -68,10 +68,10 @@ def _sink(values, classes, place, size):
 
 @device
 def _offer(scores, start, values, classes):
-    """Keep the best of what is in the heap and these scores, of the classes from `start`."""
+    """Update the heap of the best with scores of the classes from `start`."""
     n, size = scores.shape[0], values.shape[0]
-    for first in range(0, n, _SCANNED):
-        last = min(first + _SCANNED, n)
+    for first in range(0, n, _SCAN_SCORES):
+        last = min(first + _SCAN_SCORES, n)
         high = scores[first]
         for k in range(first, last):
             high = maximum(high, scores[k])
@@ -84,7 +84,7 @@ def _offer(scores, start, values, classes):
 
 @device
 def _sort(values, classes):
-    """Turn a heap into a list, the best in front."""
+    """Turn a heap into a list, the best first."""
     for size in range(values.shape[0] - 1, 0, -1):
         values[0], values[size] = values[size], values[0]
         classes[0], classes[size] = classes[size], classes[0]
@@ -119,13 +119,13 @@ def best_classes(rows, weights, intercepts, want_log, classes, values):
             normaliser = highs[r] + math.log(totals[r]) if want_log else 0.0
             for c in range(values.shape[1]):
                 values[first + r, c] = values[first + r, c] - normaliser
-                # Scores that are not numbers leave places empty.
+                # Scores that are NaN leave places empty.
                 classes[first + r, c] = min(classes[first + r, c], n_classes - 1)
 
 
 @kernel
 def log_probs_of_labels(rows, weights, intercepts, labels, out):
-    """Log-probability of one class per row, accurate however near to 0 it is."""
+    """Write the log-probability of one class per row, accurate even near 0."""
     n_rows, n_classes = row_count(rows), intercepts.shape[0]
     group, width = block_shape(rows, n_classes, weights.size // n_classes)
     buffer = np.empty(group * width, intercepts.dtype)
@@ -151,7 +151,7 @@ def log_probs_of_labels(rows, weights, intercepts, labels, out):
 
 @kernel
 def log_probs(rows, weights, intercepts, out):
-    """Log-probabilities of all classes, a row each."""
+    """Write the log-probabilities of all classes for each row."""
     n_rows, n_classes = row_count(rows), intercepts.shape[0]
     group, width = block_shape(rows, n_classes, weights.size // n_classes)
     buffer = np.empty(group * width, intercepts.dtype)
@@ -169,7 +169,7 @@ def log_probs(rows, weights, intercepts, out):
                 high, total = exponentiate(scores[r])
                 highs[r], totals[r] = join(highs[r], totals[r], high, total)
         for r in range(n):
-            # The highest is taken off first, as the rest is then small and keeps its digits.
+            # The highest is subtracted first: the remainder is small and keeps its digits.
             high = intercepts.dtype.type(highs[r])
             log_total = intercepts.dtype.type(math.log(totals[r]))
             row = out[first + r]

@@ -1,4 +1,4 @@
-"""The softmax's normaliser from some of the classes."""
+"""Softmax normaliser from a sample of the classes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from bigcat.verbs import scores
 
 @kernel
 def fill_log_probs(rows, weights, intercepts, table, rng, first, n_samples, known, log_probs, std):
-    """Fill (n, k) log-probabilities and (n,) standard errors; `first` is the number of the first
-    row among all, so that draws do not depend on how rows are shared out."""
+    """Fill (n, k) log-probabilities and (n,) standard errors.
+
+    `first` is the number of the first row among all rows, so that draws do not depend on the split
+    into tasks.
+    """
     skip(rng, first * n_samples)
     n_known = known.shape[1]
     classes, drawn_scores = np.empty(n_samples, np.int64), np.empty(n_samples, weights.dtype)

@@ -1,4 +1,4 @@
-"""Log-probabilities of labels, and their slopes, in the scores of several chains."""
+"""Log-probabilities of labels and their gradients with respect to the scores of several chains."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from bigcat.numerics.softmax import exponentiate_columns, fill, highest_of_colum
 
 
 @kernel
-def softmax_rows(scores, labels, row_weights, small, slopes, values):
-    """Add each chain's weighted log-probabilities to `values`, (C,).
+def softmax_rows(scores, labels, row_weights, small, grads, values):
+    """Add the weighted log-probabilities of each chain to `values`, (C,).
 
-    Scores (C, K, n) are used up; with `slopes` they become the derivatives in the scores, times the
-    weights of the rows.  Exponentials of `small` scores do not overflow as they are, and nobody
-    looks for the highest one.
+    Scores (C, K, n) are overwritten; with `grads` they become derivatives with respect to the
+    scores, times the row weights. `small` scores cannot overflow, so their maximum is not computed.
     """
     n_chains, n_classes, n = scores.shape
     highs, totals = np.empty(n, scores.dtype), np.empty(n, scores.dtype)
@@ -33,7 +32,7 @@ def softmax_rows(scores, labels, row_weights, small, slopes, values):
         for r in range(n):
             log_probability = float(own[r] - highs[r]) - math.log(float(totals[r]))
             values[c] += row_weights[r] * log_probability
-        if slopes:
+        if grads:
             for r in range(n):
                 totals[r] = -row_weights[r] / totals[r]
             for k in range(n_classes):

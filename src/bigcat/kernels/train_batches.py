@@ -1,10 +1,10 @@
-"""Batches by products of matrices: all rows of a batch look at the same classes.
+"""Training by products of matrices: all rows of a batch visit the same classes.
 
-A row is a dense vector h, the row itself or its embedding.  With the batch's vectors H (n, width)
-and those of the drawn classes V (m, width), scores are H V', and with the slopes G (n, m) of the
-rows' values the gradients are G' H for the classes and G V for the rows' embeddings: three products
-for which processors are made, and each class is fetched once a batch.  A label that was not drawn
-matters to its own rows only, and is kept apart from the products.
+A row is a dense vector h, the row itself or its embedding. With the batch's vectors H (n, width)
+and those of the drawn classes V (m, width), scores are H V'. With the gradients G (n, m) of the
+rows' values, the gradients of the classes are G' H and those of the rows' embeddings G V. So a
+batch takes three products of matrices, and each class is read once. A label that was not drawn
+affects its own rows only and is kept apart from the products.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import NamedTuple
 import numpy as np
 
 from bigcat.compile import device, implement, kernel, product
-from bigcat.kernels.train_rows import NEGLIGIBLE, SMALLEST_SCALE, Carried, fold, sweep
+from bigcat.kernels.train_rows import MIN_GRADIENT, MIN_LAZY_SCALE, LoopState, fold, sweep
 from bigcat.rows import DenseRows, EmbeddedRows, SparseRows
 from bigcat.verbs import (
-    Pace,
+    StepSize,
     damping,
     draw,
     embed,
     embed_batch,
+    hidden_score_squared_norm,
     hidden_vectors,
+    label_count,
     move,
     move_batch,
     move_embedding,
     move_vector,
     rate,
-    squared_reach,
-    stands_for,
     visit,
 )
 
@@ -62,7 +62,7 @@ def _(rows, order, start, vectors, first, factor, out):
 
 @device
 def _gathered_rows(rows, order, start, n_rows, factor):
-    """factor times the rows ``order[start : start + n_rows]``."""
+    """Return the rows ``order[start : start + n_rows]`` times `factor`."""
     x = np.empty((n_rows, rows.values.shape[1]), rows.values.dtype)
     for r in range(n_rows):
         values = rows.values[order[start + r]]
@@ -71,12 +71,12 @@ def _gathered_rows(rows, order, start, n_rows, factor):
     return x
 
 
-@implement(squared_reach, DenseRows)
+@implement(hidden_score_squared_norm, DenseRows)
 def _(rows, hidden, label_vector, scale, squared_norm):
     return squared_norm
 
 
-@implement(squared_reach, EmbeddedRows)
+@implement(hidden_score_squared_norm, EmbeddedRows)
 def _(rows, hidden, label_vector, scale, squared_norm):
     by_class, by_features = 0.0, 0.0
     for j in range(hidden.shape[0]):
@@ -86,11 +86,11 @@ def _(rows, hidden, label_vector, scale, squared_norm):
     return by_class + squared_norm * factor * factor * by_features
 
 
-class BatchSlopes(NamedTuple):
-    """Slopes of the rows ``order[start:]``, of drawn classes and of the labels, and their vectors.
+class BatchGradients(NamedTuple):
+    """Gradients of the rows ``order[start:]`` for drawn classes and labels, with their vectors.
 
-    ``vectors[c]`` are the drawn classes', and behind them those of labels that were not drawn;
-    ``places`` says where in them the rows' labels are.
+    ``vectors[c]`` are those of the drawn classes, followed by those of labels that were not drawn;
+    ``places`` holds the positions of the rows' labels in them.
     """
 
     order: np.ndarray
@@ -138,10 +138,10 @@ def _(rows, order, start, back, factor, vectors, state, first, work, solver, rat
 
 @device
 def _by_feature(rows, order, start, n_rows, work):
-    """Sort a batch's entries by feature, so that each feature's vector is fetched once.
+    """Sort the entries of a batch by feature, so that each feature's vector is read once.
 
-    Returns the number of features, ``work.features``; those of the rows ``work.members`` that have
-    a feature, with its ``work.values``, end at its ``work.ends`` and begin where the last one's do.
+    Returns the number of features, ``work.features``. The rows ``work.members`` with a feature, and
+    its ``work.values``, end at its ``work.ends`` and begin at the end of the previous feature.
     """
     slot_of, features, ends = work.slot_of, work.features, work.ends
     n = 0
@@ -179,7 +179,7 @@ def _(rows, order, start, back, factor, vectors, state, first, work, solver, rat
 
 @device
 def _gather(weights, classes, n, out):
-    """out[c] = weights[classes[c]]."""
+    """Fill ``out[c] = weights[classes[c]]``."""
     for c in range(n):
         w = weights[classes[c]]
         for j in range(w.shape[0]):
@@ -188,7 +188,7 @@ def _gather(weights, classes, n, out):
 
 @device
 def _in_order(classes, n):
-    """Are the classes 0, 1, 2, ...?"""
+    """Return True if the classes are 0, 1, 2, ..."""
     n_misplaced = 0
     for c in range(n):
         n_misplaced += classes[c] != c
@@ -197,7 +197,7 @@ def _in_order(classes, n):
 
 @device
 def _leave_out(values, place, n_always, n):
-    """Take entry `place` out of the first `n`, so that the first `n_always` stay at the front."""
+    """Remove entry `place` from the first `n`, keeping the first `n_always` at the front."""
     if place < n_always:
         values[place], place = values[n_always - 1], n_always - 1
     values[place] = values[n - 1]
@@ -221,24 +221,24 @@ def _inner(a, b):
 
 @device
 def _add(vector, factor, other):
-    """vector += factor * other."""
+    """Add ``factor * other`` to a vector."""
     for j in range(vector.shape[0]):
         vector[j] += factor * other[j]
 
 
 @kernel
-def train_batches(data, span, plan, method, rng, model, work, geometry, progress, carried):
-    """Train on the rows of a span, as `train_rows` does, with classes drawn a batch.
+def train_batches(data, span, plan, method, rng, model, work, row_norms, progress, loop_state):
+    """Train on the rows of a span, as `train_rows` does, with one draw of classes per batch.
 
-    A batch's classes are those drawn and then the labels that were not; a row's other classes are
-    those drawn but its label.  `geometry` has the rows' norms where the solver needs them, and the
-    squared norm of the weights is not used.  Returns what `train_rows` does.
+    The classes of a batch are the drawn ones followed by labels that were not drawn. The other
+    classes of a row are the drawn ones except its label. `row_norms` holds squared norms if the
+    solver needs them; the squared norm of the weights is unused. Returns the same as `train_rows`.
     """
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span
     bound, sampler, solver = method
     weights, intercepts, weights_state, intercepts_state, local = model
-    sweep_cursor, scale, squared_norm = carried
+    sweep_cursor, scale, squared_norm = loop_state
     shared_rng, rng = rng, rng.copy()
     n_classes, width, number = intercepts.shape[0], weights.shape[1], weights.dtype.type
     batch_size = min(plan.batch_size, last - first)
@@ -250,9 +250,9 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
     hidden_buffer = np.empty((batch_size, width), weights.dtype)
     score_buffer = np.empty(batch_size * most, weights.dtype)
     place_of, places = work.place_of, np.empty(batch_size, np.int64)
-    label_slopes = np.empty(batch_size, weights.dtype)
+    label_grads = np.empty(batch_size, weights.dtype)
     levels, others = np.empty(most + 1), np.empty(most + 1)
-    row_counts, slopes = np.empty(most + 1), np.empty(most + 1)
+    row_counts, grads = np.empty(most + 1), np.empty(most + 1)
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     value = 0.0
     for start in range(first, last, plan.batch_size):
@@ -300,36 +300,36 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
             else:
                 inner = _inner(hidden[r], vectors[place])
                 label_score = intercepts[classes[place]] + scale * inner
-            row_counts[m] = stands_for(sampler, classes[place])
+            row_counts[m] = label_count(sampler, classes[place])
             weight = row_weights[i] * plan.gradient_scale
-            far, size = 0.0, 0.0
+            row_norm, size = 0.0, 0.0
             if plan.damped:
-                size = squared_reach(
-                    rows, hidden[r], vectors[place], scale, geometry.squared_norms[i]
+                size = hidden_score_squared_norm(
+                    rows, hidden[r], vectors[place], scale, row_norms.squared_norms[i]
                 )
-                far = (shrunk * size + intercept_norm) / n_rows
+                row_norm = (shrunk * size + intercept_norm) / n_rows
             value += row_weights[i] * visit(
                 solver,
                 bound,
                 rng,
                 local[i],
                 progress,
-                Pace(step_rate * weight, far),
+                StepSize(step_rate * weight, row_norm),
                 label_score,
                 others,
                 row_counts,
                 m,
                 m_always,
-                slopes,
+                grads,
             )
-            shorter = damping(solver, slopes[m], step_rate * weight * far, size)
+            shorter = damping(solver, grads[m], step_rate * weight * row_norm, size)
             factor = weight / n_rows * shorter
-            label_slopes[r] = factor * slopes[m]
+            label_grads[r] = factor * grads[m]
             if place < n:
-                _put_back(slopes, place, n_always, n, slopes[m])
+                _put_back(grads, place, n_always, n, grads[m])
             for c in range(n):
-                slope = factor * slopes[c]
-                row[c] = slope if abs(slope) > NEGLIGIBLE else 0.0
+                grad = factor * grads[c]
+                row[c] = grad if abs(grad) > MIN_GRADIENT else 0.0
 
         product(scores, True, hidden, False, class_gradient[:n])
         for c in range(n_all):
@@ -342,9 +342,9 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
                 intercept_gradient[c] += scores[r, c]
             place = places[r]
             if place >= n:
-                _add(class_gradient[place], label_slopes[r], hidden[r])
-                intercept_gradient[place] += label_slopes[r]
-        batch = BatchSlopes(order, start, scores, label_slopes, places, vectors)
+                _add(class_gradient[place], label_grads[r], hidden[r])
+                intercept_gradient[place] += label_grads[r]
+        batch = BatchGradients(order, start, scores, label_grads, places, vectors)
         move_embedding(rows, batch, scale, weights, weights_state, work, solver, weight_rate)
         for c in range(n_all):
             k = classes[c]
@@ -355,9 +355,9 @@ def train_batches(data, span, plan, method, rng, model, work, geometry, progress
                 gradient = number(intercept_gradient[c])
                 move(solver, intercept_rate, intercepts, intercepts_state, k, gradient)
         scale *= shrunk
-        if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
+        if scale < MIN_LAZY_SCALE and n_threads == 1:  # others could not know of it
             fold(weights, scale)
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, Carried(sweep_cursor, scale, squared_norm)
+    return value, LoopState(sweep_cursor, scale, squared_norm)

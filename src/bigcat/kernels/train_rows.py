@@ -1,8 +1,8 @@
-"""The one training kernel of the stochastic solvers: a chunk of rows, batch after batch.
+"""Training kernel of the stochastic solvers: a chunk of rows, batch after batch.
 
-One step: the sampler draws classes for each row of a mini-batch, the rows' scores for those
-classes and their labels are computed, the solver visits each row (most let the bound turn the
-scores into a value, slopes and new local parameters), and the slopes become one update.
+Each step draws classes for the rows of a mini-batch and computes scores for these classes and the
+labels. The solver visits each row (most let the bound turn scores into a value, gradients and new
+local parameters), and the gradients become one update.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bigcat.compile import device, kernel, prefetch
 from bigcat.rows.forms import update_slots
 from bigcat.verbs import (
     Batch,
-    Pace,
+    StepSize,
     accumulate,
     batch_coordinates,
     coordinate_rate,
@@ -26,36 +26,35 @@ from bigcat.verbs import (
     move,
     prefetch_row,
     rate,
-    reach,
+    score_squared_norm,
     scores,
     update,
     update_touched,
     visit,
 )
 
-#: Slopes below this are taken for zero: their squares would be denormal numbers, which are many
-#: times slower to work with, and no solver moves a weight visibly for them.
-NEGLIGIBLE = 1e-15
-#: Lazily scaled weights are multiplied out when their scale has fallen this far, well before the
-#: float32 numbers beneath it could overflow.
-SMALLEST_SCALE = 1e-6
-#: Rows whose classes are drawn ahead where batches are smaller.
-LOOKAHEAD = 16
+#: Gradients below this count as zero: their squares would be denormal numbers, which are many times
+#: slower, and no solver moves a weight visibly for them.
+MIN_GRADIENT = 1e-15
+#: Scale at which lazily scaled weights are multiplied out, well before float32 numbers overflow.
+MIN_LAZY_SCALE = 1e-6
+#: Rows for which classes are drawn ahead if batches are smaller.
+LOOKAHEAD_ROWS = 16
 
 
 @device
 def _update_intercepts(
-    intercepts, state, gradient, classes, slopes, sizes, n_rows, buffered, solver, step_rate
+    intercepts, state, gradient, classes, grads, sizes, n_rows, buffered, solver, step_rate
 ):
-    """Move the intercepts of a batch: row by row, or by the batch's sum where it is needed."""
+    """Move the intercepts of a batch, row by row or by the batch's sum if `buffered`."""
     if not buffered:
         for r in range(n_rows):
             for c in range(sizes[r] + 1):
-                move(solver, step_rate, intercepts, state, classes[r, c], slopes[r, c])
+                move(solver, step_rate, intercepts, state, classes[r, c], grads[r, c])
         return
     for r in range(n_rows):
         for c in range(sizes[r] + 1):
-            gradient[classes[r, c]] += slopes[r, c]
+            gradient[classes[r, c]] += grads[r, c]
     for r in range(n_rows):
         for c in range(sizes[r] + 1):
             k = classes[r, c]
@@ -65,7 +64,7 @@ def _update_intercepts(
 
 
 class TrainingRows(NamedTuple):
-    """What is trained on."""
+    """Rows of a fit with labels, weights and order."""
 
     features: Any  # a tag of `bigcat.rows`
     labels: np.ndarray
@@ -74,7 +73,7 @@ class TrainingRows(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The part of an epoch that a call trains on: rows ``order[first:last]``."""
+    """Part of an epoch that a call trains on: rows ``order[first:last]``."""
 
     first: int
     last: int
@@ -92,7 +91,7 @@ class MethodTags(NamedTuple):
 
 
 class ModelArrays(NamedTuple):
-    """What a fit moves; nothing is locked where several calls do."""
+    """Arrays that a fit changes; several calls may share them without locks."""
 
     weights: np.ndarray
     intercepts: np.ndarray
@@ -101,20 +100,20 @@ class ModelArrays(NamedTuple):
     local: np.ndarray
 
 
-class Carried(NamedTuple):
-    """Numbers that a call hands on to the next one."""
+class LoopState(NamedTuple):
+    """Numbers passed from one call to the next."""
 
     sweep_cursor: int
     scale: float  # the weights are ``scale * weights``
     squared_norm: float
 
 
-class Plan(NamedTuple):
-    """What does not change during a fit, as the kernel sees it."""
+class KernelPlan(NamedTuple):
+    """Constants of a fit."""
 
     batch_size: int
     width: int  # the most other classes that a draw can give
-    buffered: bool  # does a batch's gradient have to be summed before anything moves?
+    buffered: bool  # True if the batch's gradient is summed before anything moves
     implicit: bool
     damped: bool
     fit_intercept: bool
@@ -126,8 +125,8 @@ class Plan(NamedTuple):
     weight_bound: float
 
 
-class Work(NamedTuple):
-    """Scratch memory: the gradient of a batch, where the solver needs its sum."""
+class Scratch(NamedTuple):
+    """Scratch memory: the gradient of a batch, for solvers that need its sum."""
 
     gradient: np.ndarray
     intercept_gradient: np.ndarray
@@ -135,8 +134,8 @@ class Work(NamedTuple):
     touched: np.ndarray
 
 
-class Geometry(NamedTuple):
-    """What a solver that looks ahead knows of the rows; empty arrays for the others."""
+class RowNorms(NamedTuple):
+    """Squared norms and inner products of rows, for solvers that need them; else empty arrays."""
 
     squared_norms: np.ndarray  # a row
     grams: np.ndarray  # a batch
@@ -146,7 +145,7 @@ class Geometry(NamedTuple):
 
 @device
 def fold(weights, scale):
-    """Multiply the lazily scaled weights out."""
+    """Multiply lazily scaled weights out."""
     factor = weights.dtype.type(scale)
     for major in range(weights.shape[0]):
         w = weights[major]
@@ -156,7 +155,7 @@ def fold(weights, scale):
 
 @device
 def sweep(weights, state, cursor, plan, solver, step_rate):
-    """Shrink the majors whose turn it is; returns where the next turn begins."""
+    """Apply the ridge to the majors of this turn; return the start of the next turn."""
     sweep_rate = weights.dtype.type(step_rate)
     for _ in range(plan.sweep_majors):
         w, s = weights[cursor], state[cursor]
@@ -169,39 +168,39 @@ def sweep(weights, state, cursor, plan, solver, step_rate):
 
 
 @kernel
-def train_rows(data, span, plan, method, rng, model, work, geometry, progress, carried):
+def train_rows(data, span, plan, method, rng, model, work, row_norms, progress, loop_state):
     """Train on the rows of a span; `progress` is the step size of local parameters.
 
-    Classes of a row are kept with its label last: entry n of the n + 1.  The weights are
-    ``scale * weights``, so that the ridge of a linear solver costs one multiplication a step.
+    The label of a row is stored last among its classes: entry n of the n + 1. Weights are ``scale *
+    weights``, so that the ridge of a linear solver costs one multiplication per step.
 
-    Several calls may run at once on the same weights: nothing is locked.  Each counts the steps
-    of the others in the iterations and in the ridge.
+    Several calls may run at once on the same weights, without locks. Each counts the steps of the
+    others in the iterations and in the ridge.
 
-    Returns the sum of the rows' values, and what is carried on.
+    Returns the sum of the rows' values and the state for the next call.
     """
     rows, labels, row_weights, order = data
     first, last, iteration, epoch, n_threads = span
     bound, sampler, solver = method
     weights, intercepts, weights_state, intercepts_state, local = model
-    sweep_cursor, scale, squared_norm = carried
-    # States of several threads may share a cache line, which would go to and fro with every draw.
+    sweep_cursor, scale, squared_norm = loop_state
+    # A copy: states of several threads may share a cache line, which every draw would invalidate.
     shared_rng, rng = rng, rng.copy()
     batch_size, width = plan.batch_size, plan.width
     # Classes are drawn for a block of rows at once, so that the weights of the next row can be
-    # fetched while a row is worked on.
-    block = batch_size * max(1, LOOKAHEAD // batch_size)
+    # prefetched.
+    block = batch_size * max(1, LOOKAHEAD_ROWS // batch_size)
     classes = np.empty((block, width + 1), np.int64)
     counts = np.empty((block, width + 1))
-    slopes = np.empty((batch_size, width + 1), weights.dtype)
+    grads = np.empty((batch_size, width + 1), weights.dtype)
     sizes = np.empty(block, np.int64)
     always = np.empty(block, np.int64)
-    psi, row_slopes = np.empty((batch_size, width + 1)), np.empty((batch_size, width + 1))
+    psi, row_grads = np.empty((batch_size, width + 1)), np.empty((batch_size, width + 1))
     rates, u_before = np.empty(batch_size), np.empty(batch_size)
     n_touched = np.zeros(1, np.int64)
     one_by_one = batch_size == 1
     buffered = plan.buffered
-    coupled = geometry.grams.shape[0] > 0
+    coupled = row_norms.grams.shape[0] > 0
     intercept_norm = plan.intercept_scale if plan.fit_intercept else 0.0
     limited = plan.weight_bound < math.inf
     value = 0.0
@@ -219,8 +218,8 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
         n_rows = stop - start
         iteration += n_threads
         step_rate = rate(solver, iteration, epoch)
-        # The ridge as a proximal step: W <- (W + rate slopes x) / (1 + rate l2), where slopes
-        # belong to the old W, or for an implicit solver to the new one.
+        # The ridge as a proximal step: W <- (W + rate grads x) / (1 + rate l2), with gradients at
+        # the old W, or at the new one for an implicit solver.
         shrunk = (1.0 / (1.0 + step_rate * plan.shrink)) ** n_threads
         score_scale = scale * shrunk if plan.implicit else scale
         weight_rate = weights.dtype.type(step_rate / scale)
@@ -234,10 +233,10 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 prefetch(local, order[start + r + 1] * local.shape[1])
             scores(rows, i, weights, score_scale, intercepts, classes[d], n + 1, psi[r])
             weight = row_weights[i] * plan.gradient_scale
-            far, size = 0.0, 0.0
+            row_norm, size = 0.0, 0.0
             if plan.implicit or plan.damped:
-                size = reach(rows, i, weights, labels[i], geometry.squared_norms[i])
-                far = (shrunk * size + intercept_norm) / n_rows
+                size = score_squared_norm(rows, i, weights, labels[i], row_norms.squared_norms[i])
+                row_norm = (shrunk * size + intercept_norm) / n_rows
             if plan.implicit:
                 u_before[r] = local[i, 0]
                 rates[r] = step_rate * weight
@@ -247,21 +246,21 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 rng,
                 local[i],
                 progress,
-                Pace(step_rate * weight, far),
+                StepSize(step_rate * weight, row_norm),
                 psi[r, n],
                 psi[r],
                 counts[d],
                 n,
                 always[d],
-                row_slopes[r],
+                row_grads[r],
             )
             if coupled:
                 continue
-            damped = damping(solver, row_slopes[r, n], step_rate * weight * far, size)
+            damped = damping(solver, row_grads[r, n], step_rate * weight * row_norm, size)
             for c in range(n + 1):
-                slope = weight / n_rows * damped * row_slopes[r, c]
-                slopes[r, c] = slope if plan.implicit or abs(slope) > NEGLIGIBLE else 0.0
-            # The row is still in the cache.  A batch's gradient is taken at the weights before
+                grad = weight / n_rows * damped * row_grads[r, c]
+                grads[r, c] = grad if plan.implicit or abs(grad) > MIN_GRADIENT else 0.0
+            # The row is still in the cache.  The gradient of a batch is taken at the weights before
             # the batch, so only its sum may be built now, unless the batch is this row.
             if buffered:
                 accumulate(
@@ -273,7 +272,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                     work.touched,
                     n_touched,
                     classes[d],
-                    slopes[r],
+                    grads[r],
                     n + 1,
                 )
             elif one_by_one:
@@ -283,7 +282,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                     weights,
                     weights_state,
                     classes[d],
-                    slopes[r],
+                    grads[r],
                     n + 1,
                     solver,
                     weight_rate,
@@ -292,15 +291,15 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                     # |W|^2 of the new weights, from numbers that are at hand.
                     squared_norm *= shrunk * shrunk
                     for c in range(n + 1):
-                        moved = shrunk * step_rate * slopes[r, c]
+                        moved = shrunk * step_rate * grads[r, c]
                         dot = psi[r, c] - intercepts[classes[d, c]]
                         squared_norm += 2.0 * moved * shrunk * dot
-                        squared_norm += moved * moved * geometry.squared_norms[i]
+                        squared_norm += moved * moved * row_norms.squared_norms[i]
 
         if coupled:
             batch = Batch(
                 n_rows=n_rows,
-                gram=geometry.grams[geometry.batch_order[start // batch_size]],
+                gram=row_norms.grams[row_norms.batch_order[start // batch_size]],
                 shrunk=shrunk,
                 intercept_norm=intercept_norm,
                 rates=rates,
@@ -310,19 +309,19 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 counts=counts[offset:],
                 sizes=sizes[offset:],
                 classes=classes[offset:],
-                slopes=row_slopes,
+                grads=row_grads,
                 members=order[start:stop],
                 local=local,
-                slot_of_class=geometry.slot_of_class,
+                slot_of_class=row_norms.slot_of_class,
             )
             couple(solver, batch)
             for r in range(n_rows):
                 weight = row_weights[order[start + r]] * plan.gradient_scale
                 for c in range(sizes[offset + r] + 1):
-                    slopes[r, c] = weight / n_rows * row_slopes[r, c]
+                    grads[r, c] = weight / n_rows * row_grads[r, c]
         if buffered:
-            # Visit what the batch touched, or everything in its slots at vector speed: the
-            # cheaper of the two (a scan is about four times as fast a coordinate).
+            # Visit touched coordinates, or scan all slots at vector speed, whichever is cheaper (a
+            # scan is about four times as fast per coordinate).
             triples = batch_coordinates(rows, order, start, stop, width + 1)
             if n_touched[0] * weights.shape[1] < 4 * triples:
                 update_slots(
@@ -357,7 +356,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 i, d = order[start + r], offset + r
                 n = sizes[d] + 1
                 update(
-                    rows, i, weights, weights_state, classes[d], slopes[r], n, solver, weight_rate
+                    rows, i, weights, weights_state, classes[d], grads[r], n, solver, weight_rate
                 )
         if plan.fit_intercept:
             _update_intercepts(
@@ -365,7 +364,7 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
                 intercepts_state,
                 work.intercept_gradient,
                 classes[offset:],
-                slopes,
+                grads,
                 sizes[offset:],
                 n_rows,
                 buffered,
@@ -376,9 +375,9 @@ def train_rows(data, span, plan, method, rng, model, work, geometry, progress, c
         if limited and squared_norm > plan.weight_bound * plan.weight_bound:
             scale *= plan.weight_bound / math.sqrt(squared_norm)
             squared_norm = plan.weight_bound * plan.weight_bound
-        if scale < SMALLEST_SCALE and n_threads == 1:  # others could not know of it
+        if scale < MIN_LAZY_SCALE and n_threads == 1:  # others could not know of it
             fold(weights, scale)
             scale = 1.0
         sweep_cursor = sweep(weights, weights_state, sweep_cursor, plan, solver, step_rate)
     shared_rng[0] = rng[0]
-    return value, Carried(sweep_cursor, scale, squared_norm)
+    return value, LoopState(sweep_cursor, scale, squared_norm)

@@ -1,4 +1,4 @@
-"""The linear model: its kinds of weights, and how it predicts."""
+"""Linear model: kinds of weights, and predictions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from bigcat.linear.full_rank import FullRank, FullRankWeights
 from bigcat.linear.low_rank import LowRank, LowRankWeights
 from bigcat.linear.model import LinearModel
-from bigcat.linear.paired import PairedWeights, Pairs
+from bigcat.linear.paired import CoOccurringPairs, PairedWeights
 from bigcat.linear.sums import weighted_sum
 from bigcat.linear.weights import Weights, WeightsKind
 
 __all__ = [
     "KINDS_OF_WEIGHTS",
+    "CoOccurringPairs",
     "FullRank",
     "FullRankWeights",
     "LinearModel",
     "LowRank",
     "LowRankWeights",
     "PairedWeights",
-    "Pairs",
     "Weights",
     "WeightsKind",
     "kind_of_rank",
@@ -30,17 +30,17 @@ __all__ = [
     "weights_from",
 ]
 
-#: Every kind of fitted weights; what stores, loads or serves models asks these.
+#: All kinds of fitted weights, for code that saves, loads or serves models.
 KINDS_OF_WEIGHTS: tuple[type[Weights], ...] = (FullRankWeights, PairedWeights, LowRankWeights)
 
 
 def kind_of_rank(rank: int | None) -> WeightsKind:
-    """What the estimator's parameter `rank` stands for."""
+    """Return the kind of weights for the estimator's parameter `rank`."""
     return FullRank() if rank is None else LowRank(int(rank))
 
 
 def weights_from(array: Callable[[str], np.ndarray | None]) -> Weights:
-    """Weights of the kind whose arrays are all there; `array` gives one by name, or None."""
+    """Return weights of the kind whose arrays all exist; `array` returns one by name, or None."""
     for kind in KINDS_OF_WEIGHTS:
         found: dict[str, Any] = {name: array(name) for name in kind.names()}
         if all(value is not None for value in found.values()):

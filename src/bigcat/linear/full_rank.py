@@ -1,4 +1,4 @@
-"""Weights of full rank: one for each class and feature, in the layout that goes with the rows."""
+"""Full-rank weights: one per class and feature, in the layout that goes with the rows."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from bigcat.rows import (
     weights_shape,
 )
 
-#: Weights above which a fit runs in float32 whatever X is.
-MANY_WEIGHTS = 1 << 24
+#: Number of weights up to which training keeps float64 input in float64.
+MAX_FLOAT64_WEIGHTS = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
 class FullRankWeights(Weights):
-    """``coef``, (n_classes, n_features), in any order in memory."""
+    """Weights in one array ``coef``, (n_classes, n_features), of any memory order."""
 
     coef: np.ndarray
 
@@ -112,7 +112,7 @@ class FullRankWeights(Weights):
 
 @dataclass(frozen=True)
 class FullRank(WeightsKind):
-    """A weight for each class and feature."""
+    """Kind with one weight per class and feature."""
 
     scales_rows: ClassVar[bool] = False
     linear_scores: ClassVar[bool] = True
@@ -127,7 +127,7 @@ class FullRank(WeightsKind):
         return n_features * n_classes
 
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
-        few = self.n_weights(n_features, n_classes) <= MANY_WEIGHTS
+        few = self.n_weights(n_features, n_classes) <= MAX_FLOAT64_WEIGHTS
         return np.float64 if few and dtype != np.float32 else np.float32
 
     def start(
@@ -180,10 +180,10 @@ class FullRank(WeightsKind):
         gradient: np.ndarray,
         matrix: np.ndarray,
         x: Any,
-        slopes: np.ndarray,
+        grads: np.ndarray,
         problem: Problem,
     ) -> None:
         if scipy.sparse.issparse(x):
-            gradient += np.asarray((x.T @ slopes).T)
+            gradient += np.asarray((x.T @ grads).T)
         else:
-            gradient += slopes.T @ x
+            gradient += grads.T @ x

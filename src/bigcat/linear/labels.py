@@ -1,4 +1,4 @@
-"""Labels as numbers."""
+"""Encoding of labels as class numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 
 def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels and each row's number among them; at least two are needed."""
+    """Return the distinct labels, at least two, and each row's number among them."""
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
@@ -18,7 +18,7 @@ def classes_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def encode(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
-    """Numbers of the labels among `classes`; labels that are not there raise."""
+    """Return the numbers of labels among `classes`; raise ValueError for unknown labels."""
     y = np.asarray(y).reshape(-1)
     if y.dtype.kind in "OU" and classes.dtype.kind in "OU":
         y = y.astype(classes.dtype if classes.dtype.kind == "O" else str)
@@ -26,8 +26,8 @@ def encode(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
         labels: np.ndarray = np.searchsorted(classes, y)
     except TypeError:
         raise ValueError(
-            f"y holds labels of type {y.dtype} where the model knows {classes.dtype}; "
-            "give labels as they were in training"
+            f"y holds labels of type {y.dtype} but the model was fitted with {classes.dtype}; "
+            "give labels of that type"
         ) from None
     labels = np.minimum(labels, len(classes) - 1)
     unseen = classes[labels] != y

@@ -1,7 +1,7 @@
-"""Weights of low rank: a vector for each class and each feature, whose products are the weights.
+"""Low-rank weights: inner products of a vector per class and a vector per feature.
 
-In training both are one array, the vectors of the classes and then those of the features
-(`bigcat.rows.embedded`), for rows whose mean length is 1.
+In training both are one array, class vectors first (`bigcat.rows.embedded`), for rows of mean
+length 1.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from bigcat.linear.weights import (
 )
 from bigcat.rows import Problem, Sizes, embedded, gather_majors
 
-#: Weights above which a fit runs in float32 whatever X is: products of matrices take twice as long
-#: in float64.
-MANY_FACTORS = 1 << 16
+#: Number of weights up to which training keeps float64 input in float64: products of matrices take
+#: twice as long in float64.
+MAX_FLOAT64_FACTORS = 1 << 16
 #: Length of a typical row's embedding at the start.
 EMBEDDED_SIZE = 1.4
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankWeights(Weights):
-    """``classes @ features.T``.
+    """Weights ``classes @ features.T``.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class LowRankWeights(Weights):
 
 @dataclass(frozen=True)
 class LowRank(WeightsKind):
-    """Vectors of length `width` for classes and features."""
+    """Kind with vectors of length `width` for classes and features."""
 
     width: int
     scales_rows: ClassVar[bool] = True
@@ -130,13 +130,13 @@ class LowRank(WeightsKind):
     def n_weights(self, n_features: int, n_classes: int) -> int:
         return (n_features + n_classes) * self.width
 
-    def n_beside(self, n_features: int, n_classes: int, trained: bool) -> int:
-        # Vectors of the features are multiplied, and both kinds are copied into one array.
+    def n_temporary(self, n_features: int, n_classes: int, trained: bool) -> int:
+        # Feature vectors are multiplied, and both kinds are copied into one array.
         multiplied = n_features * self.width
         return multiplied if trained else multiplied + self.n_weights(n_features, n_classes)
 
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
-        few = self.n_weights(n_features, n_classes) <= MANY_FACTORS
+        few = self.n_weights(n_features, n_classes) <= MAX_FLOAT64_FACTORS
         return np.float64 if few and dtype != np.float32 else np.float32
 
     def start(
@@ -146,7 +146,7 @@ class LowRank(WeightsKind):
         classes = self.storage.zeros((problem.n_classes, self.width), dtype)
         if random:  # A&R section 4: a standard deviation of 0.1
             draw_normals(classes, 0.1, random_state)
-        # Vectors that keep the rows' angles, about, and make them `EMBEDDED_SIZE` long.
+        # Random projections, which nearly preserve angles, scaled to `EMBEDDED_SIZE`.
         features = self.storage.zeros((problem.n_features, self.width), dtype)
         draw_normals(features, 1.0, random_state)
         features *= dtype.type(EMBEDDED_SIZE * problem.unit / math.sqrt(self.width))
@@ -200,9 +200,9 @@ class LowRank(WeightsKind):
         gradient: np.ndarray,
         matrix: np.ndarray,
         x: Any,
-        slopes: np.ndarray,
+        grads: np.ndarray,
         problem: Problem,
     ) -> None:
         k, vectors = problem.n_classes, matrix[: problem.n_classes]
-        gradient[:k] += slopes.T @ self._embedded(matrix, x, problem)
-        gradient[k:] += x.T @ (problem.unit * (slopes @ vectors))
+        gradient[:k] += grads.T @ self._embedded(matrix, x, problem)
+        gradient[k:] += x.T @ (problem.unit * (grads @ vectors))

@@ -1,8 +1,8 @@
-"""The linear model: weights, intercepts and a noise, which together predict, on all cores.
+"""Predictions of a linear model on all cores: weights, intercepts and a noise.
 
-The softmax of much data has kernels of its own (`bigcat.kernels.predict`), that of less is NumPy's;
-the probabilities of other noises come from `bigcat.probabilities`.  Results do not depend on the
-number of threads.
+The softmax of many rows has its own kernels (`bigcat.kernels.predict`), that of few uses NumPy.
+Probabilities of other noises come from `bigcat.probabilities`. Results do not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ from bigcat.noise import Noise
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import log_probabilities, log_probabilities_of
 from bigcat.rows import as_rows, read_only
-from bigcat.rows.blocks import FEW_ROWS
+from bigcat.rows.blocks import MIN_BLAS_ROWS
 
-#: Scores below which more than one thread is not worth it, and the most that a task holds.
-FEW_SCORES = 1 << 17
-TASK_SCORES = 1 << 22
-#: Scores held at a time where they are not a kernel's business, and those that stay in the cache.
-BLOCK, CACHED_SCORES = 1 << 22, 1 << 16
-#: A score costs as much as so many multiplications, beside those of its products, and a weight
-#: that is read from memory as so many.
+#: Scores from which on threads are used, and the most per task.
+MIN_THREADED_SCORES = 1 << 17
+MAX_TASK_SCORES = 1 << 22
+#: Scores held at a time outside of kernels, and those that fit in the cache.
+BLOCK_SCORES, CACHED_SCORES = 1 << 22, 1 << 16
+#: Cost of a score beyond its products, and of reading a weight from memory, in multiplications.
 PRODUCTS_OF_A_SCORE, PRODUCTS_OF_A_READ = 16, 8
-#: Below this many weights predictions run in float64; above it that would cost too much.
-DOUBLE_BELOW = 1 << 22
+#: Number of weights from which on predictions run in float32 to save time.
+MIN_FLOAT32_WEIGHTS = 1 << 22
 
 
 class LinearModel:
-    """A linear model that predicts for checked rows and numbered classes.
+    """Linear model that predicts for checked rows and numbered classes.
 
     Parameters
     ----------
@@ -61,35 +60,37 @@ class LinearModel:
         self.weights, self.intercept, self.noise = weights, intercept, noise
         self._n_threads = n_threads
 
-    # Asked for when rows come: a fit makes a model after each epoch, and may not look at it.
+    # Evaluated lazily: a fit creates a model after each epoch and may not use it.
 
     @property
     def n_classes(self) -> int:
+        """Return the number of classes."""
         return len(self.weights)
 
     @property
     def n_threads(self) -> int:
+        """Return the number of threads for predictions."""
         return self._n_threads or available_cores()
 
-    def is_made_of(self, weights: Weights, intercept: np.ndarray, noise: Noise) -> bool:
-        """Of these very arrays, and this noise?"""
+    def has_arrays(self, weights: Weights, intercept: np.ndarray, noise: Noise) -> bool:
+        """Return True if the model holds these very arrays and this noise."""
         mine, others = self.weights.arrays(), weights.arrays()
         same = mine.keys() == others.keys() and all(mine[name] is others[name] for name in mine)
         return same and self.intercept is intercept and self.noise == noise
 
     @property
     def precision(self) -> Any:
-        """In which numbers scores are computed."""
-        return np.float64 if self.weights.size < DOUBLE_BELOW else np.float32
+        """Return the dtype of scores."""
+        return np.float64 if self.weights.size < MIN_FLOAT32_WEIGHTS else np.float32
 
     # Probabilities
 
     def best(self, X: Any) -> np.ndarray:
-        """The class with the highest score, the first of equal ones, (n,)."""
+        """Return the class with the highest score, the first of equal ones, (n,)."""
         return self._best_classes(X, 1, want_log=False)[0][:, 0]
 
     def top_k(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` best classes and their log-probabilities, both (n, k).
+        """Return the `k` best classes and their log-probabilities, both (n, k).
 
         The best come first, of equal scores the first class.
         """
@@ -102,7 +103,7 @@ class LinearModel:
         return classes, values
 
     def log_proba(self, X: Any) -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
+        """Return the log-probabilities of all classes, (n, n_classes)."""
         if not self.noise.in_closed_form:
             return np.concatenate([self._of_scores(s) for _, s in self.score_blocks(X)])
         out = np.empty((X.shape[0], self.n_classes), self.precision)
@@ -114,7 +115,10 @@ class LinearModel:
         return out
 
     def log_proba_of(self, X: Any, labels: np.ndarray, *, quick: bool = False) -> np.ndarray:
-        """Log-probability of one class per row, (n,); `quick` for a look at a fit."""
+        """Return the log-probability of one class per row, (n,).
+
+        `quick` trades precision (1e-5) for speed, to monitor a fit.
+        """
         labels = np.ascontiguousarray(labels, np.int64)
         out = np.empty(len(labels))
         if self.noise.in_closed_form or (quick and self.noise.softmax):
@@ -133,12 +137,12 @@ class LinearModel:
         return out
 
     def mean_log_likelihood(self, X: Any, labels: np.ndarray, row_weights: np.ndarray) -> float:
-        """Mean per row, for a look at a fit."""
+        """Return the mean log-likelihood per row, computed quickly to monitor a fit."""
         values = self.log_proba_of(X, labels, quick=True)
         return float(row_weights @ values / row_weights.sum())
 
     def lower_bound(self, bound: Bound, X: Any, labels: np.ndarray, head: np.ndarray) -> np.ndarray:
-        """A bound's value for each row over all classes, at the best local parameters, (n,).
+        """Return a bound's value for each row over all classes, at the best local parameters.
 
         `head` are the classes that the bound keeps exact.
         """
@@ -146,7 +150,7 @@ class LinearModel:
             return self.log_proba_of(X, labels)
         rest = np.setdiff1d(np.arange(self.n_classes), head)
         order = np.concatenate([head, rest]).astype(np.int64)
-        tag = bound.to_rounding().lower(self.noise)
+        tag = bound.to_full_precision().lower(self.noise)
         rng = new_state(np.random.RandomState(0))
         out = np.empty(len(labels))
         for rows, scores in self.score_blocks(X):
@@ -162,14 +166,14 @@ class LinearModel:
     def sampled_log_proba_of(
         self, X: Any, classes: np.ndarray, n_samples: int, random_state: np.random.RandomState
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of some classes of each row, (n, k), with a sampled normaliser; its errors, (n,)."""
+        """Return log-probabilities of some classes per row and errors of their normaliser."""
         self.check_sampling(n_samples)
         return sampled_normaliser.sampled_log_probs(
             self.weights, self.intercept, self._proposal, X, classes, int(n_samples), random_state
         )
 
     def check_sampling(self, n_samples: object) -> None:
-        """Raise where a sampled normaliser has no meaning."""
+        """Raise ValueError if a sampled normaliser is not defined."""
         if not self.noise.in_closed_form:
             raise ValueError(
                 "a sampled normaliser is for the softmax, noise='gumbel', not for "
@@ -184,7 +188,7 @@ class LinearModel:
 
     # Scores
 
-    def score_blocks(self, X: Any, size: int = BLOCK) -> Iterator[tuple[slice, np.ndarray]]:
+    def score_blocks(self, X: Any, size: int = BLOCK_SCORES) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield (rows, scores of all classes) in blocks of `size` scores or a row."""
         score = self._scorer(X)
         block = max(1, size // self.n_classes)
@@ -193,7 +197,7 @@ class LinearModel:
             yield rows, score(rows)
 
     def _scorer(self, X: Any) -> Callable[[slice], np.ndarray]:
-        """A function of some rows that gives their scores."""
+        """Return a function that maps a slice of rows to their scores."""
         dtype = self.precision
         products = self.weights.products(scipy.sparse.issparse(X), dtype)
         intercept = self.intercept.astype(dtype)
@@ -232,19 +236,19 @@ class LinearModel:
         arguments: Callable[[slice], tuple[Any, ...]],
         uncompiled: Callable[[slice, np.ndarray], None],
     ) -> None:
-        """Predict for all rows, some at a time on threads.
+        """Predict for all rows, in tasks on threads.
 
-        By the kernel, called with ``(rows, weights, intercepts, *arguments)``, where it is at hand
-        or the work is worth compiling it for; else `uncompiled` turns scores into the results.
+        Calls the kernel with ``(rows, weights, intercepts, *arguments)`` if it is compiled or the
+        work is worth compiling it; otherwise `uncompiled` turns scores into the results.
         """
         dtype, n = self.precision, X.shape[0]
         operands = self.weights.operands(scipy.sparse.issparse(X), dtype)
         intercepts = read_only(self.intercept.astype(dtype, copy=False))
-        few = n * self.n_classes < FEW_SCORES
+        few = n * self.n_classes < MIN_THREADED_SCORES
         n_threads = 1 if few else self.n_threads
-        # A group of dense rows is never cut, so that threads do not change how sums are rounded.
+        # A group of dense rows is never split, so that rounding does not depend on threads.
         group = 1 if operands.sparse else DENSE_ROWS
-        most = max(1, TASK_SCORES // (self.n_classes * group))
+        most = max(1, MAX_TASK_SCORES // (self.n_classes * group))
         size = group * min(most, max(1, n // (4 * n_threads * group)))
 
         def of_kernel(rows: slice) -> tuple[Any, ...]:
@@ -254,7 +258,7 @@ class LinearModel:
         if operands.sparse:
             held, products = max(1, CACHED_SCORES // self.n_classes), X.nnz / max(n, 1)
         else:  # by BLAS in either case, but NumPy reads all weights for the rows held at a time
-            held = max(1, min(group, TASK_SCORES // self.n_classes))
+            held = max(1, min(group, MAX_TASK_SCORES // self.n_classes))
             products = PRODUCTS_OF_A_READ * operands.weights.shape[1] / held
         work = n * self.n_classes * (products + PRODUCTS_OF_A_SCORE)
         compiled = pays(work) or kernel.is_ready(*of_kernel(slice(0, min(n, 1))))
@@ -269,8 +273,8 @@ class LinearModel:
                 with np.errstate(over="ignore", invalid="ignore"):  # as kernels do
                     uncompiled(rows, score(rows))
 
-        # The threads are ours; kernels multiply few rows without BLAS.
-        alone = operands.sparse or (compiled and n < FEW_ROWS)
+        # Our threads share the cores, so BLAS gets one; kernels multiply few rows without BLAS.
+        alone = operands.sparse or (compiled and n < MIN_BLAS_ROWS)
         tasks = [slice(a, min(a + size, n)) for a in range(0, n, size)]
         with contextlib.nullcontext() if alone else one_blas_thread:
             map_on_threads(task, tasks, n_threads)
@@ -284,7 +288,7 @@ class LinearModel:
         return found
 
     def _on_threads(self, function: Callable[..., Any], *arrays: np.ndarray) -> list[Any]:
-        """`function` of parts of the arrays' rows."""
+        """Apply `function` to parts of the arrays' rows on threads."""
         n = len(arrays[0])
         size = max(1, -(-n // (4 * self.n_threads)))
         parts = [slice(a, a + size) for a in range(0, n, size)]

@@ -1,7 +1,7 @@
-"""Low rank plus single weights: for each pair of class and feature that occur together.
+"""Low rank plus single weights for pairs of class and feature that occur together.
 
-The vectors of low rank carry what classes and features have in common; the weights of pairs, of
-which there are at most as many as the data have non-zeros, what they have for themselves.
+The low-rank vectors carry what classes and features have in common. The pair weights, at most as
+many as the data have non-zeros, carry the rest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from bigcat.storage import MEMORY, Storage
 
 @dataclass(frozen=True, eq=False)
 class PairedWeights(Weights):
-    """``classes @ features.T`` and a matrix of which few entries are not zero.
+    """Weights ``classes @ features.T`` plus a sparse matrix.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ class PairedWeights(Weights):
                 f"pair_offset, pair_class and pair_coef are of {offsets.dtype}, {classes.dtype} "
                 f"and {weights.dtype}, not of integers, int32 and float32"
             )
-        # Kernels do not check these numbers.
+        # Kernels use these numbers without bounds checks.
         rising = (
             len(offsets) == n_features + 1 and offsets[0] == 0 and (np.diff(offsets) >= 0).all()
         )
         if not rising or not offsets[-1] == len(classes) == len(weights):
-            raise ValueError("pair_offset does not cut the pairs into those of each feature")
+            raise ValueError("pair_offset does not rise from 0 to the number of pairs")
         if len(classes) and not 0 <= classes.min() <= classes.max() < n_classes:
             raise ValueError(f"pair_class holds numbers outside of {n_classes} classes")
         within = np.diff(classes) > 0
@@ -111,7 +111,7 @@ class PairedWeights(Weights):
         return (self.dense().T,)
 
     @property
-    def n_in_matrices(self) -> int:
+    def n_in_prediction_matrices(self) -> int:
         return self.shape[0] * self.shape[1]
 
     def embed(self, X: Any) -> np.ndarray:
@@ -120,10 +120,10 @@ class PairedWeights(Weights):
     def beside(self, X: Any) -> Any:
         return scipy.sparse.csr_array(X) @ self.matrix(np.float32)
 
-    def check_can_go_on(self) -> None:
+    def check_resumable(self) -> None:
         raise ValueError(
-            "this model is a sum of fits that held-out rows have weighted, and more rows cannot be "
-            "added to it; fit it again on all rows, or begin with rank=256, which can go on"
+            "this model is a weighted sum of several fits and cannot be trained on more rows; "
+            "fit it again on all rows, or start with rank=256, which supports partial_fit"
         )
 
     def matrix(self, dtype: DTypeLike) -> Any:
@@ -192,10 +192,10 @@ class PairedWeights(Weights):
 
 
 @dataclass(frozen=True)
-class Pairs(WeightsKind):
-    """A weight for each class and feature that occur together in a training row.
+class CoOccurringPairs(WeightsKind):
+    """Kind with one weight per class and feature that occur together in a training row.
 
-    Full rank in the memory of the data: all other weights are zero and stay so.
+    Full rank in the memory of the data: all other weights stay zero.
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ class Pairs(WeightsKind):
         return 1
 
     def check_solver(self, solver: Solver) -> None:
-        """Raise for a solver that sums the gradient of a batch, or all rows."""
+        """Raise ValueError for a solver that sums the gradient of a batch, or of all rows."""
         if not (solver.linear and solver.stochastic):
             raise ValueError(
-                f"weights of pairs are moved row by row, and solver={solver.name!r} does not; "
-                "take solver='damped' or 'sgd'"
+                "weights of pairs need a solver that steps row by row, "
+                f"not solver={solver.name!r}; set solver='damped' or 'sgd'"
             )

@@ -1,8 +1,8 @@
-"""Probabilities of the softmax from some of the classes: a normaliser by importance sampling.
+"""Softmax probabilities with a normaliser estimated by importance sampling.
 
-A row's normaliser is the sum over the classes it asks for, exactly, plus an unbiased estimate of
-the sum over all others, from classes drawn by one fixed distribution.  No step looks at all
-classes, and no array of weights is copied: rows take the form that suits the weights.
+The normaliser of a row is the exact sum over the requested classes plus an unbiased estimate of the
+sum over all others, from classes drawn from one fixed distribution. No step visits all classes, and
+no array of weights is copied: rows take the format that goes with the weights.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from bigcat.numerics.random import new_state
 from bigcat.rows import as_rows, read_only
 from bigcat.samplers._alias import Alias, alias_table, mixture
 
-#: Share of the draws that are uniform, so that no class is too rare to be drawn.
+#: Share of uniform draws, so that every class can be drawn.
 UNIFORM_SHARE = 0.25
-#: Numbers that a task holds of its rows.
+#: Numbers that a task holds for its rows.
 _TASK = 1 << 20
 
 
 def proposal(intercept: np.ndarray) -> Alias:
-    """What classes are drawn by: the softmax of the intercepts, which are about the logarithms of
-    the class frequencies, mixed with uniform.  Made once, in time that grows with the classes.
+    """Return the proposal distribution: the softmax of the intercepts, mixed with uniform.
+
+    The intercepts approximate the logarithms of the class frequencies. Building the table takes
+    time proportional to the number of classes, once per model.
     """
     frequencies = np.exp(intercept - intercept.max(), dtype=np.float64)
     return alias_table(mixture(frequencies, 1.0, UNIFORM_SHARE, np.empty(0, np.int64)))
@@ -41,7 +43,7 @@ def sampled_log_probs(
     n_samples: int,
     random_state: np.random.RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities of the `known` classes, (n, k), and their standard errors, (n,).
+    """Return log-probabilities of the `known` classes, (n, k), and their standard errors, (n,).
 
     The k classes of a row are distinct.  An error is that of the row's normaliser, and so the same
     for all of them.

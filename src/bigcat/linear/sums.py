@@ -1,4 +1,4 @@
-"""Sums of weights: models whose scores are added, as one model."""
+"""Weighted sums of models as one model."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bigcat.linear.weights import Weights
 
 
 def weighted_sum(factors: Sequence[float], weights: list[Weights]) -> Weights:
-    """Return weights whose scores are the weighted sum of those of some weights.
+    """Return weights whose scores are the weighted sum of the scores of several models.
 
-    Vectors of low ranks are put side by side, so that the ranks add up; pairs are kept beside
-    them.  With a full rank among them the sum is of full rank.  A single one is multiplied in
-    place.  The list is emptied, which frees each array as soon as it is added.
+    Low-rank vectors are concatenated, so ranks add up, and pairs are kept. The sum is of full rank
+    if one of the terms is. A single model is scaled in place. The list is emptied, which frees each
+    array as soon as it is added.
 
     Examples
     --------

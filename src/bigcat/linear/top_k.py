@@ -1,4 +1,4 @@
-"""The best of many scores; of equal ones the first."""
+"""Selection of the highest scores; of equal scores the first."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 
 
 def check_k(k: object, n_classes: int) -> None:
+    """Raise ValueError unless `k` is between 1 and the number of classes."""
     if not isinstance(k, numbers.Integral) or not 1 <= int(k) <= n_classes:
         raise ValueError(f"k={k!r} must be a whole number between 1 and the {n_classes} classes")
 
 
-#: Classes per group whose highest scores are looked at before the classes themselves.
+#: Classes per group; maxima of groups are compared before single classes.
 _GROUP = 32
 
 
 def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
-    """Columns of the `k` highest scores of each row, the best and then the first in front.
+    """Return the columns of the `k` highest scores of each row, best first, then lowest column.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def top_k(
     log_probabilities: Callable[[np.ndarray], np.ndarray],
     k: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the `k` best classes of each row and their log-probabilities, both (n, k).
+    """Return the numbers of the `k` best classes of each row and their log-probabilities, (n, k).
 
     `log_probabilities` turns a block of scores, which are in the same order, into those of all
     classes.

@@ -1,9 +1,9 @@
-"""Weights of a linear model as objects: what every kind of them can do.
+"""Weights of a linear model: the interface that every kind implements.
 
-A *kind* says how weights are kept before there are any: what they need, where training starts, in
-which array they are trained.  *Weights* are fitted ones: they have a shape, are scored with, saved
-and put in another order.  `full_rank` and `low_rank` are the two kinds; whatever differs between
-them is a method here, so that a third one is one file and a line in `linear/__init__.py`.
+A *kind* describes weights before they exist: memory, starting values, the array they are trained
+in. *Weights* are fitted: they have a shape, give scores, can be saved and reordered. All
+differences between kinds are methods here, so a new kind is one file and a line in
+`linear/__init__.py`.
 """
 
 from __future__ import annotations
@@ -22,54 +22,59 @@ from bigcat.rows import Problem, Sizes, read_only
 from bigcat.solvers import Solver
 from bigcat.storage import MEMORY, Storage
 
-#: Numbers that are drawn, or worked out, at a time, so that they need not be in memory twice.
+#: Numbers drawn or computed at a time, to avoid a second copy in memory.
 BLOCK_NUMBERS = 1 << 20
-#: Weights that are turned into another precision at a time: they stay in the cache.
-CONVERTED = 1 << 16
+#: Weights converted to another precision at a time: they stay in the cache.
+BLOCK_WEIGHTS = 1 << 16
 
 
 class Operands(NamedTuple):
-    """What prediction kernels take."""
+    """Arguments of prediction kernels."""
 
-    # Read-only: class-major for dense rows, feature-major for sparse ones.  In any precision: what
-    # is less precise than the rows costs no copy.
+    # Read-only: class-major for dense rows, feature-major for sparse ones.  Of any precision, so
+    # that weights less precise than the rows need no copy.
     weights: np.ndarray
     as_rows: Callable[[Any], Any]  # some rows of X in the form that goes with them
-    sparse: bool  # are those sparse?
+    sparse: bool  # True for sparse rows
 
 
 class Weights(ABC):
-    """Fitted weights, (n_classes, n_features) whatever they are made of."""
+    """Fitted weights, equivalent to an array (n_classes, n_features)."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """Classes and features."""
+        """Return the number of classes and of features."""
 
     @property
     @abstractmethod
-    def kind(self) -> WeightsKind: ...
+    def kind(self) -> WeightsKind:
+        """Return the kind of these weights."""
 
     @property
     @abstractmethod
     def class_vectors(self) -> np.ndarray:
-        """One vector per class; scores are its inner products with what `embed` gives."""
+        """Return one vector per class; scores are its inner products with the result of `embed`."""
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays by the names that estimators and files give them; a row is a class or feature."""
+        """Return the arrays by their names in estimators and files.
+
+        Rows are classes or features.
+        """
 
     @classmethod
     @abstractmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of `arrays`."""
+        """Return the names of `arrays`."""
 
     @classmethod
     @abstractmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self: ...
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        """Create weights from the arrays that `arrays` returns."""
 
     def check(self) -> None:
-        """Raise ValueError where arrays, which may be those of a file, contradict each other."""
+        """Raise ValueError if arrays, which may come from a file, contradict each other."""
         for name, array in self.arrays().items():
             if array.ndim != 2 or array.dtype != np.float32:
                 raise ValueError(
@@ -78,61 +83,62 @@ class Weights(ABC):
 
     @abstractmethod
     def matrices(self) -> tuple[np.ndarray, ...]:
-        """What rows are multiplied by, one matrix after the other, to give scores."""
+        """Return the matrices whose product with rows gives the scores."""
 
     @property
-    def n_in_matrices(self) -> int:
-        """How many numbers `matrices` will have."""
+    def n_in_prediction_matrices(self) -> int:
+        """Return the total size of `matrices`."""
         return self.size
 
     @abstractmethod
     def embed(self, X: Any) -> np.ndarray:
-        """Rows as dense vectors that meet the class vectors."""
+        """Return rows as dense vectors that meet the class vectors."""
 
     def beside(self, X: Any) -> Any:
-        """What rows score beside the products of vectors, as a sparse matrix; None for nothing."""
+        """Return sparse scores to add to products of vectors; None if there are none."""
         return None
 
     @abstractmethod
     def operands(self, sparse: bool, dtype: DTypeLike) -> Operands:
-        """For kernels that visit all classes of rows of that form; rows in that precision."""
+        """Return the arguments of kernels that visit all classes."""
 
     @abstractmethod
     def operands_in_place(self) -> Operands:
-        """For kernels that visit some classes: weights as they lie, rows in the form for that."""
+        """Return the arguments of kernels that visit some classes, without copying weights."""
 
     @abstractmethod
     def products(self, sparse: bool, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
-        """A function of some rows that gives their scores for all classes, without intercepts."""
+        """Return a function that maps rows to their scores for all classes, without intercepts."""
 
     @abstractmethod
     def take(self, classes: np.ndarray) -> Self:
-        """A copy with the classes in another order."""
+        """Return a copy with reordered classes."""
 
-    def check_can_go_on(self) -> None:  # noqa: B027  # most can
-        """Raise where more rows cannot be trained on from these weights."""
+    def check_resumable(self) -> None:  # noqa: B027  # most can
+        """Raise ValueError if training cannot continue from these weights."""
 
     @abstractmethod
     def dense(self) -> np.ndarray:
-        """One number per class and feature: for models of which that is few."""
+        """Return the weights as one array, for models of moderate size."""
 
     @abstractmethod
     def multiplied(self, factor: float) -> Self:
-        """With scores that many times as large, in place."""
+        """Multiply all scores by a factor, in place."""
 
     @abstractmethod
     def of_features(self, factors: np.ndarray) -> Self:
-        """For rows as they were before features were multiplied by `factors`, in place."""
+        """Adapt to rows as they were before features were multiplied by `factors`, in place."""
 
     @abstractmethod
     def reordered(self, places: np.ndarray, n_threads: int) -> Self:
-        """As `take`, but in place, since a copy may not fit."""
+        """Reorder the classes as `take` does, in place, since a copy may exceed the memory."""
 
     def copy(self, storage: Storage = MEMORY) -> Self:
+        """Return a copy in the given storage."""
         return self.from_arrays({k: storage.copy(a) for k, a in self.arrays().items()})
 
     def astype(self, dtype: DTypeLike, storage: Storage = MEMORY) -> Self:
-        """In another precision; no copy where it is right already."""
+        """Return the weights in another precision, without a copy if possible."""
         arrays = self.arrays().items()
         return self.from_arrays(
             {k: a if a.dtype == dtype else storage.copy(a, dtype) for k, a in arrays}
@@ -143,11 +149,12 @@ class Weights(ABC):
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Return the total number of stored values."""
         return sum(array.size for array in self.arrays().values())
 
     @property
     def is_finite(self) -> bool:
+        """Return True if all values are finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             total = sum(array.sum(dtype=np.float64) for array in self.arrays().values())
         return bool(np.isfinite(total))
@@ -155,95 +162,99 @@ class Weights(ABC):
 
 @dataclass(frozen=True)
 class WeightsKind(ABC):
-    """How weights are kept: everything about them that is known before there are any."""
+    """Kind of weights: all that is known before they exist."""
 
-    #: Where the arrays of a fit are made that are as large as the weights.
+    #: Storage of the arrays as large as the weights.
     storage: Storage = field(default=MEMORY, kw_only=True, compare=False, repr=False)
-    #: Are rows scaled to a mean length of 1 before they are scored?
+    #: True if rows are scaled to a mean length of 1 before scoring.
     scales_rows: ClassVar[bool]
-    #: Are scores linear in the trained array?
+    #: True if scores are linear in the trained array.
     linear_scores: ClassVar[bool]
-    #: Do kernels see the problem's own rows, not another form of them?
+    #: True if kernels use the problem's rows as they are.
     sees_problem_rows: ClassVar[bool]
-    #: Are scores of all classes quick enough for a look at some rows after each epoch?
+    #: True if computing all scores is fast enough to monitor some rows each epoch.
     quick_scores: ClassVar[bool] = True
-    #: Do classes and features have vectors, which may be moved as a whole?
+    #: True if classes and features have vectors that may be moved as a whole.
     has_vectors: ClassVar[bool]
 
     def stored_in(self, storage: Storage) -> Self:
+        """Return a copy with another storage."""
         return replace(self, storage=storage)
 
     @property
     @abstractmethod
     def rank(self) -> int | None:
-        """Of the scores; None for full rank."""
+        """Return the rank of the scores; None for full rank."""
 
     @abstractmethod
-    def n_weights(self, n_features: int, n_classes: int) -> int: ...
+    def n_weights(self, n_features: int, n_classes: int) -> int:
+        """Return the number of weights."""
 
-    def n_beside(self, n_features: int, n_classes: int, trained: bool) -> int:
-        """Numbers beside the trained array while it is made, or, when trained, looked at.
+    def n_temporary(self, n_features: int, n_classes: int, trained: bool) -> int:
+        """Return the size of temporary arrays needed to create or use the trained array.
 
-        None where both are views.
+        `trained` selects the use after training. 0 if both are views.
         """
         return 0
 
     @abstractmethod
     def working_dtype(self, dtype: DTypeLike, n_features: int, n_classes: int) -> type:
-        """In which numbers to train, for X of that type; fitted weights are float32 always."""
+        """Return the dtype of training for input of a dtype; fitted weights are always float32."""
 
-    # Before training, and after
+    # Before and after training
 
     @abstractmethod
     def start(self, problem: Problem, random: bool, random_state: np.random.RandomState) -> Weights:
-        """Weights to start from: zeros where they can be, or the papers' small random ones."""
+        """Return starting weights: zero if possible, or the papers' small random ones."""
 
     @abstractmethod
     def trained_shape(self, sizes: Sizes) -> tuple[int, int]:
-        """Majors and minors of the array in training."""
+        """Return the shape of the trained array, majors and minors."""
 
     @abstractmethod
     def as_trained(self, weights: Weights, problem: Problem, dtype: DTypeLike) -> np.ndarray:
-        """Weights in the layout and precision of training; a view where they are in it already."""
+        """Return weights in the layout and precision of training, as a view if possible."""
 
     @abstractmethod
     def as_weights(self, trained: np.ndarray, problem: Problem, for_good: bool = False) -> Weights:
-        """The inverse of `as_trained`, a view as far as can be.
+        """Return the weights of a trained array, as a view if possible.
 
-        `for_good` says that `trained` will not be trained on.
+        `for_good` states that `trained` will not be trained any further.
         """
 
     @abstractmethod
     def turned(self, state: np.ndarray, problem: Problem) -> np.ndarray:
-        """A solver's memory from the layout of training to one for all forms of rows, or back."""
+        """Convert solver state between the layout of training and one for all formats of rows."""
 
-    # Inside training
+    # During training
 
     @abstractmethod
     def rows_of_thread(self, problem: Problem, n_looked_at: int) -> Any:
-        """Rows as kernels walk over them, with scratch memory of a thread's own.
+        """Return the rows for kernels, with scratch memory for one thread.
 
-        A row looks at `n_looked_at` classes at most.
+        A row visits at most `n_looked_at` classes.
         """
 
     @abstractmethod
     def sees_dense_rows(self, sizes: Sizes) -> bool:
-        """Do classes meet dense vectors, rows or embeddings?"""
+        """Return True if classes meet dense vectors, either rows or embeddings."""
 
     @abstractmethod
     def majors_of_row(self, sizes: Sizes, n_classes: int) -> int:
-        """The most majors that a row can touch when it looks at so many classes."""
+        """Return the maximal number of majors of a row that visits `n_classes` classes."""
 
     # L-BFGS: weights as one float64 matrix
 
     def as_matrix(self, weights: Weights, problem: Problem) -> np.ndarray:
+        """Return the weights as one float64 matrix, for L-BFGS."""
         raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
     def of_matrix(self, matrix: np.ndarray, problem: Problem) -> Weights:
+        """Return the weights of a matrix of L-BFGS."""
         raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
     def scores(self, matrix: np.ndarray, x: Any, problem: Problem) -> np.ndarray:
-        """Of some rows for all classes, without intercepts."""
+        """Return the scores of some rows for all classes, without intercepts."""
         raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
     def add_gradient(
@@ -251,31 +262,31 @@ class WeightsKind(ABC):
         gradient: np.ndarray,
         matrix: np.ndarray,
         x: Any,
-        slopes: np.ndarray,
+        grads: np.ndarray,
         problem: Problem,
     ) -> None:
-        """Add to `gradient` that of ``sum(slopes * scores)`` in the matrix."""
+        """Add the gradient of ``sum(grads * scores)`` with respect to the matrix to `gradient`."""
         raise TypeError(f"{type(self).__name__} has no matrix for L-BFGS")
 
     def check_solver(self, solver: Solver) -> None:
-        """Raise for a solver whose steps are made for another kind."""
+        """Raise ValueError for a solver that does not support this kind."""
         if solver.needs_vectors and not self.has_vectors:
             raise ValueError(
-                f"{solver!r} moves vectors of classes and features, which a full rank does not "
-                "have; set rank, or take per='coordinate'"
+                f"{solver!r} moves whole vectors of classes and features, which need a rank; "
+                "set rank, or per='coordinate'"
             )
         if solver.needs_linear_scores and not (self.linear_scores and self.sees_problem_rows):
-            what = "the rows as they are given"
+            what = "unscaled rows"
             if not self.linear_scores:
-                what = "scores that are linear in the weights"
+                what = "scores linear in the weights"
             raise ValueError(
-                f"rank={self.rank} does not go with solver={solver.name!r}, whose steps are solved "
-                f"for {what}; take solver='adagrad' or rank=None"
+                f"rank={self.rank} does not support solver={solver.name!r}, whose steps need "
+                f"{what}; set solver='adagrad' or rank=None"
             )
 
 
 def draw_normals(array: np.ndarray, scale: float, random_state: np.random.RandomState) -> None:
-    """Fill an array with normal numbers: those of one call, but a few rows of it at a time."""
+    """Fill an array with normal numbers in blocks of rows; the stream equals that of one call."""
     rows = max(1, BLOCK_NUMBERS // max(array.shape[1], 1))
     for start in range(0, len(array), rows):
         block = array[start : start + rows]
@@ -283,16 +294,16 @@ def draw_normals(array: np.ndarray, scale: float, random_state: np.random.Random
 
 
 def contiguous(array: np.ndarray, dtype: DTypeLike | None = None) -> np.ndarray:
-    """A read-only C-ordered view, or copy where it must be: what kernels take."""
+    """Return a read-only C-ordered view, or a copy if necessary, for kernels."""
     return read_only(np.ascontiguousarray(array, dtype=dtype))
 
 
 def class_scores(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """``rows @ vectors.T`` in the precision of the rows, without a copy of all vectors in it."""
+    """Return ``rows @ vectors.T`` in the precision of the rows, without converting all vectors."""
     if vectors.dtype == rows.dtype:
         return np.asarray(rows @ vectors.T)
     out = np.empty((len(rows), len(vectors)), rows.dtype)
-    step = max(64, CONVERTED // max(vectors.shape[1], 1))
+    step = max(64, BLOCK_WEIGHTS // max(vectors.shape[1], 1))
     for start in range(0, len(vectors), step):
         block = vectors[start : start + step].astype(rows.dtype)
         np.matmul(rows, block.T, out=out[:, start : start + step])
@@ -300,7 +311,7 @@ def class_scores(rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def sparse_products(matrix: np.ndarray, dtype: DTypeLike) -> Callable[[Any], np.ndarray]:
-    """A function of some rows, which multiplies them by a matrix in that precision.
+    """Return a function that multiplies rows by a matrix in the given precision.
 
     Few sparse rows need few rows of the matrix, and only these are converted.
     """

@@ -1,4 +1,4 @@
-"""Which random utility: ``y = argmax_k score_k + noise_k`` with independent noise."""
+"""Noises of the random utilities: ``y = argmax_k score_k + noise_k``, independent over k."""
 
 from bigcat.noise._base import Noise
 from bigcat.noise.custom import CustomNoise
@@ -13,7 +13,7 @@ REGISTRY: dict[str, Noise] = {n.name: n for n in (Gumbel(), Gaussian(), Logistic
 
 
 def resolve(noise: "str | Noise") -> Noise:
-    """The noise of that name, or the object itself.
+    """Return the noise of a name; return a noise object as it is.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What every noise offers to people; the compiled side is `bigcat.verbs`."""
+"""Base class of noises; their compiled side is in `bigcat.verbs`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bigcat.compile import kernel
 from bigcat.part import Part
 from bigcat.verbs import log_cdf, log_cdf_grad, log_pdf, log_pdf_grad
 
-#: How class probabilities can be computed.
+#: Supported ways to compute class probabilities.
 PROBABILITIES = ("quadrature", "importance")
 
 
@@ -23,23 +23,22 @@ class Noise(Part):
     Parameters
     ----------
     probabilities : {"quadrature", "importance"}, default="quadrature"
-        How class probabilities are computed where they have no closed form: exact to rounding, or
-        by the papers' importance sampler, to reproduce their figures.  Its estimates of single
-        classes are those of `log_proba_of`; where all classes of a row are asked for, they are made
-        to add up to one.
+        Method for class probabilities without a closed form. "quadrature" is exact to rounding.
+        "importance" is the papers' importance sampler, to reproduce their figures: `log_proba_of`
+        returns its estimates, and `predict_proba` normalises them.
 
     Notes
     -----
-    Conventions: ``docs/conventions.md``.  A member is a frozen dataclass whose `lower` gives the
-    tag that kernels dispatch on.
+    See ``docs/conventions.md`` for conventions. A noise is a frozen dataclass whose `lower` returns
+    the tag that kernels dispatch on.
     """
 
     name: ClassVar[str]
     #: Family of the variational distribution that augment-and-reduce uses with this noise.
     variational: ClassVar[str] = "gaussian"
-    #: Is the model the softmax, with probabilities and bounds in closed form?
+    #: True for the softmax, with probabilities and bounds in closed form.
     softmax: ClassVar[bool] = False
-    #: Do its tails fall faster than exponentially, so that steps have to be shorter?
+    #: True if the tails fall faster than exponentially, which calls for shorter steps.
     light_tails: ClassVar[bool] = False
     probabilities: str = field(default="quadrature", kw_only=True)
 
@@ -52,15 +51,15 @@ class Noise(Part):
 
     @property
     def in_closed_form(self) -> bool:
-        """Do predictions take the softmax's own formula?"""
+        """Return True if predictions use the softmax formula."""
         return self.softmax and self.probabilities != "importance"
 
     def lower(self) -> Any:
-        """Tag of this noise below the seam."""
+        """Return the tag that compiled code sees."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.noise")
 
     def log_cdf(self, t: ArrayLike) -> np.ndarray:
-        """Log of the distribution function, elementwise.
+        """Return the log of the distribution function, elementwise.
 
         Examples
         --------
@@ -71,15 +70,15 @@ class Noise(Part):
         return self._map(_map_log_cdf, t)
 
     def log_cdf_grad(self, t: ArrayLike) -> np.ndarray:
-        """Derivative of `log_cdf`, elementwise."""
+        """Return the derivative of `log_cdf`, elementwise."""
         return self._map(_map_log_cdf_grad, t)
 
     def log_pdf(self, t: ArrayLike) -> np.ndarray:
-        """Log of the density, elementwise."""
+        """Return the log-density, elementwise."""
         return self._map(_map_log_pdf, t)
 
     def log_pdf_grad(self, t: ArrayLike) -> np.ndarray:
-        """Derivative of `log_pdf`, elementwise."""
+        """Return the derivative of `log_pdf`, elementwise."""
         return self._map(_map_log_pdf_grad, t)
 
     def _map(self, function: Any, t: ArrayLike) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A user's own noise, from four plain Python functions that numba can compile."""
+"""User-defined noise, from four plain Python functions that numba can compile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_
 
 
 class CustomTag(NamedTuple):
-    """Addresses of the compiled functions: every custom noise shares one cached kernel."""
+    """Addresses of the compiled functions: all custom noises share one cached kernel."""
 
     log_cdf: int
     log_cdf_grad: int
@@ -25,22 +25,22 @@ class CustomTag(NamedTuple):
 
 
 ScalarFunction = Callable[[float], float]
-# Where functions are compared, the step of finite differences, and how far off they may be.
+# Points of comparison, step of finite differences and tolerance.
 _PROBES = np.array([-3.0, -0.7, 0.0, 0.4, 2.5])
 _STEP, _TOLERANCE = 1e-5, 1e-4
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class CustomNoise(Noise):
-    """Noise given by plain Python functions of one number.
+    """Noise defined by plain Python functions of one number.
 
-    They run inside the compiled kernels, so they may use arithmetic, ``if`` and the `math`
+    The functions run inside compiled kernels, so they may use arithmetic, ``if`` and the `math`
     module; see `docs/extending/noise.md` for a Student-t.
 
     Parameters
     ----------
     name : str
-        For messages and model files.
+        Name in messages and model files.
     log_cdf, log_cdf_grad : callable
         Log of the distribution function and its derivative.
     log_pdf, log_pdf_grad : callable
@@ -82,23 +82,26 @@ class CustomNoise(Noise):
         object.__setattr__(self, "functions", (log_cdf, log_cdf_grad, log_pdf, log_pdf_grad))
 
     def options(self) -> dict[str, Any]:
+        """Return the options as a dict."""
         return {"probabilities": self.probabilities}
 
     def with_options(self, **changed: Any) -> CustomNoise:
+        """Return a copy with changed options."""
         return CustomNoise(self.name, *self.functions, **(self.options() | changed))
 
     def lower(self) -> CustomTag:
+        """Return the addresses of the compiled functions."""
         pairs = zip(self.functions, CustomTag._fields)
         return CustomTag(*(_compiled(function, field).address for function, field in pairs))
 
     def check(self) -> None:
-        """Raise if the functions are not finite or do not belong to one another."""
+        """Raise ValueError if the functions are not finite or contradict each other."""
         _check(self.name, *self.functions)
 
 
 @functools.cache
 def _check(name: str, *functions: ScalarFunction) -> None:
-    """Once for each noise: predictions ask again."""
+    """Check the functions of a noise, once per noise."""
     noise = CustomNoise(name, *functions)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite does not fit
         for field in ("log_cdf", "log_pdf"):
@@ -107,7 +110,7 @@ def _check(name: str, *functions: ScalarFunction) -> None:
 
 
 def _check_derivative(noise: CustomNoise, field: str) -> None:
-    """A derivative is its function's slope; at a corner, any between those of the two sides."""
+    """Compare a derivative with finite differences; at a corner, values in between pass."""
     function, stated = getattr(noise, field), getattr(noise, f"{field}_grad")(_PROBES)
     here = function(_PROBES)
     sides = (
@@ -127,9 +130,10 @@ def _check_derivative(noise: CustomNoise, field: str) -> None:
 
 
 def _check_density(noise: CustomNoise) -> None:
-    """The density is the derivative of the distribution function.
+    """Compare the density with the derivative of the distribution function.
 
-    Both divided by that function, which makes one of them `log_cdf_grad`, and tails comparable.
+    Both are divided by the distribution function: one becomes `log_cdf_grad`, and tails become
+    comparable.
     """
     stated = np.exp(noise.log_pdf(_PROBES) - noise.log_cdf(_PROBES))
     expected = noise.log_cdf_grad(_PROBES)

@@ -10,12 +10,12 @@ from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_
 
 
 class GaussianTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class Gaussian(Noise):
-    """Standard Gaussian noise, which makes the model the multinomial probit.
+    """Standard Gaussian noise: the multinomial probit model.
 
     Examples
     --------
@@ -28,6 +28,7 @@ class Gaussian(Noise):
     light_tails: ClassVar[bool] = True
 
     def lower(self) -> GaussianTag:
+        """Return the tag."""
         return GaussianTag()
 
 

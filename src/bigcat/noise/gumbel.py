@@ -10,12 +10,12 @@ from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_
 
 
 class GumbelTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
 class Gumbel(Noise):
-    """Standard Gumbel noise, which makes the model the softmax.
+    """Standard Gumbel noise: the softmax model.
 
     Examples
     --------
@@ -28,6 +28,7 @@ class Gumbel(Noise):
     softmax: ClassVar[bool] = True
 
     def lower(self) -> GumbelTag:
+        """Return the tag."""
         return GumbelTag()
 
 

@@ -10,7 +10,7 @@ from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_
 
 
 class LogisticTag(NamedTuple):
-    """All that it says is its type."""
+    """Tag without fields."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,6 +28,7 @@ class Logistic(Noise):
     variational: ClassVar[str] = "logistic"
 
     def lower(self) -> LogisticTag:
+        """Return the tag."""
         return LogisticTag()
 
 

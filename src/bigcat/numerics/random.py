@@ -1,8 +1,8 @@
 """Random numbers inside kernels.
 
-The state is one 64-bit counter in an array, so a fit is reproducible bit by bit and each thread
-can own its own.  splitmix64 (Steele, Lea and Flood, 2014) is a counter pushed through a mixing
-function: tiny, fast and good enough for subsampling.
+The state is one 64-bit counter in an array, so fits are reproducible bit by bit and each thread can
+own its state. splitmix64 (Steele, Lea and Flood, 2014) passes a counter through a mixing function:
+small, fast and good enough for subsampling.
 """
 
 import math
@@ -25,7 +25,7 @@ def new_state(random_state: np.random.RandomState) -> np.ndarray:
 
 @device
 def uniform(state):
-    """A number in [0, 1) with 53 random bits."""
+    """Return a number in [0, 1) with 53 random bits."""
     state[0] += _GOLDEN
     z = state[0]
     z = (z ^ (z >> _S30)) * _MIX_1
@@ -36,19 +36,19 @@ def uniform(state):
 
 @device
 def skip(state, n):
-    """Leave out the next `n` numbers."""
+    """Skip the next `n` numbers."""
     state[0] += np.uint64(n) * _GOLDEN
 
 
 @device
 def below(state, n):
-    """An integer in 0..n-1; the bias of n / 2^53 is far below anything a fit could show."""
+    """Return an integer in 0..n-1, with a negligible bias of n / 2^53."""
     return np.int64(uniform(state) * n)
 
 
 @device
 def standard_normal(state):
-    """A standard Gaussian draw: a ratio of uniforms (Kinderman and Monahan, 1977).
+    """Return a standard Gaussian draw, as a ratio of uniforms (Kinderman and Monahan, 1977).
 
     v/u is Gaussian where (u, v) is uniform on v^2 <= -4 u^2 log u, which lies in the box
     0 < u <= 1, |v| <= sqrt(2/e).  Leva's (1992) quadratic forms spare most of the logarithms.
@@ -64,7 +64,7 @@ def standard_normal(state):
 
 @device
 def standard_logistic(state):
-    """A standard logistic draw."""
+    """Return a standard logistic draw."""
     u = uniform(state)
     while u == 0.0:
         u = uniform(state)
@@ -73,7 +73,7 @@ def standard_logistic(state):
 
 @device
 def standard_gumbel(state):
-    """A standard Gumbel draw."""
+    """Return a standard Gumbel draw."""
     u = uniform(state)
     while u == 0.0:
         u = uniform(state)
@@ -82,7 +82,7 @@ def standard_gumbel(state):
 
 @kernel
 def fill_normal(states, noise):
-    """Standard normal numbers, each row's from its own state."""
+    """Fill each row of `noise` with standard normal numbers from its own state."""
     for i in range(noise.shape[0]):
         state = states[i : i + 1]
         for k in range(noise.shape[1]):

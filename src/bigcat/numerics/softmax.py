@@ -1,7 +1,7 @@
-"""The softmax over all classes at vector speed, a block of classes at a time.
+"""Softmax over all classes at vector speed, a block of classes at a time.
 
-A block's scores stay in the nearest cache until they are exponentials; blocks join through their
-highest scores, so that nothing overflows and no more than a block need be kept.
+Scores of a block stay in the nearest cache until they are exponentials. Blocks are joined through
+their highest scores, so nothing overflows and only one block is held at a time.
 """
 
 import math
@@ -9,9 +9,9 @@ import math
 from bigcat.compile import device, maximum
 from bigcat.numerics.vector import vector_exp
 
-#: Classes whose scores for a sparse row are worked on at a time.
+#: Classes per block for sparse rows.
 CLASS_BLOCK = 4096
-#: In place of a score that must not count; finite, so that differences are.
+#: Replacement for an ignored score; finite, so that differences are finite.
 NO_SCORE = -1e30
 
 
@@ -20,20 +20,21 @@ NO_SCORE = -1e30
 
 @device
 def fill(out, value):
+    """Set all entries to `value`."""
     for k in range(out.shape[0]):
         out[k] = value
 
 
 @device
 def copy_from(source, start, out):
-    """out = source[start : start + the length of out]."""
+    """Copy ``source[start:]`` to `out`, as far as it reaches."""
     for k in range(out.shape[0]):
         out[k] = source[start + k]
 
 
 @device
 def exponentiate(scores):
-    """Turn scores into exp(score - highest); returns the highest and the sum."""
+    """Turn scores into exp(score - highest); return the highest and the sum."""
     high = scores[0]
     for k in range(scores.shape[0]):
         high = maximum(high, scores[k])
@@ -47,7 +48,7 @@ def exponentiate(scores):
 
 @device
 def highest_of_columns(scores, highs):
-    """The highest score of each row, scores being (classes, rows)."""
+    """Write the highest score of each row to `highs`; scores are (classes, rows)."""
     highs[:] = scores[0]
     for k in range(scores.shape[0]):
         for r in range(scores.shape[1]):
@@ -56,7 +57,7 @@ def highest_of_columns(scores, highs):
 
 @device
 def exponentiate_columns(scores, highs, totals):
-    """Turn scores (classes, rows) into exp(score - high); sums over classes go to `totals`."""
+    """Turn scores (classes, rows) into exp(score - high); write sums over classes to `totals`."""
     totals[:] = 0.0
     for k in range(scores.shape[0]):
         for r in range(scores.shape[1]):
@@ -67,7 +68,7 @@ def exponentiate_columns(scores, highs, totals):
 
 @device
 def join(high, total, more_high, more_total):
-    """total exp(high) + more_total exp(more_high), as the same pair."""
+    """Return total exp(high) + more_total exp(more_high) as such a pair."""
     if more_high > high:
         return more_high, total * math.exp(high - more_high) + more_total
     return high, total + more_total * math.exp(more_high - high)
@@ -75,9 +76,10 @@ def join(high, total, more_high, more_total):
 
 @device
 def finish(label_score, high, others):
-    """Log-probability of the label, that of all other classes together, and the normaliser.
+    """Return the log-probability of the label, the probability of all others, and the normaliser.
 
-    The label's slope is the second, not 1 minus the first, which would be rounding near 1.
+    The second is the gradient of the label's score; 1 minus the first would lose it to rounding
+    near 1.
     """
     top, total = join(high, others, label_score, 1.0)
     normaliser = top + math.log(total)

@@ -14,20 +14,23 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 @device
 def log1p_exp(x):
-    """log(1 + exp(x)) without overflow."""
+    """Return log(1 + exp(x)) without overflow."""
     return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @device
 def sigmoid(x):
-    """1 / (1 + exp(-x)) without overflow."""
+    """Return 1 / (1 + exp(-x)) without overflow."""
     e = math.exp(-abs(x))
     return (1.0 if x >= 0.0 else e) / (1.0 + e)
 
 
 @device
 def exp_differences(scores, reference, counts, n, out):
-    """1 + sum_c counts_c exp(scores_c - reference) as total * exp(high), the terms in `out`."""
+    """Return total and high with total exp(high) = 1 + sum_c counts_c exp(scores_c - reference).
+
+    The terms, relative to exp(high), go to `out`.
+    """
     high = 0.0
     for c in range(n):
         high = maximum(high, scores[c] - reference)
@@ -40,18 +43,21 @@ def exp_differences(scores, reference, counts, n, out):
 
 
 @device
-def log_softmax_with_slopes(label_score, others, counts, n, slopes):
-    """-log(1 + sum_c counts_c exp(others_c - label_score)), its slopes, the label's last."""
-    total, high = exp_differences(others, label_score, counts, n, slopes)
+def log_softmax_with_grads(label_score, others, counts, n, grads):
+    """Return -log(1 + sum_c counts_c exp(others_c - label_score)); write gradients, label last."""
+    total, high = exp_differences(others, label_score, counts, n, grads)
     for c in range(n):
-        slopes[c] /= -total
-    slopes[n] = negative_sum(slopes, n)
+        grads[c] /= -total
+    grads[n] = negative_sum(grads, n)
     return -high - math.log(total)
 
 
 @device
 def log_sum_exp(first, reference, scores, counts, n):
-    """log(exp(first) + sum_c counts_c exp(scores_c - reference)); no counts are counts of 1."""
+    """Return log(exp(first) + sum_c counts_c exp(scores_c - reference)).
+
+    Without counts all are 1.
+    """
     high = first
     for c in range(n):
         high = max(high, scores[c] - reference)
@@ -64,7 +70,7 @@ def log_sum_exp(first, reference, scores, counts, n):
 
 @device
 def negative_sum(values, n):
-    """Minus the sum of the first `n` values: the label's slope where only differences count."""
+    """Return minus the sum of the first `n` values: the label's gradient of score differences."""
     total = 0.0
     for c in range(n):
         total += values[c]
@@ -72,7 +78,7 @@ def negative_sum(values, n):
 
 
 def _log_omega_coefficients() -> np.ndarray:
-    """Polynomial in z for log(omega(z)), -5 <= z <= 4, to 3e-4."""
+    """Return a polynomial in z for log(omega(z)), -5 <= z <= 4, with an error of 3e-4."""
     z = -0.5 + 4.5 * np.cos(np.pi * (np.arange(9) + 0.5) / 9)
     return np.polynomial.polynomial.polyfit(z, np.log(wrightomega(z)), 8)
 
@@ -82,10 +88,10 @@ _LOG_OMEGA = _log_omega_coefficients()
 
 @device
 def wright_omega(z):
-    """The w > 0 with w + log(w) = z: the Lambert W function of exp(z), which cannot overflow.
+    """Return the w > 0 with w + log(w) = z: the Lambert W function of exp(z), without overflow.
 
-    A series far below; elsewhere a start that is good to 3e-4 and one step of Fritsch, Shafer
-    and Crowley's iteration (1973), which is of fourth order.
+    A series far below; elsewhere a start with an error of 3e-4 and one step of the iteration of
+    Fritsch, Shafer and Crowley (1973), which is of fourth order.
     """
     if z < -5.0:
         e = math.exp(z)
@@ -111,16 +117,16 @@ def wright_omega(z):
 
 @device
 def softplus_inverse(y):
-    """The x with log(1 + exp(x)) = y, for y > 0."""
+    """Return the x with log(1 + exp(x)) = y, for y > 0."""
     return y + math.log(-math.expm1(-y))
 
 
 def _mills_coefficients(degree: int) -> np.ndarray:
-    """Polynomial in y = (z - 5)/(z + 5) for (z + 5) R(z), R the Mills ratio, z from 0 to infinity.
+    """Return a polynomial in y = (z - 5)/(z + 5) for (z + 5) R(z), R the Mills ratio, z >= 0.
 
-    Interpolated at Chebyshev nodes; with the pole at -5 degree 20 is good to 3e-15 everywhere
-    (`tests/test_noise.py`), degree 10 to 1e-7, and the coefficients stay below 2, so powers of y
-    are safe.
+    Interpolated at Chebyshev nodes. With the pole at -5 the error is 3e-15 at degree 20
+    (`tests/test_noise.py`) and 1e-7 at degree 10. Coefficients stay below 2, so powers of y are
+    safe.
     """
     y = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
     z = 5.0 * (1.0 + y) / (1.0 - y)
@@ -133,8 +139,8 @@ _SINGLE_MILLS = tuple(np.float32(c) for c in _mills_coefficients(10))
 _DOUBLE_MILLS = tuple(float(c) for c in _mills_coefficients(20))
 
 
-# The following have no branches and call nothing but vector functions, so that loops over classes
-# become vector instructions.  Of single numbers constants must be single too: `like`.
+# The following have no branches and call vector functions only, so that loops over classes
+# vectorise.  Constants must have the precision of x: `like`.
 
 
 @device_in_order
@@ -166,7 +172,7 @@ _mills = by_precision(_mills_single, _mills_double)
 
 @device_in_order
 def log_ndtr_with_grad(x):
-    """log Phi(x) and its derivative phi(x) / Phi(x).
+    """Return log Phi(x) and its derivative phi(x) / Phi(x).
 
     Below 0 they are log phi(x) + log R and 1 / R with Mills' ratio R, above log(1 - R phi(x)) and
     phi(x) / (1 - R phi(x)).
@@ -178,14 +184,14 @@ def log_ndtr_with_grad(x):
     upper = ratio * density
     lower = one - upper
     below = ratio if x < zero else lower
-    # What `lower` lost by rounding, as in log1p.
+    # The rounding error of `lower`, as in log1p.
     rest = exponent if x < zero else ((one - lower) - upper) / lower
     return rest + vector_log(below), (one if x < zero else density) / below
 
 
 @device_in_order
 def log_ndtr_grad(x):
-    """phi(x) / Phi(x)."""
+    """Return phi(x) / Phi(x)."""
     zero, one = like(0.0, x), like(1.0, x)
     ratio = _mills(abs(x))
     density = vector_exp(like(-0.5, x) * x * x - like(LOG_SQRT_2PI, x))
@@ -194,7 +200,7 @@ def log_ndtr_grad(x):
 
 @device_in_order
 def log_sigmoid_with_grad(x):
-    """log(1 / (1 + exp(-x))) and its derivative 1 / (1 + exp(x))."""
+    """Return log(1 / (1 + exp(-x))) and its derivative 1 / (1 + exp(x))."""
     zero, one = like(0.0, x), like(1.0, x)
     e = vector_exp(-abs(x))
     more = one + e
@@ -204,7 +210,7 @@ def log_sigmoid_with_grad(x):
 
 @device_in_order
 def log_sigmoid_grad(x):
-    """1 / (1 + exp(x))."""
+    """Return 1 / (1 + exp(x))."""
     zero, one = like(0.0, x), like(1.0, x)
     e = vector_exp(-abs(x))
     return (one if x < zero else e) / (one + e)

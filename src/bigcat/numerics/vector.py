@@ -1,15 +1,14 @@
 """Exponential and logarithm that compilers turn into vector instructions.
 
-The C library's are calls, and a loop with a call in it works on one number at a time.  These are
-arithmetic and shifts of bits, so a loop over them works on as many numbers at once as the
-processor's registers hold.
+Calls to the C library prevent vectorisation. These functions consist of arithmetic and bit shifts,
+so loops over them use the full width of the registers.
 
-With n = round(x / log 2) and r = x - n log 2, exp(x) = 2^n exp(r), and a polynomial does the rest:
-|r| <= (log 2)/2.  What is computed is 2^(n-1) times 2 exp(r), so that the largest results do not
-need a power that has overflowed already.
+With n = round(x / log 2) and r = x - n log 2, exp(x) = 2^n exp(r), with a polynomial for exp(r),
+|r| <= (log 2)/2. The result is computed as 2^(n-1) times 2 exp(r), so that the power does not
+overflow before the largest results do.
 
-The logarithm takes x = 2^n m apart, with m between sqrt(1/2) and sqrt(2), and
-log(m) = 2 artanh(s), s = (m - 1)/(m + 1), which is 2 s + s^3 times a polynomial in s^2.
+The logarithm splits x = 2^n m, with m between sqrt(1/2) and sqrt(2), and log(m) = 2 artanh(s), s =
+(m - 1)/(m + 1), which is 2 s + s^3 times a polynomial in s^2.
 """
 
 import math
@@ -22,7 +21,7 @@ _LOG2_E = 1.0 / math.log(2.0)
 
 
 def _twice_exp(degree: int) -> np.ndarray:
-    """Polynomial for 2 exp(r), interpolated at Chebyshev nodes; 2 and 2 are exact."""
+    """Return a polynomial for 2 exp(r), interpolated at Chebyshev nodes; 2 and 2 are exact."""
     r = 0.5 * math.log(2.0) * 1.0001 * np.cos(np.pi * (np.arange(60) + 0.5) / 60)
     rest = np.array([2.0 * math.fsum(x**k / math.factorial(k + 2) for k in range(20)) for x in r])
     fit = np.polynomial.Chebyshev.fit(r, rest, degree - 2).convert(kind=np.polynomial.Polynomial)
@@ -34,7 +33,7 @@ _DOUBLE = tuple(float(c) for c in _twice_exp(11))
 # log 2 in two parts: products of the first with whole numbers n are exact.
 _SINGLE_HIGH, _SINGLE_LOW = np.float32(0.693359375), np.float32(math.log(2.0) - 0.693359375)
 _DOUBLE_HIGH, _DOUBLE_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Beyond these 2^(n-1) is 0 and the result infinite; the next numbers are the same.
+# Beyond these limits 2^(n-1) is 0 and the result infinite.
 _SINGLE_LOWEST, _SINGLE_HIGHEST = np.float32(-87.5), np.float32(88.8)
 _DOUBLE_LOWEST, _DOUBLE_HIGHEST = -708.5, 709.8
 
@@ -72,16 +71,16 @@ _chosen_exp = by_precision(_exp_single, _exp_double)
 
 @device_in_order
 def vector_exp(x):
-    """exp(x) within two units in the last place, for float32 or float64.
+    """Return exp(x) within two units in the last place, for float32 or float64.
 
-    Results that would be smaller than about twice the smallest normal number are 0, since denormal
-    numbers are slow; those beyond the largest are infinite, and NaN stays NaN.
+    Results below about twice the smallest normal number are 0, since denormal numbers are slow.
+    Results beyond the largest are infinite, and NaN stays NaN.
     """
     return _chosen_exp(x)
 
 
 def _artanh_rest(degree: int) -> np.ndarray:
-    """Polynomial in u = s^2 for (2 artanh(s) - 2 s) / s^3, |s| <= 3 - sqrt(8)."""
+    """Return a polynomial in u = s^2 for (2 artanh(s) - 2 s) / s^3, |s| <= 3 - sqrt(8)."""
     widest = 1.001 * (3.0 - math.sqrt(8.0)) ** 2
     u = widest * (0.5 + 0.5 * np.cos(np.pi * (np.arange(40) + 0.5) / 40))
     rest = [math.fsum(2.0 * x**k / (2 * k + 3) for k in range(30)) for x in u]
@@ -126,8 +125,8 @@ _chosen_log = by_precision(_log_single, _log_double)
 
 @device_in_order
 def vector_log(x):
-    """log(x) within three units in the last place, for a normal float32 or float64 above 0.
+    """Return log(x) within three units in the last place, for a normal number above 0.
 
-    Of other numbers it is nothing in particular.
+    Results for other numbers are undefined.
     """
     return _chosen_log(x)

@@ -1,30 +1,30 @@
-"""Rows and the problem that they pose: the only code that knows how rows lie in memory.
+"""Rows and problems: the only code that knows the memory layout of rows.
 
-Kernels see a row through verbs (`bigcat.verbs`), which have one implementation for each form:
-`forms` has dense and sparse rows, `embedded` rows that meet the classes through vectors.
+Kernels access rows through verbs (`bigcat.verbs`), with one implementation per format: `forms` has
+dense and sparse rows, `embedded` rows that meet the classes through vectors.
 """
 
 from bigcat.rows.blocks import add_features
-from bigcat.rows.columns import SMALLEST, Columns, SparseColumns, varies
+from bigcat.rows.columns import MIN_COLUMN_SIZE, ColumnScaling, SparseColumnScaling, varies
 from bigcat.rows.embedded import EmbeddedRows, embedded
 from bigcat.rows.forms import DenseRows, Rows, SparseRows, as_rows, is_sparse, read_only
 from bigcat.rows.layout import class_major, gather_majors, gather_minors, weights_shape
-from bigcat.rows.paired import PairedRows, TrainedPairs, trained_pairs
+from bigcat.rows.paired import PairedRows, TrainedPairRows, trained_pairs
 from bigcat.rows.problem import Problem, Sizes
 from bigcat.rows.sums import batch_grams, squared_columns, squared_norms
 
 __all__ = [
-    "SMALLEST",
-    "Columns",
+    "MIN_COLUMN_SIZE",
+    "ColumnScaling",
     "DenseRows",
     "EmbeddedRows",
     "PairedRows",
     "Problem",
     "Rows",
     "Sizes",
-    "SparseColumns",
+    "SparseColumnScaling",
     "SparseRows",
-    "TrainedPairs",
+    "TrainedPairRows",
     "add_features",
     "as_rows",
     "batch_grams",

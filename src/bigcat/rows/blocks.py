@@ -1,6 +1,6 @@
 """Scores of a group of rows for a block of classes.
 
-In the precision of `out`, which may be higher than that of the weights.
+Computed in the precision of `out`, which may be higher than that of the weights.
 """
 
 from bigcat.compile import as_precise_as, device, implement, like, product
@@ -8,14 +8,13 @@ from bigcat.numerics.softmax import copy_from
 from bigcat.rows.forms import DenseRows, SparseRows
 from bigcat.verbs import score_block
 
-#: Dense rows below which each is multiplied by itself: a product of matrices would first put the
-#: weights into another order.
-FEW_ROWS = 8
+#: Number of dense rows from which on BLAS is used; it first copies the weights into another order.
+MIN_BLAS_ROWS = 8
 
 
 @device
 def add_features(rows, first, last, weights, scale, start, out):
-    """out += scale * (x . weights) for the classes from `start`, four features in a pass."""
+    """Add ``scale * (x . weights)`` for the classes from `start` to `out`."""
     n = out.shape[0]
     p = first
     while p + 4 <= last:
@@ -47,7 +46,7 @@ def _(rows, first, weights, intercepts, start, out):
 @implement(score_block, DenseRows)
 def _(rows, first, weights, intercepts, start, out):
     n_rows, n = out.shape
-    if n_rows < FEW_ROWS:
+    if n_rows < MIN_BLAS_ROWS:
         for r in range(n_rows):
             x = rows.values[first + r]
             for k in range(n):

@@ -1,7 +1,7 @@
-"""Dense columns as people have them: of any mean, any scale, with single values that are far out.
+"""Column scaling: dense columns of any mean and scale, with outliers.
 
-A stochastic fit has one learning rate for all columns, so it wants them around 0 and of about the
-same size.  Weights are turned back afterwards, and people never see the scaled columns.
+Stochastic fits have one learning rate for all columns, so they need columns of mean 0 and similar
+size. Weights are transformed back after the fit.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-#: Rows that say what is usual in a column, and those of them that quantiles are taken of.
-LOOKED_AT, SORTED = 20_000, 5_000
-#: Values count as far out that lie this many times the distance between these quantiles beyond
-#: them.
-QUANTILES, FAR_OUT = (0.005, 0.995), 3.0
-#: A column counts as mostly zero that has no more of other values.
-MOSTLY_ZERO = 0.5
-#: Columns of less than this have nothing to say: their weights would be more than float32 holds.
-SMALLEST = 1e-36
-#: Deviations, in units of the last place of a column's mean, that are rounding and no more.
+#: Maximal number of rows for means and sizes, and for quantiles.
+MAX_ROWS, MAX_QUANTILE_ROWS = 20_000, 5_000
+#: Quantiles, and the distance beyond them from which on values are outliers, in ranges between the
+#: two.
+QUANTILES, OUTLIER_RANGES = (0.005, 0.995), 3.0
+#: Share of non-zeros below which a column is scaled by its non-zeros.
+MAX_NONZERO_SHARE = 0.5
+#: Minimal size of a column with weights within float32.
+MIN_COLUMN_SIZE = 1e-36
+#: Deviations that are rounding errors, in units in the last place of the column mean.
 ROUNDING_UNITS = 2.0
-#: How many times the usual size is too large, in a column that this part of the rows has.
-FAR, MANY_ROWS = 10.0, 0.05
-#: Values that are turned at a time.
+#: Size ratio above which a sparse column is scaled down, if it is in this share of the rows.
+MIN_SIZE_RATIO, MIN_ROW_SHARE = 10.0, 0.05
+#: Values transformed at a time.
 _BLOCK = 1 << 20
-#: Sums of weights that should be equal differ by less than this part of all.
+#: Relative tolerance on sums of weights.
 _ROUNDING = 1e-9
 
 
@@ -49,9 +49,9 @@ def varies(deviations: np.ndarray, means: np.ndarray, dtype: DTypeLike) -> np.nd
 
 
 def _quantiles(X: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-    """Of each column, the first value up to which there is such a part of the weights.
+    """Return the weighted quantiles of each column.
 
-    NumPy's own weighted quantiles took four fifths of a fit of 9,000 images.
+    NumPy's weighted quantiles took four fifths of a fit of 9,000 images.
     """
     by_column = np.ascontiguousarray(X.T)
     parts = [q - _ROUNDING for q in QUANTILES]
@@ -66,8 +66,8 @@ def _quantiles(X: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     return [by_column[rows, order[rows, place]] for place in first]
 
 
-class Columns(NamedTuple):
-    """What is taken off each column, what it is multiplied by, and where its values are cut."""
+class ColumnScaling(NamedTuple):
+    """Centres, factors and clipping limits of dense columns."""
 
     centres: np.ndarray
     factors: np.ndarray
@@ -76,20 +76,22 @@ class Columns(NamedTuple):
 
     @classmethod
     def of(cls, X: np.ndarray, row_weights: np.ndarray, centred: bool) -> Self:
-        """From some of the rows; `centred` where there are intercepts to make up for it."""
-        step = max(1, -(-len(X) // LOOKED_AT))
+        """Compute the scaling from some of the rows.
+
+        `centred` requires intercepts, which compensate for it.
+        """
+        step = max(1, -(-len(X) // MAX_ROWS))
         some = np.asarray(X[::step], np.float64)
-        # In units that are powers of two, so that squares of huge values stay finite, and no bit is
-        # lost.
+        # Powers of two keep squares of huge values finite without rounding.
         largest = np.abs(some).max(axis=0, initial=0.0)
         unit = np.exp2(np.floor(np.log2(np.where(largest > 0.0, largest, 1.0))))
         some = some / unit
         weights = row_weights[::step] / row_weights[::step].sum()
-        fewer = slice(None, None, -(-len(some) // SORTED))
+        fewer = slice(None, None, -(-len(some) // MAX_QUANTILE_ROWS))
         counts = weights[fewer] > 0.0
         low, high = _quantiles(some[fewer][counts], weights[fewer][counts])
-        reach = FAR_OUT * (high - low)
-        # A column that is nearly always the same, such as a rare yes among noes, is not cut.
+        reach = OUTLIER_RANGES * (high - low)
+        # Nearly constant columns, such as rare indicators, are not clipped.
         usual = reach > 0.0
         lowest = np.where(usual, low - reach, -np.inf)
         highest = np.where(usual, high + reach, np.inf)
@@ -97,26 +99,26 @@ class Columns(NamedTuple):
         means = weights @ some
         centres = means if centred else np.zeros(X.shape[1])
         sizes = np.sqrt(weights @ (some - centres) ** 2)
-        # What is mostly zero, such as a pixel at the edge or a yes and no, has the size of the
-        # rest: by its deviation a value would count for more the rarer it is.
+        # Mostly zero columns, such as indicators, are scaled by their non-zeros: by the deviation,
+        # a value would count for more the rarer it is.
         share = weights @ (some != 0.0)
-        rare = (share < MOSTLY_ZERO) & (share > 0.0)
+        rare = (share < MAX_NONZERO_SHARE) & (share > 0.0)
         sizes[rare] = np.sqrt((weights @ some**2)[rare] / share[rare])
-        # Where all values are the same there is nothing to learn, and rounding must not be scaled.
-        kept = varies(sizes, means, np.float32) & (sizes * unit > SMALLEST)
+        # Constant columns carry no information, and rounding errors must not be scaled up.
+        kept = varies(sizes, means, np.float32) & (sizes * unit > MIN_COLUMN_SIZE)
         sizes = np.where(kept, sizes * unit, 1.0)
         factors = np.where(kept, 1.0 / sizes, 0.0 if centred else 1.0)
         return cls(centres * unit, factors, lowest * unit, highest * unit)
 
     def turned(self, X: np.ndarray) -> np.ndarray:
-        """A scaled copy, cut where values are far out."""
+        """Return a scaled copy with outliers clipped."""
         out = np.empty_like(X, order="C")
         for rows, part in self._cut(X):
             out[rows] = (part - self.centres) * self.factors
         return out
 
     def far_out(self, X: np.ndarray) -> tuple[int, int, float]:
-        """Return how many rows have values that are cut, and the column and value of one."""
+        """Return the number of rows with outliers, and the column and value of one."""
         n, column, value = 0, -1, np.nan
         for rows, part in self._cut(X):
             outside = part != X[rows]
@@ -127,34 +129,34 @@ class Columns(NamedTuple):
         return n, column, value
 
     def _cut(self, X: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Some rows at a time, without what is far out."""
+        """Yield blocks of rows with outliers clipped."""
         step = max(1, _BLOCK // max(X.shape[1], 1))
         for start in range(0, len(X), step):
             rows = slice(start, start + step)
             yield rows, np.clip(X[rows].astype(np.float64), self.lowest, self.highest)
 
 
-class SparseColumns(NamedTuple):
-    """What each sparse column is multiplied by: large numbers among others, such as incomes.
+class SparseColumnScaling(NamedTuple):
+    """Factors of sparse columns, such as incomes among indicators.
 
-    They decide how long rows are, and then one learning rate, or one ridge, suits them and not the
-    others.  Columns that most others are far smaller than, and that are in many rows, are scaled
-    down to what is usual; zeros stay zeros, so nothing is centred.  All else stays as it is: that a
-    rare word has a large value is meant.
+    Few columns of large numbers would decide the length of rows, and with it one learning rate or
+    ridge for all. Columns far larger than most and present in many rows are scaled down to the
+    usual size. Zeros stay zeros, so nothing is centred. Other columns are unchanged: large values
+    of rare words are intended.
     """
 
     factors: np.ndarray
 
     @property
     def centres(self) -> None:
-        """Nothing is taken off."""
+        """Return None: sparse columns are not centred."""
 
     @classmethod
-    def of(cls, X: Any, row_weights: np.ndarray) -> SparseColumns | None:
-        """None where no column is far too large.
+    def of(cls, X: Any, row_weights: np.ndarray) -> SparseColumnScaling | None:
+        """Compute the factors; None if no column is far too large.
 
-        A column's size is the geometric mean of its values that are not zero, and what is usual the
-        median over all such values.
+        The size of a column is the geometric mean of its non-zeros; the usual size is the median
+        over all non-zeros.
         """
         weights = np.repeat(row_weights, np.diff(X.indptr)) * (X.data != 0.0)
         n = np.bincount(X.indices, weights, X.shape[1])
@@ -167,8 +169,8 @@ class SparseColumns(NamedTuple):
         order = np.argsort(sizes)
         cumulated = np.cumsum(n[used][order])
         usual = sizes[order][np.searchsorted(cumulated, 0.5 * cumulated[-1])]
-        in_many = n[used] >= MANY_ROWS * row_weights.sum()
-        far = in_many & (sizes - usual > np.log(FAR))
+        in_many = n[used] >= MIN_ROW_SHARE * row_weights.sum()
+        far = in_many & (sizes - usual > np.log(MIN_SIZE_RATIO))
         if not far.any():
             return None
         factors = np.ones(X.shape[1])
@@ -176,7 +178,7 @@ class SparseColumns(NamedTuple):
         return cls(factors)
 
     def turned(self, X: Any) -> Any:
-        """A scaled copy."""
+        """Return a scaled copy."""
         if not scipy.sparse.issparse(X):
             return np.asarray(X) * self.factors
         data = (X.data * self.factors[X.indices]).astype(X.data.dtype)

@@ -1,9 +1,9 @@
-"""Scores of low rank: rows that are embedded before they meet the classes.
+"""Low-rank scores: rows are embedded before they meet the classes.
 
-A score is ``v_k . h + b_k`` with ``h = x U``.  Class vectors v_k and feature vectors u_j are the
-majors of one array, *vectors* (n_classes + n_features, rank), the classes first: so whatever walks
-over weights (averages, the ridge, a solver's state, the gradient of a batch) serves both, and only
-these verbs know that there are two kinds.
+A score is ``v_k . h + b_k`` with ``h = x U``. Class vectors v_k and feature vectors u_j are the
+majors of one array, *vectors* (n_classes + n_features, rank), classes first. So all code that
+iterates over weights (averages, ridge, solver state, batch gradients) serves both, and only these
+verbs distinguish them.
 
 Both factors carry the lazy scale of the weights: scores are ``scale^2 v_k . (x U) + b_k``.
 """
@@ -26,7 +26,7 @@ from bigcat.verbs import (
     move_vector,
     prefetch_features,
     prefetch_row,
-    reach,
+    score_squared_norm,
     scores,
     update,
     update_touched,
@@ -34,11 +34,11 @@ from bigcat.verbs import (
 
 
 class EmbeddedRows(NamedTuple):
-    """Rows with the number of classes and room for a row's embedding and its gradient.
+    """Rows with the number of classes and scratch space for an embedding and its gradient.
 
-    The features of x are multiplied by `unit`, so that rows are about of length 1 and the same
-    step sizes suit both kinds of vectors.  `hidden` is ``scale unit x U`` of the row that `scores`
-    saw last, its last entry the scale; `back` is the gradient of ``x U``.
+    Features are multiplied by `unit`, so that rows have a length of about 1 and one step size suits
+    both kinds of vectors. `hidden` is ``scale unit x U`` of the row last passed to `scores`, its
+    last entry the scale; `back` is the gradient of ``x U``.
     """
 
     rows: Rows
@@ -49,9 +49,9 @@ class EmbeddedRows(NamedTuple):
 
 
 def embedded(problem: Problem, rank: int) -> EmbeddedRows:
-    """A problem's rows for one thread."""
+    """Wrap the rows of a problem for one thread."""
     dtype = problem.rows.values.dtype
-    # A line of the cache and more beyond what is used: threads must not share any.
+    # Padding of more than a cache line: threads must not share any.
     hidden, back = np.zeros(rank + 33, dtype)[: rank + 1], np.zeros(rank + 32, dtype)[:rank]
     return EmbeddedRows(problem.rows, problem.n_classes, problem.unit, hidden, back)
 
@@ -94,9 +94,9 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
         out[c] = intercepts[classes[c]] + scale * total
 
 
-@implement(reach, EmbeddedRows)
+@implement(score_squared_norm, EmbeddedRows)
 def _(rows, i, weights, label, squared_norm):
-    # The label's score moves by its class vector, along h, and by the features', along v.
+    # The gradient of the label's score with respect to its class vector and to feature vectors.
     hidden, rank, v = rows.hidden, weights.shape[1], weights[label]
     by_class, by_features = 0.0, 0.0
     for j in range(rank):
@@ -132,17 +132,17 @@ def _(rows, i, vectors, first):
 
 
 @device
-def _gradient_of_embedding(rows, weights, classes, slopes, n):
-    """rows.back = scale unit sum of slope_c v_c."""
+def _gradient_of_embedding(rows, weights, classes, grads, n):
+    """Set ``rows.back`` to scale unit sum of grad_c v_c."""
     back, rank = rows.back, weights.shape[1]
     factor = weights.dtype.type(rows.unit * rows.hidden[rank])
     for j in range(rank):
         back[j] = 0.0
     for c in range(n):
-        v, slope = weights[classes[c]], factor * slopes[c]
-        if slope != 0.0:
+        v, grad = weights[classes[c]], factor * grads[c]
+        if grad != 0.0:
             for j in range(rank):
-                back[j] += slope * v[j]
+                back[j] += grad * v[j]
 
 
 @implement(move_features, SparseRows)
@@ -161,13 +161,13 @@ def _(rows, i, vectors, state, first, back, solver, rate):
 
 
 @implement(update, EmbeddedRows)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
-    # Of the row that `scores` saw last; classes move after their vectors were used.
-    _gradient_of_embedding(rows, weights, classes, slopes, n)
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
+    # For the row last passed to `scores`; classes move after their vectors were used.
+    _gradient_of_embedding(rows, weights, classes, grads, n)
     for c in range(n):
         k = classes[c]
-        if slopes[c] != 0.0:
-            move_vector(solver, rate, weights[k], state[k], slopes[c], rows.hidden)
+        if grads[c] != 0.0:
+            move_vector(solver, rate, weights[k], state[k], grads[c], rows.hidden)
     move_features(rows.rows, i, weights, state, rows.n_classes, rows.back, solver, rate)
 
 
@@ -191,19 +191,19 @@ def _(rows, i, first, back, gradient, slot_of, touched, n_touched):
 
 
 @implement(accumulate, EmbeddedRows)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
-    _gradient_of_embedding(rows, weights, classes, slopes, n)
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
+    _gradient_of_embedding(rows, weights, classes, grads, n)
     for c in range(n):
-        g, slope = gradient[slot(classes[c], slot_of, touched, n_touched)], slopes[c]
-        if slope != 0.0:
+        g, grad = gradient[slot(classes[c], slot_of, touched, n_touched)], grads[c]
+        if grad != 0.0:
             for j in range(weights.shape[1]):
-                g[j] += slope * rows.hidden[j]
+                g[j] += grad * rows.hidden[j]
     accumulate_features(
         rows.rows, i, rows.n_classes, rows.back, gradient, slot_of, touched, n_touched
     )
 
 
-# What a batch touched is whole vectors, so that its slots are scanned and nothing is looked up.
+# A batch touches whole vectors, so its slots are scanned without look-ups.
 
 
 @implement(batch_coordinates, EmbeddedRows)

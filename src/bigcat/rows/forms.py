@@ -1,12 +1,12 @@
-"""Rows and weights: the only code that knows how either lies in memory.
+"""Dense and sparse rows, and the memory layout of the weights that goes with each.
 
-Dense rows go with *class-major* weights (n_classes, n_features): a class's weights are one
-contiguous run, as long as the row.  Sparse rows go with *feature-major* weights (n_features,
-n_classes): a non-zero's weights for all classes are one contiguous run, so the few classes that
-a step looks at share pages, and a pass over all classes runs at vector speed.  The first axis of
-the weights is called *major*, the second *minor*.
+Dense rows go with *class-major* weights (n_classes, n_features): the weights of a class are one
+contiguous run, as long as the row. Sparse rows go with *feature-major* weights (n_features,
+n_classes): the weights of a non-zero for all classes are one contiguous run, so the few classes of
+a step share pages, and a pass over all classes runs at vector speed. The first axis of the weights
+is called *major*, the second *minor*.
 
-Kernels see a row through the verbs below, which have one implementation for each kind of rows.
+Kernels access rows through the verbs below, with one implementation per format.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DenseRows(NamedTuple):
 
 
 class SparseRows(NamedTuple):
-    """Rows in CSR form, no index twice in a row; weights are feature-major."""
+    """Rows in CSR form, without duplicate indices per row; weights are feature-major."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -50,12 +50,10 @@ Rows = DenseRows | SparseRows
 
 
 def as_rows(X: Any, dtype: DTypeLike) -> Rows:
-    """Wrap checked input (C-ordered array or canonical CSR) for the kernels; no copy if it fits.
+    """Wrap checked input (C-ordered array or canonical CSR) for the kernels.
 
-    Rows that are wrapped already stay as they are.
-
-    The views are read-only whatever X is: to numba that is another type, and input that is mapped
-    to a file (as joblib does for its workers) would be compiled for once more.
+    Wrapped rows are returned unchanged. The views are always read-only: numba treats that as a
+    separate type, and memory-mapped input (as from joblib) would otherwise be compiled for again.
     """
     if isinstance(X, tuple):
         return X  # type: ignore[return-value]  # of whatever form
@@ -66,13 +64,14 @@ def as_rows(X: Any, dtype: DTypeLike) -> Rows:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written to, which to numba is a type of its own."""
+    """Return a read-only view, which is a type of its own for numba."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def is_sparse(rows: Rows) -> TypeGuard[SparseRows]:
+    """Return True for sparse rows."""
     return isinstance(rows, SparseRows)
 
 
@@ -102,7 +101,7 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
 def _(rows, i, weights, classes, n):
     width = weights.shape[1]
     line = 64 // weights.itemsize
-    # The processor follows a run once it has begun; the first lines are what it waits for.
+    # Hardware prefetching follows a run once it has begun; only the first lines cause waiting.
     for j in range(0, min(width, 8 * line), line):
         prefetch(rows.values, i * width + j)
     for c in range(n):
@@ -116,30 +115,30 @@ def _(rows, i, weights, classes, n):
 
 
 @implement(update, DenseRows)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     x = rows.values[i]
     for c in range(n):
-        w, s, slope = weights[classes[c]], state[classes[c]], slopes[c]
-        if slope != 0.0:
+        w, s, grad = weights[classes[c]], state[classes[c]], grads[c]
+        if grad != 0.0:
             for j in range(x.shape[0]):
-                move(solver, rate, w, s, j, slope * x[j])
+                move(solver, rate, w, s, j, grad * x[j])
 
 
 @implement(update, SparseRows)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         w, s, x = weights[rows.indices[p]], state[rows.indices[p]], rows.values[p]
         for c in range(n):
-            move(solver, rate, w, s, classes[c], slopes[c] * x)
+            move(solver, rate, w, s, classes[c], grads[c] * x)
 
 
-# A mini-batch's gradient, where the solver is not linear in it and so needs the batch's sum: one
-# row ("slot") for each major coordinate that the batch touches, however large the weights are.
+# Gradient of a mini-batch, for solvers that are not linear in it: one row ("slot") for each major
+# coordinate that the batch touches, whatever the size of the weights.
 
 
 @device
 def slot(major, slot_of, touched, n_touched):
-    """Slot of a major coordinate, a new one on its first appearance in the batch."""
+    """Return the slot of a major coordinate, a new one on its first appearance in the batch."""
     place = slot_of[major]
     if place < 0:
         place = n_touched[0]
@@ -150,21 +149,21 @@ def slot(major, slot_of, touched, n_touched):
 
 
 @implement(accumulate, DenseRows)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     x = rows.values[i]
     for c in range(n):
-        g, slope = gradient[slot(classes[c], slot_of, touched, n_touched)], slopes[c]
-        if slope != 0.0:
+        g, grad = gradient[slot(classes[c], slot_of, touched, n_touched)], grads[c]
+        if grad != 0.0:
             for j in range(x.shape[0]):
-                g[j] += slope * x[j]
+                g[j] += grad * x[j]
 
 
 @implement(accumulate, SparseRows)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         g, x = gradient[slot(rows.indices[p], slot_of, touched, n_touched)], rows.values[p]
         for c in range(n):
-            g[classes[c]] += slopes[c] * x
+            g[classes[c]] += grads[c] * x
 
 
 @implement(batch_coordinates, DenseRows)
@@ -205,7 +204,7 @@ def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
 
 @device
 def update_slots(weights, state, gradient, touched, n, solver, rate):
-    """Move every coordinate of the `n` touched majors; vectorises, but visits all minors."""
+    """Move all coordinates of the `n` touched majors; vectorises, but visits all minors."""
     one = weights.dtype.type(1.0)
     for slot in range(n):
         g = gradient[slot]
@@ -214,8 +213,8 @@ def update_slots(weights, state, gradient, touched, n, solver, rate):
             g[j] = 0.0
 
 
-# A posterior keeps four numbers a weight.  What is done with them is an *action*, a tag with no
-# arrays in it (each one's owner would be counted at every place); the verb takes it to a row's.
+# A posterior keeps four numbers per weight.  An *action* on them is a tag without arrays (numba
+# would count references to their owners at every place); the verb applies it to a row's places.
 
 
 @implement(each_coordinate, DenseRows)

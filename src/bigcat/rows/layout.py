@@ -1,4 +1,4 @@
-"""How weights of full rank lie in memory: the layout that goes with the rows."""
+"""Memory layout of full-rank weights."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from bigcat.rows.forms import Rows, is_sparse
 
 
 def weights_shape(sparse: bool, n_features: int, n_classes: int) -> tuple[int, int]:
-    """Shape of the weights that go with sparse or dense rows."""
+    """Return the shape of the weights for sparse or dense rows."""
     return (n_features, n_classes) if sparse else (n_classes, n_features)
 
 
 def class_major(weights: np.ndarray, rows: Rows) -> np.ndarray:
-    """View of the weights as (n_classes, n_features), whatever the layout."""
+    """Return a view of the weights as (n_classes, n_features) for either layout."""
     return weights.T if is_sparse(rows) else weights
 
 
 @kernel
 def gather_minors(weights, places):
-    """Each row's entries in another order, in place."""
+    """Reorder the entries of each row in place."""
     before = np.empty(weights.shape[1], weights.dtype)
     for major in range(weights.shape[0]):
         w = weights[major]
@@ -31,7 +31,7 @@ def gather_minors(weights, places):
 
 @kernel
 def gather_majors(weights, places):
-    """``weights[places]`` in place, cycle by cycle."""
+    """Set weights to ``weights[places]`` in place, cycle by cycle."""
     done = np.zeros(places.shape[0], np.bool_)
     kept = np.empty(weights.shape[1], weights.dtype)
     for start in range(places.shape[0]):

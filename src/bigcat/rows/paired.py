@@ -1,7 +1,7 @@
-"""Rows that are scored twice: by an embedding, and by weights of single pairs.
+"""Rows scored by an embedding plus weights of single pairs.
 
-A pair is a class and a feature that occur together in some training row.  Pairs are kept by
-feature, their classes ascending.
+A pair is a class and a feature that occur together in some training row. Pairs are stored by
+feature, with ascending classes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bigcat.verbs import (
 
 
 class PairedRows(NamedTuple):
-    """Rows as they meet class vectors, and as they meet pairs."""
+    """Rows in the form that meets class vectors, and in the form that meets pairs."""
 
     embedded: DenseRows
     rows: SparseRows
@@ -38,7 +38,7 @@ class PairedRows(NamedTuple):
 
 @device
 def first_pair(classes, begin, end, least):
-    """The first pair of begin..end whose class is at least `least`; `end` where there is none."""
+    """Return the first pair of begin..end with a class of at least `least`; `end` if none has."""
     n = end - begin
     if n <= 0:
         return end
@@ -87,10 +87,10 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
                 out[c] += x * rows.pair_weights[j]
 
 
-class TrainedPairs(NamedTuple):
-    """Sparse rows whose weights are those of pairs alone: one array, (1, n_pairs).
+class TrainedPairRows(NamedTuple):
+    """Sparse rows with weights of pairs only, in one array (1, n_pairs).
 
-    What `scores` has found of a row is kept for its `update`.
+    Pairs found by `scores` are kept for the `update` of the same row.
     """
 
     rows: SparseRows
@@ -102,16 +102,16 @@ class TrainedPairs(NamedTuple):
     slots: np.ndarray  # and its class's slot
 
 
-#: Pairs of a feature up to which, per class, all are looked at: more are searched.
-SCANNED = 8
+#: Pairs of a feature per class up to which all are scanned instead of searched.
+MAX_SCANNED_PAIRS = 8
 
 
 def trained_pairs(
     rows: SparseRows, offsets: np.ndarray, classes: np.ndarray, n_classes: int, n_found: int
-) -> TrainedPairs:
-    """Wrap rows for training; `n_found` pairs of a row are found at most."""
+) -> TrainedPairRows:
+    """Wrap rows for training, with room for `n_found` pairs per row."""
     most = int(np.diff(rows.indptr).max(initial=1))
-    return TrainedPairs(
+    return TrainedPairRows(
         rows,
         read_only(offsets),
         read_only(classes),
@@ -122,7 +122,7 @@ def trained_pairs(
     )
 
 
-@implement(scores, TrainedPairs)
+@implement(scores, TrainedPairRows)
 def _(rows, i, weights, scale, intercepts, classes, n, out):
     sparse, w, slot_of = rows.rows, weights[0], rows.slot_of
     for c in range(n):
@@ -132,7 +132,7 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
     for p in range(first, sparse.indptr[i + 1]):
         feature, x = sparse.indices[p], weights.dtype.type(scale) * sparse.values[p]
         begin, end = rows.offsets[feature], rows.offsets[feature + 1]
-        if end - begin <= SCANNED * n:
+        if end - begin <= MAX_SCANNED_PAIRS * n:
             for j in range(begin, end):
                 c = slot_of[rows.classes[j]]
                 if c >= 0:
@@ -151,35 +151,36 @@ def _(rows, i, weights, scale, intercepts, classes, n, out):
         slot_of[classes[c]] = -1
 
 
-@implement(update, TrainedPairs)
-def _(rows, i, weights, state, classes, slopes, n, solver, rate):
+@implement(update, TrainedPairRows)
+def _(rows, i, weights, state, classes, grads, n, solver, rate):
     sparse, w, s = rows.rows, weights[0], state[0]
     found, first = 0, sparse.indptr[i]
     for p in range(first, sparse.indptr[i + 1]):
         x = sparse.values[p]
         for at in range(found, rows.ends[p - first]):
-            move(solver, rate, w, s, rows.pairs[at], slopes[rows.slots[at]] * x)
+            move(solver, rate, w, s, rows.pairs[at], grads[rows.slots[at]] * x)
         found = rows.ends[p - first]
 
 
-@implement(prefetch_row, TrainedPairs)
+@implement(prefetch_row, TrainedPairRows)
 def _(rows, i, weights, classes, n):
-    pass  # a search is next, whose end nobody knows
+    pass  # followed by a search, whose accesses are unknown
 
 
-# Solvers of pairs move row by row (`Pairs.check_solver`), so no batch's gradient is ever summed.
+# `CoOccurringPairs.check_solver` admits only solvers that move row by row: no gradient of a
+# batch is ever summed.
 
 
-@implement(accumulate, TrainedPairs)
-def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, slopes, n):
+@implement(accumulate, TrainedPairRows)
+def _(rows, i, gradient, weights, slot_of, touched, n_touched, classes, grads, n):
     pass
 
 
-@implement(batch_coordinates, TrainedPairs)
+@implement(batch_coordinates, TrainedPairRows)
 def _(rows, order, start, stop, n_per_row):
     return 0
 
 
-@implement(update_touched, TrainedPairs)
+@implement(update_touched, TrainedPairRows)
 def _(rows, i, weights, state, gradient, slot_of, classes, n, solver, rate):
     pass

@@ -1,4 +1,4 @@
-"""What a fit is about: the rows, their labels and weights, and how large they are."""
+"""Problem of a fit: rows, labels, weights and their sizes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import scipy.sparse
 from bigcat.rows.forms import Rows, is_sparse
 from bigcat.rows.sums import squared_norms
 
-#: A squared length that counts as far out, in medians.
-FAR_OUT = 16.0
-#: The parts of the rows that are not longer than `Problem.typical_size` and `usual_size` say.
-NEARLY_ALL, MOST = 0.95, 0.75
+#: Cap on the squared length of a row, in medians.
+MAX_SIZE_RATIO = 16.0
+#: Quantiles of `Problem.typical_size` and `usual_size`.
+TYPICAL_QUANTILE, USUAL_QUANTILE = 0.95, 0.75
 
 
 class Sizes(NamedTuple):
-    """How large a problem is: all that choices and forecasts go by."""
+    """Sizes of a problem, as used for selection and forecasts."""
 
     n_rows: int
     n_features: int
@@ -30,7 +30,7 @@ class Sizes(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, n_classes: int) -> Self:
-        """Those of checked data."""
+        """Return the sizes of checked data."""
         if scipy.sparse.issparse(X):
             most = int(np.diff(X.indptr).max(initial=1))
             return cls(X.shape[0], X.shape[1], n_classes, X.nnz, True, most)
@@ -39,7 +39,7 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows with encoded labels and weights; everything checked already."""
+    """Checked rows with encoded labels and weights."""
 
     rows: Rows
     labels: np.ndarray  # int64, 0..n_classes-1
@@ -48,15 +48,17 @@ class Problem:
     n_classes: int
     l2: float = 0.0
     fit_intercept: bool = True
-    unit_rows: bool = False  # are rows multiplied by `unit` before they are scored?
+    unit_rows: bool = False  # True if rows are multiplied by `unit` before scoring
     head: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # kept exact
 
     @property
     def n_rows(self) -> int:
+        """Return the number of rows."""
         return len(self.labels)
 
     @cached_property
     def sizes(self) -> Sizes:
+        """Return the sizes of the problem."""
         sparse = is_sparse(self.rows)
         most = self.n_features
         if is_sparse(self.rows):
@@ -66,31 +68,31 @@ class Problem:
 
     @cached_property
     def mean_size(self) -> float:
-        """Mean |x|^2 of the rows; 1 where all are empty.
+        """Return the mean |x|^2 of the rows; 1 if all are empty.
 
-        Rows that are many times as long as most count as that many: one of them must not decide
-        how large the others' steps are.
+        Lengths are capped at a multiple of the median: one long row must not set the step sizes of
+        the others.
         """
-        norms = np.minimum(squared_norms(self.rows), FAR_OUT * self._size_of_most(0.5))
+        norms = np.minimum(squared_norms(self.rows), MAX_SIZE_RATIO * self._size_of_most(0.5))
         mean = float(norms @ self.row_weights / self.row_weights.sum())
         return mean if mean > 0.0 else 1.0
 
     @cached_property
     def typical_size(self) -> float:
-        """|x|^2 that nearly all rows as they are scored stay below, for rates in their units.
+        """Return the 95 % quantile of |x|^2 of the rows as scored, for rates in their units.
 
-        A quantile: a step of that rate is too long for a few rows at most, and no few rows decide
-        it.  1 where all are empty.
+        A step of that rate is too long for a few rows at most, and no few rows decide it. 1 if all
+        are empty.
         """
-        return 1.0 if self.unit_rows else self._size_of_most(NEARLY_ALL)
+        return 1.0 if self.unit_rows else self._size_of_most(TYPICAL_QUANTILE)
 
     @cached_property
     def usual_size(self) -> float:
-        """|x|^2 that most rows as they are scored stay below; 1 where all are empty."""
-        return 1.0 if self.unit_rows else self._size_of_most(MOST)
+        """Return the upper quartile of |x|^2 of the rows as scored; 1 if all are empty."""
+        return 1.0 if self.unit_rows else self._size_of_most(USUAL_QUANTILE)
 
     def _size_of_most(self, part: float) -> float:
-        """|x|^2 that this part of the rows stays below, by weight and without empty ones."""
+        """Return the weighted quantile of |x|^2 without empty rows."""
         norms = squared_norms(self.rows)
         order = np.argsort(norms)
         order = order[norms[order] > 0.0]
@@ -101,14 +103,14 @@ class Problem:
 
     @property
     def scored_size(self) -> float:
-        """Mean |x|^2 of the rows as they are scored: 1 where they are multiplied by `unit`."""
+        """Return the mean |x|^2 of the rows as scored: 1 if they are multiplied by `unit`."""
         return 1.0 if self.unit_rows else self.mean_size
 
     @property
     def unit(self) -> float:
-        """What makes the rows' mean |x|^2 1."""
+        """Return the factor that makes the rows' mean |x|^2 equal to 1."""
         return self.mean_size**-0.5
 
     def class_weights(self) -> np.ndarray:
-        """Sum of the rows' weights, a class each."""
+        """Return the total row weight of each class."""
         return np.bincount(self.labels, self.row_weights, self.n_classes)

@@ -1,4 +1,4 @@
-"""Sums over the rows that solvers want to know before they start."""
+"""Sums over rows that solvers need before they start."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import scipy.sparse
 
 from bigcat.rows.forms import Rows, is_sparse
 
-#: Squares of sparse rows that are held at a time, about: rows may be mapped to files that are
-#: larger than memory.
+#: Approximate number of squares held at a time: rows may be mapped from files larger than memory.
 _VALUES_AT_A_TIME = 1 << 18
 
 
 def squared_norms(rows: Rows) -> np.ndarray:
-    """|x|^2 of each row."""
+    """Return |x|^2 of each row."""
     if is_sparse(rows):
         n_rows = len(rows.indptr) - 1
         norms = np.empty(n_rows)
@@ -31,7 +30,7 @@ def squared_norms(rows: Rows) -> np.ndarray:
 
 
 def batch_grams(rows: Rows, n_features: int, members: np.ndarray, batch_size: int) -> np.ndarray:
-    """Inner products of the rows of each batch, (n_batches, batch_size, batch_size).
+    """Return inner products of the rows of each batch, (n_batches, batch_size, batch_size).
 
     `members` lists the rows, batch after batch; the last batch may be smaller.
     """
@@ -50,7 +49,7 @@ def batch_grams(rows: Rows, n_features: int, members: np.ndarray, batch_size: in
 
 
 def squared_columns(rows: Rows, n_features: int, row_weights: np.ndarray) -> np.ndarray:
-    """Weighted sum of x_j^2 over the rows, a feature each."""
+    """Return the weighted sum of x_j^2 over the rows for each feature."""
     if is_sparse(rows):
         weights = np.repeat(row_weights, np.diff(rows.indptr))
         squares = weights * np.square(rows.values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Which classes a step looks at."""
+"""Samplers of the classes that a step visits."""
 
 from bigcat.samplers._base import Sampler
 from bigcat.samplers.co_occurrence import CoOccurrence

@@ -1,7 +1,8 @@
-"""Draws from a fixed distribution over classes in constant time: Walker's alias method.
+"""Draws from a fixed distribution over classes in constant time (Walker's alias method).
 
-Each of K slots has a class of its own and another one, and a share in [0, 1] of its own; a
-uniform slot and then one of its two classes has any distribution (Vose, 1991, builds it in O(K)).
+Each of K slots holds its own class and another one, with a share in [0, 1] for its own. Drawing a
+uniform slot and then one of its two classes gives any distribution (Vose, 1991, builds the table in
+O(K)).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from bigcat.compile import device
 
 
 class Alias(NamedTuple):
-    """Twelve bytes per class."""
+    """Alias table, twelve bytes per class."""
 
     own: np.ndarray  # float32: share of a slot's own class in its slot
     other: np.ndarray  # int32
@@ -24,7 +25,7 @@ class Alias(NamedTuple):
 def mixture(
     class_weights: np.ndarray, power: float, uniform: float, head: np.ndarray
 ) -> np.ndarray:
-    """Weights to a power, mixed with a `uniform` share of uniform; zero in the head."""
+    """Return class weights to a power, mixed with a `uniform` share of uniform; 0 in the head."""
     p = np.where(class_weights > 0.0, class_weights, 0.0) ** power
     rest = np.ones(len(p))
     p[head] = rest[head] = 0.0
@@ -37,7 +38,7 @@ def mixture(
 
 
 def alias_table(probability: np.ndarray) -> Alias:
-    """Fill the slots that have room, in order, with what other classes have too much."""
+    """Build the alias table: fill slots that have room with the surplus of other classes."""
     n = len(probability)
     left = n * probability
     own, other = np.ones(n, np.float32), np.arange(n, dtype=np.int32)
@@ -49,7 +50,7 @@ def alias_table(probability: np.ndarray) -> Alias:
     filling = np.searchsorted(surplus, room - (1.0 - left[small]), side="right")
     own[small] = left[small]
     other[small] = large[np.minimum(filling, len(large) - 1)]
-    # That one may have given more than its surplus, which the next large one makes up for.
+    # That class may have given more than its surplus; the next large one makes up for it.
     last = np.searchsorted(room, surplus[:-1])
     owes = last < len(room)
     owing = large[:-1][owes]
@@ -60,7 +61,7 @@ def alias_table(probability: np.ndarray) -> Alias:
 
 @device
 def pick(u, n):
-    """One of n from a uniform number, and what is left of it: uniform again, and independent."""
+    """Return one of n for a uniform number, and the remainder: uniform and independent."""
     scaled = u * n
     chosen = min(np.int64(scaled), n - 1)
     return chosen, scaled - chosen
@@ -68,7 +69,7 @@ def pick(u, n):
 
 @device
 def alias_draw(table, u):
-    """The class for a uniform number u in [0, 1)."""
+    """Return the class for a uniform number u in [0, 1)."""
     slot, rest = pick(u, table.own.shape[0])
     other = np.int64(table.other[slot])  # read in any case: no branch to mispredict
     return slot if rest < table.own[slot] else other

@@ -1,4 +1,4 @@
-"""What every sampler offers to people; the compiled side is `bigcat.verbs.draw`."""
+"""Base class of samplers; their compiled side is `bigcat.verbs.draw`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from bigcat.verbs import draw
 
 @dataclass(frozen=True, repr=False)
 class Sampler(Part):
-    """Which other classes a step looks at, and how many classes each of them stands for.
+    """Choice of the other classes that a step visits, with their importance weights.
 
     Parameters
     ----------
     exact_classes : int or sequence of labels, default=0
-        Classes that every row looks at, beside those drawn; a number takes that many of the most
-        frequent ones.  Sampling noise falls; one-vs-each also gets tighter, since it keeps their
-        softmax exact (its equation 6).
+        Classes that every row visits in addition to the drawn ones; a number selects that many of
+        the most frequent classes. Raise it if few classes have most rows: sampling noise falls,
+        and the one-vs-each bound gets tighter, at the cost of more work per row.
     """
 
     name: ClassVar[str]
-    #: One line for tables.
+    #: One-line description for tables.
     promise: ClassVar[str]
-    #: Fields of its tag that a draw writes to.
+    #: Fields of the tag that draws write to.
     scratch: ClassVar[tuple[str, ...]] = ()
 
-    #: May all rows of a batch share a draw, since it depends on none of them?
+    #: True if all rows of a batch may share a draw, which then depends on none of them.
     shared: ClassVar[bool] = False
-    #: Does a draw give every other class?
+    #: True if a draw returns every other class.
     all_classes: ClassVar[bool] = False
     exact_classes: Any = field(default=0, kw_only=True)
 
@@ -49,25 +49,26 @@ class Sampler(Part):
 
     @property
     def n_exact(self) -> int:
-        """How many `exact_classes` there are."""
+        """Return the number of `exact_classes`."""
         chosen = self.exact_classes
         return chosen if isinstance(chosen, int) else len(chosen)
 
     @property
     def n_drawn(self) -> int | None:
-        """Draws for a row; None where there are none."""
+        """Return the number of draws per row; None if classes are not drawn."""
         return getattr(self, "n_negatives", None)
 
     def head_of(
         self, frequencies: np.ndarray, number_of: Callable[[Any], np.ndarray]
     ) -> np.ndarray:
-        """Numbers of the `exact_classes`, sorted.
+        """Return the sorted numbers of the `exact_classes`.
 
         Parameters
         ----------
         frequencies : (n_classes,) array
+            Total row weight of each class.
         number_of : callable
-            Turns labels into their numbers; ValueError for one that is not known.
+            Maps labels to their numbers; raises ValueError for unknown labels.
         """
         chosen = self.exact_classes
         if isinstance(chosen, int):
@@ -82,27 +83,30 @@ class Sampler(Part):
             ) from error
 
     def check_rows(self, sparse: bool) -> None:
-        """Raise for rows of a form that it cannot draw by."""
+        """Raise ValueError if the sampler cannot draw for rows of this format."""
 
     def lower(self, problem: Problem) -> Any:
-        """Tag below the seam; the classes of ``problem.head`` are always in and come first."""
+        """Return the tag that compiled code sees.
+
+        The classes of ``problem.head`` are part of every draw and come first.
+        """
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
-        """The most classes that one draw can give."""
+        """Return the maximal number of classes of one draw."""
         raise TypeError(f"{type(self).__name__} is a base class; use a member of bigcat.samplers")
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
-        """Bytes of its tables, for sparse rows with `nnz` non-zeros together."""
+        """Return the bytes of the tables, for sparse rows with `nnz` non-zeros in total."""
         return 0
 
     def with_own_scratch(self, tag: Any) -> Any:
-        """The tag for another thread: what draws write to is its own, the rest is shared."""
+        """Return a copy of the tag for another thread, with scratch arrays of its own."""
         changed = {name: _copied(getattr(tag, name)) for name in self.scratch if hasattr(tag, name)}
         return tag._replace(**changed)
 
     def in_epoch(self, tag: Any, epoch: int, n_epochs: int) -> Any:
-        """The tag for an epoch, counted from 0, of a fit with so many."""
+        """Return the tag for an epoch, counted from 0."""
         return tag
 
     def sample(
@@ -117,21 +121,35 @@ class Sampler(Part):
         y: np.ndarray | None = None,
         row: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw once, as a step would: the classes and how many classes each stands for.
+        """Draw once, as a step would; return the classes and their importance weights.
 
         Parameters
         ----------
         n_classes, label : int
-            Classes are numbered from 0; `label` is the one that is not drawn.
-        seed : int
+            Classes are numbered from 0; `label` is never drawn.
+        seed : int, default=0
+            Seed of the draw.
         head : array of int, optional
-            Classes that are always in.
+            Classes that are part of every draw.
         frequencies : (n_classes,) array, optional
-            How many rows each class has; the same for all if neither this nor `y` is given.
+            Number of rows per class; equal for all classes by default.
         X, y : optional
-            Rows and their classes, for a sampler that looks at them.
-        row : int
-            The row of `X` to draw for.
+            Rows and their classes, for samplers that use them.
+        row : int, default=0
+            Row of `X` to draw for.
+
+        Returns
+        -------
+        classes : array of int
+        counts : array of float
+            Importance weights: the number of classes that each drawn class represents.
+
+        Examples
+        --------
+        >>> from bigcat.samplers import Uniform
+        >>> classes, counts = Uniform(n_negatives=3).sample(n_classes=10, label=4)
+        >>> counts.tolist()
+        [3.0, 3.0, 3.0]
         """
         if X is None:
             labels = np.arange(n_classes)
@@ -152,7 +170,7 @@ class Sampler(Part):
 
 
 def _checked_classes(chosen: Any) -> int | tuple[Any, ...]:
-    """A number, or a tuple of labels, which can be compared and stored."""
+    """Return a number, or a hashable tuple of labels."""
     if isinstance(chosen, numbers.Integral) and not isinstance(chosen, bool) and int(chosen) >= 0:
         return int(chosen)
     if chosen is None or isinstance(chosen, numbers.Number | str):
@@ -163,13 +181,13 @@ def _checked_classes(chosen: Any) -> int | tuple[Any, ...]:
 
 
 def _copied(scratch: Any) -> Any:
-    """Arrays, or a tuple of them, anew."""
+    """Copy an array or a tuple of arrays."""
     return type(scratch)(*map(np.copy, scratch)) if isinstance(scratch, tuple) else scratch.copy()
 
 
 @kernel
 def sample_many(sampler, rng, rows, i, label, classes, counts):
-    """Fill each row of `classes` and `counts` with one draw; returns the last one's size."""
+    """Fill each row of `classes` and `counts` with one draw; return the size of the last."""
     n = 0
     for r in range(classes.shape[0]):
         n, _ = draw(sampler, rng, rows, i, label, classes[r], counts[r])
@@ -177,10 +195,11 @@ def sample_many(sampler, rng, rows, i, label, classes, counts):
 
 
 @kernel
-def first_bad_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
-    """Draw for `some` rows: the first row and class that is its label or none of the classes.
+def first_invalid_draw(sampler, rng, rows, labels, some, n_classes, classes, counts):
+    """Return the first row of `some` with an invalid draw, and the class.
 
-    (-1, -1) where there is no such draw.
+    A draw is invalid if it contains the label or a class that does not exist; (-1, -1) if all are
+    valid.
     """
     for i in some:
         n, _ = draw(sampler, rng, rows, i, labels[i], classes, counts)
@@ -193,7 +212,7 @@ def first_bad_draw(sampler, rng, rows, labels, some, n_classes, classes, counts)
 
 @device
 def always_in(head, label, classes, counts):
-    """Begin a draw with the classes of the head, but the label; returns how many they are."""
+    """Start a draw with the classes of the head except the label; return their number."""
     n = 0
     for k in head:
         if k != label:

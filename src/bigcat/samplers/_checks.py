@@ -1,6 +1,6 @@
-"""A look at some draws of a sampler from outside the package, before a fit begins.
+"""Check of user-defined samplers on some draws before a fit.
 
-Those of the package are held to their promises by tests, and are not looked at.
+Samplers of the package are checked by tests instead.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import numpy as np
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem
 from bigcat.samplers import Sampler
-from bigcat.samplers._base import first_bad_draw
+from bigcat.samplers._base import first_invalid_draw
 
-#: Draws to look at: some milliseconds, and enough for a label that comes once in 200 draws.
+#: Number of draws to check: milliseconds, and enough for an error in 1 of 200 draws.
 N_DRAWS = 1_000
 
 
 def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None:
-    """Raise for a draw that holds the row's own label, or a class that there is not.
+    """Raise ValueError for a draw with the row's own label, or a class that does not exist.
 
-    A label among its own negatives takes back what the row teaches, and no error follows; a class
-    that there is not is memory that belongs to others.
+    A label among its own negatives cancels the row's gradient without an error; a class that does
+    not exist is an access outside of the arrays.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None
     random_state = np.random.RandomState(0)  # not that of the fit, which stays as it is
     some = random_state.randint(problem.n_rows, size=N_DRAWS)
     width = sampler.width(problem.n_classes, problem.head)
-    i, k = first_bad_draw(
+    i, k = first_invalid_draw(
         sampler.with_own_scratch(tag),
         new_state(random_state),
         rows,
@@ -50,9 +50,8 @@ def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None
     name = type(sampler).__name__
     if k == problem.labels[i]:
         raise ValueError(
-            f"{name} drew class number {k} for a row of that very class, and a row cannot learn "
-            "from its own label as a negative; leave the label out in `draw`, as "
-            "docs/extending/sampler.md does"
+            f"{name} drew class number {k} for a row of that class, which would cancel the "
+            "row's gradient; leave the label out in `draw`, as in docs/extending/sampler.md"
         )
     raise ValueError(
         f"{name} drew class number {k}, and classes are numbered from 0 to "

@@ -1,10 +1,10 @@
-"""Which classes occur with which features: the tables behind `CoOccurrence`.
+"""Tables of classes and features that occur together, for `CoOccurrence`.
 
-A draw picks a feature of the row and then one of the labels of the rows that have it; what such a
-draw stands for needs the share of *every* drawn class among the labels of *every* one of the row's
-features.  These look-ups are nearly all of the work, so each feature has a hash table of its own,
-in one or two cache lines where the feature is rare.  A class is in one of two slots (cuckoo
-hashing; Pagh and Rodler, 2004): no look-up has a branch to mispredict, and all run at once.
+A draw picks a feature of the row and then one of the labels of the rows with that feature. Its
+importance weight needs the share of *every* drawn class among the labels of *every* feature of the
+row. These look-ups are nearly all of the work, so each feature has its own hash table, of one or
+two cache lines for rare features. A class is in one of two slots (cuckoo hashing; Pagh and Rodler,
+2004): look-ups have no branch to mispredict, and run in parallel.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from bigcat.compile import device, float_of_bits, kernel
 from bigcat.rows import Problem, SparseRows
 
 _GOLDEN, _S40, _S16 = np.uint64(0x9E3779B97F4A7C15), np.uint64(40), np.uint64(16)
-#: A class that there is not, with a share of 0.
+#: Empty slot: an invalid class with a share of 0.
 _FREE = np.int64(0x7FFFFFFF << 32)
 _NO_FEATURE = -1
-#: Moves before a hash table is taken for too small; rings are short where it is not.
-_MOST_MOVES = 50
+#: Moves before a hash table counts as too small; cycles are short otherwise.
+_MAX_MOVES = 50
 
 
 class FeatureIndex(NamedTuple):
-    """Features with no row, or that no row lists, have no labels and no slots."""
+    """Labels and hash tables of the features that some row draws by."""
 
     rarest: np.ndarray  # (n_rows, n) int32: features that a row draws by, -1 where it has fewer
     first_label: np.ndarray  # (n_features + 1,) int64: a feature's place in `labels`
@@ -35,7 +35,7 @@ class FeatureIndex(NamedTuple):
 
 
 def feature_index(problem: Problem, rows: SparseRows, n: int) -> FeatureIndex:
-    """Tables of the rows that count, with the `n` rarest features for each row."""
+    """Build the tables of the rows with positive weight, with the `n` rarest features per row."""
     counted, sizes = problem.row_weights > 0.0, (problem.n_features, problem.n_classes, n)
     return FeatureIndex(*_tables(rows.indptr, rows.indices, counted, problem.labels, *sizes))
 
@@ -90,7 +90,7 @@ def _offsets(lengths):
 
 @device
 def _choose(indptr, indices, n_with, rarest, listed):
-    """Each row's rarest features, by insertion into a short ordered list."""
+    """Find the rarest features of each row, by insertion into a short sorted list."""
     most = rarest.shape[1]
     for i in range(rarest.shape[0]):
         row, n = rarest[i], 0
@@ -110,7 +110,7 @@ def _choose(indptr, indices, n_with, rarest, listed):
 
 @device
 def _collect(indptr, indices, counted, labels, listed, first_label, out):
-    """The transpose of the rows, with labels for row numbers."""
+    """Transpose the rows, with labels in place of row numbers."""
     end = first_label.copy()
     for i in range(counted.shape[0]):
         if counted[i]:
@@ -123,9 +123,9 @@ def _collect(indptr, indices, counted, labels, listed, first_label, out):
 
 @device
 def _spots(k, mask):
-    """The two places of class k in a hash table; they may be one.
+    """Return the two slots of class k in a hash table; they may coincide.
 
-    Unsigned, since for other numbers numba asks at each access whether it counts from the end.
+    Unsigned, since for signed numbers numba checks each access for negative indices.
     """
     mixed = np.uint64(k) * _GOLDEN
     return (mixed >> _S40) & mask, (mixed >> _S16) & mask
@@ -133,7 +133,7 @@ def _spots(k, mask):
 
 @device
 def _tally(labels, first, last, number, entries):
-    """The classes among labels[first:last] with their shares, as entries; returns how many."""
+    """Write the classes of labels[first:last] with their shares to `entries`; return how many."""
     n = 0
     for p in range(first, last):
         if number[labels[p]] == 0:
@@ -151,12 +151,12 @@ def _tally(labels, first, last, number, entries):
 
 @device
 def _place(entries, n, slots, first, size):
-    """Put the entries into free slots, moving others to their second place; false if stuck."""
+    """Insert entries, moving others to their second slot; return False if stuck."""
     mask = np.uint64(size - 1)
     for e in range(n):
         entry = entries[e]
         at, _two = _spots(entry >> 32, mask)
-        for _ in range(_MOST_MOVES):
+        for _ in range(_MAX_MOVES):
             place = np.uint64(first) + at
             here = slots[place]
             slots[place] = entry
@@ -172,13 +172,13 @@ def _place(entries, n, slots, first, size):
 
 @device
 def _bits_if(entry, k):
-    """The entry if it is of class k, else 0; arithmetic, lest the compiler makes a branch of it."""
+    """Return the entry if it belongs to class k, else 0; branch-free arithmetic."""
     return entry & (((entry >> 32) ^ k) - 1 >> 63)
 
 
 @device
 def add_shares(slots, first, last, factor, classes, n, total):
-    """total[c] += factor * (share of classes[c] among the labels), the feature in first..last-1."""
+    """Add ``factor`` times each class's share of the labels of one feature to ``total``."""
     start, mask = np.uint64(first), np.uint64(last - first - 1)
     for c in range(n):
         k = classes[c]

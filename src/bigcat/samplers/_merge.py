@@ -1,4 +1,4 @@
-"""Repeated draws become one entry: a small hash table from a class to its place in the draw."""
+"""Merging of repeated draws by a small hash table from classes to positions in the draw."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ _FREE = -1
 
 
 class Places(NamedTuple):
-    """Scratch space of a draw: a quarter full at most, so that searches are short."""
+    """Scratch memory of a draw, at most a quarter full to keep searches short."""
 
     keys: np.ndarray
     places: np.ndarray
 
 
 def make_places(n_drawn: int) -> Places:
+    """Allocate the scratch memory for `n_drawn` draws."""
     size = 1 << int(4 * max(n_drawn, 1) - 1).bit_length()
     return Places(np.empty(size, np.int32), np.empty(size, np.int32))
 
 
 @device
 def forget(seen):
+    """Clear the table."""
     for spot in range(seen.keys.shape[0]):
         seen.keys[spot] = _FREE
 
 
 @device
 def add(seen, k, n, classes, counts):
-    """Class k was drawn: one more of it, at the end if it is new; returns the new length."""
+    """Record a draw of class k, appended if it is new; return the new length."""
     mask = seen.keys.shape[0] - 1
     spot = (k * 0x9E3779B1 >> 15) & mask
     while seen.keys[spot] != _FREE:

@@ -1,4 +1,4 @@
-"""Classes that share features with the row."""
+"""Sampler of classes that share features with the row."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from bigcat.verbs import draw
 
 
 class CoOccurrenceTag(NamedTuple):
+    """Tag of `CoOccurrence`."""
+
     head: np.ndarray  # classes that are always in
     table: Alias  # the background, over all others
     by_feature: FeatureIndex
@@ -33,26 +35,30 @@ class CoOccurrenceTag(NamedTuple):
 class CoOccurrence(Sampler):
     """`n_negatives` draws among the classes of training rows that share a feature with the row.
 
-    The classes that compete for a row are mostly those seen with its features.  A draw takes one
-    of the row's rarest features, then the label of a random training row that has it; with
-    probability `background` it comes from the mixture of `Frequency` instead.  So class k has
+    Take this sampler for sparse rows such as texts, where the strongest rivals of a label are the
+    classes seen with the same features. A draw takes one of the row's rarest features, then the
+    label of a random training row with that feature. With probability `background` it comes from
+    the mixture of `Frequency` instead. Class k has the probability
 
         q(k | x) = background q0(k) + (1 - background) mean_f n(f, k) / n(f),
 
-    known exactly.  Repetitions are merged and draws of the label dropped as in `Frequency`.  Rows
-    have to be sparse.  Tables take 4 bytes per non-zero and 16 to 32 a pair of feature and class
-    that occur together, about 20 bytes per non-zero, and ``4 n_features`` bytes per row.
+    known exactly. Repetitions are merged and draws of the label dropped, as in `Frequency`. Tables
+    take about 20 bytes per non-zero (4, plus 16 to 32 per pair of feature and class that occur
+    together) and ``4 n_features`` bytes per row.
 
     Parameters
     ----------
-    n_negatives : int
-        Draws a row.
-    n_features : int
-        Features that a row draws by: those that fewest training rows have.
-    background : float
-        Share of draws that do not look at the row, above 0.  A row without features has no others.
+    n_negatives : int, default=16
+        Draws per row. More of them reduce the noise of steps, at proportional cost.
+    n_features : int, default=4
+        Features that a row draws by: its rarest ones in the training rows.
+    background : float, default=0.3
+        Share of draws from the background mixture, above 0. Rows without features use it alone.
+        Raise it if rare classes get too high probabilities.
     power, uniform : float
-        Of the background, as in `Frequency`.
+        Background mixture, as in `Frequency`.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------
@@ -82,8 +88,8 @@ class CoOccurrence(Sampler):
         check_mixture(self.power, self.uniform)
         if self.n_features < 1:
             raise ValueError(
-                f"n_features={self.n_features!r} must be at least 1; for draws that do not look "
-                "at features take Frequency"
+                f"n_features={self.n_features!r} must be at least 1; take Frequency for draws "
+                "that ignore features"
             )
         if not 0.0 < self.background <= 1.0:
             raise ValueError(
@@ -93,6 +99,7 @@ class CoOccurrence(Sampler):
             )
 
     def check_rows(self, sparse: bool) -> None:
+        """Raise ValueError for dense rows."""
         if not sparse:
             raise ValueError(
                 f"sampler={self.name!r} draws classes by the features that a row has and needs "
@@ -101,6 +108,7 @@ class CoOccurrence(Sampler):
             )
 
     def lower(self, problem: Problem) -> CoOccurrenceTag:
+        """Return the tag, with the tables of the training rows."""
         rows = problem.rows
         self.check_rows(is_sparse(rows))
         assert is_sparse(rows)
@@ -119,10 +127,12 @@ class CoOccurrence(Sampler):
         )
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the maximal number of classes of one draw."""
         n_head = 0 if head is None else len(head)
         return n_head + min(self.n_negatives, n_classes - 1)
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        """Return the bytes of the tables."""
         return ALIAS_BYTES * n_classes + 20 * nnz + 4 * self.n_features * n_rows
 
 

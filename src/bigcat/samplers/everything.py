@@ -1,4 +1,4 @@
-"""No sampling: every other class, every time."""
+"""Sampler of all other classes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from bigcat.verbs import draw
 
 
 class EverythingTag(NamedTuple):
+    """Tag of `Everything`."""
+
     n_classes: int
     head: np.ndarray  # visited first
 
 
 @dataclass(frozen=True, repr=False)
 class Everything(Sampler):
-    """All other classes: what the exact method needs, at a cost that grows with their number.
+    """All other classes, at a cost proportional to their number.
+
+    The exact method and L-BFGS use it; take it for up to a few hundred classes.
 
     Examples
     --------
@@ -35,9 +39,11 @@ class Everything(Sampler):
     all_classes: ClassVar[bool] = True
 
     def lower(self, problem: Problem) -> EverythingTag:
+        """Return the tag."""
         return EverythingTag(problem.n_classes, problem.head)
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the number of other classes."""
         return n_classes - 1
 
 

@@ -1,4 +1,4 @@
-"""Classes drawn by their frequency, with replacement; and the same beside the most frequent."""
+"""Samplers by class frequency, with replacement."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from bigcat.rows import Problem
 from bigcat.samplers._alias import Alias, alias_draw, alias_table, mixture
 from bigcat.samplers._base import Sampler, always_in
 from bigcat.samplers._merge import Places, add, forget, make_places
-from bigcat.verbs import draw, stands_for
+from bigcat.verbs import draw, label_count
 
 ALIAS_BYTES = 12  # a class
 
 
 class FrequencyTag(NamedTuple):
+    """Tag of `Frequency`, `Stratified` and `Shared`."""
+
     head: np.ndarray  # classes that are always in
     table: Alias  # over all others
     n_drawn: int
@@ -27,20 +29,23 @@ class FrequencyTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Frequency(Sampler):
-    """`n_negatives` draws by class frequency to a power, mixed with a share of uniform draws.
+    """`n_negatives` draws by class frequency to a power, mixed with uniform draws.
 
-    Draws are with replacement: a class of probability q that is drawn c times of n comes once and
-    stands for c / (n q) classes.  Draws of the label are dropped, so a row may have none at all.
+    Draws are with replacement: a class of probability q that is drawn c times out of n appears
+    once, with the importance weight c / (n q). Draws of the label are dropped, so a row may have
+    none at all.
 
     Parameters
     ----------
-    n_negatives : int
-        Draws a row.
-    power : float
-        Of the frequency.  1 draws classes as they come, 0 all alike.
-    uniform : float
-        Share of uniform draws, above 0: without them classes that have no rows yet would never
-        be drawn, and rare ones so seldom that each time they would stand for very many.
+    n_negatives : int, default=32
+        Draws per row. More of them reduce the noise of steps, at proportional cost.
+    power : float, default=0.75
+        Exponent of the frequency: 1 draws classes as often as they occur, 0 uniformly.
+    uniform : float, default=0.5
+        Share of uniform draws, above 0. Without them classes without rows would never be drawn, and
+        rare ones would have huge importance weights.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------
@@ -63,33 +68,39 @@ class Frequency(Sampler):
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
+        """Return the tag."""
         q = mixture(problem.class_weights(), self.power, self.uniform, problem.head)
         n_drawn = self.n_negatives if q.any() else 0  # none where the head is everything
         return FrequencyTag(problem.head, alias_table(q), n_drawn, make_places(n_drawn))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the maximal number of classes of one draw."""
         n_head = 0 if head is None else len(head)
         return n_head + min(self.n_negatives, n_classes - 1)
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        """Return the bytes of the alias table."""
         return ALIAS_BYTES * n_classes
 
 
 @dataclass(frozen=True, repr=False)
 class Stratified(Sampler):
-    """The `n_head` most frequent classes always, and `n_negatives` draws from the others.
+    """The `n_head` most frequent classes always, plus `n_negatives` draws from the others.
 
-    The head comes first and counts once each, as do `exact_classes`, which are added to it; the
-    tail is drawn as by `Frequency`.
+    The head comes first with importance weight 1, together with `exact_classes`; the tail is drawn
+    as by `Frequency`.
 
     Parameters
     ----------
-    n_head : int
-        Classes that every row looks at: work, for less noise where few classes have most rows.
-    n_negatives : int
-        Draws a row.
+    n_head : int, default=512
+        Number of most frequent classes that every row visits. Raise it for less noise if few
+        classes have most rows; the cost per row is proportional to ``n_head + n_negatives``.
+    n_negatives : int, default=16
+        Draws per row from the other classes.
     power, uniform : float
         As in `Frequency`, within the tail.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------
@@ -112,34 +123,37 @@ class Stratified(Sampler):
         check_mixture(self.power, self.uniform)
 
     def lower(self, problem: Problem) -> FrequencyTag:
+        """Return the tag."""
         most = np.argsort(-problem.class_weights(), kind="stable")[: self.n_head]
         head = np.concatenate([problem.head, np.setdiff1d(most, problem.head)])
         tail = Frequency(self.n_negatives, self.power, self.uniform)
         return tail.lower(replace(problem, head=head))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the maximal number of classes of one draw."""
         n_head = min(self.n_head, n_classes) + (0 if head is None else len(head))
         return min(n_head + self.n_negatives, n_classes)
 
     def memory(self, n_rows: int, n_classes: int, nnz: int) -> int:
+        """Return the bytes of the alias table."""
         return ALIAS_BYTES * n_classes
 
 
 @dataclass(frozen=True, repr=False)
 class Shared(Frequency):
-    """The draws of `Frequency`, the same for all rows of a batch.
+    """Draws of `Frequency` that all rows of a batch share.
 
-    So that a batch's scores are a product of matrices: many more classes at the same cost, for
-    dense rows and for scores of low rank.  A row leaves its own label out, and each row's sample is
-    one of `Frequency`; only the rows of a batch are no longer independent.
+    The scores of a batch are then a product of matrices, so dense rows and low-rank models visit
+    many more classes at the same cost. Each row leaves out its own label, and its sample is one of
+    `Frequency`; only the rows of a batch are no longer independent.
 
     Parameters
     ----------
-    n_negatives, power, uniform
+    n_negatives, power, uniform, exact_classes
         As in `Frequency`.
     n_first : int, optional
-        Draws in the first third of the epochs.  Fewer do there, where steps are long and the way
-        is plain; how far a fit gets depends on the later ones.
+        Draws in the first third of the epochs. Fewer suffice there, while steps are long; the
+        quality of a fit depends on the later ones.
 
     Examples
     --------
@@ -162,12 +176,14 @@ class Shared(Frequency):
             )
 
     def in_epoch(self, tag: FrequencyTag, epoch: int, n_epochs: int) -> FrequencyTag:
+        """Return the tag for an epoch, with `n_first` draws in the first third of the epochs."""
         if self.n_first is None or 3 * (epoch + 1) > n_epochs:
             return tag
         return tag._replace(n_drawn=self.n_first)
 
 
 def check_mixture(power: float, uniform: float) -> None:
+    """Raise ValueError for a power or uniform share out of range."""
     if not 0.0 <= power < np.inf:
         raise ValueError(f"power={power!r} must be a finite number, not below 0")
     if not 0.0 < uniform <= 1.0:
@@ -184,16 +200,16 @@ def _(sampler, rng, rows, i, label, classes, counts):
     forget(seen)
     for _ in range(n_drawn):
         k = alias_draw(table, _random.uniform(rng))
-        # Dropped, not drawn again: what the others stand for does then not depend on the label.
+        # Dropped, not drawn again: importance weights then do not depend on the label.
         if k != label:
             n = add(seen, k, n, classes, counts)
     for c in range(n_always, n):
         counts[c] /= n_drawn * table.probability[classes[c]]
-    counts[n] = stands_for(sampler, label)
+    counts[n] = label_count(sampler, label)
     return n, n_always
 
 
-@implement(stands_for, FrequencyTag)
+@implement(label_count, FrequencyTag)
 def _(sampler, label):
     q = sampler.table.probability[label]
     return 1.0 / (sampler.n_drawn * q) if q > 0.0 else 1.0

@@ -17,6 +17,8 @@ _FREE = np.int64(-1)
 
 
 class UniformTag(NamedTuple):
+    """Tag of `Uniform` without exact classes."""
+
     n_classes: int
     n_drawn: int
     table: np.ndarray  # scratch: hash set of what the current row has drawn
@@ -24,6 +26,8 @@ class UniformTag(NamedTuple):
 
 
 class HeadAndUniformTag(NamedTuple):
+    """Tag of `Uniform` with exact classes."""
+
     head: np.ndarray  # classes that are always in
     rest: np.ndarray  # all others
     place: np.ndarray  # a class's place in `rest`, -1 for those in the head
@@ -34,12 +38,15 @@ class HeadAndUniformTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Uniform(Sampler):
-    """`n_negatives` of the other classes, each set of them equally likely.
+    """Uniform draw of `n_negatives` other classes, without replacement.
 
     Parameters
     ----------
-    n_negatives : int
-        Classes drawn a row; all of them where there are no more.
+    n_negatives : int, default=32
+        Classes drawn per row, or all others if there are fewer. More of them reduce the noise of
+        steps, at proportional cost.
+    exact_classes
+        See `Sampler`.
 
     Examples
     --------
@@ -55,6 +62,7 @@ class Uniform(Sampler):
     n_negatives: int = 32
 
     def lower(self, problem: Problem) -> Any:
+        """Return the tag."""
         n_classes = problem.n_classes
         if len(problem.head):
             return self._lower_with_head(n_classes, problem.head)
@@ -69,6 +77,7 @@ class Uniform(Sampler):
         return HeadAndUniformTag(head, rest, place, n_drawn, *_scratch(n_drawn, len(rest)))
 
     def width(self, n_classes: int, head: np.ndarray | None = None) -> int:
+        """Return the maximal number of classes of one draw."""
         n_head = 0 if head is None else len(head)
         return n_head + min(self.n_negatives, n_classes - 1)
 
@@ -133,6 +142,6 @@ def _(sampler, rng, rows, i, label, classes, counts):
             chosen += 1
         classes[c] = sampler.rest[chosen]
         counts[c] = n_others / n_drawn
-    # A label of the head counts as what it is, always in; one of the rest as drawn.
+    # A label of the head has weight 1; others have that of a drawn class.
     counts[n + n_drawn] = n_others / n_drawn if place >= 0 and n_drawn > 0 else 1.0
     return n + n_drawn, n_always

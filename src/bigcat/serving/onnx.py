@@ -129,7 +129,7 @@ def _check_model(model: Any) -> None:
 
 def _matrices(weights: Weights) -> tuple[np.ndarray, ...]:
     """Return the matrices that rows are multiplied by; ValueError if too large for a file."""
-    n_bytes = 4 * weights.n_in_matrices
+    n_bytes = 4 * weights.n_in_prediction_matrices
     if n_bytes > MOST_BYTES:
         raise ValueError(
             f"the weights take {n_bytes:,} bytes as matrices, and an ONNX file holds up to "

@@ -1,4 +1,4 @@
-"""How parameters move."""
+"""Solvers: update rules of the parameters."""
 
 from bigcat.solvers._base import DivergedError, Solver
 from bigcat.solvers.damped import Damped

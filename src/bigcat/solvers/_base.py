@@ -1,4 +1,4 @@
-"""What every solver declares; the compiled side of the stochastic ones is `bigcat.verbs`."""
+"""Base class of solvers; the compiled side of stochastic ones is in `bigcat.verbs`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any, ClassVar, Self
 from bigcat.part import Part
 from bigcat.rows import Problem
 
-#: A learning rate of the solver's own, in units of the rows' size.
+#: Solver-specific default learning rate, in units of the row size.
 AUTO = "auto"
 SCHEDULES = ("linear", "constant")
 INITS = ("frequencies", "zero", "random")
-#: The intercept is a constant feature; its square is this part of the mean |x|^2 of the rows.
+#: Square of the intercept's constant feature, as a share of the mean |x|^2 of the rows.
 INTERCEPT_SHARE = 0.2
 
 
 def check_schedule(schedule: str) -> None:
+    """Raise ValueError for an unknown learning-rate schedule."""
     if schedule not in SCHEDULES:
         raise ValueError(
             f"schedule={schedule!r} is not known; choose one of {', '.join(map(repr, SCHEDULES))}"
@@ -26,44 +27,46 @@ def check_schedule(schedule: str) -> None:
 
 
 def steps_to_zero(schedule: str, n_steps: int) -> float:
-    """Steps until the rate is zero: all of them, or infinitely many."""
+    """Return the number of steps until the rate is zero; infinity for a constant rate."""
     return float(n_steps) if schedule == "linear" else math.inf
 
 
 @dataclass(frozen=True, repr=False)
 class Solver(Part):
-    """How parameters move, and where from.
+    """Update rule and starting values of the parameters.
 
     Parameters
     ----------
     batch_size : int
-        Rows per step.
+        Rows per step. Larger batches are faster on dense rows with shared draws of classes and need
+        more epochs.
     init : {"frequencies", "zero", "random"}, default="frequencies"
         Start from the class frequencies, from equal probabilities, or from small random weights.
+        Change it only to reproduce published runs.
     """
 
     name: ClassVar[str]
-    #: One line for tables.
+    #: One-line description for tables.
     promise: ClassVar[str]
-    #: Mini-batches and sampled classes, or whole passes over everything?
+    #: True for mini-batches and sampled classes, False for whole passes over everything.
     stochastic: ClassVar[bool] = True
-    #: Remembers numbers for the weights and intercepts: as many again, or see `state_width`?
+    #: True if the solver keeps state per weight and intercept; see `state_width`.
     has_state: ClassVar[bool] = False
-    #: Is a step linear in the gradient, so that a batch's rows can be applied one by one?
+    #: True if steps are linear in the gradient, so that rows of a batch can be applied one by one.
     linear: ClassVar[bool] = False
-    #: Is the gradient that of the sum over all rows ("sum") or of the mean a row ("mean")?
+    #: Gradient of the "sum" over all rows, or of the "mean" per row.
     gradient: ClassVar[str] = "mean"
-    #: Are its slopes those of the new weights, so that it has to know |x|^2 of each row?
+    #: True if gradients are taken at the new weights, which requires |x|^2 of each row.
     implicit: ClassVar[bool] = False
-    #: Are its steps the rate times the gradient and nothing else, local parameters the bound's?
+    #: True if a step is the rate times the gradient, and the bound moves its local parameters.
     plain: ClassVar[bool] = False
-    #: Can it move the means of a posterior: by coordinate, local parameters the bound's?
+    #: True if the solver can move the means of a posterior.
     moves_posteriors: ClassVar[bool] = False
-    #: Bounds and noises that it can move; None for all.
+    #: Supported bounds and noises; None for all.
     bounds: ClassVar[tuple[str, ...] | None] = None
     noises: ClassVar[tuple[str, ...] | None] = None
-    #: What to try when numbers are no longer finite.
-    if_diverged: ClassVar[str] = (
+    #: Advice in the error message of a diverged fit.
+    divergence_remedy: ClassVar[str] = (
         "lower learning_rate, scale the columns of X to similar size, or take solver='adagrad'"
     )
     batch_size: int = field(default=64, kw_only=True)
@@ -71,84 +74,86 @@ class Solver(Part):
 
     @property
     def rate(self) -> float | str | None:
-        """The learning rate; "auto" for one that fits the rows, None for a solver without one."""
+        """Return the learning rate; "auto" for one relative to the rows, None if there is none."""
         return getattr(self, "learning_rate", None)
 
     @property
     def relative(self) -> bool:
-        """Is the rate in units of the rows' size?"""
+        """Return True if the learning rate is in units of the row size."""
         return self.rate == AUTO
 
     @property
-    def ends_at_zero(self) -> bool:
-        """Does its rate fall to zero over the epochs that are planned?"""
+    def decays_to_zero(self) -> bool:
+        """Return True if the learning rate falls to zero over the planned epochs."""
         return False
 
     @property
     def damped(self) -> bool:
-        """Does it shorten the steps of some rows, for which it has to know |x|^2 of each?"""
+        """Return True if the solver shortens steps of some rows, which requires their |x|^2."""
         return False
 
-    def at_rate(self, rate: float) -> Self:
-        """The same at another learning rate."""
+    def with_rate(self, rate: float) -> Self:
+        """Return a copy with another learning rate."""
         return self.with_options(learning_rate=rate)
 
-    def at_part_of_rate(self, part: float) -> Self:
-        """The same at a part of its rate, where that is a number."""
+    def with_scaled_rate(self, part: float) -> Self:
+        """Return a copy with the learning rate times `part`, if the rate is a number."""
         rate = self.rate
-        return self if rate is None or isinstance(rate, str) else self.at_rate(part * rate)
+        return self if rate is None or isinstance(rate, str) else self.with_rate(part * rate)
 
-    def at_constant_rate(self) -> Self:
-        """The same for passes of which it is not known how many more will come."""
+    def with_constant_rate(self) -> Self:
+        """Return a copy for a fit of unknown length."""
         return self
 
     @classmethod
-    def takes_bound(cls, name: str) -> bool:
+    def supports_bound(cls, name: str) -> bool:
+        """Return True if the solver can optimise the bound of that name."""
         return cls.bounds is None or name in cls.bounds
 
     @classmethod
-    def takes_noise(cls, name: str) -> bool:
+    def supports_noise(cls, name: str) -> bool:
+        """Return True if the solver can be used with the noise of that name."""
         return cls.noises is None or name in cls.noises
 
     @property
     def averages(self) -> bool:
-        """Does it fit an average of the weights along the way?"""
+        """Return True if the solver fits an average of the weights along the way."""
         return False
 
     @property
     def weight_radius(self) -> float:
-        """Radius of the ball that the weights are kept in."""
+        """Return the radius of the ball that the weights are projected to."""
         return math.inf
 
     @property
     def needs_linear_scores(self) -> bool:
-        """Are its steps solved for scores that are linear in the weights?"""
+        """Return True if the steps require scores linear in the weights."""
         return self.implicit or self.weight_radius < math.inf
 
     @property
     def needs_vectors(self) -> bool:
-        """Does it move the vectors of classes and features as a whole, so that it needs a rank?"""
+        """Return True if the solver moves whole vectors of classes and features."""
         return False
 
     def state_width(self, width: int) -> int:
-        """Numbers that it remembers for each row of the weights, which have that width."""
+        """Return the number of state values per row of the weights, given the row's width."""
         return width if self.has_state else 0
 
     @property
-    def arrays_held(self) -> int:
-        """Arrays of the size of the weights, where it keeps them itself."""
+    def n_work_arrays(self) -> int:
+        """Return the number of arrays as large as the weights that the solver holds."""
         return 0
 
     def lower(self) -> Any:
-        """Tag below the seam."""
+        """Return the tag that compiled code sees."""
         raise TypeError(f"{type(self).__name__} has no compiled form")
 
     def lower_for(self, problem: Problem, n_steps: int) -> Any:
-        """Tag below the seam for a run of `n_steps` steps at most; most solvers know all before."""
+        """Return the tag for a fit of `n_steps` steps at most."""
         return self.lower()
 
     def intercept_scale(self, problem: Problem) -> float:
-        """Step size of the intercepts, for one of 1 of the weights."""
+        """Return the step size of the intercepts relative to that of the weights."""
         return 1.0
 
     def __post_init__(self) -> None:
@@ -167,4 +172,4 @@ class Solver(Part):
 
 
 class DivergedError(FloatingPointError):
-    """Training produced numbers that are not finite."""
+    """Training produced values that are not finite."""

@@ -1,4 +1,4 @@
-"""Plain steps that need no tuning: in units of the rows' size, and none longer than its gain."""
+"""Plain steps relative to the row size, shortened where they would overshoot."""
 
 from __future__ import annotations
 
@@ -18,29 +18,34 @@ from bigcat.verbs import coordinate_rate, damping, move, rate
 
 
 class DampedTag(NamedTuple):
+    """Tag with the absolute learning rate."""
+
     learning_rate: float
     n_steps: float  # until the rate is zero; infinity for a constant rate
 
 
 @dataclass(frozen=True, repr=False)
 class Damped(Solver):
-    """Plain steps with a relative rate, each shortened to what the row itself can gain by it.
+    """Plain steps with a relative rate, shortened to the implicit step along the gradient.
 
-    The rate is divided by the mean ``|x|^2`` of the rows (the intercept included, as a constant
-    feature of a fifth of that), so that the same number fits rows of any size: a rate of 1
-    moves the score of a row's label by up to 1.  A row with label probability q is moved by ``u``
-    times its gradient, ``u = 1 / (1 - q + q exp(a u))``, where ``a`` is what the whole step would
-    add to the label's score: the implicit step along the gradient.  So large rates do no harm to
-    rows that are fitted already.
+    The rate is divided by the mean ``|x|^2`` of the rows (plus a constant feature of a fifth of
+    that for the intercept), so one value suits rows of any size: a rate of 1 moves the score of a
+    row's label by up to 1.  A row with label probability q moves by ``u`` times its gradient, ``u =
+    1 / (1 - q + q exp(a u))``, where ``a`` is the change of the label's score by the whole step. So
+    large rates do no harm to rows that are fitted already.
 
     Parameters
     ----------
-    learning_rate : float
-    schedule : {"linear", "constant"}
-        "linear" lets the rate fall to zero over `max_epochs`; "constant" keeps it.
-    average : bool
-        Fit an average of the weights along the way, in which late ones count more: as good as a
-        rate that falls, without knowing the end.  Needs the weights twice.
+    learning_rate : float, default=1.0
+        Change of the label's score by one step, at most. Raise it for fits of few epochs.
+    schedule : {"linear", "constant"}, default="linear"
+        "linear" decays the rate to zero over `max_epochs`; "constant" keeps it, for fits of unknown
+        length.
+    average : bool, default=False
+        Fit an average of the weights in which late ones count more: as good as a decaying rate,
+        for fits of unknown length. Doubles the memory of the weights.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------
@@ -53,7 +58,7 @@ class Damped(Solver):
     promise: ClassVar[str] = "rate in units of the rows; little to tune"
     linear: ClassVar[bool] = True
     plain: ClassVar[bool] = True
-    if_diverged: ClassVar[str] = "lower learning_rate"
+    divergence_remedy: ClassVar[str] = "lower learning_rate"
     learning_rate: float = 1.0
     schedule: str = "linear"
     average: bool = False
@@ -65,23 +70,29 @@ class Damped(Solver):
 
     @property
     def damped(self) -> bool:
+        """Return True: long steps are shortened."""
         return True
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
+        """Return True with ``schedule="linear"``."""
         return self.schedule == "linear"
 
     @property
     def averages(self) -> bool:
+        """Return `average`."""
         return self.average
 
-    def at_constant_rate(self) -> Damped:
+    def with_constant_rate(self) -> Damped:
+        """Return a copy with a constant rate."""
         return replace(self, schedule="constant")
 
     def intercept_scale(self, problem: Problem) -> float:
+        """Return the squared size of the intercept's constant feature."""
         return INTERCEPT_SHARE * problem.scored_size
 
     def lower_for(self, problem: Problem, n_steps: int) -> Any:
+        """Return the tag with the rate in absolute units."""
         size = problem.scored_size
         if problem.fit_intercept:
             size += self.intercept_scale(problem)
@@ -104,9 +115,9 @@ def _(solver, rate, state, j):
 
 
 @device
-def shortened(slope, whole):
-    """The u in (0, 1] with u (1 - q + q exp(whole slope u)) = 1, where slope = 1 - q."""
-    missing = min(max(slope, 0.0), 1.0)
+def shortened(grad, whole):
+    """Return u in (0, 1] with u (1 - q + q exp(whole u grad)) = 1, where grad = 1 - q."""
+    missing = min(max(grad, 0.0), 1.0)
     q, a = 1.0 - missing, whole * missing
     if q < 1e-300 or (a < 30.0 and q * math.expm1(a) < 1e-3):
         return 1.0
@@ -126,5 +137,5 @@ def shortened(slope, whole):
 
 
 @implement(damping, DampedTag)
-def _(solver, label_slope, reach, size):
-    return shortened(label_slope, reach)
+def _(solver, label_grad, score_step, size):
+    return shortened(label_grad, score_step)

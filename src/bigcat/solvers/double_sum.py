@@ -1,7 +1,7 @@
-"""Vanilla SGD and U-max on the softmax's double sum (Fagan and Iyengar, unbiased softmax, 2018).
+"""Vanilla SGD and U-max on the softmax's double sum (Fagan and Iyengar, 2018).
 
-The double sum is minus the softmax bound of augment and reduce with u = log eta, so these are
-two more ways to climb a bound that exists: the row's u takes a gradient step beside the weights.
+The double sum is minus the softmax bound of augment and reduce with u = log eta. Both solvers take
+a gradient step on the row's u together with the weights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bigcat.solvers.damped import shortened
 from bigcat.solvers.sgd import plain_steps
 from bigcat.verbs import at_local, damping, local_floor, rate, visit
 
-#: The most that a step at a relative rate moves a score of its own row by, and raises the row's u.
-LONGEST_STEP, HIGHEST_RISE = 3.0, 1.0
-#: How far u may lag behind the sampled classes at a relative rate: beyond, vanilla would overflow.
-LARGEST_LAG = 30.0
+#: Maximal change of a row's own scores, and of its u, by one step at a relative rate.
+MAX_SCORE_STEP, MAX_LOCAL_STEP = 3.0, 1.0
+#: Maximal lag of u behind the sampled classes at a relative rate; beyond it vanilla would overflow.
+MAX_LOCAL_LAG = 30.0
 
 
 def double_sum_steps(tag: type) -> type:
-    """Give a tag plain steps, whose rate decays each epoch or falls to zero over all steps."""
+    """Register plain steps for a tag, with a rate that decays per epoch or linearly."""
     plain_steps(tag)
     implement(rate, tag)(_falling_rate)
     return tag
@@ -37,6 +37,8 @@ def _falling_rate(solver, iteration, epoch):
 
 @double_sum_steps
 class VanillaTag(NamedTuple):
+    """Tag of `Vanilla`."""
+
     learning_rate: float
     decay: float
     n_steps: float
@@ -46,6 +48,8 @@ class VanillaTag(NamedTuple):
 
 @double_sum_steps
 class UMaxTag(NamedTuple):
+    """Tag of `UMax`."""
+
     learning_rate: float
     decay: float
     n_steps: float
@@ -56,17 +60,16 @@ class UMaxTag(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class DoubleSumSolver(Solver):
-    """What the solvers of the double sum share: plain steps, one u a row.
+    """Base class of solvers of the double sum: plain steps, one u per row.
 
     Parameters
     ----------
-    learning_rate : float or "auto"
+    learning_rate : float or "auto", default="auto"
         "auto" is `auto_rate` over the typical |x|^2, so that rows of any scale take the same steps.
-        The row's u then has steps of its own (`Bound.local_progress`): a row is visited once an
-        epoch, and a rate that falls with that of the weights would leave u where early weights had
-        it.
-    decay : float or None
-        Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
+        The row's u then has its own step size (`Bound.local_progress`): each row is visited once
+        per epoch, and a rate that falls with that of the weights would leave u at its early value.
+    decay : float, optional
+        Factor of the rate per epoch; by default the rate decays to zero over `max_epochs`.
     """
 
     linear: ClassVar[bool] = True
@@ -78,28 +81,32 @@ class DoubleSumSolver(Solver):
     batch_size: int = field(default=1, kw_only=True)
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
+        """Return True with ``decay=None``."""
         return self.decay is None
 
-    def at_constant_rate(self) -> Self:
+    def with_constant_rate(self) -> Self:
+        """Return a copy with a constant rate."""
         return replace(self, decay=1.0) if self.decay is None else self
 
     def intercept_scale(self, problem: Problem) -> float:
+        """Return the step size of the intercepts relative to that of the weights."""
         return INTERCEPT_SHARE * problem.typical_size if self.relative else 1.0
 
     def tag(self, rate: float, decay: float, n_steps: float) -> Any:
-        """Tag below the seam, with everything that has to do with rates worked out."""
+        """Return the tag for an absolute rate."""
         raise TypeError(f"{type(self).__name__} has no compiled form")
 
     def lower(self) -> Any:
-        """For rows of size 1 and passes without a known end."""
+        """Return the tag for rows of size 1 and a fit of unknown length."""
         return self._tag(self.auto_rate, math.inf)
 
     def lower_for(self, problem: Problem, n_steps: int) -> Any:
+        """Return the tag for the rows and the number of steps of a fit."""
         size = problem.typical_size
         if problem.fit_intercept:
             size += self.intercept_scale(problem)
-        return self._tag(self.auto_rate / size, n_steps if self.ends_at_zero else math.inf)
+        return self._tag(self.auto_rate / size, n_steps if self.decays_to_zero else math.inf)
 
     def _tag(self, auto_rate: float, n_steps: float) -> Any:
         rate = auto_rate if self.relative else self.learning_rate
@@ -108,28 +115,28 @@ class DoubleSumSolver(Solver):
 
 
 @device
-def _limit(slopes, n, pace):
-    """Shorten a step that would move one of its own scores by more than `LONGEST_STEP`."""
+def _limit(grads, n, step_size):
+    """Shorten a step that would move one of its own scores by more than `MAX_SCORE_STEP`."""
     largest = 0.0
     for c in range(n + 1):
-        largest = max(largest, abs(slopes[c]))
-    whole = pace.rate * pace.reach * largest
-    if whole > LONGEST_STEP:
+        largest = max(largest, abs(grads[c]))
+    whole = step_size.rate * step_size.squared_norm * largest
+    if whole > MAX_SCORE_STEP:
         for c in range(n + 1):
-            slopes[c] *= LONGEST_STEP / whole
+            grads[c] *= MAX_SCORE_STEP / whole
 
 
 @device
-def _rise(solver, progress, pace, slope):
-    """What u is moved by: at a relative rate by steps of its own, and never far up."""
+def _rise(solver, progress, step_size, grad):
+    """Return the change of u: bounded steps of its own at a relative rate."""
     if solver.relative:
-        return min(progress * slope, HIGHEST_RISE)
-    return pace.rate * slope
+        return min(progress * grad, MAX_LOCAL_STEP)
+    return step_size.rate * grad
 
 
-def _shortened(solver, label_slope, reach, size):
-    """At a relative rate long rows take the implicit step along their gradient, as `Damped`."""
-    return shortened(label_slope, reach) if solver.relative else 1.0
+def _shortened(solver, label_grad, score_step, size):
+    """Shorten long steps at a relative rate, as `Damped` does."""
+    return shortened(label_grad, score_step) if solver.relative else 1.0
 
 
 for _tag in (VanillaTag, UMaxTag):
@@ -140,9 +147,9 @@ for _tag in (VanillaTag, UMaxTag):
 class Vanilla(DoubleSumSolver):
     """Plain gradient steps on the weights and on the row's u = log eta (equation 7).
 
-    The gradient holds exp(x . (w_k - w_y) - u): where u is far too small it overflows, and the
-    fit stops with an error.  Not so at the rate "auto": long steps are shortened as those of
-    `Damped`, and u stays within 30 of what the sampled classes alone would have.
+    The gradient contains exp(x . (w_k - w_y) - u), which overflows if u is far too small; the fit
+    then stops with an error. At the rate "auto" it cannot: long steps are shortened as in `Damped`,
+    and u stays within 30 of its optimum for the sampled classes.
 
     Examples
     --------
@@ -153,7 +160,7 @@ class Vanilla(DoubleSumSolver):
 
     name: ClassVar[str] = "vanilla"
     promise: ClassVar[str] = "gradient steps on weights and u; can overflow"
-    if_diverged: ClassVar[str] = (
+    divergence_remedy: ClassVar[str] = (
         "vanilla steps grow exponentially where u lags behind the scores; take "
         "method='implicit', which cannot overflow, or method='umax', or lower learning_rate"
     )
@@ -161,46 +168,50 @@ class Vanilla(DoubleSumSolver):
 
     @property
     def damped(self) -> bool:
+        """Return True at a relative rate."""
         return self.relative
 
     def tag(self, rate: float, decay: float, n_steps: float) -> VanillaTag:
-        lag = LARGEST_LAG if self.relative else math.inf
+        """Return the tag for an absolute rate."""
+        lag = MAX_LOCAL_LAG if self.relative else math.inf
         return VanillaTag(rate, decay, n_steps, self.relative, lag)
 
 
 @implement(visit, VanillaTag)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
     u = local[0]
     if solver.lag < math.inf:
         u = max(u, local_floor(bound, label_score, others, n) - solver.lag)
-    value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    local[0] = u + _rise(solver, progress, pace, slope)
+    value, grad = at_local(bound, u, label_score, others, counts, n, grads)
+    local[0] = u + _rise(solver, progress, step_size, grad)
     if solver.relative:
-        _limit(slopes, n, pace)
+        _limit(grads, n, step_size)
     return value
 
 
 @dataclass(frozen=True, repr=False)
 class UMax(DoubleSumSolver):
-    """Vanilla steps after u was raised to where the sampled classes alone would have it.
+    """Vanilla steps after raising u to its optimum for the sampled classes alone.
 
-    If u lies more than `threshold` below log(1 + sum exp(psi_k - psi_y)) over the sampled
-    classes, it is set to that, which never lowers the bound (Lemma 5) and bounds the gradient
-    by (K - 1) exp(threshold) |x| a row (Algorithm 1).
+    If u lies more than `threshold` below log(1 + sum exp(psi_k - psi_y)) over the sampled classes,
+    it is set to that value. This never lowers the bound (Lemma 5) and bounds the gradient by (K -
+    1) exp(threshold) |x| per row (Algorithm 1).
 
     Parameters
     ----------
-    learning_rate : float or "auto"
-        "auto" is in units of the rows' size; long steps are then shortened as those of `Damped`.
-    decay : float or None
-        Multiplies the rate each epoch; None lets it fall to zero over `max_epochs`.
-    threshold : float
-        The paper's delta.
-    local_bound : float
-        Largest u: B_u of Lemma 2.  From below u is kept at its least possible optimum.
-    weight_bound : float
-        Radius of the ball, in all weights together, that they are projected to: B_W of Lemma 1
-        and of the set in Theorem 1's proof.  Needs ``batch_size=1``.
+    learning_rate : float or "auto", default="auto"
+        "auto" is relative to the row size, with long steps shortened as in `Damped`.
+    decay : float, optional
+        Factor of the rate per epoch; by default the rate decays to zero over `max_epochs`.
+    threshold : float, default=1.0
+        The paper's delta. Lower it if the fit diverges.
+    local_bound : float, default=inf
+        Maximal u: B_u of Lemma 2.
+    weight_bound : float, default=inf
+        Radius of the ball to which all weights together are projected: B_W of Lemma 1 and of the
+        set in Theorem 1's proof. Set it if the fit diverges; requires ``batch_size=1``.
 
     Examples
     --------
@@ -211,7 +222,7 @@ class UMax(DoubleSumSolver):
 
     name: ClassVar[str] = "umax"
     promise: ClassVar[str] = "gradient steps on weights and u with bounded gradients"
-    if_diverged: ClassVar[str] = (
+    divergence_remedy: ClassVar[str] = (
         "lower learning_rate, set UMax(weight_bound=...), or take method='implicit', whose steps "
         "cannot overflow"
     )
@@ -228,36 +239,41 @@ class UMax(DoubleSumSolver):
         if self.batch_size > 1 and self.weight_bound < math.inf:
             raise ValueError(
                 f"weight_bound={self.weight_bound!r} needs batch_size=1, not {self.batch_size}; "
-                "set one of them otherwise"
+                "set batch_size=1, or leave weight_bound out"
             )
 
     @property
     def damped(self) -> bool:
+        """Return True at a relative rate."""
         return self.relative
 
     @property
     def weight_radius(self) -> float:
+        """Return `weight_bound`."""
         return self.weight_bound
 
     def tag(self, rate: float, decay: float, n_steps: float) -> UMaxTag:
+        """Return the tag for an absolute rate."""
         limits = (float(self.threshold), float(self.local_bound))
         return UMaxTag(rate, decay, n_steps, self.relative, *limits)
 
 
 @implement(visit, UMaxTag)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
     u = local[0]
     floor = local_floor(bound, label_score, others, n)
     if u < floor - solver.threshold:
         u = floor
-    # The value is taken after the raise: before it could be anything.
-    value, slope = at_local(bound, u, label_score, others, counts, n, slopes)
-    u += _rise(solver, progress, pace, slope)
+    # The value is taken after the raise; before it the value is unbounded below.
+    value, grad = at_local(bound, u, label_score, others, counts, n, grads)
+    u += _rise(solver, progress, step_size, grad)
     if not solver.relative:
-        # As the paper has it.  With Raman's form it lets u rise at once and fall by small steps:
-        # at rates of about 1 that ends 0.5 % beside the optimum, where not to do it ends 0.04 %.
+        # As in the paper. With Raman's form u rises at once and falls by small steps: at rates of
+        # about 1 the fit ends 0.5 % from the optimum, without this line 0.04 %.
         u = max(u, local_floor(bound, label_score, others, 0))
     local[0] = min(u, solver.local_bound)
     if solver.relative:
-        _limit(slopes, n, pace)
+        _limit(grads, n, step_size)
     return value

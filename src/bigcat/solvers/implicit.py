@@ -25,21 +25,23 @@ from bigcat.numerics.special import wright_omega
 from bigcat.solvers.double_sum import DoubleSumSolver, double_sum_steps
 from bigcat.verbs import couple, visit
 
-#: A reach of zero (an empty row without an intercept) moves u alone; logarithms want a number.
-_LEAST_REACH = 1e-80
-#: Largest change of an exponent that counts as the last; what is left is of its second order.
-_LAST_STEP = 1e-4
-#: Steps that change nothing in double precision.
-_NOTHING = 1e-100
-#: Never reached: 12 is the most that was seen (tests/test_unbiased.py).
+#: Lower bound on |x|^2: an empty row without an intercept moves u alone.
+_MIN_SQUARED_NORM = 1e-80
+#: Tolerance on the exponents; the remaining error is of second order.
+_TOLERANCE = 1e-4
+#: Values that change nothing in double precision.
+_TINY = 1e-100
+#: Bound on evaluations; the tests see at most 12 (tests/test_unbiased.py).
 _MAX_EVALUATIONS = 50
-#: Sweeps over the rows of a batch, and the change of a score at which they end.
+#: Maximal sweeps over the rows of a batch, and the score change at which they end.
 _MAX_SWEEPS = 200
 _SWEEP_ACCURACY = 1e-7
 
 
 @double_sum_steps
 class ImplicitTag(NamedTuple):
+    """Tag of `Implicit`."""
+
     learning_rate: float
     decay: float
     n_steps: float
@@ -50,12 +52,24 @@ class ImplicitTag(NamedTuple):
 class Implicit(DoubleSumSolver):
     """Proximal steps on the weights and the row's u = log eta together.
 
-    Never longer than a gradient step (Proposition 1), and linear in the scores where that is
-    exponential (Proposition 2): no overflow, whatever the learning rate.  With ``batch_size``
-    above 1 the step of all rows of a batch is found jointly; batches then stay the same from
-    epoch to epoch and need ``8 * batch_size`` bytes per row.  That step is found in at most 200
-    sweeps over the rows, usually 3 to 20; with learning rates in the hundreds and rows that are
-    nearly parallel it can be inexact, but not infinite.
+    Steps are never longer than gradient steps (Proposition 1) and linear in the scores where those
+    are exponential (Proposition 2), so they cannot overflow at any learning rate.
+
+    With ``batch_size`` above 1 the step of all rows of a batch is found jointly. Batches then stay
+    the same over the epochs and need ``8 * batch_size`` bytes per row. The step takes at most 200
+    sweeps over the rows, usually 3 to 20. With learning rates in the hundreds and nearly parallel
+    rows it can be inexact, but stays finite.
+
+    Parameters
+    ----------
+    learning_rate : float or "auto", default="auto"
+        "auto" is relative to the row size. Any value is stable; 1 is usual.
+    decay : float, optional
+        Factor of the rate per epoch; by default the rate decays to zero over `max_epochs`.
+    batch_size : int, default=1
+        Rows whose step is found jointly.
+    init
+        See `Solver`.
 
     Examples
     --------
@@ -71,29 +85,30 @@ class Implicit(DoubleSumSolver):
     auto_rate: ClassVar[float] = 1.0
 
     def tag(self, rate: float, decay: float, n_steps: float) -> ImplicitTag:
+        """Return the tag for an absolute rate."""
         return ImplicitTag(rate, decay, n_steps, self.relative)
 
 
 @device
-def proximal_step(u_before, rate, reach, label_score, others, counts, n, lengths):
-    """Solve for one row: the new u, how many evaluations that took, and s p_k in `lengths`.
+def proximal_step(u_before, rate, squared_norm, label_score, others, counts, n, lengths):
+    """Solve for one row: return the new u and the number of evaluations; write s p_k to `lengths`.
 
-    The start is the u of a row that drew nothing, where P(u) = 0: below the root, and next to it
-    once the label has most of the probability.  Each round replaces the classes by a number of
-    equal ones whose sum has the same value and slope, and P by a line, and solves that in closed
-    form.  (Newton's method would creep along the exponential by 1 a round, and fitting an
-    exponential overshoots where scores are far apart.)
+    The start is the u of a row without drawn classes, where P(u) = 0: below the root, and close to
+    it once the label has most of the probability. Each round replaces the classes by a number of
+    equal ones with the same value and gradient, and P by a line, and solves that in closed form.
+    (Newton's method would move by about 1 per round along the exponential, and fitting an
+    exponential overshoots for scores far apart.)
     """
-    reach = max(reach, _LEAST_REACH)
-    unit = reach * rate
+    squared_norm = max(squared_norm, _MIN_SQUARED_NORM)
+    unit = squared_norm * rate
     count, log_unit = 0.0, 0.0
     above = wright_omega(math.log(rate) + rate - u_before)
     u, e, pull = u_before - rate + above, above / rate, 0.0
     evaluations = 0
     while True:
         evaluations += 1
-        pull_slope = reach * (1.0 + rate * e)
-        speed = 1.0 + pull_slope  # every exponent falls so fast in u
+        pull_grad = squared_norm * (1.0 + rate * e)
+        speed = 1.0 + pull_grad  # every exponent falls so fast in u
         total, fall, excess, z, w = 0.0, 0.0, 0.0, 0.0, 0.0
         for c in range(n):
             if counts[c] != count:  # most samplers have one count for all
@@ -107,66 +122,68 @@ def proximal_step(u_before, rate, reach, label_score, others, counts, n, lengths
                 total += w
                 fall += share
                 excess += w * share
-        # n_equal omega(z) has the classes' value and slope, and falls by `speed` in z.
+        # n_equal omega(z) has the classes' value and gradient, and falls by `speed` in z.
         n_equal = 1.0
         if n > 1:
-            w = excess / max(fall, _NOTHING)
-            n_equal = total / max(w, _NOTHING)
-            z = w + math.log(max(w, _NOTHING))
-        if w < _NOTHING:
+            w = excess / max(fall, _TINY)
+            n_equal = total / max(w, _TINY)
+            z = w + math.log(max(w, _TINY))
+        if w < _TINY:
             return u, evaluations
-        # Where that meets the line is an omega again.
-        line = pull_slope / speed
+        # The intersection with the line is an omega again.
+        line = pull_grad / speed
         part = line / (n_equal + line)
         ahead = pull / line
         change = ((1.0 - part) * wright_omega(ahead + z - math.log(part)) - ahead) / speed
         u += change
-        if abs(change) * speed <= _LAST_STEP or evaluations == _MAX_EVALUATIONS:
+        if abs(change) * speed <= _TOLERANCE or evaluations == _MAX_EVALUATIONS:
             for c in range(n):
                 lengths[c] *= 1.0 - change * speed / (1.0 + lengths[c])
             return u, evaluations
         e = math.exp(-u)
-        pull = reach * (u - u_before + rate * (1.0 - e))
+        pull = squared_norm * (u - u_before + rate * (1.0 - e))
 
 
 @implement(visit, ImplicitTag)
-def _(solver, bound, rng, local, progress, pace, label_score, others, counts, n, n_always, slopes):
+def _(
+    solver, bound, rng, local, progress, step_size, label_score, others, counts, n, n_always, grads
+):
     u = local[0]
     # The bound at the old point; far off it is a huge number, not an infinite one.
     value = 1.0 - u - math.exp(-u)
     for c in range(n):
         value -= counts[c] * math.exp(min(others[c] - label_score - u, 600.0))
-    rate, reach = pace
+    rate, squared_norm = step_size
     if rate > 0.0:
         local_rate = progress if solver.relative else rate
         local[0], _ = proximal_step(
-            u, local_rate, reach * (rate / local_rate), label_score, others, counts, n, slopes
+            u, local_rate, squared_norm * (rate / local_rate), label_score, others, counts, n, grads
         )
-    _as_slopes(slopes, n, rate * max(reach, _LEAST_REACH))
+    _as_grads(grads, n, rate * max(squared_norm, _MIN_SQUARED_NORM))
     return value
 
 
 @device
-def _as_slopes(lengths, n, unit):
-    """Slopes of the classes and the label, from what they move the scores by."""
+def _as_grads(lengths, n, unit):
+    """Convert score changes to gradients of the classes and the label."""
     total = 0.0
     for c in range(n):
-        slope = lengths[c] / unit if unit > 0.0 else 0.0
-        lengths[c] = -slope
-        total += slope
+        grad = lengths[c] / unit if unit > 0.0 else 0.0
+        lengths[c] = -grad
+        total += grad
     lengths[n] = total
 
 
 @implement(couple, ImplicitTag)
 def _(solver, batch):
-    # Appendix F.3.  At the optimum every class moves along the rows that drew it, by the slopes
-    # at the new point; so the unknowns are slopes, and a row that is solved for with the others'
-    # at rest is the one-row problem again.  Sweeps over the rows are coordinate ascent on the
-    # dual: they need the rows' inner products instead of a basis, and no feasible start, since
-    # no intermediate point can overflow.
-    n_rows, rates, sizes, slopes = batch.n_rows, batch.rates, batch.sizes, batch.slopes
+    # Appendix F.3.  At the optimum every class moves along the rows that drew it, by the gradients
+    # at the new point.  So the unknowns are gradients, and solving for one row with the others
+    # fixed is the one-row problem again.  Sweeps over the rows are coordinate ascent on the dual:
+    # they need the rows' inner products instead of a basis, and no feasible start, since no
+    # intermediate point can overflow.
+    n_rows, rates, sizes, grads = batch.n_rows, batch.rates, batch.sizes, batch.grads
     slot_of_class = batch.slot_of_class
-    width = slopes.shape[1]
+    width = grads.shape[1]
     slots = np.empty((n_rows, width), np.int64)
     n_slots = 0
     for r in range(n_rows):
@@ -185,21 +202,23 @@ def _(solver, batch):
         for j in range(n_rows):
             kernel[r, j] = (batch.shrunk * batch.gram[r, j] + batch.intercept_norm) / n_rows
             for c in range(sizes[r] + 1):
-                moved[j, slots[r, c]] += kernel[r, j] * rates[r] * slopes[r, c]
+                moved[j, slots[r, c]] += kernel[r, j] * rates[r] * grads[r, c]
     here, found = np.empty(width), np.empty(width)
     for _ in range(_MAX_SWEEPS):
         largest = 0.0
         for r in range(n_rows):
-            n, rate, reach = sizes[r], rates[r], kernel[r, r]
+            n, rate, squared_norm = sizes[r], rates[r], kernel[r, r]
             if rate == 0.0:
                 continue
             local_rate = batch.progress if solver.relative else rate
             for c in range(n + 1):
-                here[c] = batch.scores[r, c] + moved[r, slots[r, c]] - reach * rate * slopes[r, c]
+                here[c] = (
+                    batch.scores[r, c] + moved[r, slots[r, c]] - squared_norm * rate * grads[r, c]
+                )
             u, _ = proximal_step(
                 batch.u_before[r],
                 local_rate,
-                reach * (rate / local_rate),
+                squared_norm * (rate / local_rate),
                 here[n],
                 here,
                 batch.counts[r],
@@ -207,11 +226,11 @@ def _(solver, batch):
                 found,
             )
             batch.local[batch.members[r], 0] = u
-            _as_slopes(found, n, rate * max(reach, _LEAST_REACH))
+            _as_grads(found, n, rate * max(squared_norm, _MIN_SQUARED_NORM))
             for c in range(n + 1):
-                step = rate * (found[c] - slopes[r, c])
-                slopes[r, c] = found[c]
-                largest = max(largest, abs(step) * reach)
+                step = rate * (found[c] - grads[r, c])
+                grads[r, c] = found[c]
+                largest = max(largest, abs(step) * squared_norm)
                 found[c] = step
             for j in range(n_rows):
                 for c in range(n + 1):

@@ -1,4 +1,4 @@
-"""L-BFGS on the whole data and all classes, for everything that is deterministic."""
+"""L-BFGS on all rows and classes, for deterministic objectives."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from bigcat.solvers._base import Solver
 
 @dataclass(frozen=True, repr=False)
 class LBFGS(Solver):
-    """Limited-memory BFGS (scipy), in float64, local parameters at their optimum.
+    """Limited-memory BFGS (scipy) in float64, with local parameters at their optimum.
 
     Parameters
     ----------
-    memory : int
-        Pairs of vectors that approximate the curvature.
-    tol : float
+    memory : int, default=10
+        Number of vector pairs that approximate the curvature. More of them take fewer iterations
+        and two more arrays as large as the weights each.
+    tol : float, default=1e-4
         Largest gradient of the mean value per row that counts as converged, for rows in units of
-        their length.
+        their length. Lower it to compare likelihoods in many digits.
 
     Examples
     --------
@@ -42,5 +43,6 @@ class LBFGS(Solver):
             raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
 
     @property
-    def arrays_held(self) -> int:
+    def n_work_arrays(self) -> int:
+        """Return the number of arrays as large as the weights: vector pairs and work arrays."""
         return 2 * self.memory + 8  # its pairs of vectors, and work arrays

@@ -1,4 +1,4 @@
-"""Stochastic gradient ascent: the paper's adaptive sequence, AdaGrad, and plain steps."""
+"""Stochastic gradient ascent: the paper's adaptive steps, AdaGrad, and plain steps."""
 
 from __future__ import annotations
 
@@ -11,51 +11,70 @@ from bigcat.rows import Problem
 from bigcat.solvers._base import AUTO, Solver, check_schedule
 from bigcat.verbs import coordinate_rate, damping, move, move_vector, rate
 
-#: A gradient that is zero but for rounding must not become a full AdaGrad step.  Those of short
-#: rows are as much shorter; where rows are long, those of intercepts are not.
-ROUNDING = 1e-8
-#: The longest gradient of a row at a relative rate, for typical rows of length 1: AdaGrad never
+#: Added to the root of AdaGrad's sums: gradients that are rounding errors must not become full
+#: steps.  Scaled with the length of short rows, not of long ones, because of the intercepts.
+EPSILON = 1e-8
+#: Maximal gradient norm of a row at a relative rate, for typical rows of length 1. AdaGrad never
 #: forgets a longer one.
-LARGEST_GRADIENT = 10.0
+MAX_GRADIENT_NORM = 10.0
 
 
 class AdaptiveTag(NamedTuple):
+    """Tag of `Adaptive`."""
+
     learning_rate: float
     decay: float
     decay_every: int
 
 
 class AdaGradTag(NamedTuple):
+    """Tag of `AdaGrad`."""
+
     learning_rate: float
     decay: float
     n_steps: float  # until the rate is zero; infinity for none
     power: float
-    largest: float  # gradient of a row
-    rounding: float  # what gradients have to be well above
+    max_norm: float  # gradient of a row
+    epsilon: float  # what gradients have to be well above
 
 
 class VectorAdaGradTag(NamedTuple):
+    """Tag of `AdaGrad` with one step size per vector."""
+
     learning_rate: float
     decay: float
     n_steps: float
     power: float
-    largest: float
-    rounding: float
+    max_norm: float
+    epsilon: float
 
 
 class SGDTag(NamedTuple):
+    """Tag of `SGD`."""
+
     learning_rate: float
     decay: float
 
 
 @dataclass(frozen=True, repr=False)
 class Adaptive(Solver):
-    """The step sequence of augment and reduce (after Kucukelbir et al., 2017).
+    """Step sizes of augment and reduce (after Kucukelbir et al., 2017).
 
-    ``rate = learning_rate t^(-1/2) / (1 + sqrt(s))`` with ``s <- 0.1 g^2 + 0.9 s`` a coordinate,
-    g the gradient of the *sum* over all rows as estimated from the batch, and `learning_rate`
-    multiplied by `decay` every `decay_every` iterations.  Coordinates without a gradient stay as
-    they are; a coordinate's first s is g^2.
+    ``rate = learning_rate t^(-1/2) / (1 + sqrt(s))`` with ``s <- 0.1 g^2 + 0.9 s`` per coordinate,
+    where g is the gradient of the *sum* over all rows as estimated from the batch. `learning_rate`
+    is multiplied by `decay` every `decay_every` iterations. Coordinates without a gradient do not
+    change; the first s of a coordinate is g^2.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.02
+        Step size before decay; tune it on a validation set.
+    decay : float, default=0.9
+        Factor of the rate per `decay_every` iterations.
+    decay_every : int, default=2000
+        Iterations between decays.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------
@@ -74,6 +93,7 @@ class Adaptive(Solver):
     decay_every: int = 2000
 
     def lower(self) -> AdaptiveTag:
+        """Return the tag."""
         return AdaptiveTag(float(self.learning_rate), float(self.decay), int(self.decay_every))
 
 
@@ -100,22 +120,36 @@ def _(solver, rate, state, j):
 
 @dataclass(frozen=True, repr=False)
 class AdaGrad(Solver):
-    """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` a coordinate.
+    """AdaGrad (Duchi et al., 2011): ``rate = learning_rate / sqrt(sum of g^2)`` per coordinate.
 
-    The rate "auto" is in units of the rows: steps are relative to the root of their usual |x|^2,
-    which three quarters of them stay below (the sum of g^2 shortens steps that are too long, but
-    nothing lengthens short ones), and no row's gradient counts as more than ten of those that
-    nearly all stay below.
+    Start with the defaults: the rate "auto" adapts to the size of the rows. Steps are relative to
+    the root of the upper quartile of |x|^2, and the gradient of a row is clipped to ten times that
+    of a typical row.
 
-    `learning_rate` is multiplied by `decay` each epoch; with ``schedule="linear"`` it also falls to
-    zero over `max_epochs`, as the part of the steps that is left to the power of `power`: above 1
-    it begins higher and ends longer for the same quality, so that a good part of the way is done
-    early.  The schedule "auto" is "linear" for the rate "auto" and else "constant".
+    The rate is multiplied by `decay` each epoch. With ``schedule="linear"`` it also falls to zero
+    over `max_epochs`, as the share of the remaining steps to the power of `power`: above 1 it
+    begins higher and ends with shorter steps. The schedule "auto" is "linear" for the rate "auto",
+    else "constant".
 
-    With ``per="vector"`` the vector of a class or of a feature has one step size, from the mean of
-    g^2 over its coordinates.  That needs no memory to speak of, up to a third less time where
-    weights are more than caches hold, and where classes are drawn it predicts as well or a little
-    better.  It is for low rank, which has vectors.
+    With ``per="vector"`` each class or feature vector has one step size, from the mean of g^2 over
+    its coordinates. It requires a rank and saves the memory of the sums; fits take up to a third
+    less time once the weights exceed the cache, and predict as well or slightly better with sampled
+    classes.
+
+    Parameters
+    ----------
+    learning_rate : float or "auto", default="auto"
+        Step size of the first step; "auto" is relative to the rows.
+    decay : float, default=1.0
+        Factor of the rate per epoch.
+    schedule : {"auto", "linear", "constant"}, default="auto"
+        Decay to zero over `max_epochs`, or none. Take "constant" for fits of unknown length.
+    power : float, default=1.0
+        Exponent of the linear schedule.
+    per : {"coordinate", "vector"}, default="coordinate"
+        Unit of the step sizes. Take "vector" to save memory with a rank.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------
@@ -128,7 +162,7 @@ class AdaGrad(Solver):
     promise: ClassVar[str] = "step sizes by coordinate; little to tune"
     has_state: ClassVar[bool] = True
     moves_posteriors: ClassVar[bool] = True
-    #: The rate "auto", and that of low rank, where scores are products of what moves.
+    #: Values of the rate "auto", for full and for low rank.
     auto_rate: ClassVar[float] = 1.0
     auto_rate_of_vectors: ClassVar[float] = 0.1
     learning_rate: float | str = AUTO
@@ -146,35 +180,41 @@ class AdaGrad(Solver):
         if not self.power > 0.0:
             raise ValueError(f"power={self.power!r} must be above 0")
 
-    def at_constant_rate(self) -> AdaGrad:
-        return replace(self, schedule="constant") if self.ends_at_zero else self
+    def with_constant_rate(self) -> AdaGrad:
+        """Return a copy with a constant rate."""
+        return replace(self, schedule="constant") if self.decays_to_zero else self
 
     @property
-    def ends_at_zero(self) -> bool:
+    def decays_to_zero(self) -> bool:
+        """Return True if the schedule is linear."""
         return self.schedule == "linear" or (self.schedule == AUTO and self.relative)
 
     @property
     def needs_vectors(self) -> bool:
+        """Return True with ``per="vector"``."""
         return self.per == "vector"
 
     def state_width(self, width: int) -> int:
+        """Return the number of state values per row of the weights."""
         return 1 if self.per == "vector" else width
 
     @property
     def damped(self) -> bool:
+        """Return True at a relative rate."""
         return self.relative
 
     def intercept_scale(self, problem: Problem) -> float:
+        """Return the step size of the intercepts relative to that of the weights."""
         return math.sqrt(problem.usual_size) if self.relative else 1.0
 
     def lower(self) -> AdaGradTag | VectorAdaGradTag:
-        """Where neither the rows nor the number of steps are known."""
+        """Return the tag if neither the rows nor the number of steps are known."""
         if self.relative:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r} needs the size of the rows, which is not "
                 "known here; take a number"
             )
-        if self.ends_at_zero:
+        if self.decays_to_zero:
             raise ValueError(
                 f"schedule={self.schedule!r} needs the number of steps, which is not known here; "
                 "take schedule='constant'"
@@ -182,20 +222,21 @@ class AdaGrad(Solver):
         return self._tag(float(self.learning_rate), math.inf)
 
     def lower_for(self, problem: Problem, n_steps: int) -> AdaGradTag | VectorAdaGradTag:
-        steps = float(n_steps) if self.ends_at_zero else math.inf
+        """Return the tag for the rows and the number of steps of a fit."""
+        steps = float(n_steps) if self.decays_to_zero else math.inf
         if not self.relative:
             return self._tag(float(self.learning_rate), steps)
         if problem.unit_rows:
             return self._tag(self.auto_rate_of_vectors, steps)
         usual, typical = math.sqrt(problem.usual_size), math.sqrt(problem.typical_size)
-        rounding = ROUNDING * min(usual, 1.0)
-        return self._tag(self.auto_rate / usual, steps, LARGEST_GRADIENT * typical, rounding)
+        epsilon = EPSILON * min(usual, 1.0)
+        return self._tag(self.auto_rate / usual, steps, MAX_GRADIENT_NORM * typical, epsilon)
 
     def _tag(
-        self, rate: float, n_steps: float, largest: float = math.inf, rounding: float = ROUNDING
+        self, rate: float, n_steps: float, max_norm: float = math.inf, epsilon: float = EPSILON
     ) -> AdaGradTag | VectorAdaGradTag:
         tag = VectorAdaGradTag if self.per == "vector" else AdaGradTag
-        return tag(rate, float(self.decay), n_steps, float(self.power), largest, rounding)
+        return tag(rate, float(self.decay), n_steps, float(self.power), max_norm, epsilon)
 
 
 def _falling_rate(solver, iteration, epoch):
@@ -204,10 +245,10 @@ def _falling_rate(solver, iteration, epoch):
 
 
 def _adagrad_move(solver, rate, weights, state, j, gradient):
-    # Without a branch, and in the weights' own precision: a loop of these works on many at once.
+    # Without a branch and in the precision of the weights, so that loops vectorise.
     s = state[j] + gradient * gradient
     state[j] = s
-    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(solver.rounding))
+    weights[j] += rate * gradient / (math.sqrt(s) + weights.dtype.type(solver.epsilon))
 
 
 for _tag in (AdaGradTag, VectorAdaGradTag):
@@ -215,9 +256,9 @@ for _tag in (AdaGradTag, VectorAdaGradTag):
     implement(move, _tag)(_adagrad_move)
 
 
-def _clipped(solver, label_slope, reach, size):
-    length = math.sqrt(size) * min(abs(label_slope), 1.0)
-    return solver.largest / length if length > solver.largest else 1.0
+def _clipped(solver, label_grad, score_step, size):
+    length = math.sqrt(size) * min(abs(label_grad), 1.0)
+    return solver.max_norm / length if length > solver.max_norm else 1.0
 
 
 for _tag in (AdaGradTag, VectorAdaGradTag):
@@ -232,26 +273,33 @@ def _(solver, rate, weights, state, factor, gradient):
         squares += gradient[j] * gradient[j]
     s = state[0] + factor * factor * squares / number(weights.shape[0])
     state[0] = s
-    step = rate * factor / (math.sqrt(s) + number(solver.rounding))
+    step = rate * factor / (math.sqrt(s) + number(solver.epsilon))
     for j in range(weights.shape[0]):
         weights[j] += step * gradient[j]
 
 
 @implement(coordinate_rate, AdaGradTag)
 def _(solver, rate, state, j):
-    return rate / (math.sqrt(state[j]) + solver.rounding)
+    return rate / (math.sqrt(state[j]) + solver.epsilon)
 
 
 @implement(coordinate_rate, VectorAdaGradTag)
 def _(solver, rate, state, j):
-    return rate / (math.sqrt(state[0]) + solver.rounding)
+    return rate / (math.sqrt(state[0]) + solver.epsilon)
 
 
 @dataclass(frozen=True, repr=False)
 class SGD(Solver):
     """Plain stochastic gradient steps on the mean of the batch.
 
-    `learning_rate` is multiplied by `decay` each epoch.
+    Parameters
+    ----------
+    learning_rate : float, default=0.5
+        Step size, in units of the data: tune it, or take `AdaGrad` or `Damped`.
+    decay : float, default=0.9
+        Factor of the rate per epoch.
+    batch_size, init
+        See `Solver`.
 
     Examples
     --------
@@ -269,6 +317,7 @@ class SGD(Solver):
     decay: float = 0.9
 
     def lower(self) -> SGDTag:
+        """Return the tag."""
         return SGDTag(float(self.learning_rate), float(self.decay))
 
 
@@ -285,7 +334,7 @@ def _one_rate(solver, rate, state, j):
 
 
 def plain_steps(tag: type) -> type:
-    """Give a tag the moves of plain SGD."""
+    """Register the moves of plain SGD for a tag."""
     implement(move, tag)(_plain_move)
     implement(coordinate_rate, tag)(_one_rate)
     return tag

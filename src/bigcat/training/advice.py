@@ -8,7 +8,7 @@ import scipy.sparse
 from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel
 from bigcat.noise import Noise
-from bigcat.rows import Columns, SparseColumns
+from bigcat.rows import ColumnScaling, SparseColumnScaling
 from bigcat.solvers import Solver
 from bigcat.training.data import TrainingData
 from bigcat.training.fit import FitResult, rows_per_look
@@ -21,7 +21,7 @@ MAX_ROWS_MEASURED, MAX_RATIO, MAX_RATIO_OF_LBFGS = 1_000, 30.0, 1_000.0
 MAX_LOSS, MIN_MOVE, MIN_GAIN = 1.0, 1e-3, 1e-2
 
 
-def warn_of_far_out(columns: Columns, X: np.ndarray) -> None:
+def warn_of_far_out(columns: ColumnScaling, X: np.ndarray) -> None:
     n, column, value = columns.far_out(X)
     if n:
         warn_caller(
@@ -57,9 +57,9 @@ def warn_of_unscaled(data: TrainingData, solver: Solver, streams: bool = False) 
 def _out_of_scale(some: TrainingData) -> tuple[float, float]:
     """Return the ratios of the largest column and of the means to the usual size."""
     if scipy.sparse.issparse(some.X):
-        found = SparseColumns.of(some.X, some.row_weights)
+        found = SparseColumnScaling.of(some.X, some.row_weights)
         return (1.0 if found is None else float(1.0 / found.factors.min())), 0.0
-    columns = Columns.of(some.X, some.row_weights, centred=True)
+    columns = ColumnScaling.of(some.X, some.row_weights, centred=True)
     varies = columns.factors > 0.0
     sizes, centres = 1.0 / columns.factors[varies], columns.centres[varies]
     if not len(sizes):

@@ -42,7 +42,7 @@ class FitConfig:
 
         The objective says nothing while the rate is planned to fall to zero.
         """
-        planned = self.validation_fraction is None and self.parts.solver.ends_at_zero
+        planned = self.validation_fraction is None and self.parts.solver.decays_to_zero
         return None if planned else self.early_stopping
 
     def in_windows(self, window: int) -> FitConfig:

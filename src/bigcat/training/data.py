@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from bigcat.rows import Columns, SparseColumns
+from bigcat.rows import ColumnScaling, SparseColumnScaling
 
 #: Validation rows: a part of all rows, within these limits.
 VALIDATION_PART, MIN_VALIDATION_ROWS, MAX_VALIDATION_ROWS = 0.05, 1_000, 5_000
@@ -58,7 +58,7 @@ class TrainingData(NamedTuple):
         """Call class k ``number[k]``."""
         return self._replace(labels=number[self.labels])
 
-    def turned(self, by: Columns | SparseColumns) -> TrainingData:
+    def turned(self, by: ColumnScaling | SparseColumnScaling) -> TrainingData:
         """Scale the columns."""
         return self._replace(X=by.turned(self.X))
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat._warnings import warn_caller
-from bigcat.linear import LinearModel, Pairs, Weights, weighted_sum
+from bigcat.linear import CoOccurringPairs, LinearModel, Weights, weighted_sum
 from bigcat.linear.labels import encode
 from bigcat.rows import Problem, as_rows
 from bigcat.training import ridge
@@ -88,7 +88,9 @@ def train(
             divergence.result = prepared.result(divergence.result, config.kind.storage)
         raise
     parts = config.parts
-    warn_if_useless(result, data, len(classes), parts.noise, parts.solver.if_diverged, config.l2)
+    warn_if_useless(
+        result, data, len(classes), parts.noise, parts.solver.divergence_remedy, config.l2
+    )
     return prepared.result(result, config.kind.storage)
 
 
@@ -200,7 +202,7 @@ class _Training:
         config, is_trial = candidate.config, not stage.stage
         callbacks = self.callbacks.silent() if is_trial else self.callbacks
         if candidate.in_pairs:
-            config = replace(config, kind=Pairs.of(data.X, data.labels, self.n_classes))
+            config = replace(config, kind=CoOccurringPairs.of(data.X, data.labels, self.n_classes))
         problem = problem_of(config, data, self.n_classes, callbacks)
         fit = Fit(config, problem, validation, self.random_state, callbacks, self.history, stage)
         try:

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bigcat._warnings import warn_caller
 from bigcat.linear import LinearModel, Weights, weights_from
-from bigcat.rows import Columns, Problem, SparseColumns, is_sparse
+from bigcat.rows import ColumnScaling, Problem, SparseColumnScaling, is_sparse
 from bigcat.solvers import LBFGS, DivergedError
 from bigcat.storage import MEMORY, Storage
 from bigcat.training import progress
@@ -62,7 +62,7 @@ class Callbacks:
     #: Labels by number.
     classes: np.ndarray | None = None
     #: The scaling of the columns of the fit.
-    columns: Columns | SparseColumns | None = None
+    columns: ColumnScaling | SparseColumnScaling | None = None
     #: Writes checkpoints.
     checkpointer: Checkpointer = NO_CHECKPOINTS
 
@@ -301,7 +301,7 @@ class Fit:
             weights,
             intercepts,
             self.record.history,
-            self.parts.solver.if_diverged,
+            self.parts.solver.divergence_remedy,
             storage=self.kind.storage,
             exact_classes=self.problem.head,
             solver_state=solver_state,

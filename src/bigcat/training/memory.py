@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from bigcat._system import available_memory
 from bigcat.rows import Sizes
-from bigcat.rows.columns import LOOKED_AT
+from bigcat.rows.columns import MAX_ROWS
 from bigcat.training import lbfgs, stacking
 from bigcat.training.config import Candidate, FitConfig, FitPlan
 from bigcat.training.data import MAX_ROWS_OF_FOLDS, n_validation_rows
@@ -127,7 +127,7 @@ def _of_scales(plan: FitPlan, sizes: Sizes) -> int:
     """Return the bytes of some rows in double precision."""
     if sizes.sparse or not plan.scales_columns:
         return 0
-    step = -(-sizes.n_rows // LOOKED_AT)
+    step = -(-sizes.n_rows // MAX_ROWS)
     looked_at = -(-sizes.n_rows // step) * sizes.n_features
     return 8 * (ARRAYS_OF_COLUMNS * looked_at + NUMBERS_PER_ROW * sizes.n_rows)
 
@@ -156,9 +156,9 @@ def _training(config: FitConfig, sizes: Sizes, dtype: DTypeLike, scales_columns:
     keeps_best = config.validation_fraction is not None
     copies = 1 + remembers + keeps_best + solver.averages
     tables = parts.sampler.memory(sizes.n_rows, sizes.n_classes, sizes.n_values)
-    looked_at = kind.n_beside(sizes.n_features, sizes.n_classes, trained=True)
+    looked_at = kind.n_temporary(sizes.n_features, sizes.n_classes, trained=True)
     moving = _of_weights(config, item * (n_weights * copies + looked_at))
-    beside = kind.n_beside(sizes.n_features, sizes.n_classes, trained=False)
+    beside = kind.n_temporary(sizes.n_features, sizes.n_classes, trained=False)
     made = item * (n_weights + beside)
     handed_over = item * n_weights + (SINGLE * n_weights if item != SINGLE else 0)
     if scales_columns and not sizes.sparse:  # turned back in float64
@@ -172,7 +172,7 @@ def _of_lbfgs(config: FitConfig, sizes: Sizes, dtype: DTypeLike) -> int:
     """Return the need of L-BFGS in float64, with all rows if their scores are one block."""
     solver, kind = config.parts.solver, config.kind
     n_weights = kind.n_weights(sizes.n_features, sizes.n_classes)
-    arrays = solver.arrays_held + LBFGS_ARRAYS
+    arrays = solver.n_work_arrays + LBFGS_ARRAYS
     scores = min(sizes.n_rows * sizes.n_classes, lbfgs.BLOCK) * LBFGS_SCORES
     per_row = 8 * sizes.n_rows * NUMBERS_PER_ROW_HELD_OUT
     part = min(1.0, max(1, lbfgs.BLOCK // sizes.n_classes) / max(sizes.n_rows, 1))

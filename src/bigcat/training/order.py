@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bigcat.kernels.train_rows import Geometry, Plan
+from bigcat.kernels.train_rows import KernelPlan, RowNorms
 from bigcat.rows import Problem, batch_grams, squared_norms
 
 #: Runs of rows that make a window: taken from all over the rows, anew in each epoch.
@@ -23,7 +23,7 @@ class Order:
     def __init__(
         self,
         problem: Problem,
-        plan: Plan,
+        plan: KernelPlan,
         shuffle: bool,
         random_state: np.random.RandomState,
         window: int | None = None,
@@ -40,7 +40,7 @@ class Order:
             grams = batch_grams(problem.rows, problem.n_features, self.rows, self.batch_size)
             slots = problem.n_classes
         self.members = self.rows
-        self.geometry = Geometry(
+        self.geometry = RowNorms(
             squared_norms(problem.rows) if norms else np.empty(0),
             grams,
             np.arange(len(grams)),

@@ -14,12 +14,12 @@ import numpy as np
 from bigcat._system import one_blas_thread
 from bigcat.combinations import Parts
 from bigcat.kernels.train_rows import (
-    LOOKAHEAD,
-    SMALLEST_SCALE,
-    Carried,
+    LOOKAHEAD_ROWS,
+    MIN_LAZY_SCALE,
+    KernelPlan,
+    LoopState,
     MethodTags,
     ModelArrays,
-    Plan,
     Span,
     TrainingRows,
 )
@@ -103,7 +103,7 @@ class Passes:
         # Weak reference: a cycle would keep the fit state alive.
         self.strategy = strategy_for(self.workload)(weakref.proxy(self))
         # Whole blocks of the kernel: their draws come first, so a cut elsewhere would change bits.
-        self.block = batch_size * max(1, LOOKAHEAD // batch_size)
+        self.block = batch_size * max(1, LOOKAHEAD_ROWS // batch_size)
         self.chunk_rows = self.block * max(1, FIRST_CHUNK // self.block)
         self.between = max(self.block, self.block * round(problem.n_rows / (AVERAGES * self.block)))
         self.average_at = self.between
@@ -175,7 +175,7 @@ class Passes:
         bound, solver = self.parts.bound, self.parts.solver
         return (
             f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
-            f"{solver.if_diverged}"
+            f"{solver.divergence_remedy}"
         )
 
     def snapshot(self, ended: bool) -> Snapshot:
@@ -220,7 +220,7 @@ class Passes:
 
     def call(
         self,
-        kernel: Callable[..., tuple[float, Carried]],
+        kernel: Callable[..., tuple[float, LoopState]],
         work: Any,
         thread: int,
         first: int,
@@ -248,7 +248,7 @@ class Passes:
             work,
             self.order.geometry,
             self._local_progress(),
-            Carried(cursor, scale, self.squared_norm),
+            LoopState(cursor, scale, self.squared_norm),
         )
         self.squared_norm = carried.squared_norm
         if thread == 0:
@@ -273,7 +273,7 @@ def train_together(
     last: int,
     scale: float,
     n_threads: int,
-    plan: Plan,
+    plan: KernelPlan,
     solver: Any,
     state: State,
 ) -> tuple[float, float]:
@@ -295,14 +295,14 @@ def train_together(
             state.iteration += -(-(stop - first) // plan.batch_size)
             # Each thread has shrunk the weights for all of them: take the mean step.
             scale *= math.prod(s / scale for _, s in done) ** (1.0 / len(cuts))
-            if scale < SMALLEST_SCALE:
+            if scale < MIN_LAZY_SCALE:
                 state.weights *= state.weights.dtype.type(scale)
                 scale = 1.0
             first = stop
     return value, scale
 
 
-def _rows_a_round(plan: Plan, solver: Any, state: State) -> int:
+def _rows_a_round(plan: KernelPlan, solver: Any, state: State) -> int:
     """Return the rows until the threads meet, since their scales of the weights drift apart."""
     step = math.log1p(rate(solver, state.iteration + 1, state.epoch) * plan.shrink)
     most = 1 << 40

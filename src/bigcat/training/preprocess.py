@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from bigcat._system import available_cores
-from bigcat.rows import Columns, SparseColumns
+from bigcat.rows import ColumnScaling, SparseColumnScaling
 from bigcat.storage import Storage
 from bigcat.training.advice import warn_of_far_out
 from bigcat.training.data import TrainingData
@@ -24,7 +24,7 @@ class Preprocessing:
     """Order of the classes and scale of the columns."""
 
     order: np.ndarray | None  # classes as in training; None for their own
-    columns: Columns | SparseColumns | None
+    columns: ColumnScaling | SparseColumnScaling | None
 
     @classmethod
     def of(
@@ -35,11 +35,11 @@ class Preprocessing:
         if n_classes >= MANY_CLASSES:
             counts = np.bincount(data.labels, data.row_weights, n_classes)
             order = by_frequency(counts)
-        columns: Columns | SparseColumns | None = None
+        columns: ColumnScaling | SparseColumnScaling | None = None
         if scales_columns and scipy.sparse.issparse(data.X):
-            columns = SparseColumns.of(data.X, data.row_weights)
+            columns = SparseColumnScaling.of(data.X, data.row_weights)
         elif scales_columns:
-            columns = Columns.of(data.X, data.row_weights, centred=centred)
+            columns = ColumnScaling.of(data.X, data.row_weights, centred=centred)
             warn_of_far_out(columns, data.X)
         return cls(order, columns)
 

@@ -165,7 +165,7 @@ def initial_weights(
     intercepts = np.zeros(problem.n_classes)
     if init == "frequencies" and problem.fit_intercept:
         intercepts = scores_of_frequencies(problem.class_weights(), parts.noise)
-        if not parts.bound.wants_log_probabilities:
+        if not parts.bound.needs_log_probabilities:
             intercepts -= intercepts.mean()
     return weights, intercepts
 

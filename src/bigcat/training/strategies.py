@@ -16,11 +16,11 @@ from bigcat.combinations import Parts
 from bigcat.compile import pays
 from bigcat.kernels import train_batches, train_rows
 from bigcat.kernels.train_all_classes import train_dense, train_sparse
-from bigcat.kernels.train_rows import NEGLIGIBLE, Plan
+from bigcat.kernels.train_rows import MIN_GRADIENT, KernelPlan
 from bigcat.linear import WeightsKind
 from bigcat.rows import Problem, Sizes, is_sparse
 from bigcat.solvers import AdaGrad, Solver
-from bigcat.solvers.sgd import ROUNDING
+from bigcat.solvers.sgd import EPSILON
 from bigcat.verbs import rate
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Totals(NamedTuple):
 
 def make_plan(
     problem: Problem, parts: Parts, kind: WeightsKind, batch_size: int, totals: Totals | None = None
-) -> Plan:
+) -> KernelPlan:
     solver, sampler = parts.solver, parts.sampler
     totals = totals or Totals.of(problem)
     scale = totals.weight if solver.gradient == "mean" else 1.0
@@ -51,7 +51,7 @@ def make_plan(
     majors = 0
     if ridge > 0.0 and not solver.linear:
         majors = _sweep_majors(problem, width + 1, batch_size, shape)
-    return Plan(
+    return KernelPlan(
         batch_size=batch_size,
         width=width,
         buffered=is_buffered(solver, kind, batch_size),
@@ -240,7 +240,7 @@ class AllVectors(KernelStrategy):
             if p.plan.sweep_majors:
                 swept = (cursor + np.arange(p.plan.sweep_majors)) % n_majors
                 cursor += p.plan.sweep_majors
-                shrunk = p.plan.sweep * step_rate / (np.sqrt(state.weights_state[swept]) + ROUNDING)
+                shrunk = p.plan.sweep * step_rate / (np.sqrt(state.weights_state[swept]) + EPSILON)
                 state.weights[swept] /= 1.0 + shrunk
         if thread == 0:
             state.sweep_cursor = cursor % n_majors
@@ -272,7 +272,7 @@ class AllVectors(KernelStrategy):
         value = float(row_weights @ (own - np.log(totals)))
         factors = row_weights * p.plan.gradient_scale / len(members)
         slopes *= (-factors / totals).astype(number)[:, None]
-        slopes *= slopes < -NEGLIGIBLE
+        slopes *= slopes < -MIN_GRADIENT
         slopes[places, labels] = factors * others / totals
 
         back = slopes @ vectors
@@ -417,9 +417,9 @@ class RowByRow(KernelStrategy):
         self.works = [self._work(passes) for _ in range(passes.n_threads)]
 
     @staticmethod
-    def _work(passes: Passes) -> train_rows.Work:
+    def _work(passes: Passes) -> train_rows.Scratch:
         weights, n_slots = passes.state.weights, _n_slots(passes.workload)
-        return train_rows.Work(
+        return train_rows.Scratch(
             gradient=np.zeros((n_slots, weights.shape[1]), weights.dtype),
             intercept_gradient=np.zeros(passes.problem.n_classes if n_slots else 0, weights.dtype),
             slot_of=np.full(len(weights) if n_slots else 0, -1, np.int64),
