@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -295,7 +295,9 @@ def test_a_default_does_not_reach_what_is_no_tag():
 
 
 def test_a_kernel_is_ready_once_it_is_compiled():
-    call = kernel(lambda x: 2.0 * x)
+    names: dict[str, Any] = {"__name__": "made_up"}
+    exec("def twice(x): return 2.0 * x", names)  # without a file, so not in a cache on disk
+    call = kernel(names["twice"])
     assert not call.is_ready(1.5)
     assert call(1.5) == 3.0
     assert call.is_ready(2.5)

@@ -98,8 +98,8 @@ def check(head: CategoricalHead, twin, negatives=True, **options) -> None:
         value = twin(psi[y[i]], psi[rest], np.exp(log_weights[kept]), i)
         assert found[i].item() == pytest.approx(-value.value, rel=1e-6, abs=1e-6)
         slopes = np.zeros(K)
-        np.add.at(slopes, rest, value.slopes)
-        slopes[y[i]] += value.slope_y
+        np.add.at(slopes, rest, value.grads)
+        slopes[y[i]] += value.grad_y
         dW -= weights[i] * np.outer(slopes, X[i])
         dX[i] -= weights[i] * slopes @ W
         db -= weights[i] * slopes

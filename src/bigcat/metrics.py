@@ -456,7 +456,7 @@ def measure(
     >>> y = X.argmax(axis=1)
     >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
     >>> rows = bigcat.metrics.measure(model, X, y, k=2)
-    >>> rows.rank.max(), len(rows), rows.dropped
+    >>> int(rows.rank.max()), len(rows), rows.dropped
     (0, 60, 0)
     """
     model = unwrapped(model)

@@ -102,7 +102,8 @@ class Kernel:
             return False
         types = tuple(dispatcher.typeof_pyval(argument) for argument in args)
         if types not in dispatcher.overloads and types not in self._ready:
-            found = dispatcher._cache.find(types, dispatcher.targetctx)
+            find = getattr(dispatcher._cache, "find", None)  # numba's own cache of nothing has none
+            found = find and find(types, dispatcher.targetctx)
             if found is not None:
                 dispatcher.add_overload(found)
             self._ready[types] = found is not None

@@ -301,7 +301,7 @@ def _move(
     squares = gradient * gradient
     state += squares
     np.sqrt(state, out=squares)
-    squares += weights.dtype.type(solver.rounding)
+    squares += weights.dtype.type(solver.epsilon)
     gradient *= step_rate
     gradient /= squares
     weights += gradient
