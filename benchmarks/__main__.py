@@ -104,10 +104,6 @@ def make_parser() -> argparse.ArgumentParser:
         "posterior-quality", help="log-likelihood of the default posterior beside others"
     )
     quality.add_argument("data", nargs="*", help="default: all")
-    wide = commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
-    wide.add_argument("--rank", type=int, help="of a linear fit to lie around; default: auto")
-    wide.add_argument("--repetitions", type=int, default=2)
-    wide.add_argument("--first", type=int, default=0, help="shapes to leave out before the first")
     size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
     size.add_argument("data", nargs="*", help="dense, wide, many; default: all")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
@@ -185,8 +181,6 @@ def main() -> None:
             posteriors.quality([name for name in args.data if name not in wide])
         if not args.data or wide:
             wide_posteriors.real_quality(wide)
-    elif args.command == "low-rank-coverage":
-        wide_posteriors.low_rank_coverage(args.rank or "auto", args.repetitions, args.first)
     elif args.command == "posterior-size" and args.here:
         wide_posteriors.size_here(*args.data)
     elif args.command == "posterior-size":

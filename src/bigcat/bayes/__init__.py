@@ -6,19 +6,16 @@
 """
 
 from bigcat.bayes.augment_reduce import AugmentReducePosterior
-from bigcat.bayes.independent_binary import IndependentBinary
-from bigcat.bayes.known_priors import PRIORS
+from bigcat.bayes.binary.method import IndependentBinary
 from bigcat.bayes.laplace import Laplace
-from bigcat.bayes.learned_scale import LearnedScale
 from bigcat.bayes.method import PosteriorMethod
-from bigcat.bayes.priors import GaussianPrior, HierarchicalPrior, HorseshoePrior, Prior
+from bigcat.bayes.priors import PRIORS, GaussianPrior, HorseshoePrior, LearnedScale, Prior
 
 __all__ = [
     "METHODS",
     "PRIORS",
     "AugmentReducePosterior",
     "GaussianPrior",
-    "HierarchicalPrior",
     "HorseshoePrior",
     "IndependentBinary",
     "Laplace",

@@ -34,7 +34,7 @@ from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mixing import LARGE_R_HAT, Mixing
 from bigcat.bayes._whitening import Whitening
-from bigcat.bayes.prior_chains import PriorChain, Scalable
+from bigcat.bayes.priors.chains import PriorChain, Scalable
 
 #: A rotation by a quarter of a turn forgets where it began.
 QUARTER = 0.5 * math.pi

@@ -26,7 +26,8 @@ from scipy.special import logsumexp
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._forms import PRODUCTS_OF_INTEGRAL
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._whitening import BlockSums, Whitening, make_whitening
+from bigcat.bayes._whitening import JointWhitening, Whitening, joint_precision
+from bigcat.bayes.covariance import BlockSums
 
 #: Multiplications that the determinant may take: seconds.
 MAX_PRODUCTS = 3e11
@@ -72,7 +73,7 @@ def log_evidence(
     at_mode = float(log_density(mode[None])[0])
     of_fisher = 1 if likelihood.noise.softmax else likelihood.n_classes
     if size <= MAX_SAMPLED_WEIGHTS and float(n) * size**2 * of_fisher <= MAX_PRODUCTS:
-        whitening = make_whitening("full", likelihood, mode, precision)
+        whitening = JointWhitening(mode, joint_precision(likelihood, mode, precision))
         laplace = at_mode - float(np.log(np.diag(whitening.root)).sum())
         of_score = mode.shape[1] if likelihood.noise.softmax else PRODUCTS_OF_INTEGRAL
         products = 2.0 * n * len(mode) * of_score

@@ -17,7 +17,6 @@ from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes._mode import MOST_ITERATIONS
 from bigcat.bayes._whitening import WHITENINGS, Whitening
 from bigcat.bayes.covariance import (
-    ClassDiagonal,
     ClassFull,
     Covariance,
     Drawn,
@@ -44,7 +43,7 @@ class Known:
     whitening : Whitening
         Its mean and the root of its precision.
     precision : array
-        (K M, K M), (K, M, M) or (K, M), by form.
+        (K M, K M) or (K, M, M), by form.
     """
 
     form: str
@@ -95,11 +94,9 @@ def _precision(form: Covariance, n_classes: int, n_columns: int) -> tuple[str, F
         return "full", symmetric_inverse(form.matrix.copy())[0]
     if isinstance(form, ClassFull):
         return "class", symmetric_inverses(form.matrices.copy())[0]
-    if isinstance(form, ClassDiagonal):
-        return "diagonal", 1.0 / form.values
     raise ValueError(
-        f"partial_fit goes on from draws or a Gaussian with the covariance of all weights, of each "
-        f"class or none, and the last fit has {form.in_words}; start with a new estimator, "
+        "partial_fit goes on from draws or a Gaussian with the covariance of all weights or of "
+        f"each class, and the last fit has {form.in_words}; start with a new estimator, "
         "sklearn.base.clone(model)"
     )
 

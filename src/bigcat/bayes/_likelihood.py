@@ -7,7 +7,6 @@ core's cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -204,14 +203,6 @@ class Likelihood:
         for label in range(self.n_classes):
             total += p[:, label : label + 1] * self.score_slopes(weights, rows, label) ** 2
         return total
-
-    def fisher_blocks(
-        self, weights: Floats, classes: slice, add: Callable[[Floats, Floats], None]
-    ) -> None:
-        """Call ``add(weights of the rows (n, B), rows (n, M))`` for all rows, some at a time."""
-        for rows in self.design.chunks(self.n_classes + self.design.n_columns):
-            found = self.fisher_weights(weights, rows)[:, classes]
-            add(found * self.design.row_weights[rows, None], self.design.rows[rows])
 
 
 def precision_of(n_rows: int, n_classes: int, n_columns: int, noise: Noise) -> Any:

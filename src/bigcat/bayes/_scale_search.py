@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes.prior_chains import PARTS, PriorChain, Scales
+from bigcat.bayes.priors.chains import PARTS, PriorChain, Scales
 
 #: Bounds of the secant's slope, the longest step of a logarithm, and the steps that
 #: are short, and too short to matter.

@@ -1,5 +1,4 @@
-"""Coordinates in which a posterior looks like a standard normal: its mode, and a root of its
-precision.
+"""Coordinates in which a posterior is nearly a standard normal.
 
 With a precision H = L L' at the mode m, weights are W = m + L^-T u.  Where the posterior is
 Gaussian u is standard normal, so the roots serve three purposes: draws of the Laplace
@@ -10,58 +9,43 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse
 
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes.covariance import (
-    PAIRS_CHUNK,
-    ClassDiagonal,
-    ClassFull,
-    Covariance,
-    JointFull,
-    few_pairs,
-    pairs,
-    sparse_pairs,
-)
+from bigcat.bayes.covariance import BlockSums, ClassFull, Covariance, JointFull
 
 
-class GaussianAtMode(ABC):
-    """A Gaussian around a mode, (K, M)."""
+class Whitening(ABC):
+    """A Gaussian around a mode, with a root of its precision; u and weights are (C, K, M).
+
+    Attributes
+    ----------
+    mode : array of shape (K, M)
+    diagonal : array of shape (K, M)
+        Of the precision.
+    """
 
     mode: Floats
+    diagonal: Floats
 
     @abstractmethod
     def covariance(self) -> Covariance:
         """Return the covariance of the weights."""
 
-
-class Whitening(GaussianAtMode):
-    """The same with a root of the precision; u and weights are stacks, (C, K, M).
-
-    Attributes
-    ----------
-    diagonal : array of shape (K, M)
-        Of the precision.
-    """
-
-    diagonal: Floats
-
     @abstractmethod
     def to_weights(self, u: Floats) -> Floats:
-        """m + L^-T u."""
+        """Return m + L^-T u."""
 
     @abstractmethod
     def of_weights(self, stack: Floats) -> Floats:
-        """L' (W - m)."""
+        """Return L' (W - m)."""
 
     @abstractmethod
     def pulled(self, gradients: Floats) -> Floats:
-        """L^-1 g: gradients with respect to u."""
+        """Return L^-1 g: gradients with respect to u."""
 
 
 class JointWhitening(Whitening):
@@ -120,27 +104,6 @@ class ClassWhitening(Whitening):
         return ClassFull(matrices, logs)
 
 
-class DiagonalWhitening(Whitening):
-    """Independent weights: the diagonal of H, (K, M)."""
-
-    def __init__(self, mode: Floats, precisions: Floats) -> None:
-        self.mode = mode
-        self.diagonal = precisions
-        self.roots = np.sqrt(precisions)
-
-    def to_weights(self, u: Floats) -> Floats:
-        return self.mode + u / self.roots
-
-    def of_weights(self, stack: Floats) -> Floats:
-        return (stack - self.mode) * self.roots
-
-    def pulled(self, gradients: Floats) -> Floats:
-        return gradients / self.roots
-
-    def covariance(self) -> Covariance:
-        return ClassDiagonal(1.0 / self.diagonal)
-
-
 def by_class(stack: Floats, matrices: Floats) -> Floats:
     """Row vectors (C, K, M) times a matrix of each class."""
     product: Floats = np.matmul(stack.transpose(1, 0, 2), matrices).transpose(1, 0, 2)
@@ -148,9 +111,6 @@ def by_class(stack: Floats, matrices: Floats) -> Floats:
 
 
 # Precisions at a mode: the Fisher information of the rows, and the prior's diagonal.
-
-#: Classes whose precisions are wanted, unless somebody wants fewer.
-EVERY_CLASS = slice(None)
 
 
 def joint_precision(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
@@ -187,71 +147,23 @@ def _outer(left: Floats, right: Floats) -> Floats:
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), -1)
 
 
-def class_precisions(
-    likelihood: Likelihood, weights: Floats, prior: Floats, classes: slice = EVERY_CLASS
-) -> Floats:
-    """Blocks sum_n w_nk x_n x_n' of each class, w = p (1 - p) for the softmax, (K, M, M)."""
-    sums = BlockSums(len(weights[classes]), likelihood.shape[1], likelihood.dtype)
-    likelihood.fisher_blocks(weights, classes, sums.add)
+def class_precisions(likelihood: Likelihood, weights: Floats, prior: Floats) -> Floats:
+    """Return the blocks sum_n w_nk x_n x_n', w = p (1 - p) for the softmax, (K, M, M)."""
+    sums = BlockSums(*likelihood.shape, likelihood.dtype)
+    for rows in likelihood.design.chunks(sum(likelihood.shape)):
+        found = likelihood.fisher_weights(weights, rows)
+        sums.add(found * likelihood.design.row_weights[rows, None], likelihood.design.rows[rows])
     return sums.matrices(prior)
-
-
-class BlockSums:
-    """Sums over rows of w_nk x_n x_n' for some classes, as products of all pairs of columns."""
-
-    def __init__(self, n_classes: int, n_columns: int, dtype: Any) -> None:
-        self.width, self.dtype = n_columns * (n_columns + 1) // 2, dtype
-        self.n_columns = n_columns
-        self.sums = np.zeros((n_classes, self.width))
-
-    def add(self, weights: Floats, rows: Any) -> None:
-        """Add rows (n, M) with their weights (n, B)."""
-        if scipy.sparse.issparse(rows):
-            if few_pairs(rows):
-                self.sums += np.asarray(sparse_pairs(rows).T.tocsr() @ weights).T
-                return
-            rows = rows.toarray()
-        step = max(1, PAIRS_CHUNK // self.width)
-        for start in range(0, len(weights), step):
-            part = slice(start, start + step)
-            products = pairs(rows[part], self.dtype)
-            self.sums += weights[part].T.astype(self.dtype, copy=False) @ products
-
-    def matrices(self, prior: Floats) -> Floats:
-        """Return the sums with the precisions of a prior on their diagonals, (B, M, M)."""
-        n_columns = self.n_columns
-        out = np.empty((len(self.sums), n_columns, n_columns))
-        first, second = np.triu_indices(n_columns)
-        out[:, first, second] = self.sums
-        out[:, second, first] = self.sums
-        diagonal = np.arange(n_columns)
-        out[:, diagonal, diagonal] += prior
-        return out
-
-
-def diagonal_precisions(
-    likelihood: Likelihood, weights: Floats, prior: Floats, classes: slice = EVERY_CLASS
-) -> Floats:
-    """The diagonal of `class_precisions`, (K, M)."""
-    total = np.zeros(weights[classes].shape)
-
-    def add(found: Floats, x: Any) -> None:
-        squares = x.multiply(x).tocsr() if scipy.sparse.issparse(x) else np.square(x)
-        total[:] += np.asarray(squares.T @ found).T
-
-    likelihood.fisher_blocks(weights, classes, add)
-    return total + prior
 
 
 #: Forms of the precision by name, the finest first.
 WHITENINGS: dict[str, tuple[Callable[..., Floats], Callable[..., Whitening]]] = {
     "full": (joint_precision, JointWhitening),
     "class": (class_precisions, ClassWhitening),
-    "diagonal": (diagonal_precisions, DiagonalWhitening),
 }
 
 
-def make_whitening(form: str, likelihood: Likelihood, mode: Floats, prior: Floats) -> Any:
-    """The whitening of that form at the mode, with the precisions (K, M) or (1, M) of the prior."""
+def make_whitening(form: str, likelihood: Likelihood, mode: Floats, prior: Floats) -> Whitening:
+    """Return the whitening of that form at the mode, with prior precisions (K, M) or (1, M)."""
     precision, kind = WHITENINGS[form]
     return kind(mode, precision(likelihood, mode, prior))

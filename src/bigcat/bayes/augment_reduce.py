@@ -11,13 +11,11 @@ from numpy.typing import DTypeLike
 
 from bigcat import noise as noises
 from bigcat.bayes.covariance import ClassDiagonal
-from bigcat.bayes.learned_scale import LearnedScale
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.bayes.priors import Prior
+from bigcat.bayes.priors import LearnedScale, Prior, WeightPrior
 from bigcat.bayes.weight_posterior import Judge, WeightPosterior, fit_weight_posterior
-from bigcat.bayes.weight_prior import WeightPrior
 from bigcat.checks import check_whole, is_number
 from bigcat.combinations import Parts, resolve
 from bigcat.linear import FullRank, FullRankWeights, LinearModel
@@ -173,12 +171,6 @@ class AugmentReducePosterior(PosteriorMethod):
         posterior = self._posterior(found, parts.noise, task)
         seen = Seen(float(task.sample.row_weights.sum()), 1)
         return FittedPosterior(posterior, found.elbo, found.history, seen)
-
-    def why_no_batches(self, prior: Prior) -> str | None:
-        return (
-            "partial_fit supports method='independent-binary' and not 'augment-reduce', whose "
-            "rows keep local parameters from pass to pass; use fit"
-        )
 
     def _posterior(self, found: WeightPosterior, noise: Noise, task: Task) -> NoisePosterior:
         mean, variances = found.mean, np.square(found.scale, out=found.scale)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,24 +21,21 @@ from bigcat.bayes._chains import Chains
 from bigcat.bayes._chains import Drawn as ChainDraws
 from bigcat.bayes._design import Design
 from bigcat.bayes._evidence import Evidence, log_evidence
-from bigcat.bayes._forms import Plan, Shape
+from bigcat.bayes._forms import GRADIENTS_TO_MODE, Plan, Shape
 from bigcat.bayes._laplace_batches import Known
 from bigcat.bayes._last_layer import fit_embedding
 from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._low_rank import low_rank_gaussian
 from bigcat.bayes._mode import find_mode
 from bigcat.bayes._problem import Problem
 from bigcat.bayes._scale_search import MAX_STEPS, ScaleSearch
 from bigcat.bayes._variational import ClosestGaussian
-from bigcat.bayes._whitening import ClassWhitening, GaussianAtMode, Whitening, make_whitening
+from bigcat.bayes._whitening import ClassWhitening, Whitening, make_whitening
 from bigcat.bayes.covariance import Covariance, Drawn
-from bigcat.bayes.learned_scale import LearnedScale
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.bayes.prior_chains import PriorChain
-from bigcat.bayes.priors import Prior
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.priors import LearnedScale, Prior, WeightPrior
+from bigcat.bayes.priors.chains import PriorChain
 from bigcat.checks import check_choice, check_whole
 from bigcat.noise import Noise
 from bigcat.rows import Sizes
@@ -52,8 +49,8 @@ MAX_FLOAT64_WEIGHTS, CHAINS, CHAINS_OF_MANY, EVERY, MAX_EVERY = 2_000, 8, 4, 4, 
 #: Gradients that chains may take: small problems take several iterations per draw.
 PRODUCTS_OF_CHAINS, PRODUCTS_IF_BAD = 1e11, 6e11
 GRADIENTS_PER_ITERATION = 7
-#: Gradients to the mode, and multiplications of them that are worth a warning: ten minutes.
-GRADIENTS_TO_MODE, LONG_PRODUCTS = 60, 5e12
+#: Multiplications on the way to a mode that are worth a warning: ten minutes.
+LONG_PRODUCTS = 5e12
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,17 +66,16 @@ class Laplace(PosteriorMethod):
     ----------
     noise : {"gumbel", "gaussian", "logistic"} or Noise, default="gumbel"
         The softmax, the multinomial probit, the multinomial logistic model.
-    covariance : {"auto", "draws", "full", "class", "low-rank", "diagonal"}, default="auto"
-        Draws of chains, or a Gaussian whose covariance is that of all weights together, that of the
-        weights of each class, the same as a spectrum and a few directions, or none.  "auto" decides
-        by the number of weights (docs/bayesian.md has the table).
+    covariance : {"auto", "draws", "full", "class"}, default="auto"
+        Draws of chains, or a Gaussian with the covariance of all weights together or of the weights
+        of each class.  "auto" decides by the number of weights (docs/bayesian.md has the table).
     n_draws : int, default=400
         Draws that are kept, or made for averaged probabilities and intervals.
     rank : int, "auto" or None, default="auto"
-        A number is the posterior of the last layer of a low-rank model: `LinearClassifier` with
-        that rank is fitted first, and the posterior is that of the vectors of the classes, given
-        those of the features.  None is the posterior of all weights, and "auto" too, up to 67
-        million of them; beyond it is 32.  For the softmax.
+        A number asks for the last layer of a low-rank model: `LinearClassifier` with that rank is
+        fitted first, and the posterior is that of the vectors of the classes, given those of the
+        features.  None asks for the posterior of all weights.  "auto" is None as long as the
+        covariance matrices of all classes fit; otherwise 32.  Only the softmax has ranks.
 
     Notes
     -----
@@ -124,7 +120,7 @@ class Laplace(PosteriorMethod):
     def fit(self, task: Task) -> FittedPosterior:
         noise, embedding = noises.resolve(self.noise), None
         shape = Shape.of(Sizes.of(task.sample.X, task.n_classes), task.fit_intercept, noise)
-        rank = _forms.resolve_rank(self.rank, shape)
+        rank = _forms.resolve_rank(self.rank, self.covariance, shape, task.fit_intercept)
         if rank is not None:
             embedding = fit_embedding(task, noise, rank)
             shape = shape.last_layer(rank, task.fit_intercept)
@@ -143,12 +139,12 @@ class Laplace(PosteriorMethod):
         )
 
     def why_no_batches(self, prior: Prior) -> str | None:
-        if self.covariance not in ("draws", "low-rank") and not self._has_rank:
+        if self.covariance != "draws" and not self._has_rank:
             return None
         return (
             "partial_fit keeps a Gaussian, which is the prior of the next rows, and not "
-            f"covariance={self.covariance!r} with rank={self.rank!r}; name covariance='auto', "
-            "'full', 'class' or 'diagonal' and rank=None, or use fit"
+            f"covariance={self.covariance!r} with rank={self.rank!r}; set covariance='auto', "
+            "'full' or 'class' and rank=None, or use fit"
         )
 
     def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
@@ -203,7 +199,7 @@ class Laplace(PosteriorMethod):
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
         shape = Shape.of(sizes, fit_intercept, noises.resolve(self.noise))
-        rank = _forms.resolve_rank(self.rank, shape)
+        rank = _forms.resolve_rank(self.rank, self.covariance, shape, fit_intercept)
         if rank is None:
             return _forms.memory(Plan.of(self.covariance, shape), shape, int(self.n_draws))
         of_model = 24 * rank * (sizes.n_features + sizes.n_classes) + 12 * sizes.n_values
@@ -212,10 +208,7 @@ class Laplace(PosteriorMethod):
         return of_model + needed
 
     def memory_remedy(self, prior: Prior) -> str:
-        return (
-            "set covariance='diagonal' or a smaller rank of the method, or fit fewer classes or "
-            "features"
-        )
+        return "set rank of the method to a small number, or fit fewer classes or features"
 
 
 def warn_of_long_fit(shape: Shape) -> None:
@@ -272,17 +265,17 @@ class _Fit:
 
     # A Gaussian
 
-    def _gaussian(self, prior: PriorChain) -> tuple[GaussianAtMode, Floats]:
+    def _gaussian(self, prior: PriorChain) -> tuple[Whitening, Floats]:
         """Return the Gaussian and the precisions of the prior, which maximise its evidence."""
-        search, near = ScaleSearch(prior), np.zeros(self.likelihood.shape, np.float64)
+        search, near = ScaleSearch(prior), cast(Floats, np.zeros(self.likelihood.shape))
         closest: ClosestGaussian | None = None
         everyone = slice(0, self.likelihood.n_classes)
         with self._progress(MAX_STEPS) as tell:
             for step in range(MAX_STEPS):
                 precision = prior.precision[0]
                 if closest is None:
-                    gaussian = self._at_mode(precision, prior.mean, near)
-                    near = np.asarray(gaussian.mode, np.float64)
+                    gaussian = self._at_mode(self.plan.form, precision, prior.mean, near)
+                    near = gaussian.mode
                     begins = search.near or not prior.learns or step == MAX_STEPS // 3
                     suits = ClosestGaussian.suits(self.likelihood)
                     if begins and suits and isinstance(gaussian, ClassWhitening):
@@ -299,12 +292,9 @@ class _Fit:
                     prior = search.update(gaussian.mode, variances)
         return gaussian, precision
 
-    def _at_mode(self, precision: Floats, prior_mean: Floats, near: Floats) -> GaussianAtMode:
-        mode, _ = find_mode(self.likelihood, precision, prior_mean[None], near)
-        if self.plan.form == "low-rank":
-            return low_rank_gaussian(self.likelihood, mode, precision, self.plan.n_directions)
-        found: GaussianAtMode = make_whitening(self.plan.form, self.likelihood, mode, precision)
-        return found
+    def _at_mode(self, form: str, precision: Floats, prior: Floats, near: Floats) -> Whitening:
+        mode, _ = find_mode(self.likelihood, precision, prior[None], near)
+        return make_whitening(form, self.likelihood, mode, precision)
 
     # Chains
 
@@ -317,9 +307,7 @@ class _Fit:
         every, most_every = self._iterations_per_draw(n_chains * n_kept)
 
         def whiten_at(precision: Floats, near: Floats) -> Whitening:
-            mode, _ = find_mode(self.likelihood, precision, prior.mean[None], near)
-            found: Whitening = make_whitening(self.plan.whitening, self.likelihood, mode, precision)
-            return found
+            return self._at_mode(self.plan.whitening, precision, prior.mean, near)
 
         start = np.zeros(self.likelihood.shape)
         chains = Chains(self.likelihood, prior, whiten_at, start, self.task.random_state)
@@ -335,14 +323,8 @@ class _Fit:
     def _iterations_per_draw(self, n_draws: int) -> tuple[int, int]:
         """From one draw to the next, and where chains mix badly: more in small problems."""
         design = self.likelihood.design
-        shape = Shape(
-            design.n,
-            design.n_columns,
-            self.likelihood.n_classes,
-            design.n_columns,
-            design.sparse,
-            self.noise.softmax,
-        )
+        n_classes, softmax = self.likelihood.n_classes, self.noise.softmax
+        shape = Shape(design.n, design.n_columns, n_classes, design.n_columns, softmax)
         products = n_draws * GRADIENTS_PER_ITERATION * shape.products_of_gradient
         every = int(np.clip(PRODUCTS_OF_CHAINS / products, 1, EVERY))
         return every, int(np.clip(PRODUCTS_IF_BAD / products, every, MAX_EVERY))

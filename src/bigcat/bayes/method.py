@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -73,8 +73,6 @@ class FittedPosterior:
         The approximation of log p(y | X), in nats, of all rows together.
     history : History
     seen : Seen
-    stream : object
-        What the next batch of rows goes on from; None where that is the posterior.
     bounds_evidence : bool
         Is the evidence a lower bound?
     why_no_evidence : str or None
@@ -85,7 +83,6 @@ class FittedPosterior:
     evidence: float
     history: History
     seen: Seen
-    stream: Any = None
     bounds_evidence: bool = True
     why_no_evidence: str | None = None
 

@@ -14,7 +14,7 @@ from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance, turned
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.priors import WeightPrior
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.printing import html_table

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.bayes.one_scale import best_precision
+from bigcat.bayes.priors.binary import best_precision
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
 from bigcat.kernels.posterior import Clock, Gaussians, settle, train_rows

@@ -13,7 +13,7 @@ from bigcat.bayes import PosteriorMethod, Prior
 from bigcat.bayes.calibration import CalibrationCheck, check_calibration
 from bigcat.bayes.coverage import TRUTHS, CoverageCheck, Simulation
 from bigcat.bayes.posterior import GaussianPosterior, tails_of
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.priors import WeightPrior
 from bigcat.checks import check_choice, check_whole
 from bigcat.estimators import inputs
 from bigcat.training import progress

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,20 +10,17 @@ from numpy.typing import DTypeLike
 from sklearn.exceptions import ConvergenceWarning
 
 from bigcat._warnings import warn_caller
-from bigcat.bayes import _binary_memory
 from bigcat.bayes._design import Design
-from bigcat.bayes.averaging import averaging_weight
-from bigcat.bayes.binary_fit import BinaryFit
-from bigcat.bayes.binary_posterior import BinaryPosterior
+from bigcat.bayes.binary.averaging import averaging_weight
+from bigcat.bayes.binary.fit import BinaryFit, class_blocks
+from bigcat.bayes.binary.likelihoods import LIKELIHOODS
+from bigcat.bayes.binary.links import LINKS
+from bigcat.bayes.binary.posterior import BinaryPosterior
 from bigcat.bayes.covariance import Covariance
-from bigcat.bayes.likelihoods import LIKELIHOODS
-from bigcat.bayes.links import LINKS
+from bigcat.bayes.covariance.pairs import PAIRS_CHUNK
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
-from bigcat.bayes.one_scale import OneScaleState
-from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.bayes.priors import Prior
-from bigcat.bayes.stochastic import Stream
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.posterior import BLOCK, GaussianPosterior
+from bigcat.bayes.priors import Prior, WeightPrior
 from bigcat.checks import check_choice, check_whole, is_number
 from bigcat.rows import Sizes
 from bigcat.training import progress
@@ -45,8 +41,8 @@ class IndependentBinary(PosteriorMethod):
     Parameters
     ----------
     link : {"probit", "logit"}, default="probit"
-        Of the binary regressions.  With the probit and a prior that classes share all classes have
-        one covariance, so it costs far less than the logit with ``covariance="full"``.
+        Of the binary regressions.  With the probit all classes have one covariance, so it costs far
+        less than the logit with ``covariance="full"``.
     likelihood : {"average", "conditioned", "marginalised"}, default="average"
         How K answers become one: exactly one regression says yes (CBC; with the logit link the
         softmax), the probability of each yes, normalised (CBM), or the average of the two with
@@ -55,16 +51,12 @@ class IndependentBinary(PosteriorMethod):
         Of the weights of a class; the diagonal one never forms an (n_features, n_features) array.
     solver : {"newton", "cavi"}, default="newton"
         Two ways to one optimum: Newton steps for blocks of classes, or the paper's coordinate
-        ascent, which needs many more iterations.
+        ascent, which needs many more iterations and ``covariance="full"``.
     tol : float, default=1e-8
         Stop when an iteration adds less than this part of the ELBO; 0 makes all iterations.
     max_iter : int, default=200
     n_draws : int, default=100
         Most draws of each row's scores for `averaging_weight_`; large data take fewer.
-    step_power : float, default=0.7
-        `partial_fit` moves by t^-step_power in its t-th call; between 0.5 (exclusive) and 1.
-    total_rows : int or None, default=None
-        Rows that all batches of `partial_fit` have in total; None counts those seen so far.
 
     Notes
     -----
@@ -92,8 +84,6 @@ class IndependentBinary(PosteriorMethod):
     tol: float = 1e-8
     max_iter: int = 200
     n_draws: int = 100
-    step_power: float = 0.7
-    total_rows: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("link", self.link, LINKS)
@@ -104,10 +94,10 @@ class IndependentBinary(PosteriorMethod):
             raise ValueError(f"tol={self.tol!r} must be a finite number of at least 0")
         check_whole("max_iter", self.max_iter)
         check_whole("n_draws", self.n_draws)
-        if not (is_number(self.step_power) and 0.5 < self.step_power <= 1.0):
-            raise ValueError(f"step_power={self.step_power!r} must be above 0.5 and at most 1")
-        if self.total_rows is not None:
-            check_whole("total_rows", self.total_rows)
+        if self.solver == "cavi" and self.covariance == "diagonal":
+            raise ValueError(
+                "solver='cavi' is for covariance='full'; set solver='newton' for 'diagonal'"
+            )
 
     # Fitting
 
@@ -127,63 +117,10 @@ class IndependentBinary(PosteriorMethod):
             )
         n_rows = row_weights.sum()
         posterior = self._weighed(found.mean, found.covariance, task, n_rows)
-        if isinstance(prior, OneScaleState):
-            posterior.prior = WeightPrior(prior.mean, prior.values[None])
+        if prior.learnt:
+            posterior.prior = WeightPrior(prior.mean, prior.precision[None])
         seen = Seen(float(n_rows), 1)
         return FittedPosterior(posterior, found.elbo, History(found.history), seen)
-
-    def why_no_batches(self, prior: Prior) -> str | None:
-        if not prior.learnt:
-            return None
-        return (
-            f"partial_fit supports the GaussianPrior and not prior={prior!r}, whose scales are "
-            "learnt from all rows; use fit"
-        )
-
-    def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
-        """One natural-gradient step; `elbo` is then an estimate from the batch."""
-        X, labels, row_weights = task.sample[:3]
-        design = Design(X, task.fit_intercept, row_weights)
-        stream = self._stream(task, design.n_columns, last)
-        began = time.perf_counter()
-        elbo = stream.step(design, labels, self.total_rows)
-        history = History([] if last is None else last.history)
-        seconds = (history[-1]["seconds"] if history else 0.0) + time.perf_counter() - began
-        history.append({"iteration": len(history) + 1, "seconds": seconds, "elbo": elbo})
-        n_rows = stream.rows_seen if self.total_rows is None else self.total_rows
-        assert stream.covariance is not None
-        posterior = self._weighed(stream.mean, stream.covariance, task, n_rows)
-        seen = Seen(stream.rows_seen, stream.n_steps)
-        return FittedPosterior(posterior, elbo, history, seen, stream)
-
-    def _stream(self, task: Task, n_columns: int, last: FittedPosterior | None) -> Stream:
-        """What goes on from the last fit: its stream, or a new one from its posterior."""
-        if last is not None and not self._like(last.posterior):
-            raise ValueError(
-                "the last fit was by another method, link, covariance or kind of prior, which "
-                "partial_fit cannot go on from; start with a new estimator, "
-                "sklearn.base.clone(model)"
-            )
-        if last is not None and last.stream is not None:
-            last_stream: Stream = last.stream
-            return last_stream.copied()
-        prior = task.prior.bind(task.n_classes, n_columns, task.fit_intercept)
-        full, power = self.covariance == "full", float(self.step_power)
-        stream = Stream(prior, task.n_classes, self.link, full, power)
-        if last is not None:  # by `fit`, or from a file
-            q = last.posterior
-            stream.resume(q.mean, q.covariance_form, last.seen.rows, last.seen.steps)
-        return stream
-
-    def _like(self, q: GaussianPosterior) -> bool:
-        """Is a posterior one that steps on batches give?"""
-        form = q.covariance_form
-        return (
-            isinstance(q, BinaryPosterior)
-            and q.link == self.link
-            and form.diagonal == (self.covariance == "diagonal")
-            and form.shared != LINKS[self.link].has_row_variance
-        )
 
     def _weighed(
         self, mean: Any, covariance: Covariance, task: Task, n_rows: float
@@ -209,23 +146,26 @@ class IndependentBinary(PosteriorMethod):
     def memory_needed(
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
-        stored = sizes.n_values + sizes.n_rows * fit_intercept if sizes.sparse else None
-        return _binary_memory.forecast(
-            sizes.n_rows,
-            sizes.n_features + fit_intercept,
-            sizes.n_classes,
-            stored=stored,
-            full=self.covariance == "full",
-            row_variances=LINKS[self.link].has_row_variance,
-            sharing=prior.sharing,
-            averages=self.likelihood == "average",
-            n_threads=n_threads,
-        )
+        """Return the bytes that a fit needs beside the data."""
+        n, K, M = sizes.n_rows, sizes.n_classes, sizes.n_features + fit_intercept
+        full, own = self.covariance == "full", LINKS[self.link].has_row_variance
+        stored = sizes.n_values + n * fit_intercept if sizes.sparse else n * M
+        rows = (1.5 if full or not sizes.sparse else 2.5) * stored
+        posterior = K * M * (1 + own * (M if full else 1))
+        blocks = class_blocks(n, K)
+        width = len(blocks[0])
+        # Scores of a block that live at once, and the matrices of its classes.
+        a_block = (6.0 + 2.0 * own) * n * width + 8.0 * M * width
+        if full and own:
+            a_block += min(PAIRS_CHUNK, n * M**2 / 2) + 3.0 * width * M**2
+        fit = rows + posterior + 6.0 * full * M**2 + min(n_threads, len(blocks)) * a_block
+        some = min(n, BLOCK // K + 1)
+        draws = (9.5 + 2.0 * own) * some * K + (0 if sizes.sparse else some * M)
+        averaging = posterior + K * M + draws if self.likelihood == "average" else 0.0
+        return int(8 * max(fit, averaging))
 
     def memory_remedy(self, prior: Prior) -> str:
+        """Say what needs less memory."""
         if self.covariance == "diagonal":
             return "fit fewer classes or features, or lower n_threads"
-        remedy = "set covariance='diagonal' of the method"
-        if prior.sharing == "coordinate" and not LINKS[self.link].has_row_variance:
-            return f"this prior needs a covariance matrix for each class; {remedy}"
-        return remedy
+        return "set covariance='diagonal' of the method"

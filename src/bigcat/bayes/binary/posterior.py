@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from bigcat.bayes._columns import ColumnScaling
+from bigcat.bayes.binary.likelihoods import log_probabilities
+from bigcat.bayes.binary.links import LINKS
 from bigcat.bayes.covariance import Covariance
-from bigcat.bayes.likelihoods import log_probabilities
-from bigcat.bayes.links import LINKS
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.noise import Noise
 

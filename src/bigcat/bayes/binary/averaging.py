@@ -23,8 +23,8 @@ import numpy as np
 import scipy.sparse
 from scipy.special import expit
 
-from bigcat.bayes.binary_posterior import BinaryPosterior
-from bigcat.bayes.likelihoods import log_conditioned, log_marginalised
+from bigcat.bayes.binary.likelihoods import log_conditioned, log_marginalised
+from bigcat.bayes.binary.posterior import BinaryPosterior
 from bigcat.numerics.random import fill_normal, new_state
 
 #: Scores drawn in all.  Where that does not suffice rows have fewer draws each, and where one

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes.links import LINKS
+from bigcat.bayes.binary.links import LINKS
 
 LIKELIHOODS = ("average", "conditioned", "marginalised")
 
@@ -23,7 +23,7 @@ def log_conditioned(link: str, margins: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from bigcat.bayes.likelihoods import log_conditioned
+    >>> from bigcat.bayes.binary.likelihoods import log_conditioned
     >>> np.exp(log_conditioned("probit", np.array([[40.0, -40.0, 0.0]]))).round(3).tolist()
     [[1.0, 0.0, 0.0]]
     """

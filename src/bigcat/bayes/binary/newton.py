@@ -17,15 +17,14 @@ import numpy as np
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import Design
 
-#: An approximate direction is enough far from the optimum (Dembo, Eisenstat and Steihaug, 1982).
-LOOSE = 0.1
-TIGHT = 1e-3
-MOST_CG_STEPS = 200
+#: Bounds of a direction's tolerance: approximate ones are enough far from the optimum (Dembo,
+#: Eisenstat and Steihaug, 1982).
+LOOSE, TIGHT = 0.1, 1e-3
+MAX_CG_STEPS = 200
 _SUFFICIENT = 1e-4
-_MOST_HALVINGS = 30
+_MAX_HALVINGS = 30
 
-#: V -> P V and V -> (about the inverse Hessian) V, for the columns of a block.
-Precision = Callable[[Floats], Floats]
+#: Product with about the inverse Hessian, for the columns of a block.
 Preconditioner = Callable[[Floats], Floats]
 
 
@@ -36,16 +35,16 @@ class Direction(NamedTuple):
 
 def conjugate_gradients(
     design: Design,
-    weights: Floats | None,
-    precision: Precision,
+    weights: Floats,
+    precision: Floats,
     right: Floats,
     preconditioner: Preconditioner,
     tolerances: Floats,
 ) -> Direction:
-    """Solve (X' diag(w_k) X + P_k) d_k = right_k for every column, by its own tolerance.
+    """Solve (X' diag(w_k) X + diag(P)) d_k = right_k for every column, by its own tolerance.
 
-    `tolerances` are relative, in the norm of the preconditioner; weights None are ones, and with
-    float32 weights the products are rough, which a direction of ascent can stand.
+    `tolerances` are relative, in the norm of the preconditioner.  With float32 weights the products
+    are rough, which does no harm to a direction of ascent.
     """
     step = np.zeros_like(right)
     residual = right.copy()
@@ -53,11 +52,11 @@ def conjugate_gradients(
     rho = np.einsum("mb,mb->b", residual, z)
     goal = tolerances**2 * rho
     direction = z
-    for _ in range(MOST_CG_STEPS):
+    for _ in range(MAX_CG_STEPS):
         active = rho > goal
         if not active.any():
             break
-        curved = design.curvature_product(weights, direction) + precision(direction)
+        curved = design.curvature_product(weights, direction) + precision * direction
         bend = np.einsum("mb,mb->b", direction, curved)
         alpha = np.where(active & (bend > 0.0), rho / np.where(bend > 0.0, bend, 1.0), 0.0)
         step += alpha * direction
@@ -94,7 +93,7 @@ def line_search(
     slope : the derivative of f along the direction, (B,)
     """
     length = np.ones(mean.shape[1])
-    for _ in range(_MOST_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         new_scores = scores + length * direction.scores
         new_mean = mean + length * direction.step
         new = values(new_scores) - penalty(new_mean)
@@ -117,31 +116,3 @@ def forcing(decrement: Floats, first: Floats | float) -> Floats:
     """Tolerance of the next direction: loose at first, later so that steps square the error."""
     ratio = np.sqrt(np.maximum(decrement, 0.0) / np.maximum(first, 1e-300))
     return np.clip(ratio, TIGHT, LOOSE)
-
-
-def diagonal_preconditioner(diagonal: Floats) -> Preconditioner:
-    inverse = 1.0 / diagonal
-
-    def apply(values: Floats) -> Floats:
-        return inverse * values
-
-    return apply
-
-
-def spectral_preconditioner(basis: Floats, diagonal: Floats) -> Preconditioner:
-    """(T diag(d_k) T')-inverse-like: T diag(1/d_k) T' for the columns of `diagonal` (M, B)."""
-    inverse = 1.0 / diagonal
-
-    def apply(values: Floats) -> Floats:
-        return basis @ (inverse * (basis.T @ values))
-
-    return apply
-
-
-def precision_product(precision: Floats, is_matrix: bool) -> Precision:
-    """V -> P V for a matrix, or a diagonal of shape (M, 1) or (M, B)."""
-
-    def apply(values: Floats) -> Floats:
-        return precision @ values if is_matrix else precision * values
-
-    return apply
