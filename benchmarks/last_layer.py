@@ -12,7 +12,7 @@ from benchmarks._report import clock, save, show
 from benchmarks.intervals import LEVEL, Case, Data, draw, draw_scales
 from bigcat import noise as noises
 from bigcat.bayes import GaussianPrior
-from bigcat.bayes.posterior import tails_of
+from bigcat.inference.table import tails_of
 from bigcat.probabilities import log_probabilities
 
 #: Shapes, and the structures that their sizes allow: theirs, and ours.  Their diagonal takes all

@@ -9,8 +9,8 @@ from benchmarks._models import laplace
 from benchmarks._report import clock, save, show
 from bigcat import noise as noises
 from bigcat.bayes._design import Design
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import find_mode
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.mode import find_mode
 
 N_CLASSES, N_ROWS, N_VALIDATION, N_TEST, N_FEATURES = 1_000, 8_000, 800, 2_000, 100
 DEVIATIONS = (0.1, 0.2, 0.5)

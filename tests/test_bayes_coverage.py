@@ -11,9 +11,9 @@ import scipy.stats
 from bigcat import BayesianClassifier
 from bigcat.bayes import GaussianPrior, Laplace
 from bigcat.bayes.covariance import ClassDiagonal
-from bigcat.bayes.coverage import LEVELS, CoverageCheck, Simulation, draw_labels
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.priors import WeightPrior
+from bigcat.inference.coverage import LEVELS, CoverageCheck, Simulation, draw_labels
 from bigcat.metrics import calibration, log_likelihood
 from bigcat.noise import resolve
 from tests.bayesian import binary, csr, four_classes

@@ -6,10 +6,10 @@ from scipy.special import log_softmax, logsumexp
 
 from bigcat import noise as noises
 from bigcat.bayes import GaussianPrior
-from bigcat.bayes import _evidence as evidence
 from bigcat.bayes._design import Design
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._whitening import joint_precision
+from bigcat.bayes.laplace import evidence
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.whitening import joint_precision
 from tests.bayesian import laplace
 
 

@@ -18,20 +18,20 @@ from bigcat.bayes import (
     HorseshoePrior,
     Laplace,
     LearnedScale,
-    _likelihood,
 )
-from bigcat.bayes._chains import Chains
 from bigcat.bayes._design import Design
-from bigcat.bayes._forms import Shape
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import find_mode
-from bigcat.bayes._whitening import (
+from bigcat.bayes.covariance import ClassFull, Drawn, JointFull
+from bigcat.bayes.laplace import likelihood as _likelihood
+from bigcat.bayes.laplace.chains import Chains
+from bigcat.bayes.laplace.forms import Shape
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.method import warn_of_long_fit
+from bigcat.bayes.laplace.mode import find_mode
+from bigcat.bayes.laplace.whitening import (
     class_precisions,
     joint_precision,
     make_whitening,
 )
-from bigcat.bayes.covariance import ClassFull, Drawn, JointFull
-from bigcat.bayes.laplace import warn_of_long_fit
 from bigcat.bayes.priors.chains import Scales
 from tests.bayesian import check_intervals, check_predictions, csr, four_classes, laplace
 

@@ -6,7 +6,7 @@ import scipy.sparse
 
 from bigcat import LinearClassifier, load_model, save_model
 from bigcat.bayes import Laplace
-from bigcat.bayes._forms import Shape, resolve_rank
+from bigcat.bayes.laplace.forms import Shape, resolve_rank
 from tests.bayesian import check_intervals, check_predictions, laplace
 
 
@@ -77,7 +77,7 @@ def test_matrices_that_do_not_fit_make_a_last_layer():
 
 
 def test_the_default_takes_a_last_layer_of_wide_rows(monkeypatch):
-    monkeypatch.setattr("bigcat.bayes._forms.MAX_CLASS_NUMBERS", 1_000)
+    monkeypatch.setattr("bigcat.bayes.laplace.forms.MAX_CLASS_NUMBERS", 1_000)
     X, y = grouped()
     model = laplace(n_threads=1).fit(scipy.sparse.csr_array(X), y)
     choice = model.history_.choice

@@ -10,7 +10,8 @@ import scipy.sparse
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import METHODS as POSTERIORS
-from bigcat.bayes import AugmentReducePosterior, Laplace, laplace
+from bigcat.bayes import AugmentReducePosterior, Laplace
+from bigcat.bayes.laplace import method as laplace
 from bigcat.estimators import inputs
 from bigcat.solvers import REGISTRY as SOLVERS
 from bigcat.solvers import AdaGrad, DivergedError
@@ -314,7 +315,7 @@ def test_an_interrupted_partial_fit_leaves_the_posterior_as_it_was(monkeypatch):
 
 
 def test_posteriors_by_passes_stop_too(monkeypatch):
-    from bigcat.bayes import weight_posterior
+    from bigcat.bayes.augment_reduce import passes as weight_posterior
 
     X, y = problem()
     train = weight_posterior.PosteriorPasses.train

@@ -5,9 +5,9 @@
 ['laplace', 'independent-binary', 'augment-reduce']
 """
 
-from bigcat.bayes.augment_reduce import AugmentReducePosterior
+from bigcat.bayes.augment_reduce.method import AugmentReducePosterior
 from bigcat.bayes.binary.method import IndependentBinary
-from bigcat.bayes.laplace import Laplace
+from bigcat.bayes.laplace.method import Laplace
 from bigcat.bayes.method import PosteriorMethod
 from bigcat.bayes.priors import PRIORS, GaussianPrior, HorseshoePrior, LearnedScale, Prior
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from bigcat.bayes._design import Design
 from bigcat.bayes._quantiles import quantiles_of
 from bigcat.bayes.covariance import Covariance, turned
 from bigcat.bayes.priors import WeightPrior
+from bigcat.inference.table import tails_of
 from bigcat.linear.top_k import check_k, top_k
 from bigcat.noise import Noise
 from bigcat.printing import html_table
@@ -111,22 +112,7 @@ class GaussianPosterior(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What it holds beside arrays, labels and the noise, as plain values."""
-
-    @classmethod
-    @abstractmethod
-    def of_facts(
-        cls,
-        mean: np.ndarray,
-        covariance: Covariance,
-        *,
-        intercept: bool,
-        classes: np.ndarray,
-        noise: Noise | None,
-        facts: Mapping[str, Any],
-        columns: ColumnScaling | None = None,
-    ) -> Self:
-        """The posterior with these `facts`."""
+        """Return plain values that the constructor takes beside arrays, labels and the noise."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self._in_words())}>"
@@ -360,13 +346,6 @@ class GaussianPosterior(ABC):
     def of_margins(self, margins: np.ndarray, how: str) -> np.ndarray:
         """Log-probabilities of what `margin_blocks` yields."""
         return self.log_probabilities(margins)
-
-
-def tails_of(level: float) -> np.ndarray:
-    """The two tail probabilities of an equal-tailed interval."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level={level!r} must lie between 0 and 1")
-    return np.array([0.5 * (1.0 - level), 0.5 * (1.0 + level)])
 
 
 def _rng(random_state: Any) -> np.random.RandomState:

@@ -129,15 +129,19 @@ def restore_posterior(
 
     columns = _columns(arrays, sizes, n_features, intercept, take)
     form, parts = COVARIANCES[stored["covariance"]]
-    posteriors = {method.posterior.kind: method.posterior for method in METHODS.values()}
-    posterior = posteriors[stored["kind"]].of_facts(
+    posteriors: dict[str, Any] = {m.posterior.kind: m.posterior for m in METHODS.values()}
+    facts = stored["facts"]
+    if stored["kind"] == "noise":
+        if noise is None:
+            raise ValueError("the posterior of a model with a noise needs that noise")
+        facts = facts | {"noise": resolve(noise)}
+    posterior = posteriors[stored["kind"]](
         take("mean", "KM"),
         form(*[take(f"covariance.{name}", axes) for name, axes in parts.items()]),
         intercept=intercept,
         classes=model.classes_,
-        noise=None if noise is None else resolve(noise),
-        facts=stored["facts"],
         columns=columns,
+        **facts,
     )
     if arrays:
         of_one = "PM" if len(arrays.get("weight_prior.precision", ())) == 1 else "KM"

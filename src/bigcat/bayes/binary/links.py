@@ -16,46 +16,89 @@ A row of weight s adds all of this s times.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, log_expit, log_ndtr, ndtr, ndtri
+from scipy.special import log_expit, log_ndtr, ndtri
 
 from bigcat.bayes._arrays import Floats
 from bigcat.kernels import binary_links
 
 
-class Probit:
-    """Is it class k?  With probability Phi(eta)."""
+class Link(ABC):
+    """A link of binary regressions, as kernels over rows (n, B) and classes (B,)."""
+
+    name: ClassVar[str]
+    #: True if the terms of a row depend on the variance of its score.
+    has_row_variance: ClassVar[bool]
+    value_kernel: ClassVar[Callable[..., None]]
+    term_kernel: ClassVar[Callable[..., None]]
+
+    @classmethod
+    def _inputs(cls, eta: Floats, variance: Floats | None, *others: np.ndarray) -> tuple[Any, ...]:
+        return (eta, variance, *others) if cls.has_row_variance else (eta, *others)
+
+    @classmethod
+    def values(
+        cls,
+        eta: Floats,
+        variance: Floats | None,
+        labels: np.ndarray,
+        weights: Floats,
+        classes: np.ndarray,
+    ) -> Floats:
+        """Return sums over rows for each class, (B,)."""
+        value = np.zeros(eta.shape[1])
+        cls.value_kernel(*cls._inputs(eta, variance, labels, weights, classes), value)
+        return value
+
+    @classmethod
+    def terms(
+        cls,
+        eta: Floats,
+        variance: Floats | None,
+        labels: np.ndarray,
+        weights: Floats,
+        classes: np.ndarray,
+        slope: Floats,
+        curvature: Floats,
+    ) -> Floats:
+        """Return `values`, and write slopes and curvatures in the scores, (n, B)."""
+        value = np.zeros(eta.shape[1])
+        inputs = cls._inputs(eta, variance, labels, weights, classes)
+        cls.term_kernel(*inputs, value, slope, curvature)
+        return value
+
+    @staticmethod
+    @abstractmethod
+    def score_of(probability: Floats) -> Floats:
+        """Return the score with that probability."""
+
+    @staticmethod
+    @abstractmethod
+    def log_cdf(t: Floats) -> Floats:
+        """Return the logarithm of the probability at a score."""
+
+    @staticmethod
+    @abstractmethod
+    def log_odds(t: Floats) -> Floats:
+        """Return the logarithm of the odds at a score."""
+
+    @staticmethod
+    @abstractmethod
+    def averaged(eta: Floats, variance: Floats) -> Floats:
+        """Return the score whose probability is the mean under N(eta, variance)."""
+
+
+class Probit(Link):
+    """Probability Phi(eta)."""
 
     name: ClassVar[str] = "probit"
     has_row_variance: ClassVar[bool] = False
-
-    @staticmethod
-    def terms(
-        eta: np.ndarray,
-        variance: np.ndarray | None,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        classes: np.ndarray,
-        slope: np.ndarray,
-        curvature: np.ndarray,
-    ) -> np.ndarray:
-        value = np.zeros(eta.shape[1])
-        binary_links.probit_terms(eta, labels, weights, classes, value, slope, curvature)
-        return value
-
-    @staticmethod
-    def values(
-        eta: np.ndarray,
-        variance: np.ndarray | None,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        classes: np.ndarray,
-    ) -> np.ndarray:
-        value = np.zeros(eta.shape[1])
-        binary_links.probit_values(eta, labels, weights, classes, value)
-        return value
+    value_kernel = staticmethod(binary_links.probit_values)
+    term_kernel = staticmethod(binary_links.probit_terms)
 
     @staticmethod
     def score_of(probability: Floats) -> Floats:
@@ -68,11 +111,6 @@ class Probit:
         return logs
 
     @staticmethod
-    def cdf(t: np.ndarray) -> np.ndarray:
-        values: Floats = ndtr(t)
-        return values
-
-    @staticmethod
     def log_odds(t: np.ndarray) -> np.ndarray:
         odds: Floats = log_ndtr(t) - log_ndtr(-t)
         return odds
@@ -83,37 +121,13 @@ class Probit:
         return eta / np.sqrt(1.0 + variance)
 
 
-class Logit:
-    """Is it class k?  With probability 1 / (1 + exp(-eta))."""
+class Logit(Link):
+    """Probability 1 / (1 + exp(-eta))."""
 
     name: ClassVar[str] = "logit"
     has_row_variance: ClassVar[bool] = True
-
-    @staticmethod
-    def terms(
-        eta: np.ndarray,
-        variance: np.ndarray | None,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        classes: np.ndarray,
-        slope: np.ndarray,
-        curvature: np.ndarray,
-    ) -> np.ndarray:
-        value = np.zeros(eta.shape[1])
-        binary_links.logit_terms(eta, variance, labels, weights, classes, value, slope, curvature)
-        return value
-
-    @staticmethod
-    def values(
-        eta: np.ndarray,
-        variance: np.ndarray | None,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        classes: np.ndarray,
-    ) -> np.ndarray:
-        value = np.zeros(eta.shape[1])
-        binary_links.logit_values(eta, variance, labels, weights, classes, value)
-        return value
+    value_kernel = staticmethod(binary_links.logit_values)
+    term_kernel = staticmethod(binary_links.logit_terms)
 
     @staticmethod
     def score_of(probability: Floats) -> Floats:
@@ -125,11 +139,6 @@ class Logit:
         return logs
 
     @staticmethod
-    def cdf(t: np.ndarray) -> np.ndarray:
-        values: Floats = expit(t)
-        return values
-
-    @staticmethod
     def log_odds(t: np.ndarray) -> np.ndarray:
         return t
 
@@ -139,7 +148,7 @@ class Logit:
         return eta / np.sqrt(1.0 + np.pi / 8.0 * variance)
 
 
-LINKS: dict[str, type[Probit] | type[Logit]] = {"probit": Probit, "logit": Logit}
+LINKS: dict[str, type[Link]] = {"probit": Probit, "logit": Logit}
 
 
 def polya_gamma(

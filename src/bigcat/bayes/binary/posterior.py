@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from bigcat.bayes.binary.likelihoods import log_probabilities
 from bigcat.bayes.binary.links import LINKS
 from bigcat.bayes.covariance import Covariance
 from bigcat.bayes.posterior import GaussianPosterior
-from bigcat.noise import Noise
 
 
 class BinaryPosterior(GaussianPosterior):
@@ -61,29 +60,6 @@ class BinaryPosterior(GaussianPosterior):
             "likelihood": self.likelihood,
             "averaging_weight": float(self.averaging_weight),
         }
-
-    @classmethod
-    def of_facts(
-        cls,
-        mean: np.ndarray,
-        covariance: Covariance,
-        *,
-        intercept: bool,
-        classes: np.ndarray,
-        noise: Noise | None,
-        facts: Mapping[str, Any],
-        columns: ColumnScaling | None = None,
-    ) -> Self:
-        return cls(
-            mean,
-            covariance,
-            intercept=intercept,
-            classes=classes,
-            link=facts["link"],
-            likelihood=facts["likelihood"],
-            averaging_weight=facts["averaging_weight"],
-            columns=columns,
-        )
 
     def margin_blocks(self, X: Any, how: str) -> Iterator[tuple[slice, np.ndarray]]:
         """(rows, margins): the scores of the mean, or such that H(margin) = E_q[H(score)].

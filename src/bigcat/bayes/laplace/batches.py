@@ -13,9 +13,6 @@ import scipy.optimize
 
 from bigcat._system import one_blas_thread
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import MOST_ITERATIONS
-from bigcat.bayes._whitening import WHITENINGS, Whitening
 from bigcat.bayes.covariance import (
     ClassFull,
     Covariance,
@@ -24,6 +21,9 @@ from bigcat.bayes.covariance import (
     symmetric_inverse,
     symmetric_inverses,
 )
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.mode import MOST_ITERATIONS
+from bigcat.bayes.laplace.whitening import WHITENINGS, Whitening
 from bigcat.bayes.posterior import GaussianPosterior
 
 #: Draws for each weight of a matrix that is their covariance.

@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from bigcat.bayes._arrays import Floats
-from bigcat.bayes._mixing import NAMES as MIXING
-from bigcat.bayes._mixing import by_chain, ess_bulk, mean_error, r_hat
-from bigcat.bayes.posterior import BLOCK, GaussianPosterior, tails_of
-from bigcat.inference import ResultsTable, quantile_names
+from bigcat.inference.mixing import NAMES as MIXING
+from bigcat.inference.mixing import by_chain, ess_bulk, mean_error, r_hat
+from bigcat.inference.protocol import BLOCK, Floats, Posterior
+from bigcat.inference.table import ResultsTable, quantile_names, tails_of
 
-#: Most rows of a table.
-MOST_ROWS = 10_000_000
+#: Maximum rows of a table.
+MAX_ROWS = 10_000_000
 
 
 def summarise(
-    posterior: GaussianPosterior,
+    posterior: Posterior,
     names: Sequence[str],
     *,
     classes: np.ndarray | None = None,
@@ -33,7 +32,7 @@ def summarise(
 
     Parameters
     ----------
-    posterior : GaussianPosterior
+    posterior : Posterior
     names : sequence of M strings
         Of the columns of the weights, the intercept's last.
     classes, columns : arrays of int, optional
@@ -59,9 +58,9 @@ def summarise(
             "the summary would have no rows; ask for at least one feature, and for a class other "
             "than base="
         )
-    if len(classes) * per_class > MOST_ROWS:
+    if len(classes) * per_class > MAX_ROWS:
         raise ValueError(
-            f"the summary would have {len(classes) * per_class:,} rows, and {MOST_ROWS:,} is the "
+            f"the summary would have {len(classes) * per_class:,} rows, and {MAX_ROWS:,} is the "
             "most; ask for fewer with classes=, features= or top="
         )
     parts = [
@@ -107,7 +106,7 @@ def summarise(
 
 
 def _of_classes(
-    q: GaussianPosterior,
+    q: Posterior,
     classes: np.ndarray,
     columns: np.ndarray,
     per_class: int,
@@ -133,7 +132,7 @@ def _of_classes(
     return np.repeat(classes, places.shape[1]), columns[places].ravel(), picked
 
 
-def _blocks(q: GaussianPosterior, classes: np.ndarray) -> list[np.ndarray]:
+def _blocks(q: Posterior, classes: np.ndarray) -> list[np.ndarray]:
     """Classes a few at a time, so that no temporary grows with their number."""
     step = max(1, BLOCK // (q.mean.shape[1] * (q.covariance_form.n_kept or 1)))
     return [classes[some] for some in _steps(len(classes), step)]

@@ -31,10 +31,10 @@ import numpy as np
 
 from bigcat._system import one_blas_thread
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mixing import LARGE_R_HAT, Mixing
-from bigcat.bayes._whitening import Whitening
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.whitening import Whitening
 from bigcat.bayes.priors.chains import PriorChain, Scalable
+from bigcat.inference.mixing import LARGE_R_HAT, Mixing
 
 #: A rotation by a quarter of a turn forgets where it began.
 QUARTER = 0.5 * math.pi

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._columns import ColumnScaling
 from bigcat.bayes._design import Design
-from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.laplace.likelihood import Likelihood
 from bigcat.bayes.method import Task
 from bigcat.noise import Noise
 

@@ -16,9 +16,9 @@ import numpy as np
 from bigcat._system import map_on_threads, one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import CACHED
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._whitening import ClassWhitening
 from bigcat.bayes.covariance import BlockSums, ClassFull
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.whitening import ClassWhitening
 from bigcat.kernels.softmax_rows import softmax_rows
 
 #: Pairs of draws of each score, and normal numbers that rows take theirs from.

@@ -1,4 +1,4 @@
-"""Do chains agree, and how many independent draws are theirs worth?
+"""R-hat and effective sample sizes of chains.
 
 Names and definitions are ArviZ's, rank-normalised and of split chains (Vehtari, Gelman, Simpson,
 Carpenter and Bürkner, 2021).  Numbers come as an array (iterations, chains, numbers).
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from bigcat.bayes._arrays import Floats
+from bigcat.inference.protocol import Floats
 
 #: What is told of chains.
 NAMES = ("acceptance", "r_hat", "ess_bulk")
@@ -98,7 +98,7 @@ def _split(values: Floats) -> Floats:
 
 
 def _normalised(values: Floats) -> Floats:
-    """Normal scores of the ranks."""
+    """Return normal scores of the ranks."""
     n = values.shape[0] * values.shape[1]
     ranks = rankdata(values.reshape(n, *values.shape[2:]), axis=0).reshape(values.shape)
     scores: Floats = ndtri((ranks - 0.375) / (n + 0.25))

@@ -1,4 +1,4 @@
-"""Do intervals hold what they say?  A check by simulation, on the user's own rows."""
+"""Coverage of intervals, by simulation on the user's own rows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bigcat.bayes._arrays import Floats
-from bigcat.bayes._design import Design
-from bigcat.bayes.posterior import BLOCK, GaussianPosterior, tails_of
+from bigcat.inference.protocol import BLOCK, Floats, Posterior
+from bigcat.inference.table import tails_of
 
 #: Where true weights come from.
 TRUTHS = ("posterior", "prior")
@@ -41,7 +40,7 @@ class CoverageCheck:
     Examples
     --------
     >>> import numpy as np
-    >>> from bigcat.bayes.coverage import CoverageCheck
+    >>> from bigcat.inference.coverage import CoverageCheck
     >>> shares = np.array([[0.86], [0.90], [0.88]])
     >>> check = CoverageCheck(0.9, np.array([0.9]), shares, np.full(3, 0.2), "posterior", 150)
     >>> check
@@ -143,7 +142,7 @@ class Simulation:
 
     Parameters
     ----------
-    posterior : GaussianPosterior
+    posterior : Posterior
         Whose model makes labels.
     X : array or CSR matrix of shape (n, n_features)
     draw : function of a RandomState
@@ -153,10 +152,10 @@ class Simulation:
     level : float
     """
 
-    posterior: GaussianPosterior
+    posterior: Posterior
     X: Any
     draw: Callable[[np.random.RandomState], Floats]
-    refit: Callable[[np.ndarray, int], GaussianPosterior]
+    refit: Callable[[np.ndarray, int], Posterior]
     level: float
 
     def levels(self) -> Floats:
@@ -172,7 +171,7 @@ class Simulation:
         some = self.X[np.sort(rng.choice(n, n_judged, replace=False))]
         return self._judge(fitted, some, truth)
 
-    def _judge(self, fitted: GaussianPosterior, X: Any, truth: Floats) -> tuple[Floats, float]:
+    def _judge(self, fitted: Posterior, X: Any, truth: Floats) -> tuple[Floats, float]:
         levels = self.levels()
         tails = np.concatenate([tails_of(level) for level in levels])
         mine = int(np.argmin(np.abs(levels - self.level)))
@@ -187,7 +186,7 @@ class Simulation:
 
 
 def draw_labels(
-    posterior: GaussianPosterior, X: Any, weights: Floats, rng: np.random.RandomState
+    posterior: Posterior, X: Any, weights: Floats, rng: np.random.RandomState
 ) -> np.ndarray:
     """Class numbers from the posterior's model with these weights, (n,)."""
     labels = np.empty(X.shape[0], np.int64)
@@ -198,6 +197,7 @@ def draw_labels(
     return labels
 
 
-def _log_probabilities(posterior: GaussianPosterior, X: Any, weights: Floats) -> Floats:
-    scores = Design(X, posterior.intercept).product(weights.T)
-    return posterior.log_probabilities(scores)
+def _log_probabilities(posterior: Posterior, X: Any, weights: Floats) -> Floats:
+    n_features = X.shape[1]
+    scores = X @ weights[:, :n_features].T + weights[:, n_features:].sum(axis=1)
+    return posterior.log_probabilities(np.asarray(scores))

@@ -7,7 +7,7 @@ import scipy.optimize
 
 from bigcat._system import one_blas_thread
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._likelihood import Likelihood
+from bigcat.bayes.laplace.likelihood import Likelihood
 
 #: Up to so many columns their Gram matrix has an eigenbasis; above it columns are only scaled.
 MOST_COLUMNS = 1_500

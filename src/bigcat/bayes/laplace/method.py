@@ -15,22 +15,22 @@ from sklearn.exceptions import ConvergenceWarning
 from bigcat import noise as noises
 from bigcat._warnings import warn_caller
 from bigcat.auto.parameters import check_rank
-from bigcat.bayes import _forms
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._chains import Chains
-from bigcat.bayes._chains import Drawn as ChainDraws
 from bigcat.bayes._design import Design
-from bigcat.bayes._evidence import Evidence, log_evidence
-from bigcat.bayes._forms import GRADIENTS_TO_MODE, Plan, Shape
-from bigcat.bayes._laplace_batches import Known
-from bigcat.bayes._last_layer import fit_embedding
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._mode import find_mode
-from bigcat.bayes._problem import Problem
-from bigcat.bayes._scale_search import MAX_STEPS, ScaleSearch
-from bigcat.bayes._variational import ClosestGaussian
-from bigcat.bayes._whitening import ClassWhitening, Whitening, make_whitening
 from bigcat.bayes.covariance import Covariance, Drawn
+from bigcat.bayes.laplace import forms as _forms
+from bigcat.bayes.laplace.batches import Known
+from bigcat.bayes.laplace.chains import Chains
+from bigcat.bayes.laplace.chains import Drawn as ChainDraws
+from bigcat.bayes.laplace.evidence import Evidence, log_evidence
+from bigcat.bayes.laplace.forms import GRADIENTS_TO_MODE, Plan, Shape
+from bigcat.bayes.laplace.last_layer import fit_embedding
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.mode import find_mode
+from bigcat.bayes.laplace.problem import Problem
+from bigcat.bayes.laplace.scale_search import MAX_STEPS, ScaleSearch
+from bigcat.bayes.laplace.variational import ClosestGaussian
+from bigcat.bayes.laplace.whitening import ClassWhitening, Whitening, make_whitening
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.posterior import GaussianPosterior

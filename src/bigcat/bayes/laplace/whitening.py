@@ -14,8 +14,8 @@ import numpy as np
 import scipy.linalg
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._likelihood import Likelihood
 from bigcat.bayes.covariance import BlockSums, ClassFull, Covariance, JointFull
+from bigcat.bayes.laplace.likelihood import Likelihood
 
 
 class Whitening(ABC):

@@ -1,4 +1,4 @@
-"""Are predictions right as often as they say?  Averaged ones beside those of the plug-in."""
+"""Calibration of averaged predictions beside those of the plug-in."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bigcat import metrics
-from bigcat.bayes.posterior import HOW, GaussianPosterior
-from bigcat.inference import ResultsTable
+from bigcat.inference.protocol import Posterior
+from bigcat.inference.table import ResultsTable
 from bigcat.linear.labels import encode
 
 
@@ -55,7 +55,7 @@ class CalibrationCheck:
 class _View:
     """A posterior with one way to predict, as metrics want a model."""
 
-    def __init__(self, posterior: GaussianPosterior, how: str) -> None:
+    def __init__(self, posterior: Posterior, how: str) -> None:
         self.posterior, self.how = posterior, how
         self.classes_ = posterior.classes
 
@@ -68,11 +68,11 @@ class _View:
 
 
 def check_calibration(
-    posterior: GaussianPosterior, X: Any, y: ArrayLike, n_bins: int = 10
+    posterior: Posterior, X: Any, y: ArrayLike, n_bins: int = 10
 ) -> CalibrationCheck:
     """Measure both ways to predict on held-out rows."""
     found = {}
-    for how in HOW:
+    for how in ("averaged", "plug-in"):
         view = _View(posterior, how)
         whole = metrics.evaluate(view, X, y, k=1)
         found[how] = metrics.calibration(view, X, y, n_bins)

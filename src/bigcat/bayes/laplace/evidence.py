@@ -24,10 +24,10 @@ import scipy.linalg
 from scipy.special import logsumexp
 
 from bigcat.bayes._arrays import Floats
-from bigcat.bayes._forms import PRODUCTS_OF_INTEGRAL
-from bigcat.bayes._likelihood import Likelihood
-from bigcat.bayes._whitening import JointWhitening, Whitening, joint_precision
 from bigcat.bayes.covariance import BlockSums
+from bigcat.bayes.laplace.forms import PRODUCTS_OF_INTEGRAL
+from bigcat.bayes.laplace.likelihood import Likelihood
+from bigcat.bayes.laplace.whitening import JointWhitening, Whitening, joint_precision
 
 #: Multiplications that the determinant may take: seconds.
 MAX_PRODUCTS = 3e11

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bigcat import noise as noises
+from bigcat.bayes.augment_reduce.passes import Judge, WeightPosterior, fit_weight_posterior
 from bigcat.bayes.covariance import ClassDiagonal
 from bigcat.bayes.method import FittedPosterior, PosteriorMethod, Seen, Task
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.bayes.posterior import GaussianPosterior
 from bigcat.bayes.priors import LearnedScale, Prior, WeightPrior
-from bigcat.bayes.weight_posterior import Judge, WeightPosterior, fit_weight_posterior
 from bigcat.checks import check_whole, is_number
 from bigcat.combinations import Parts, resolve
 from bigcat.linear import FullRank, FullRankWeights, LinearModel
