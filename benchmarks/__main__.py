@@ -14,6 +14,7 @@ from benchmarks import (
     conversions,
     cost_against_classes,
     efforts,
+    evidence,
     fasttext_speed,
     field,
     intervals,
@@ -111,6 +112,9 @@ def make_parser() -> argparse.ArgumentParser:
     thousand = commands.add_parser("posterior-thousand", help="1,000 classes beside the best ridge")
     thousand.add_argument("deviations", nargs="*", type=float, help="of the true weights")
     thousand.add_argument("--seed", type=int, default=0)
+    sizes = commands.add_parser("posterior-evidence", help="evidence_ beside importance sampling")
+    sizes.add_argument("--shapes", type=int, default=4, help="how many, the smallest first")
+    commands.add_parser("nested-models", help="nested models that evidence_ tells apart")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
@@ -191,6 +195,10 @@ def main() -> None:
         posteriors.coverage()
     elif args.command == "posterior-cost":
         posteriors.cost()
+    elif args.command == "posterior-evidence":
+        evidence.posterior_evidence(args.shapes)
+    elif args.command == "nested-models":
+        evidence.nested_pairs()
     elif args.command == "posterior-thousand":
         thousand_classes.posterior_thousand(args.deviations, args.seed)
     elif args.command == "posterior-priors":
