@@ -20,7 +20,7 @@ class Tag(NamedTuple):
 class MyBound(Bound):
     """What people see."""
 
-    # name, promise    for tables and errors
+    # name, summary    for tables and errors
     # noises           the noises it holds for, by name; None for all
     # is_bound         is the value never above log p(y | x)?
     # can_sample       is it right on average over a sample of classes?  (An estimator that is

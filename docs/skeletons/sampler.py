@@ -19,7 +19,7 @@ class Tag(NamedTuple):
 class MySampler(Sampler):
     """What people see."""
 
-    # name, promise    for tables and errors
+    # name, summary    for tables and errors
     # n_negatives      how many classes a row draws
     # shared           may all rows of a batch share a draw?
     # all_classes      does a draw give every other class?

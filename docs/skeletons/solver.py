@@ -20,7 +20,7 @@ class Tag(NamedTuple):
 class MySolver(Solver):
     """What people see."""
 
-    # name, promise    for tables and errors
+    # name, summary    for tables and errors
     # has_state        one remembered number for each weight?
     # linear           is a step linear in the gradient?
     # gradient         of the "mean" per row, or of the "sum" over all rows
