@@ -1,4 +1,4 @@
-"""The optimum of a bound less a ridge, by Newton's method: where L-BFGS takes thousands of passes.
+"""Newton's method for the optimum of a bound with a ridge, where L-BFGS takes thousands of passes.
 
 Where few rows are hundreds of times as long as most, curvatures differ by many powers of ten, and
 L-BFGS creeps.  Here a step is the optimum of the curve's second order in a trust region (Steihaug:
@@ -24,11 +24,11 @@ from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
 
 #: Products with the curvature, for one step and in all.
-STEP_PRODUCTS, MOST_PRODUCTS = 300, 20_000
+STEP_PRODUCTS, MAX_PRODUCTS = 300, 20_000
 
 
 class Curvature(NamedTuple):
-    """Of the negative values of all rows in their scores."""
+    """Curvature of the negative values of all rows in their scores."""
 
     times: Callable[[np.ndarray], np.ndarray]  # changes of scores, (n, n_classes)
     diagonal: np.ndarray
@@ -71,14 +71,14 @@ CURVATURES = {"exact": of_softmax, "bouchard": of_bouchard, "one-vs-each": of_on
 
 
 def _missing(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What each class gets of a row: the label's 1 less its slope."""
+    """Return the weight of each class in a row: the label's 1 less its gradient."""
     found = -slopes
     found[np.arange(len(labels)), labels] += 1.0
     return found
 
 
 def _about_mean(spread: np.ndarray) -> Curvature:
-    """Of changes of scores only what differs from their mean counts."""
+    """Return a curvature in which only deviations of the scores from their mean count."""
     total = np.maximum(spread.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
     def times(change: np.ndarray) -> np.ndarray:
@@ -112,7 +112,7 @@ class _Search:
         self.tag = bound.lower(Gumbel())
 
     def look(self, weights: np.ndarray, scores: np.ndarray) -> tuple[float, np.ndarray]:
-        """What is to be made small, and the slopes of the rows' values."""
+        """Return the objective to minimise and the gradients of the rows' values."""
         slopes, values = np.empty_like(scores), np.empty(len(scores))
         local = np.empty((len(scores), max(self.bound.n_local, 1)))
         full_rows(
@@ -130,7 +130,7 @@ class _Search:
             if largest <= tol:
                 *coef, intercept = self.weights
                 return Optimum(np.array(coef).T, intercept, largest, steps, products)
-            if products > MOST_PRODUCTS:
+            if products > MAX_PRODUCTS:
                 raise RuntimeError(f"a gradient of {largest:g} after {products} products")
             step = self.step(gradient, CURVATURES[self.bound.name](slopes, self.labels), radius)
             products += step.products

@@ -130,7 +130,7 @@ def _draw_figure2(rows: list[Row], path: Path) -> None:
 
 
 def _probit_odds(scores: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """What is normalised over classes by CBC or CBM, and its slope."""
+    """Return the quantity that CBC or CBM normalises over classes, and its gradient."""
     log_density = -0.5 * scores**2 - 0.5 * np.log(2 * np.pi)
     yes, no = log_ndtr(scores), log_ndtr(-scores)
     slope = np.exp(log_density - yes)
