@@ -6,8 +6,8 @@ conjugate gradients until they leave it), preconditioned by the diagonal of the 
 objective is strictly concave but for a constant that all intercepts may share, so whoever gets to
 a gradient of zero is at the same optimum.
 
-Values and slopes are those of bigcat's kernels.  Only the curvature is written here, from the
-slopes, and a wrong one would cost steps, not give another optimum.
+Values and score_gradients are those of bigcat's kernels.  Only the curvature is written here, from the
+score_gradients, and a wrong one would cost steps, not give another optimum.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class Optimum(NamedTuple):
     products: int
 
 
-def of_softmax(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
-    return _about_mean(_missing(slopes, labels))
+def of_softmax(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
+    return _about_mean(_missing(score_gradients, labels))
 
 
-def of_bouchard(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+def of_bouchard(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
     """Its offset moves with the scores, so that the sigmoids add up to 1."""
-    sigmoids = _missing(slopes, labels)
+    sigmoids = _missing(score_gradients, labels)
     return _about_mean(sigmoids * (1.0 - sigmoids))
 
 
-def of_one_vs_each(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+def of_one_vs_each(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
     rows = np.arange(len(labels))
-    spread = -slopes * (1.0 + slopes)
+    spread = -score_gradients * (1.0 + score_gradients)
     spread[rows, labels] = 0.0
 
     def times(change: np.ndarray) -> np.ndarray:
@@ -70,9 +70,9 @@ def of_one_vs_each(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
 CURVATURES = {"exact": of_softmax, "bouchard": of_bouchard, "one-vs-each": of_one_vs_each}
 
 
-def _missing(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _missing(score_gradients: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the weight of each class in a row: the label's 1 less its gradient."""
-    found = -slopes
+    found = -score_gradients
     found[np.arange(len(labels)), labels] += 1.0
     return found
 
@@ -113,36 +113,51 @@ class _Search:
 
     def look(self, weights: np.ndarray, scores: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the objective to minimise and the gradients of the rows' values."""
-        slopes, values = np.empty_like(scores), np.empty(len(scores))
+        score_gradients, values = np.empty_like(scores), np.empty(len(scores))
         local = np.empty((len(scores), max(self.bound.n_local, 1)))
         full_rows(
-            self.tag, self.rng, scores, self.labels, 0, self.order, local, values, slopes, True
+            self.tag,
+            self.rng,
+            scores,
+            self.labels,
+            0,
+            self.order,
+            local,
+            values,
+            score_gradients,
+            True,
         )
         of_ridge = 0.5 * float(np.vdot(weights, self.ridge * weights))
-        return of_ridge - float(values.sum()), slopes
+        return of_ridge - float(values.sum()), score_gradients
 
     def run(self, tol: float) -> Optimum:
         n, products, steps, radius = len(self.labels), 0, 0, np.inf
-        value, slopes = self.look(self.weights, self.scores)
+        value, score_gradients = self.look(self.weights, self.scores)
         while True:
-            gradient = self.ridge * self.weights - self.transposed @ slopes
+            gradient = self.ridge * self.weights - self.transposed @ score_gradients
             largest = float(np.abs(gradient).max()) / n
             if largest <= tol:
                 *coef, intercept = self.weights
                 return Optimum(np.array(coef).T, intercept, largest, steps, products)
             if products > MAX_PRODUCTS:
                 raise RuntimeError(f"a gradient of {largest:g} after {products} products")
-            step = self.step(gradient, CURVATURES[self.bound.name](slopes, self.labels), radius)
+            step = self.step(
+                gradient, CURVATURES[self.bound.name](score_gradients, self.labels), radius
+            )
             products += step.products
             moved = self.weights + step.weights, self.scores + step.scores
-            new_value, new_slopes = self.look(*moved)
+            new_value, new_score_gradients = self.look(*moved)
             kept_promise = (value - new_value) / step.promised
             if kept_promise < 0.25:
                 radius = 0.25 * step.length
             elif kept_promise > 0.75 and step.at_edge:
                 radius *= 3.0
             if kept_promise > 1e-3:
-                (self.weights, self.scores), value, slopes = moved, new_value, new_slopes
+                (self.weights, self.scores), value, score_gradients = (
+                    moved,
+                    new_value,
+                    new_score_gradients,
+                )
                 steps += 1
 
     def step(self, gradient: np.ndarray, curvature: Curvature, radius: float) -> _Step:
