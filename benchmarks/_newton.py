@@ -1,13 +1,13 @@
 """Newton's method for the optimum of a bound with a ridge, where L-BFGS takes thousands of passes.
 
-Where few rows are hundreds of times as long as most, curvatures differ by many powers of ten, and
-L-BFGS creeps.  Here a step is the optimum of the curve's second order in a trust region (Steihaug:
-conjugate gradients until they leave it), preconditioned by the diagonal of the curvature.  The
-objective is strictly concave but for a constant that all intercepts may share, so whoever gets to
-a gradient of zero is at the same optimum.
+If a few rows are hundreds of times as long as most, curvatures differ by many powers of ten, and
+L-BFGS is slow. Here a step is the optimum of the quadratic model in a trust region (Steihaug:
+conjugate gradients until they leave it), preconditioned by the diagonal of the curvature. The
+objective is strictly concave except for a constant that all intercepts share, so every point with a
+gradient of zero is the same optimum.
 
-Values and score_gradients are those of bigcat's kernels.  Only the curvature is written here, from the
-score_gradients, and a wrong one would cost steps, not give another optimum.
+Values and gradients are those of bigcat's kernels. Only the curvature is computed here, from the
+gradients of the scores; a wrong one would cost steps, but not change the optimum.
 """
 
 from __future__ import annotations
@@ -147,12 +147,12 @@ class _Search:
             products += step.products
             moved = self.weights + step.weights, self.scores + step.scores
             new_value, new_score_gradients = self.look(*moved)
-            kept_promise = (value - new_value) / step.promised
-            if kept_promise < 0.25:
+            ratio = (value - new_value) / step.predicted
+            if ratio < 0.25:
                 radius = 0.25 * step.length
-            elif kept_promise > 0.75 and step.at_edge:
+            elif ratio > 0.75 and step.at_edge:
                 radius *= 3.0
-            if kept_promise > 1e-3:
+            if ratio > 1e-3:
                 (self.weights, self.scores), value, score_gradients = (
                     moved,
                     new_value,
@@ -193,14 +193,14 @@ class _Search:
             direction2 = size + ratio**2 * direction2
             direction *= ratio
             direction += scaled
-        promised = 0.5 * (np.vdot(found, rest) - np.vdot(found, gradient))
-        return _Step(found, found_scores, promised, np.sqrt(length2), at_edge, products)
+        predicted = 0.5 * (np.vdot(found, rest) - np.vdot(found, gradient))
+        return _Step(found, found_scores, predicted, np.sqrt(length2), at_edge, products)
 
 
 class _Step(NamedTuple):
     weights: np.ndarray
     scores: np.ndarray
-    promised: float  # by the second order
+    predicted: float  # by the second order
     length: float
     at_edge: bool
     products: int

@@ -74,6 +74,6 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def _combination(types: str) -> str:
-    """Return a short form of the types of a kernel's arguments: rows with their arrays, and tags."""
+    """Return a short form of the types of a kernel's arguments: rows and tags."""
     held = re.findall(r"\w+Rows|(?<=readonly array\()\w+", types)
     return " ".join([*held, *re.findall(r"\w+(?=Tag\()", types)])

@@ -1,4 +1,4 @@
-"""Habits of command-line users: pipes, tabs, progress bars, and messages in words of the command."""
+"""Habits of command-line users: pipes, tabs, progress bars, messages in words of the command."""
 
 import argparse
 import io

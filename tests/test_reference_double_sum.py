@@ -49,7 +49,7 @@ def random_row(seed, n_drawn=None, fit_intercept=None) -> Row:
 
 
 def stationarity(batch, fit_intercept, l2, new):
-    """Return the largest violation of: new = old + rate times the mean gradient at the new point."""
+    """Return the largest violation of: new = old + rate times mean gradient at the new point."""
     W, b, X, y, drawn, weights, u, rate = batch
     W_new, b_new, u_new = new
     grads, gradients_u = np.zeros((len(y), len(b))), np.zeros(len(y))

@@ -1,4 +1,4 @@
-"""The battery of the solvers: the twin's steps, the optimum, and binary models of other libraries."""
+"""The battery of the solvers: the twin's steps, the optimum, binary models of other libraries."""
 
 from collections.abc import Callable
 from typing import Any
