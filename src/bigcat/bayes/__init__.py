@@ -32,7 +32,7 @@ METHODS: dict[str, type[PosteriorMethod]] = {
 
 
 def resolve_method(method: str | PosteriorMethod) -> PosteriorMethod:
-    """The method of that name, or the object itself.
+    """Return the method of that name, or the object itself.
 
     Examples
     --------

@@ -130,7 +130,7 @@ class Design:
         return out
 
     def dense(self, rows: slice) -> Floats:
-        """Some of the rows as a dense array."""
+        """Return some of the rows as a dense array."""
         some: Floats = self.rows[rows].toarray() if self.sparse else self.rows[rows]
         return some
 
@@ -148,7 +148,7 @@ class Design:
 
 
 def _with_ones(X: Any) -> Any:
-    """A CSR matrix with a last column of ones."""
+    """Return a CSR matrix with a last column of ones."""
     n, m = X.shape
     ends = X.indptr[1:]
     indices = np.insert(X.indices, ends, m)

@@ -11,7 +11,7 @@ import numpy as np
 from bigcat.inference.protocol import BLOCK, Floats, Posterior
 from bigcat.inference.table import tails_of
 
-#: Where true weights come from.
+#: Distributions of true weights.
 TRUTHS = ("posterior", "prior")
 #: Levels of the plot.
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -21,7 +21,7 @@ MOST_ROWS, LEAST_ROWS, JUDGED = 300, 10, 1 << 18
 
 @dataclass(frozen=True, repr=False)
 class CoverageCheck:
-    """What intervals of refitted models held of the truth.
+    """Coverage of intervals of refitted models.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class CoverageCheck:
 
     @property
     def standard_error(self) -> float:
-        """Of `coverage`, over replicates; NaN where there is one."""
+        """Standard error of `coverage`, over replicates; NaN for a single one."""
         return float(_standard_errors(self.per_replicate[:, None])[0])
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ class CoverageCheck:
 
 
 def _standard_errors(values: Floats) -> Floats:
-    """Of the means of columns."""
+    """Return standard errors of the means of columns."""
     n = len(values)
     if n < 2:
         return np.full(values.shape[1], np.nan)
@@ -138,7 +138,7 @@ def _percent(level: float) -> str:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What every replicate has in common.
+    """Settings that all replicates have in common.
 
     Parameters
     ----------
@@ -159,10 +159,11 @@ class Simulation:
     level: float
 
     def levels(self) -> Floats:
+        """Return the levels of the plot, with `level`."""
         return np.array(sorted({*LEVELS, float(self.level)}))
 
     def replicate(self, rng: np.random.RandomState) -> tuple[Floats, float]:
-        """Coverage at all levels, (L,), and the mean width of intervals of `level`."""
+        """Return coverage at all levels, (L,), and the mean width of intervals of `level`."""
         truth = self.draw(rng)
         labels = draw_labels(self.posterior, self.X, truth, rng)
         fitted = self.refit(labels, int(rng.randint(np.iinfo(np.int32).max)))
@@ -188,7 +189,7 @@ class Simulation:
 def draw_labels(
     posterior: Posterior, X: Any, weights: Floats, rng: np.random.RandomState
 ) -> np.ndarray:
-    """Class numbers from the posterior's model with these weights, (n,)."""
+    """Return class numbers from the posterior's model with these weights, (n,)."""
     labels = np.empty(X.shape[0], np.int64)
     step = max(1, BLOCK // posterior.n_classes)
     for start in range(0, X.shape[0], step):

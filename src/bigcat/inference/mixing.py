@@ -14,7 +14,7 @@ from scipy.stats import rankdata
 
 from bigcat.inference.protocol import Floats
 
-#: What is told of chains.
+#: Figures of chains.
 NAMES = ("acceptance", "r_hat", "ess_bulk")
 #: Fewer independent draws than this, or a larger R-hat, tell little about the spread of a scale.
 TOO_FEW, LARGE_R_HAT = 10.0, 1.05
@@ -22,7 +22,7 @@ TOO_FEW, LARGE_R_HAT = 10.0, 1.05
 
 @dataclass(frozen=True)
 class Mixing:
-    """How well chains have mixed.
+    """Mixing of chains.
 
     Parameters
     ----------
@@ -52,6 +52,7 @@ class Mixing:
         return {name: value for name, value in every.items() if not np.isnan(value)}
 
     def warning(self) -> str | None:
+        """Return the warning about chains that have not mixed; None if they have."""
         if not (self.ess_bulk < TOO_FEW or self.r_hat > LARGE_R_HAT):
             return None
         return (

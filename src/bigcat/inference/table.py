@@ -77,6 +77,7 @@ class ResultsTable:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
         return len(self), len(self.columns)
 
     def to_frame(self) -> Any:

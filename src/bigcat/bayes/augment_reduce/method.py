@@ -100,7 +100,7 @@ class AugmentReducePosterior(PosteriorMethod):
             )
 
     def parts(self) -> Parts:
-        """What is optimised, from which classes and by which steps."""
+        """Return bound, noise, sampler and solver."""
         return resolve(
             "augment-reduce",
             noises.resolve(self.noise),
@@ -114,7 +114,7 @@ class AugmentReducePosterior(PosteriorMethod):
         self._scales(prior)
 
     def _scales(self, prior: Prior) -> tuple[float, float]:
-        """Standard deviations of weights and intercepts."""
+        """Return standard deviations of weights and intercepts."""
         if _learns_one_scale(prior):
             return 1.0, 1.0  # to begin with
         if prior.learnt:
@@ -199,7 +199,7 @@ class AugmentReducePosterior(PosteriorMethod):
     def memory_needed(
         self, sizes: Sizes, dtype: DTypeLike, prior: Prior, *, fit_intercept: bool, n_threads: int
     ) -> int:
-        """The most is needed after an epoch, when the posterior is made of the fit's state."""
+        """Return the bytes at the end of a fit, when the posterior is made of its state."""
         kind = FullRank().working_dtype(np.dtype(dtype), sizes.n_features, sizes.n_classes)
         item = np.dtype(kind).itemsize
         weights = (sizes.n_features + 1) * sizes.n_classes
@@ -220,7 +220,7 @@ def _learns_one_scale(prior: Prior) -> bool:
 
 
 def _judge(noise: Noise, held_out: TrainingData) -> Judge:
-    """The mean log-likelihood of held-out rows."""
+    """Return a function with the mean log-likelihood of held-out rows."""
 
     def judge(mean: np.ndarray, intercept: np.ndarray) -> float:
         model = LinearModel(FullRankWeights(mean), intercept, noise)

@@ -74,7 +74,7 @@ CHUNK_COORDINATES = 1 << 23
 BLOCK = 1 << 20
 #: Stamps of visits are int32; after so many rows all weights are brought up to now.
 MOST_STAMPS = 1 << 30
-#: What passes count.
+#: Counters of a fit, kept in checkpoints.
 _COUNTS = ("epochs_made", "epoch", "iteration", "now", "done", "value", "kl", "last_kl")
 
 #: Says how good means of weights and intercepts are, by rows that are not in the problem.
@@ -82,7 +82,7 @@ Judge = Callable[[np.ndarray, np.ndarray], float]
 
 
 def bound_tag(parts: Parts) -> Any:
-    """The bound as kernels see it, or an error that says what would do."""
+    """Return the bound as kernels see it; ValueError unless its expectation is known."""
     bound, solver = parts.bound, parts.solver
     if not bound.has_expectation:
         names = " or ".join(repr(name) for name, kind in BOUNDS.items() if kind.has_expectation)
@@ -100,13 +100,13 @@ def bound_tag(parts: Parts) -> Any:
     return replace(bound, **options).lower(parts.noise)
 
 
-# Where a fit starts.
+# Start of a fit
 
 
 def _new_gaussians(
     mean: np.ndarray, information: np.ndarray, scale: float | None, has_state: bool
 ) -> Gaussians:
-    """Of standard deviation `scale` a priori; points where that is None or infinite."""
+    """Return Gaussians of prior deviation `scale`; points where it is None or infinite."""
     mean, information = mean.ravel(), information.ravel()
     point = scale is None or scale == math.inf
     precision = 0.0 if scale is None or point else float(scale) ** -2.0
@@ -232,7 +232,7 @@ class WeightPosterior:
         )
 
     def with_own_means(self) -> WeightPosterior:
-        """The same, which further training does not change."""
+        """Return a copy that further training does not change."""
         means = self.mean.copy(order="K"), self.intercept_mean.copy()
         return replace(self, mean=means[0], intercept_mean=means[1])
 
@@ -318,7 +318,7 @@ def fit_weight_posterior(
 
 
 def _outcome(passes: PosteriorPasses, record: Record, judged: bool) -> WeightPosterior:
-    """The last epoch's posterior, or the best one's; DivergedError where it is not finite."""
+    """Return the last epoch's posterior, or the best one's; DivergedError unless finite."""
     best: WeightPosterior | None = record.best.kept
     found = passes.posterior() if best is None else best
     elbos = record.history["elbo"][: record.best.epoch if judged else None]
@@ -421,9 +421,10 @@ class PosteriorPasses:
         often = max(1, round(start.weights.mean.size / max(visited, 1)))
         self.settle_every = 1 if settles_always else often
 
-    # What the loop calls
+    # Interface for the loop
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
+        """Reset the sums of an epoch and shuffle the rows."""
         self.epoch, self.n_epochs = epoch, n_epochs
         self.value, self.kl, self.done = 0.0, math.nan, 0
         if self.remembers:
@@ -432,9 +433,11 @@ class PosteriorPasses:
             self.order = self.random_state.permutation(self.n_rows)
 
     def chunk(self, first: int, seconds: float | None) -> int:
+        """Return the end of the next chunk of rows."""
         return first + self.chunk_rows
 
     def train(self, first: int, last: int) -> float:
+        """Visit some rows, and return their expected bound."""
         if last == 0:  # the call that compiles: the pass over all weights too
             arrays = ("mean", "information", "state", "seen")
             nothing = {name: getattr(self.weights, name)[:0] for name in arrays}
@@ -465,7 +468,7 @@ class PosteriorPasses:
         return float(value)
 
     def end_epoch(self) -> None:
-        """A pass over all weights where one is due; none after an interruption."""
+        """Make a pass over all weights where one is due; none after an interruption."""
         if self.done < self.n_rows:
             return
         due = self.epoch + 1 == self.n_epochs or (self.epoch + 1) % self.settle_every == 0
@@ -474,6 +477,7 @@ class PosteriorPasses:
             self.kl = self.last_kl = self._settle()
 
     def snapshot(self, ended: bool) -> Snapshot:
+        """Return the solver state."""
         numbers = {name: getattr(self, name) for name in _COUNTS}
         numbers["precisions"] = [
             [q.prior_precision, q.base] for q in (self.weights, self.intercepts)
@@ -484,6 +488,7 @@ class PosteriorPasses:
         return kept.put("random", of_random_state(now if ended else self.before_epoch))
 
     def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
+        """Continue from a solver state."""
         self.random_state.set_state(as_random_state(kept.part("random")))
         if place.epoch < n_epochs:
             self.begin_epoch(place.epoch, n_epochs)
@@ -507,12 +512,13 @@ class PosteriorPasses:
         return found
 
     def diverged(self, value: float) -> str:
+        """Return the message for a bound that is not finite."""
         return (
             f"the expected bound became {value} in epoch {self.epoch + 1}; lower learning_rate or "
             "prior_scale, or scale the columns of X to similar size"
         )
 
-    # What comes out
+    # Results
 
     def posterior(self) -> WeightPosterior:
         """As it is now; the means change with further training."""

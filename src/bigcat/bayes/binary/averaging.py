@@ -1,4 +1,4 @@
-"""How much of each likelihood: the Bayesian average of the two models.
+"""Weight of each likelihood in their Bayesian average (section 2.5, equation 2.5.4).
 
 Both models have the same prior and the same posterior approximation q, so these cancel between
 their evidence bounds, and the weight of the conditioned one is sigmoid(D) with
@@ -95,7 +95,7 @@ def _differences(
 
 
 def _row_keys(X: Any) -> np.ndarray:
-    """A number for each row that depends on its non-zero features only, (n,)."""
+    """Return a number for each row that depends on its non-zero features only, (n,)."""
     n, m = X.shape
     step = max(1, KEYS_CHUNK // max(1, m) if not scipy.sparse.issparse(X) else n)
     keys = [_keys_of_some(X[start : start + step]) for start in range(0, n, step)]

@@ -1,4 +1,4 @@
-"""The two links of the independent binary model: what a row adds, its slope, its curvature.
+"""The two links of the independent binary model: value, gradient and curvature of a row.
 
 With t = s eta, s = 1 where the row is of the class and -1 elsewhere, and v = x' Sigma x:
 
@@ -65,7 +65,7 @@ class Link(ABC):
         slope: Floats,
         curvature: Floats,
     ) -> Floats:
-        """Return `values`, and write slopes and curvatures in the scores, (n, B)."""
+        """Return `values`, and write gradients and curvatures in the scores, (n, B)."""
         value = np.zeros(eta.shape[1])
         inputs = cls._inputs(eta, variance, labels, weights, classes)
         cls.term_kernel(*inputs, value, slope, curvature)
@@ -154,7 +154,10 @@ LINKS: dict[str, type[Link]] = {"probit": Probit, "logit": Logit}
 def polya_gamma(
     eta: np.ndarray, variance: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """s E[omega], E[omega] = tanh(xi/2)/(2 xi) (E.3.5); sum_i s (w xi^2/2 - log(2 cosh(xi/2)))."""
+    """Return s E[omega] (n, B), and sum_i s (w xi^2/2 - log(2 cosh(xi/2))), (B,).
+
+    E[omega] is w = tanh(xi/2)/(2 xi) (E.3.5).
+    """
     omega, constant = np.empty_like(eta), np.zeros(eta.shape[1])
     binary_links.polya_gamma(eta, variance, weights, omega, constant)
     return omega, constant

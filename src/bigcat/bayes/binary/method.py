@@ -125,7 +125,7 @@ class IndependentBinary(PosteriorMethod):
     def _weighed(
         self, mean: Any, covariance: Covariance, task: Task, n_rows: float
     ) -> BinaryPosterior:
-        """The posterior with the weight of its likelihoods, for so many rows."""
+        """Return the posterior with the weight of its likelihoods, for `n_rows` rows."""
         posterior = BinaryPosterior(
             mean,
             covariance,

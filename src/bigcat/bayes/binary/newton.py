@@ -29,6 +29,8 @@ Preconditioner = Callable[[Floats], Floats]
 
 
 class Direction(NamedTuple):
+    """Newton direction of each class."""
+
     step: Floats  # (M, B)
     scores: Floats  # X step, (n, B)
 
@@ -70,6 +72,8 @@ def conjugate_gradients(
 
 
 class Stepped(NamedTuple):
+    """Result of a line search."""
+
     mean: Floats  # (M, B)
     scores: Floats  # (n, B)
     gain: Floats  # (B,), what the step added to f
@@ -102,7 +106,7 @@ def line_search(
         if not short.any():
             break
         length[short] *= 0.5
-        # What is left to gain is rounding: stay.
+        # Stay: the rest of the gain is rounding.
         length[short & (length * slope <= 1e-15 * np.abs(current))] = 0.0
     else:
         length[short] = 0.0

@@ -23,6 +23,7 @@ class SharedFull(Covariance):
 
     @classmethod
     def from_precision(cls, precision: Floats) -> SharedFull:
+        """Return the inverse of a precision."""
         return cls(*symmetric_inverse(precision))
 
     def variances(self, block: Block) -> Floats:

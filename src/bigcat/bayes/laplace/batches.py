@@ -58,7 +58,7 @@ class Known:
         return cls(form, WHITENINGS[form][1](mean, precision), precision)
 
     def mode_with(self, likelihood: Likelihood) -> Floats:
-        """The weights that are most probable together with these rows, (K, M)."""
+        """Return the most probable weights given these rows, too, (K, M)."""
         whitening = self.whitening
 
         def negative(theta: Floats) -> tuple[float, Floats]:
@@ -102,7 +102,7 @@ def _precision(form: Covariance, n_classes: int, n_columns: int) -> tuple[str, F
 
 
 def _of_moments(form: Drawn, n_classes: int, n_columns: int) -> Covariance:
-    """The Gaussian that has the covariance of draws, as far as these can tell it."""
+    """Return the Gaussian with the covariance of draws, in the finest form they suffice for."""
     n_draws = len(form.deviations)
     if n_draws >= DRAWS_PER_WEIGHT * n_classes * n_columns:
         flat = form.deviations.reshape(n_draws, -1).astype(np.float64)

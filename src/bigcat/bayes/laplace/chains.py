@@ -56,7 +56,7 @@ WhitenAt = Callable[[Floats, Floats], Whitening]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What chains have seen.
+    """Draws of chains.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Place(NamedTuple):
     gradients: Floats  # (C, K, M)
 
     def where(self, taken: np.ndarray, other: Place) -> Place:
-        """The other place in the chains that have taken it."""
+        """Return the other place in the chains that have taken it."""
         if taken.all():
             return other
         by = taken[:, None, None]
@@ -139,13 +139,13 @@ class Chains:
         self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
     def _whiten(self, near: Floats) -> None:
-        """Where the prior's precisions are now."""
+        """Whiten at the prior's present precisions."""
         typical = self.prior.typical()
         self.whitening = self.whiten_at(typical, near)
         self.information = self.whitening.diagonal - typical
 
     def _stretch(self) -> Floats:
-        """Of the coordinates of each chain, (C, K, M)."""
+        """Return the stretch of the coordinates of each chain, (C, K, M)."""
         stretch: Floats = np.sqrt(
             self.whitening.diagonal / (self.information + self.prior.precision)
         )
@@ -221,7 +221,7 @@ class Chains:
         return energies
 
     def _here(self) -> Place:
-        """Where the chains are; nothing is computed if that was looked at already."""
+        """Return the present place of the chains, computed once."""
         if self.known is None or self.known.stack is not self.stack:
             self.known = self._look(self.stack)
         return self.known
@@ -336,7 +336,7 @@ class Chains:
 
 
 def _is_settled(last: Floats, now: Floats) -> bool:
-    """Are two windows, (iterations, C, numbers), from one distribution, as far as can be seen?"""
+    """Return True if two windows, (iterations, C, numbers), may have one distribution."""
     moved = np.abs(now.mean(axis=(0, 1)) - last.mean(axis=(0, 1)))
     spread = now.reshape(-1, now.shape[2]).std(axis=0)
     return bool((moved <= np.maximum(SETTLED * spread, NEGLIGIBLE)).all())

@@ -50,6 +50,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def none(cls, reason: str) -> Evidence:
+        """Return NaN with a reason."""
         return cls(np.nan, reason)
 
 

@@ -50,6 +50,7 @@ class Shape(NamedTuple):
 
     @property
     def n_weights(self) -> int:
+        """Number of weights of all classes."""
         return self.n_classes * self.n_columns
 
     def last_layer(self, rank: int, intercept: bool) -> Shape:
@@ -59,16 +60,19 @@ class Shape(NamedTuple):
 
     @property
     def products_of_gradient(self) -> float:
+        """Multiplications of a gradient."""
         of_score = PRODUCTS_OF_SOFTMAX if self.softmax else PRODUCTS_OF_INTEGRAL
         return float(self.n_rows) * self.n_classes * (self.row_values + of_score)
 
     @property
     def can_be_drawn(self) -> bool:
+        """True if draws are affordable."""
         few = self.n_weights <= MAX_DRAWN_WEIGHTS and self.fits_matrices
         return few and self.products_of_gradient <= MAX_PRODUCTS_OF_GRADIENT
 
     @property
     def fits_matrices(self) -> bool:
+        """True if a matrix per class fits into memory and time."""
         numbers = self.n_classes * self.n_columns**2
         of_mode = GRADIENTS_TO_MODE * self.products_of_gradient
         products = float(self.n_rows) * numbers

@@ -63,11 +63,11 @@ class Likelihood:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the weights: classes, columns."""
+        """Shape of the weights: classes, columns."""
         return self.n_classes, self.design.n_columns
 
     def class_weights(self) -> Floats:
-        """Sums of the weights of the rows of each class, (K,)."""
+        """Return sums of the weights of the rows of each class, (K,)."""
         found: Any = np.bincount(self.labels, self.design.row_weights, self.n_classes)
         return np.asarray(found, np.float64)
 
@@ -170,13 +170,13 @@ class Likelihood:
     # Curvature
 
     def probabilities(self, weights: Floats, rows: slice) -> Floats:
-        """Of all classes for some rows, (n, K)."""
+        """Return probabilities of all classes for some rows, (n, K)."""
         scores = np.asarray(self.design.rows[rows] @ weights.T)
         found: Floats = np.exp(log_probabilities(self.noise, scores))
         return found
 
     def _softmax(self, weights: Floats, rows: slice) -> Floats:
-        """The same in the precision of the scores, (n, K)."""
+        """Return the same in the precision of the scores, (n, K)."""
         p: Floats = np.asarray(self.rows[rows] @ weights.T.astype(self.dtype))
         p -= p.max(axis=1, keepdims=True)
         np.exp(p, out=p)
@@ -184,15 +184,15 @@ class Likelihood:
         return p
 
     def score_slopes(self, weights: Floats, rows: slice, label: int) -> Floats:
-        """d log p(label) / d scores for some rows, (n, K)."""
+        """Return d log p(label) / d scores for some rows, (n, K)."""
         scores = np.ascontiguousarray(self.design.rows[rows] @ weights.T)
         self._rows_by_quadrature(scores, np.full(len(scores), label), True)
         return scores
 
     def fisher_weights(self, weights: Floats, rows: slice) -> Floats:
-        """E_y[(d log p(y) / d psi_k)^2] of each row and class, (n, K): p (1 - p) for the softmax.
+        """Return E_y[(d log p(y) / d psi_k)^2] of each row and class, (n, K).
 
-        The Hessian of the log-likelihood in the scores, in expectation over the label; that of the
+        It is p (1 - p) for the softmax: the Hessian of the log-likelihood in the scores, in expectation over the label; that of the
         softmax does not depend on the label.
         """
         if self.noise.softmax:
@@ -206,13 +206,13 @@ class Likelihood:
 
 
 def precision_of(n_rows: int, n_classes: int, n_columns: int, noise: Noise) -> Any:
-    """The type in which scores are computed."""
+    """Return the type in which scores are computed."""
     many = n_rows * n_classes * n_columns >= MANY_PRODUCTS
     return np.float32 if many and noise.softmax else np.float64
 
 
 def _longest(rows: Any) -> float:
-    """The length of the longest row."""
+    """Return the length of the longest row."""
     if scipy.sparse.issparse(rows):
         squares = rows.multiply(rows).sum(axis=1)
     else:

@@ -148,7 +148,7 @@ class Laplace(PosteriorMethod):
         )
 
     def fit_more(self, task: Task, last: FittedPosterior | None) -> FittedPosterior:
-        """The posterior with more rows, what was known before them being the prior.
+        """Return the posterior with more rows; the posterior before them is the prior.
 
         Columns and the scale of the prior are those of the first rows.
         """
@@ -250,7 +250,7 @@ class _Fit:
         return self._posterior(mean, covariance, precision)
 
     def _log_evidence(self, precision: Floats, near: Floats) -> Evidence:
-        """Of a mode and a curvature at these precisions, whatever the posterior is made of."""
+        """Return the evidence from a mode and a curvature at these precisions."""
         prior_mean = self._prior(1).mean
         mode, _ = find_mode(self.likelihood, precision, prior_mean[None], near)
         return log_evidence(self.likelihood, mode, precision, prior_mean, self.task.random_state)
@@ -331,7 +331,7 @@ class _Fit:
 
     @contextmanager
     def _progress(self, total: int) -> Iterator[Callable[[PriorChain], None]]:
-        """What to call after each iteration."""
+        """Yield a function to call after each iteration."""
         label = f"laplace, {self.noise.name}"
         with progress.reporter(self.task.progress, total, label, "log precision") as report:
 
@@ -345,7 +345,7 @@ class _Fit:
 
             yield tell
 
-    # What comes out
+    # Results
 
     def _posterior(self, mean: Floats, covariance: Covariance, precision: Floats) -> NoisePosterior:
         task = self.task
@@ -364,6 +364,6 @@ class _Fit:
 
 
 def _row(iteration: int, seconds: float, gradients: int) -> dict[str, Any]:
-    """Of the history, with nothing learnt of the prior."""
+    """Return a row of the history, without learned precisions."""
     row = {"iteration": iteration, "seconds": seconds, "gradients": gradients}
     return row | dict.fromkeys(LEARNT, np.nan)

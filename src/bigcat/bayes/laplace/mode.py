@@ -77,7 +77,7 @@ def find_mode(
 
 
 def _basis(likelihood: Likelihood, units: Floats) -> tuple[Floats | None, Floats]:
-    """An eigenbasis of X'X, columns in those units, and its eigenvalues.
+    """Return an eigenbasis of X'X, columns in those units, and its eigenvalues.
 
     None and the diagonal where it is too large.
     """

@@ -40,6 +40,7 @@ class BinaryPrior:
 
     @property
     def learnt(self) -> bool:
+        """True if precisions are learned."""
         return bool(self.groups)
 
     def energy(self, squares: Floats) -> float:

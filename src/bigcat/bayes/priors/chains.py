@@ -45,13 +45,9 @@ class Scales:
     def half_t(
         cls, width: float, groups: tuple[int, ...], freedom: float = 1.0, start: float = 1.0
     ) -> Scales:
-        """Standard deviations of a half-t distribution, at the precision `start` to begin with."""
+        """Return standard deviations of a half-t distribution, at the precision `start`."""
         values = np.full(groups, start)
         return cls(values, np.full(groups, 0.5 * freedom / start), 0.5 * freedom, width)
-
-    @classmethod
-    def gamma(cls, shape: float, rate: float, groups: tuple[int, ...]) -> Scales:
-        return cls(np.ones(groups), np.full(groups, rate), shape)
 
     def drawn(self, counts: float, squares: Floats, rng: np.random.RandomState) -> Scales:
         """Given the weights of each group: how many there are, and their sum of squares."""
@@ -76,12 +72,13 @@ class Scales:
         return replace(self, values=values, rate=rate)
 
     def log_density(self) -> Floats:
-        """Of the logarithms of the values, up to a constant, (C,)."""
+        """Return the log-density of the logarithms of the values, up to a constant, (C,)."""
         terms = self.shape * np.log(self.values) - self.rate * self.values
         total: Floats = terms.reshape(len(terms), -1).sum(axis=1)
         return total
 
     def rescaled(self, factors: Floats) -> Scales:
+        """Return precisions of standard deviations times factors."""
         by = factors.reshape(-1, *[1] * (self.values.ndim - 1))
         return replace(self, values=self.values / by**2)
 
@@ -137,6 +134,7 @@ class PriorChain:
 
     @property
     def learns(self) -> bool:
+        """True if scales are learned."""
         return self.scales is not None or self.features is not None
 
     @cached_property
@@ -216,7 +214,7 @@ class PriorChain:
     # Weights times a factor, and their standard deviations with them
 
     def scalable(self) -> list[Scalable]:
-        """Sets of scales that can be multiplied together with the weights below them."""
+        """Return sets of scales that can be multiplied together with the weights below them."""
         n_features = len(self.units) - self.has_intercept
         found = []
         if self.learns:
@@ -227,16 +225,19 @@ class PriorChain:
         return found
 
     def log_density(self, kind: Scalable) -> Floats:
-        """Of the logarithms of these precisions, (C,)."""
+        """Return the log-density of the logarithms of these precisions, (C,)."""
         scales: Scales = getattr(self, kind.name)
         return scales.log_density()
 
     def rescaled(self, kind: Scalable, factors: Floats) -> PriorChain:
+        """Return the prior with some standard deviations times factors."""
         scales: Scales = getattr(self, kind.name)
         changed: dict[str, Any] = {kind.name: scales.rescaled(factors)}
         return replace(self, **changed)
 
     def where(self, chosen: np.ndarray, other: PriorChain) -> PriorChain:
+        """Return scales of `other` in the chosen chains."""
+
         def pick(mine: Scales | None, theirs: Scales | None) -> Scales | None:
             return None if mine is None or theirs is None else mine.where(chosen, theirs)
 
@@ -249,7 +250,7 @@ class PriorChain:
         )
 
     def summary(self) -> Floats:
-        """A number or two for each chain that say where it is, (C, 1 or 2): logs of scales."""
+        """Return logarithms of scales of each chain, (C, 1 or 2)."""
         widest = self.scales if self.scales is not None else self.features
         assert widest is not None
         found = [np.log(widest.values).reshape(self.n_chains, -1).mean(axis=1)]
