@@ -192,8 +192,8 @@ class Likelihood:
     def fisher_weights(self, weights: Floats, rows: slice) -> Floats:
         """Return E_y[(d log p(y) / d psi_k)^2] of each row and class, (n, K).
 
-        It is p (1 - p) for the softmax: the Hessian of the log-likelihood in the scores, in expectation over the label; that of the
-        softmax does not depend on the label.
+        It is the Hessian of the log-likelihood in the scores, in expectation over the label:
+        p (1 - p) for the softmax, whatever the label.
         """
         if self.noise.softmax:
             p = self._softmax(weights, rows)
