@@ -127,6 +127,10 @@ def make_parser() -> argparse.ArgumentParser:
     efforts.add_to(commands)
     intervals.add_to(commands)
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
+    seconds = commands.add_parser(
+        "posterior-seconds", help="the default posterior beside laplace-torch and NUTS"
+    )
+    seconds.add_argument("n_classes", nargs="*", type=int, help="default: 5, 50, 500")
     peers.add_to(commands)
     reproduce.add_to(commands)
     torch_layers.add_to(commands)
@@ -177,6 +181,8 @@ def main() -> None:
         categorical_from_binary.coverage()
     elif args.command == "last-layer":
         last_layer.last_layer()
+    elif args.command == "posterior-seconds":
+        last_layer.posterior_seconds(args.n_classes)
     elif args.command == "interval-coverage":
         intervals.interval_coverage(args.words, args.seconds, args.sets, args.nuts)
     elif args.command == "posterior-quality":

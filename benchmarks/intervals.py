@@ -165,7 +165,7 @@ def _row(
     }
 
 
-def measure_by_nuts(case: Case, seeds: list[int]) -> list[dict[str, Any]]:
+def measure_by_nuts(case: Case, seeds: list[int], **options: Any) -> list[dict[str, Any]]:
     """The same data sets by NUTS, with the prior of the default; dense rows of the softmax."""
     sets = [draw(case, seed) for seed in seeds]
     trains, tests = [], []
@@ -175,7 +175,13 @@ def measure_by_nuts(case: Case, seeds: list[int]) -> list[dict[str, Any]]:
         tests.append((data.X_test - means) / units)
     labels, unused = np.array([data.y for data in sets]), np.zeros((len(sets), TEST_ROWS), int)
     found = yardsticks.run(
-        "nuts", np.array(trains), labels, np.array(tests), unused, case.n_classes, **NUTS_OPTIONS
+        "nuts",
+        np.array(trains),
+        labels,
+        np.array(tests),
+        unused,
+        case.n_classes,
+        **NUTS_OPTIONS | options,
     )
     rows = []
     for i, (seed, data) in enumerate(zip(seeds, sets)):
