@@ -145,5 +145,5 @@ def posterior_seconds(n_classes: list[int] | None = None) -> None:
             add(f"laplace-torch, {structure}", times["cpu"] + seconds, covered, N_DRAWS)
         options = NUTS_OPTIONS if k <= MAX_CLASSES_OF_NUTS else SHORT_NUTS
         for row in measure_by_nuts(case, [0], **options):
-            n_draws = options["n_samples"] // options["thin"]
+            n_draws = int(options["n_samples"] // options["thin"])
             add("NUTS", row["CPU seconds"], row["coverage"], n_draws)
