@@ -124,6 +124,10 @@ def designs(draw):
     units = rng.choice([1e-6, 1.0, 1e6], rows.shape[1])
     awkward = (rows + offsets) * units
     clean = rows
+    if draw(st.booleans()):  # nearly constant: noise in tiny units
+        noise = rng.standard_normal(n)
+        awkward = np.column_stack([awkward, 0.1 + 1e-9 * noise])
+        clean = np.column_stack([clean, noise])
     for constant in draw(st.lists(st.sampled_from([0.0, 0.1, 1.0, 3e7 / 7.0]), max_size=2)):
         awkward = np.column_stack([awkward, np.full(n, constant)])
         clean = np.column_stack([clean, np.zeros(n)])

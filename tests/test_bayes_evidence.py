@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks import thousand_classes
 from benchmarks.evidence import MIN_GAP, SHAPES, nested_pair, problem, truth
 from bigcat import noise as noises
 from bigcat.bayes import GaussianPrior
@@ -68,3 +69,12 @@ def test_other_noises_have_the_evidence_of_all_weights():
     model = laplace(noise="gaussian", covariance="full", prior="gaussian").fit(X, y)
     assert np.isfinite(model.evidence_)
     assert model.evidence_reason_ is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deviation", "loss"), [(0.1, 0.01), (0.2, 0.01), (0.5, 0.05)])
+def test_a_thousand_classes_are_as_good_as_the_best_ridge(deviation, loss):
+    """With strong signals the learned scale is a little too small."""
+    found = thousand_classes.measure(deviation)
+    assert found["gain"] > -loss
+    assert found["over the plug-in"] > -found["its standard error"]
