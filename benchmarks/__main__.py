@@ -36,7 +36,6 @@ from benchmarks import (
     threads,
     torch_layers,
     unbiased_softmax,
-    weights_in_files,
     wide_posteriors,
 )
 from benchmarks.peers import commands as peers
@@ -224,8 +223,6 @@ def main() -> None:
         start_up.start_up(args.python, args.words, args.json)
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
-    elif args.command == "weights-in-files":
-        weights_in_files.weights_in_files(args.samplers, args.json)
     elif args.command == "conversions":
         conversions.conversions(args.megabytes, args.forms, args.json)
     elif args.command == "threads":
@@ -293,10 +290,6 @@ def _add_measures(commands) -> None:
         "streams", help="fits to rows of four times the memory beside fits in memory"
     )
     stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
-    mapped = commands.add_parser(
-        "weights-in-files", help="fits with mapped weights, with and without room for all of them"
-    )
-    mapped.add_argument("samplers", nargs="*", help=", ".join(weights_in_files.SAMPLERS))
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
     converted.add_argument("forms", nargs="*", help="; ".join(conversions.FORMS))
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
@@ -338,7 +331,6 @@ def _add_measures(commands) -> None:
         first,
         thread,
         stream,
-        mapped,
         converted,
         million,
         steps,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bigcat.files import load_model, save_model
     from bigcat.pipelines import predict_top_k
     from bigcat.reporting import report
-    from bigcat.serving import TopKIndex, compressed, save_onnx, storage_loss
+    from bigcat.serving import TopKIndex, save_onnx
     from bigcat.training.stopping import EarlyStopping
 
 _HOME = {
@@ -44,8 +44,6 @@ _HOME = {
     "Checkpoint": "bigcat.estimators.checkpoint_folder",
     "EarlyStopping": "bigcat.training.stopping",
     "TopKIndex": "bigcat.serving",
-    "compressed": "bigcat.serving",
-    "storage_loss": "bigcat.serving",
     "FormulaClassifier": "bigcat.estimators.formula",
     "from_formula": "bigcat.estimators.formula",
     "load_model": "bigcat.files",
@@ -81,7 +79,6 @@ __all__ = [
     "__version__",
     "bayes",
     "bounds",
-    "compressed",
     "dask",
     "data",
     "extending",
@@ -98,7 +95,6 @@ __all__ = [
     "save_model",
     "save_onnx",
     "solvers",
-    "storage_loss",
 ]
 
 

@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bigcat.cli import _options, _output
@@ -37,7 +36,6 @@ NOT_BAYESIAN = {
     "l2": "give --prior-scale, which is 1 / sqrt(l2)",
     "early_stopping": "give --validation-fraction alone, with --method augment-reduce",
     "plot": "leave it out",
-    "weights_folder": "leave it out",
 }
 
 
@@ -46,11 +44,6 @@ def check(arguments: argparse.Namespace) -> None:
     given = {name for name, value in vars(arguments).items() if value is not None}
     if arguments.resume and not arguments.checkpoint:
         raise ValueError("--resume needs --checkpoint DIR to go on from; add it")
-    if arguments.weights_folder and not Path(arguments.weights_folder).is_dir():
-        raise ValueError(
-            f"--weights-folder {arguments.weights_folder} is no folder; make it first, on a disk "
-            "that has room for the weights"
-        )
     if arguments.bayesian:
         _check_bayesian(arguments, given)
         return
@@ -113,12 +106,10 @@ def estimator(arguments: argparse.Namespace) -> Any:
     else:
         found = estimators.LinearClassifier(**_given(arguments, LINEAR))
         _set_options_of_parts(found, arguments)
-    every, weights_folder = arguments.checkpoint_every, arguments.weights_folder
-    if weights_folder or (arguments.checkpoint and every is not None):
+    if arguments.checkpoint and arguments.checkpoint_every is not None:
         from bigcat import Checkpoint
 
-        seconds = Checkpoint.every_seconds if every is None else every
-        found.checkpoint = Checkpoint(arguments.checkpoint, seconds, weights_folder)
+        found.checkpoint = Checkpoint(arguments.checkpoint, arguments.checkpoint_every)
     found.progress = progress(arguments)
     return found
 

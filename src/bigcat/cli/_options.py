@@ -259,11 +259,6 @@ OPTIONS: dict[str, Option] = dict(
             whole(1),
         ),
         _option(
-            "--weights-folder",
-            "keep weights that exceed the memory in files there during the fit",
-            **_DIR,
-        ),
-        _option(
             "--checkpoint",
             "save the state of the fit there as it goes; deleted when the model is saved",
             **_DIR,

@@ -41,7 +41,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     training = parser.add_argument_group("training")
     _options.add(training, "max_epochs", "batch_size", "learning_rate", "early_stopping")
     _options.add(training, "validation_fraction", "n_threads", "random_state", "window_bytes")
-    _options.add(training, "weights_folder", "checkpoint", "checkpoint_every", "resume", "dask")
+    _options.add(training, "checkpoint", "checkpoint_every", "resume", "dask")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -148,11 +148,6 @@ class LinearClassifier(estimators.LinearClassifier):
                 "groups than X has"
             )
         checkpoint = checkpoints.of(self, resume)
-        if checkpoint is not None and checkpoint.weights_folder is not None:
-            raise ValueError(
-                f"weights_folder={checkpoint.weights_folder!r} is for fits in one process, and "
-                "workers have weights in memory; leave it out, or set a rank"
-            )
         parameters = self._parameters()
         for name in ("n_workers", "rows_per_round"):
             if getattr(self, name) is not None:
@@ -172,7 +167,7 @@ class LinearClassifier(estimators.LinearClassifier):
         plan = self._plan(parameters, found.sizes, X_val is not None)
         n_rows = max(1, min(plan.first.batch_size, found.n_rows))
         part = found.sizes._replace(n_rows=n_rows, n_values=0)
-        cluster.check_memory(memory.needed(plan, part, found.dtype).memory, "the fit")
+        cluster.check_memory(memory.needed(plan, part, found.dtype), "the fit")
         numbers = cluster.submit("numbers", ClassNumbers.of, survey, self.class_weight)
         validation = _validation_on(cluster, X_val, y_val, numbers)
         random_state = check_random_state(self.random_state)
@@ -281,11 +276,9 @@ class LinearClassifier(estimators.LinearClassifier):
         classes, logs = self._lazily("predict_top_k", X, shape=(k,), dtypes=dtypes, k=k)
         return classes, logs
 
-    def log_proba_of(self, X: Any, y: Any, **options: Any) -> Any:
+    def log_proba_of(self, X: Any, y: Any) -> Any:
         """Return the log-probability of one class per row, as a Dask array."""
-        several = bool(options.get("return_std"))
-        found = self._lazily("log_proba_of", X, y, dtypes=(np.float32,) * (1 + several), **options)
-        return tuple(found) if several else found[0]
+        return self._lazily("log_proba_of", X, y, dtypes=(np.float32,))[0]
 
     def lower_bound(self, X: Any, y: Any) -> Any:
         """Return the bound of the fit on `log_proba_of`, as a Dask array."""

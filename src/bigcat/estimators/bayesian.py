@@ -189,12 +189,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
         method, prior = self.method_and_prior()
-        checkpoint = checkpoints.of(self, resume)
-        if checkpoint is not None and checkpoint.weights_folder is not None:
-            raise ValueError(
-                f"weights_folder={checkpoint.weights_folder!r} is for LinearClassifier, and "
-                "posteriors lie in memory; leave it out"
-            )
+        checkpoints.of(self, resume)
         if self.checkpoint is not None and not method.keepable:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r} is for stochastic fits, and method="

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bigcat import noise as noises
@@ -107,58 +106,10 @@ class LinearPredictions(ClassifierMixin, WithParts):
         columns, log_probabilities = self.linear_model().top_k(X, k)
         return self.classes_[columns], log_probabilities
 
-    def log_proba_of(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        normaliser: str = "exact",
-        n_samples: int = 1024,
-        return_std: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> Any:
-        """Log-probability of one class per row, (n,).
-
-        Parameters
-        ----------
-        X, y : rows, and the class of each
-        normaliser : {"exact", "sampled"}, default="exact"
-            "sampled", for the softmax, estimates it without bias from `n_samples` classes per row,
-            whose number sets the cost, not that of all classes.  (But for the first call, which
-            makes a table of all of them.)  The logarithm turns what scatter is left into
-            log-probabilities that are too high by about half the square of their standard error.
-            Classes are drawn by the softmax of the intercepts, mixed with uniform: where a row has
-            probable classes that this rarely draws, estimates and their errors are too optimistic
-            until `n_samples` finds them.
-        n_samples : int, default=1024
-        return_std : bool, default=False
-            Return standard errors too, (n,): by the delta method, 0 for "exact".
-        random_state : int, RandomState or None, default=None
-            Of the draws.
-
-        Examples
-        --------
-        >>> import numpy as np, bigcat
-        >>> X = np.eye(30, dtype=np.float32).repeat(5, axis=0)
-        >>> y = X.argmax(axis=1)
-        >>> model = bigcat.LinearClassifier(random_state=0).fit(X, y)
-        >>> log_p, std = model.log_proba_of(
-        ...     X, y, normaliser="sampled", return_std=True, random_state=0
-        ... )
-        >>> bool((np.abs(log_p - model.log_proba_of(X, y)) < 5 * std).all())
-        True
-        """
+    def log_proba_of(self, X: Any, y: ArrayLike) -> np.ndarray:
+        """Return the log-probability of one class per row, (n,)."""
         X, labels = self._check_pairs(X, y)
-        if normaliser == "exact":
-            log_probs, std = self.linear_model().log_proba_of(X, labels), np.zeros(len(labels))
-        elif normaliser == "sampled":
-            found, std = self.linear_model().sampled_log_proba_of(
-                X, labels[:, None], n_samples, check_random_state(random_state)
-            )
-            log_probs = found[:, 0]
-        else:
-            raise ValueError(f"normaliser={normaliser!r} is neither 'exact' nor 'sampled'")
-        return (log_probs, std) if return_std else log_probs
+        return self.linear_model().log_proba_of(X, labels)
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
         """The bound of the fit on `log_proba_of`, at the best local parameters, (n,).

@@ -80,7 +80,6 @@ def save_model(
     dtype : {"float32", "float16", "int8"}
         Type of the stored weights of a `LinearClassifier`: as they are, or rounded to half or a
         quarter of the bytes (int8 with one scale for each class, or feature of ``embedding_``).
-        `bigcat.storage_loss` returns the cost in log-likelihood.
 
     Returns
     -------

@@ -8,8 +8,6 @@ of threads.
 from __future__ import annotations
 
 import contextlib
-import functools
-import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +20,6 @@ from bigcat.bounds import Bound
 from bigcat.bounds._base import full_rows
 from bigcat.compile import Kernel, pays
 from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_probs_of_labels
-from bigcat.linear import sampled_normaliser
 from bigcat.linear.top_k import best_columns, check_k
 from bigcat.linear.weights import Weights
 from bigcat.noise import Noise
@@ -162,29 +159,6 @@ class LinearModel:
             )
             out[rows] = values
         return out
-
-    def sampled_log_proba_of(
-        self, X: Any, classes: np.ndarray, n_samples: int, random_state: np.random.RandomState
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return log-probabilities of some classes per row and errors of their normaliser."""
-        self.check_sampling(n_samples)
-        return sampled_normaliser.sampled_log_probs(
-            self.weights, self.intercept, self._proposal, X, classes, int(n_samples), random_state
-        )
-
-    def check_sampling(self, n_samples: object) -> None:
-        """Raise ValueError if a sampled normaliser is not defined."""
-        if not self.noise.in_closed_form:
-            raise ValueError(
-                "a sampled normaliser is for the softmax, noise='gumbel', not for "
-                f"{self.noise!r}; take normaliser='exact'"
-            )
-        if not isinstance(n_samples, numbers.Integral) or int(n_samples) < 2:
-            raise ValueError(f"n_samples={n_samples!r} must be a whole number of at least 2")
-
-    @functools.cached_property
-    def _proposal(self) -> Any:
-        return sampled_normaliser.proposal(self.intercept)
 
     # Scores
 
