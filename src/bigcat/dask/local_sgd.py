@@ -22,7 +22,7 @@ from bigcat.dask.survey import Survey
 from bigcat.linear import LinearModel, Weights
 from bigcat.numerics.random import new_state
 from bigcat.rows import Problem, as_rows
-from bigcat.solvers import AdaGrad
+from bigcat.solvers import AdaGrad, Solver
 from bigcat.training.config import FitConfig
 from bigcat.training.data import TrainingData
 from bigcat.training.passes import Passes
@@ -317,14 +317,19 @@ def stepped(before: TrainedWeights, steps: Steps) -> TrainedWeights:
     return after
 
 
-def check_config(config: FitConfig) -> None:
-    """Raise for parts whose steps cannot be combined."""
-    solver, bound = config.parts.solver, config.parts.bound
+def check_solver(solver: Solver) -> None:
+    """Raise for a solver whose steps cannot be combined."""
     if not isinstance(solver, AdaGrad):
         raise ValueError(
             f"solver={solver.name!r} does not say how to combine the steps of several workers; "
-            "take solver='adagrad', 'lbfgs' or 'auto'"
+            "take solver='adagrad' or 'auto'"
         )
+
+
+def check_config(config: FitConfig) -> None:
+    """Raise for parts whose steps cannot be combined."""
+    check_solver(config.parts.solver)
+    bound = config.parts.bound
     if bound.n_local:
         raise ValueError(
             f"method={bound.name!r} keeps numbers of its own for each row, and rows have none "

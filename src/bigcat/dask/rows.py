@@ -6,29 +6,24 @@ Both kinds of blocks have the same methods, so that a fit does not know which it
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import shutil
-import tempfile
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fsspec
 import numpy as np
 import scipy.sparse
 from dask import delayed, is_dask_collection
-from distributed import Future, get_worker
+from distributed import Future
 from sklearn.utils.class_weight import compute_class_weight
 
 from bigcat.dask.cluster import Cluster
 from bigcat.dask.survey import Survey, merge_surveys, survey_rows
 from bigcat.data.dataset import DataError
 from bigcat.data.files import stacked
-from bigcat.data.shards import INDEX, Index, Shards, open_shards
+from bigcat.data.shards import Index, Shards, open_shards
 from bigcat.estimators import inputs
 from bigcat.linear.labels import encode
 from bigcat.training.data import TrainingData
@@ -37,10 +32,6 @@ from bigcat.training.data import TrainingData
 MAX_BLOCK_BYTES = 1 << 27
 #: Surveys that one task adds up.
 SURVEYS_PER_TASK = 16
-#: Characters that make a name a pattern.
-WILDCARDS = "*?["
-#: Threads of a worker that need the same folder copy it once.
-_COPYING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -347,7 +338,7 @@ def source_of(
             raise ValueError(
                 "rows in folders have labels and count once each; leave y and sample_weight out"
             )
-        return FolderSource(cluster, [folder for one in several for folder in folders_of(one)])
+        return FolderSource(cluster, [folder_of(one) for one in several])
     if y is None:
         raise ValueError("y is missing; give the labels of X, or folders of rows as X")
     return CollectionSource(cluster, X, y, sample_weight)
@@ -406,73 +397,17 @@ def _chunks(name: str, values: Any, like: Any = None, n: int = 0) -> list[Any]:
     return chunks_of_rows(values) if like is None else chunks_like(name, values, like, n)
 
 
-# Folders by name: paths, patterns, and addresses of what fsspec opens
-
-
-def folders_of(given: Shards | str | os.PathLike[str]) -> list[tuple[str, Index]]:
-    """Return the names and indices of folders; a pattern stands for all that it matches."""
+def folder_of(given: Shards | str | os.PathLike[str]) -> tuple[str, Index]:
+    """Return the name of a folder and its index."""
     if isinstance(given, Shards):
-        return [(str(given.folder.absolute()), given.index)]
-    name = os.fspath(given)
-    if not any(sign in name for sign in WILDCARDS):
-        names = [name if "://" in name else str(Path(name).absolute())]
-    else:
-        files, pattern = fsspec.core.url_to_fs(name)
-        found = sorted(files.glob(f"{pattern.rstrip('/')}/{INDEX}"))
-        if not found:
-            raise DataError(
-                f"{name}: no folder of rows has such a name; `bigcat convert` makes them"
-            )
-        folders = [path[: -len(INDEX) - 1] for path in found]
-        names = [files.unstrip_protocol(path) for path in folders] if "://" in name else folders
-    return [(name, _index(name)) for name in names]
-
-
-def _index(name: str) -> Index:
-    if "://" not in name:
-        return Index.read(Path(name))
-    with tempfile.TemporaryDirectory() as here:
-        files, path = fsspec.core.url_to_fs(name)
-        try:
-            files.get_file(f"{path.rstrip('/')}/{INDEX}", f"{here}/{INDEX}")
-            return Index.read(Path(here))
-        except (OSError, DataError) as error:
-            raise DataError(
-                f"{name}: {INDEX} cannot be read ({str(error).replace(here, name)})"
-            ) from error
+        return str(given.folder.absolute()), given.index
+    return str(Path(given).absolute()), Index.read(Path(given))
 
 
 @functools.lru_cache(maxsize=8)
 def opened(name: str, fingerprint: str) -> Shards:
     """Open a folder, once per process: reading the names of many classes takes a while."""
-    if "://" in name:
-        with _COPYING:
-            shards = open_shards(_copied(name, fingerprint))
-    else:
-        shards = open_shards(name)
+    shards = open_shards(name)
     if shards.fingerprint != fingerprint:
         raise DataError(f"{name}: its rows are others than when the fit began; begin anew")
     return shards
-
-
-def _copied(name: str, fingerprint: str) -> Path:
-    """Return a copy on this machine, which later fits find again."""
-    try:
-        base = Path(get_worker().local_directory)
-    except ValueError:  # not in a worker
-        base = Path(tempfile.gettempdir())
-    key = hashlib.sha256(f"{name} {fingerprint}".encode()).hexdigest()[:16]
-    target = base / f"bigcat-rows-{key}"
-    if not target.is_dir():
-        files, path = fsspec.core.url_to_fs(name)
-        base.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=base))
-        try:
-            files.get(path.rstrip("/"), str(temporary / "rows"), recursive=True)
-            (temporary / "rows").rename(target)
-        except OSError:
-            if not target.is_dir():  # else another process was quicker
-                raise
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    return target

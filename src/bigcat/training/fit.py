@@ -151,8 +151,7 @@ class Fit:
     """Run of a solver, on rows without the validation rows.
 
     The log-likelihood of `validation` rows is recorded after each epoch.  The history also counts
-    the seconds of the fits `before`, and says at which `stage` of a larger fit this one stands.  An
-    `objective` for L-BFGS replaces that of the problem's own rows.
+    the seconds of the fits `before`, and says at which `stage` of a larger fit this one stands.
     """
 
     def __init__(
@@ -164,9 +163,8 @@ class Fit:
         callbacks: Callbacks,
         before: History | None = None,
         stage: Stage | None = None,
-        objective: Any = None,
     ) -> None:
-        self.config, self.problem, self.objective = config, problem, objective
+        self.config, self.problem = config, problem
         self.parts, self.kind = config.parts, config.kind
         self.random_state, self.callbacks = random_state, callbacks
         self.before, self.stage = before, stage or Stage()
@@ -270,7 +268,6 @@ class Fit:
             max_iterations=config.max_epochs,
             on_compiled=self.record.compiled,
             on_iteration=on_iteration,
-            objective=self.objective,
         )
         if not converged:
             made = len(self.record.history)
