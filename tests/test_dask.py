@@ -41,7 +41,7 @@ from bigcat.dask.cluster import (  # noqa: E402
     WorkersLost,
     connected,
 )
-from bigcat.solvers import LBFGS, AdaGrad  # noqa: E402
+from bigcat.solvers import AdaGrad  # noqa: E402
 
 #: Few rounds, so that a fit takes a moment.
 SETTINGS: dict[str, Any] = {

@@ -125,7 +125,8 @@ class LinearClassifier(estimators.LinearClassifier):
         Parameters
         ----------
         X : Dask array or data frame; or `bigcat.data.Shards`, names of folders, or a list of these
-            Every worker finds them under the same name.  Rows should be in random order, at least from chunk to chunk; shards are.
+            Every worker finds them under the same name.  Rows should be in random order, at least
+            from chunk to chunk; shards are.
         y, sample_weight : Dask array or series
             With one value per row; not for shards, which have labels.
         X_val, y_val : optional
