@@ -15,24 +15,15 @@ if TYPE_CHECKING:
 
 #: Options that are parameters of `LinearClassifier`, under the same names.
 LINEAR = (
-    "noise", "method", "effort", "rank", "solver", "sampler", "max_epochs", "l2", "early_stopping",
+    "noise", "method", "effort", "rank", "max_epochs", "l2", "early_stopping",
     "n_threads", "random_state", "checkpoint",
 )  # fmt: skip
-#: Options of the parts of a `LinearClassifier`: parameter, its default, and options.
-OF_PARTS = (
-    ("solver", "adagrad", ("learning_rate", "batch_size")),
-    ("sampler", "shared", ("n_negatives", "exact_classes")),
-)
 #: Options that are parameters of `BayesianClassifier`.
 BAYESIAN = ("prior", "random_state", "n_threads", "checkpoint")
 #: Options that mean nothing without --bayesian.
-NEED_BAYESIAN = ("link", "likelihood", "covariance", "n_draws", "prior", "prior_scale")
+NEED_BAYESIAN = ("covariance", "n_draws", "prior", "prior_scale")
 #: Options that mean nothing with it, and what to do instead.
 NOT_BAYESIAN = {
-    "sampler": "leave it out",
-    "expectation": "leave it out",
-    "exact_classes": "leave it out",
-    "batch_size": "leave it out",
     "l2": "give --prior-scale, which is 1 / sqrt(l2)",
     "early_stopping": "give --validation-fraction alone, with --method augment-reduce",
     "plot": "leave it out",
@@ -51,9 +42,6 @@ def check(arguments: argparse.Namespace) -> None:
         if name in given:
             raise ValueError(f"{_options.flag(name)} needs --bayesian; add it or leave this out")
     _check_choice(arguments, "method", ("auto", *_options.METHODS))
-    _check_choice(arguments, "solver", ("auto", *_options.SOLVERS))
-    if "expectation" in given and arguments.method != "augment-reduce":
-        raise ValueError("--expectation belongs to --method augment-reduce; give that too")
 
 
 def _check_bayesian(arguments: argparse.Namespace, given: set[str]) -> None:
@@ -72,7 +60,6 @@ def _check_bayesian(arguments: argparse.Namespace, given: set[str]) -> None:
                 "or give that method"
             )
     if method == "independent-binary":
-        _check_choice(arguments, "solver", ("newton", "cavi"))
         _check_choice(arguments, "covariance", ("full", "diagonal"))
     if arguments.prior_scale is not None and arguments.prior not in (None, "gaussian"):
         raise ValueError(
@@ -105,7 +92,10 @@ def estimator(arguments: argparse.Namespace) -> Any:
             found.prior = GaussianPrior(scale=arguments.prior_scale)
     else:
         found = estimators.LinearClassifier(**_given(arguments, LINEAR))
-        _set_options_of_parts(found, arguments)
+        if arguments.validation_fraction is not None:
+            from bigcat import EarlyStopping
+
+            found.early_stopping = EarlyStopping(arguments.validation_fraction)
     if arguments.checkpoint and arguments.checkpoint_every is not None:
         from bigcat import Checkpoint
 
@@ -127,26 +117,6 @@ def progress(arguments: argparse.Namespace) -> bool | str:
     if arguments.json:
         return "json"
     return "auto" if sys.stderr.isatty() else "lines"
-
-
-def _set_options_of_parts(estimator: Any, arguments: argparse.Namespace) -> None:
-    from bigcat import EarlyStopping
-    from bigcat.combinations import resolve_method
-
-    if arguments.expectation is not None:
-        estimator.set_params(method__expectation=arguments.expectation)
-    for part, usual, names in OF_PARTS:
-        given = {n: v for n, v in _given(arguments, names).items() if v != "auto"}
-        if given and getattr(estimator, part) == "auto":
-            named = arguments.method not in (None, "auto")
-            setattr(
-                estimator,
-                part,
-                getattr(resolve_method(arguments.method), part) if named else usual,
-            )
-        estimator.set_params(**{f"{part}__{name}": value for name, value in given.items()})
-    if arguments.validation_fraction is not None:
-        estimator.early_stopping = EarlyStopping(arguments.validation_fraction)
 
 
 def _posterior(arguments: argparse.Namespace) -> Any:
