@@ -110,7 +110,7 @@ def bayesian(**options: Any) -> Any:
 
 def categorical(**options: Any) -> Any:
     """A `CategoricalDistribution` that gives the same bits each time."""
-    from bigcat import CategoricalDistribution
+    from benchmarks.categorical_distribution import CategoricalDistribution
 
     if "learning_rate" not in inspect.signature(CategoricalDistribution).parameters:
         options = _in_parts({"method": "augment-reduce"} | options)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from bigcat.choice import ChoiceModel
     from bigcat.combinations import Method, methods
-    from bigcat.estimators import BayesianClassifier, CategoricalDistribution, LinearClassifier
+    from bigcat.estimators import BayesianClassifier, LinearClassifier
     from bigcat.estimators.checkpoint_folder import Checkpoint
     from bigcat.estimators.formula import FormulaClassifier, from_formula
     from bigcat.files import load_model, save_model
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 _HOME = {
     "LinearClassifier": "bigcat.estimators",
     "BayesianClassifier": "bigcat.estimators",
-    "CategoricalDistribution": "bigcat.estimators",
     "ChoiceModel": "bigcat.choice",
     "Method": "bigcat.combinations",
     "methods": "bigcat.combinations",
@@ -68,7 +67,6 @@ _SUBMODULES = {
 
 __all__ = [
     "BayesianClassifier",
-    "CategoricalDistribution",
     "Checkpoint",
     "ChoiceModel",
     "EarlyStopping",
