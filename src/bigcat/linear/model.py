@@ -16,8 +16,7 @@ import scipy.sparse
 from scipy.special import logsumexp
 
 from bigcat._system import available_cores, map_on_threads, one_blas_thread
-from bigcat.bounds import Bound
-from bigcat.bounds._base import full_rows
+from bigcat.bounds import Bound, full_rows
 from bigcat.compile import Kernel, pays
 from bigcat.kernels.predict import DENSE_ROWS, best_classes, log_probs, log_probs_of_labels
 from bigcat.linear.top_k import best_columns, check_k

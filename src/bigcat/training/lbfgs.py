@@ -14,7 +14,7 @@ import scipy.optimize
 import scipy.sparse
 
 from bigcat._system import one_blas_thread
-from bigcat.bounds._base import full_rows
+from bigcat.bounds import full_rows
 from bigcat.combinations import Parts
 from bigcat.compile import clock
 from bigcat.linear import WeightsKind
