@@ -374,13 +374,11 @@ def _describe_noise(noise: Any) -> dict[str, Any] | None:
         return None
     noise = resolve(noise)
     custom = isinstance(noise, CustomNoise)
-    return {"name": noise.name, "custom": custom, "probabilities": noise.probabilities}
+    return {"name": noise.name, "custom": custom}
 
 
 def _chosen_noise(stored: dict[str, Any] | None, given: Any) -> Any:
     """Return the noise that the file names, or the one that was given for it, or None."""
-    from bigcat.noise import resolve
-
     if stored is None:
         return None
     name = stored["name"]
@@ -398,8 +396,7 @@ def _chosen_noise(stored: dict[str, Any] | None, given: Any) -> Any:
             "hold",
             "pass them: load_model(path, noise=...)",
         )
-    usual = stored["probabilities"] == "quadrature"
-    return name if usual else replace(resolve(name), probabilities=stored["probabilities"])
+    return name
 
 
 def _without_seconds(value: Any) -> Any:
