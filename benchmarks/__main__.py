@@ -26,6 +26,7 @@ from benchmarks import (
     one_row,
     one_vs_each,
     posteriors,
+    reading,
     reproduce,
     roofline,
     serving,
@@ -225,6 +226,8 @@ def main() -> None:
         streams.streams(args.problems, args.json)
     elif args.command == "conversions":
         conversions.conversions(args.megabytes, args.forms, args.json)
+    elif args.command == "reading":
+        reading.reading(args.base, args.megabytes, args.cases, args.rounds, args.json)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
     elif args.command == "million-classes":
@@ -293,6 +296,11 @@ def _add_measures(commands) -> None:
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
     converted.add_argument("forms", nargs="*", help="; ".join(conversions.FORMS))
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
+    read = commands.add_parser("reading", help="files read and written, beside another version")
+    read.add_argument("base", help="a revision or a folder of bigcat")
+    read.add_argument("cases", nargs="*", help="; ".join(reading.CASES))
+    read.add_argument("--megabytes", type=int, default=200, metavar="N")
+    read.add_argument("--rounds", type=int, default=3, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
     )
@@ -332,6 +340,7 @@ def _add_measures(commands) -> None:
         thread,
         stream,
         converted,
+        read,
         million,
         steps,
         serve,
