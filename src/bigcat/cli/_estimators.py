@@ -133,7 +133,7 @@ def _posterior(arguments: argparse.Namespace) -> Any:
 
 
 def report(model: Any) -> dict[str, Any]:
-    """Return what is told of a fitted model."""
+    """Return the figures of a fitted model."""
     last = model.history_[-1]
     found = {"seconds": last["seconds"], "compile_seconds": last.get("compile_seconds", 0.0)}
     if hasattr(model, "posterior_"):
@@ -224,10 +224,12 @@ class Predictor:
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
+        """Return the `k` most probable classes of each row and their log-probabilities."""
         found: tuple[np.ndarray, np.ndarray] = self.model.predict_top_k(X, k, posterior=self.how)
         return found
 
     def log_proba_of(self, X: Any, y: Any) -> np.ndarray:
+        """Return the log-probability of one class per row."""
         found: np.ndarray = self.model.log_proba_of(X, y, posterior=self.how)
         return found
 

@@ -8,7 +8,7 @@ from bigcat.cli import _options, _output
 
 HELP = "list the methods: what each consists of, needs and promises"
 
-#: What `--method` is where nobody names one; not a method itself, so not among the others.
+#: Default of `--method`, which is not a method itself.
 AUTO = {
     "name": "auto",
     "bound": "auto",

@@ -37,7 +37,7 @@ from bigcat.training.fit import (
     rows_per_look,
 )
 from bigcat.training.history import History
-from bigcat.training.loop import run_epochs
+from bigcat.training.loop import Listener, run_epochs
 from bigcat.training.model_view import ModelView
 from bigcat.training.record import Record, Stage
 from bigcat.training.snapshot import Snapshot
@@ -95,6 +95,7 @@ def base_scores(config: FitConfig, class_weights: np.ndarray) -> np.ndarray:
 
 
 def added(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the sums of the items of tuples."""
     return tuple(sum(some) for some in zip(*parts))
 
 
@@ -207,6 +208,7 @@ class RoundsFit:
         return found
 
     def result(self) -> FitResult:
+        """Return the fit result."""
         model = self.model(self.trained)
         return FitResult.checked(
             model.weights,
@@ -218,13 +220,18 @@ class RoundsFit:
         )
 
 
-class RoundsListener:
+class RoundsListener(Listener):
     """Passes on to the record of a fit what the loop reports."""
 
     def __init__(self, fit: RoundsFit) -> None:
         self.fit, self.record = fit, fit.record
-        self.compiled, self.chunk_done = fit.record.compiled, fit.record.chunk_done
         self.training = fit.training_sample()
+
+    def compiled(self, seconds: float) -> None:
+        self.record.compiled(seconds)
+
+    def chunk_done(self, part: float, value: float) -> None:
+        self.record.chunk_done(part, value)
 
     def epoch_done(self, value: float, seconds: float) -> bool:
         fit, now, keeps = self.fit, self.fit.rounds.now, self.fit.config.validation_fraction

@@ -58,6 +58,7 @@ class ClassNumbers:
 
     @classmethod
     def of(cls, survey: Survey, class_weight: Any) -> ClassNumbers:
+        """Return the numbers of the surveyed classes, the most frequent first."""
         factors = None
         if isinstance(class_weight, str):  # "balanced"
             present = survey.counts > 0
@@ -84,6 +85,7 @@ class CheckedRows(NamedTuple):
     weights: np.ndarray
 
     def survey(self, with_digest: bool) -> Survey:
+        """Survey the rows."""
         return survey_rows(self.X, self.y, self.weights, with_digest)
 
 
@@ -99,6 +101,7 @@ class MemoryRows(NamedTuple):
         return np.random.RandomState(seed).permutation(len(self.labels))[first:last]
 
     def take(self, numbers: ClassNumbers, places: np.ndarray) -> TrainingData:
+        """Return some rows as training data."""
         return numbers.data(self.X[places], self.labels[places], self.weights[places])
 
 
@@ -128,6 +131,7 @@ class FolderRows:
             ) from error
 
     def survey(self, with_digest: bool) -> Survey:
+        """Read and survey the rows."""
         X, labels, classes = self._read(0, len(self))
         found = survey_rows(X, labels, np.ones(len(labels)))
         return Survey(**{**vars(found), "classes": classes[found.classes]})
@@ -137,6 +141,7 @@ class FolderRows:
         return np.arange(first, last)
 
     def take(self, numbers: ClassNumbers, places: np.ndarray) -> TrainingData:
+        """Read some rows as training data."""
         X, labels, classes = self._read(int(places[0]), int(places[-1]) + 1)
         if not np.array_equal(classes, numbers.classes):  # folders may differ, or lack a class
             there = np.flatnonzero(np.bincount(labels, minlength=len(classes)))
@@ -188,6 +193,7 @@ def plain(values: Any) -> Any:
 
 
 def survey_of(rows: CheckedRows | FolderRows | None, with_digest: bool) -> Survey | None:
+    """Survey rows; return None for none."""
     return None if rows is None else rows.survey(with_digest)
 
 
@@ -206,6 +212,7 @@ def in_memory(chunks: Sequence[CheckedRows], numbers: ClassNumbers) -> MemoryRow
 
 
 def concatenated(parts: Sequence[TrainingData]) -> TrainingData:
+    """Return the rows of several parts as one."""
     return TrainingData(
         stacked([part.X for part in parts]),
         np.concatenate([part.labels for part in parts]),
@@ -268,6 +275,7 @@ class FolderSource:
                 begin += index.n_rows
 
     def survey(self, with_digest: bool) -> Future[Survey]:
+        """Start a survey of all rows."""
         submit = self.cluster.submit
         surveys = [
             submit("survey", survey_of, run, with_digest, worker=worker)
@@ -277,6 +285,7 @@ class FolderSource:
         return merged(self.cluster, surveys)
 
     def blocks(self, numbers: Future[ClassNumbers]) -> list[list[Block]]:
+        """Return the blocks of each worker."""
         return [[Block(run, len(run), len(run)) for run in runs] for runs in self.runs]
 
 
@@ -294,6 +303,7 @@ class CollectionSource:
         self.chunks: list[Future[CheckedRows]] = cluster.client.compute(tasks)
 
     def survey(self, with_digest: bool) -> Future[Survey]:
+        """Start a survey of all rows."""
         submit = self.cluster.submit
         surveys = [submit("survey", survey_of, chunk, with_digest) for chunk in self.chunks]
         sizes = self.cluster.results([submit("size", size_of, survey) for survey in surveys])

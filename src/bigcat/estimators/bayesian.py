@@ -34,7 +34,7 @@ from bigcat.training.history import History
 
 
 def _takes_batches(estimator: BayesianClassifier) -> bool:
-    """Is there a `partial_fit`?  The method knows."""
+    """Return True if the method has a `partial_fit`; raise AttributeError otherwise."""
     try:
         method, prior = estimator.method_and_prior()
     except ValueError:
@@ -310,7 +310,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             warn_caller(f"evidence_ is NaN: {self.evidence_reason_}")
         return self._evidence
 
-    # What model files hold
+    # Content of model files
 
     @property
     def fitted(self) -> FittedPosterior:

@@ -1,4 +1,4 @@
-"""What a fitted linear classifier predicts, for labels as people have them, and what it holds."""
+"""Predictions, inference and weights of a fitted linear classifier."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bigcat.training.selection import Selection
 
 
 class LinearPredictions(ClassifierMixin, WithParts):
-    """What an estimator with linear weights tells: predictions, and its model by itself."""
+    """Predictions of an estimator with linear weights, and its model."""
 
     noise: str | Noise
     l2: float | str
@@ -59,7 +59,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return self.__getattribute__(name)  # raises once more, with its own reason
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
+        """Return scores w_k . x + b_k, (n, n_classes); with two classes their difference, (n,)."""
         X = inputs.check_for_prediction(self, X)
         scores: np.ndarray = np.concatenate([s for _, s in self.linear_model().score_blocks(X)])
         if len(self.classes_) == 2:
@@ -67,7 +67,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         X = inputs.check_for_prediction(self, X)
         labels: np.ndarray = self.classes_[self.linear_model().best(X)]
         return labels
@@ -75,7 +75,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Accuracy, as in scikit-learn; X may be `bigcat.data.Shards`, which have labels."""
+        """Return the accuracy, as in scikit-learn; `bigcat.data.Shards` have labels."""
         if inputs.is_source(X):
             inputs.check_alone(X, y)
             best = self.linear_model().best(inputs.check_for_prediction(self, X))
@@ -84,18 +84,18 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return float(super().score(X, y, sample_weight))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
+        """Return log-probabilities of all classes, (n, n_classes)."""
         X = inputs.check_for_prediction(self, X)
         return self.linear_model().log_proba(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes); rows add up to one."""
+        """Return probabilities of all classes, (n, n_classes); rows add up to one."""
         log_probabilities = self.predict_log_proba(X)
         np.exp(log_probabilities, out=log_probabilities)
         return log_probabilities
 
     def predict_top_k(self, X: Any, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, without an (n, K) array.
+        """Return the `k` most probable classes of each row, without an (n, K) array.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
         return self.linear_model().log_proba_of(X, labels)
 
     def lower_bound(self, X: Any, y: ArrayLike) -> np.ndarray:
-        """The bound of the fit on `log_proba_of`, at the best local parameters, (n,).
+        """Return the bound of the fit on `log_proba_of`, at the best local parameters, (n,).
 
         It is `bound_`, and `log_proba_of` itself where that was fitted.
         """
@@ -258,7 +258,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
     # The fitted model
 
     def linear_model(self) -> LinearModel:
-        """The fitted model by itself: checked rows and numbered classes, no labels."""
+        """Return the fitted model itself, which takes checked rows and numbered classes."""
         fitted: LinearModel | None = getattr(self, "_fitted_model", None)
         if fitted is None:
             check_is_fitted(self)
@@ -282,7 +282,7 @@ class LinearPredictions(ClassifierMixin, WithParts):
             self._keep_model()
 
     def _weights(self) -> Weights:
-        """Fitted weights, of whatever kind."""
+        """Return fitted weights, of whatever kind."""
         return weights_from(lambda name: getattr(self, f"{name}_", None))
 
     def _set_weights(self, weights: Weights) -> None:

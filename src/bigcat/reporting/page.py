@@ -31,7 +31,7 @@ Section = dict[str, Any]
 
 
 def render(content: dict[str, Section], title: str) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [
         ("model", "What it is", _model(content["model"]) + _fit(content["fit"])),
         ("quality", "How good it is", _quality(content["quality"])),
@@ -314,7 +314,7 @@ def _missing(section: Section) -> str:
 def _figure(
     svg: str, described: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> str:
-    """A chart with an alternative text, a caption and its numbers."""
+    """Return a chart with an alternative text, a caption and its numbers."""
     top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>"
@@ -338,7 +338,7 @@ def _cell(value: Any) -> str:
 
 
 def _packed(content: dict[str, Section]) -> str:
-    """What the script needs, as compressed JSON in base64: small, and never markup."""
+    """Return the data of the script, as compressed JSON in base64, which is never markup."""
     classes, places = content["classes"], content["map"]
     data: dict[str, Any] = {
         key: column if isinstance(column, list) else _numbers(column)
