@@ -229,9 +229,7 @@ def load_model(
         fitted = get("fitted")
         _check_fitted(fitted)
         fitted_noise = _chosen_noise(header["noise"], noise)
-        moved = getattr(getattr(estimators, kind), "moved", {})  # parameters of older files
-        known = {name: v for name, v in get("parameters").items() if name not in moved}
-        parameters = {name: make_part(kind, name, v) for name, v in known.items()}
+        parameters = {name: make_part(kind, name, v) for name, v in get("parameters").items()}
         if linear is not None:
             parameters["noise"] = fitted_noise
         elif fitted_noise is not None and hasattr(parameters.get("method"), "noise"):

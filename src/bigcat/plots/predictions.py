@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from bigcat import inspection, metrics
 from bigcat.inspection.predictions import bin_name
+from bigcat.pipelines import apart
 from bigcat.plots.style import BLUE, DASHED, GREY, ORANGE, legend, prepared, title
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def by_frequency(
     -------
     matplotlib.axes.Axes
     """
-    counts = inspection.training_counts(model) if counts is None else counts
+    counts = apart(model).classifier.class_count_ if counts is None else counts
     return draw_frequencies(metrics.by_frequency(model, X, y, counts), ax=ax)
 
 

@@ -56,7 +56,6 @@ class Source:
     X: Any
     y: ArrayLike | None
     feature_names: Sequence[str] | None
-    class_counts: ArrayLike | None
     facts: dict[str, Any]
     max_rows: int
     random_state: int
@@ -95,19 +94,10 @@ class Source:
         X, y, _ = self.rows
         return metrics.measure(self.model, X, y, min(LOOK_AT, len(self.model.classes_)))
 
-    @cached_property
-    def counts(self) -> np.ndarray | None:
-        """Training rows of each class, where they are known."""
-        if self.class_counts is not None:
-            counts = np.asarray(self.class_counts)
-            if counts.shape != (len(self.model.classes_),):
-                raise ValueError(
-                    f"class_counts has shape {counts.shape}, the model has "
-                    f"{len(self.model.classes_)} classes; give one count per class"
-                )
-            return counts
-        found = getattr(self.model, "class_count_", None)
-        return None if found is None else np.asarray(found)
+    @property
+    def counts(self) -> np.ndarray:
+        """Training rows of each class."""
+        return np.asarray(self.model.class_count_)
 
 
 def collect(source: Source) -> dict[str, Section]:
@@ -139,8 +129,7 @@ def _model(source: Source) -> Section:
         ("classes", f"{len(model.classes_):,}"),
         ("features", f"{model.n_features_in_:,}"),
     ]
-    if source.counts is not None:
-        rows.append(("training rows", f"{int(source.counts.sum()):,}"))
+    rows.append(("training rows", f"{int(source.counts.sum()):,}"))
     weights = weights_of(model)
     if hasattr(model, "linear_model"):
         rank = weights.kind.rank
@@ -182,10 +171,8 @@ def _fit(source: Source) -> Section:
     }
 
 
-def _baseline(source: Source) -> float | None:
+def _baseline(source: Source) -> float:
     """Return the log-likelihood of the class frequencies."""
-    if source.counts is None:
-        return None
     counts = source.counts
     log_proba = np.log((counts + 1.0) / (counts.sum() + len(counts)))
     return float(log_proba[source.measured.position].mean())
@@ -211,11 +198,6 @@ def _quality(source: Source) -> Section:
 
 
 def _frequencies(source: Source) -> Section:
-    if source.counts is None:
-        return {
-            "missing": "How many training rows each class had is not known: the model comes from "
-            "an older file. Give the training data, or fit the model again."
-        }
     return {"bins": metrics.frequency_bins(source.measured, source.counts, k=HITS)}
 
 
@@ -340,10 +322,7 @@ def _learned(source: Source) -> Section:
 
 
 def _by_frequency(source: Source) -> np.ndarray:
-    counts = source.counts
-    if counts is None:
-        counts = np.bincount(source.measured.position, minlength=len(source.model.classes_))
-    return np.argsort(-counts, kind="stable")
+    return np.argsort(-source.counts, kind="stable")
 
 
 def _map(source: Source) -> Section:

@@ -109,15 +109,14 @@ def _quality(section: Section) -> str:
             f"nats per row, standard error {section['log_likelihood_error']:.4f}",
         )
     ]
-    if section["baseline"] is not None:
-        gain = section["log_likelihood"] - section["baseline"]
-        facts.append(
-            (
-                "class frequencies alone",
-                f"{section['baseline']:.4f}",
-                f"the model is {abs(gain):.4f} nats {'better' if gain > 0 else 'WORSE'}",
-            )
+    gain = section["log_likelihood"] - section["baseline"]
+    facts.append(
+        (
+            "class frequencies alone",
+            f"{section['baseline']:.4f}",
+            f"the model is {abs(gain):.4f} nats {'better' if gain > 0 else 'WORSE'}",
         )
+    )
     facts += [
         ("accuracy", f"{section['accuracy']:.4f}", "the most probable class is the observed one"),
         ("hit@5", f"{section['hit_at_5']:.4f}", "it is among the five most probable"),
@@ -150,8 +149,6 @@ def _which_rows(section: Section) -> str:
 
 
 def _frequencies(section: Section) -> str:
-    if "missing" in section:
-        return _missing(section)
     bins = section["bins"]
     return _figure(
         as_svg(draw_frequencies(bins), "frequencies"),
