@@ -103,7 +103,7 @@ def plan_for_rounds(parameters: Parameters, sizes: Sizes) -> FitPlan:
 
 
 def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None = None) -> FitConfig:
-    """Return the settings of a pass of which nobody knows how many more will come.
+    """Return the settings of a pass that any number of others may follow.
 
     A stream has one model and no stacking.
     """
