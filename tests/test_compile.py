@@ -295,8 +295,8 @@ def test_a_default_does_not_reach_what_is_no_tag():
 
 
 def test_a_kernel_is_ready_once_it_is_compiled():
-    names: dict[str, Any] = {"__name__": "made_up"}
-    exec("def twice(x): return 2.0 * x", names)  # without a file, so not in a cache on disk
+    names: dict[str, Any] = {}
+    exec("def twice(x): return 2.0 * x", names)  # no module and no file
     call = kernel(names["twice"])
     assert not call.is_ready(1.5)
     assert call(1.5) == 3.0

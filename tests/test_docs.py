@@ -123,7 +123,7 @@ def test_contributing_commands_run(block, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Conventions and choosing
+# Conventions and methods
 
 
 @pytest.mark.slow  # five kernels of its own
@@ -151,8 +151,8 @@ def test_serving_page_runs():
 
 
 def table_names(heading: str) -> list[str]:
-    """First column of the table under a heading of choosing.md, as code."""
-    text = (DOCS / "choosing.md").read_text()
+    """First column of the table under a heading of methods.md, as code."""
+    text = (DOCS / "methods.md").read_text()
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
 
@@ -167,7 +167,7 @@ def table_names(heading: str) -> list[str]:
         ("Solvers", list(solvers.REGISTRY)),
     ],
 )
-def test_choosing_lists_what_is_registered(heading, registered):
+def test_methods_page_lists_what_is_registered(heading, registered):
     assert sorted(table_names(heading)) == sorted(registered)
 
 

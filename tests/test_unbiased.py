@@ -653,11 +653,12 @@ def test_solvers_say_what_they_cannot_take():
                 UMax().with_options(**{name: value})
     with pytest.raises(ValueError, match="needs batch_size=1, not 8"):
         UMax(weight_bound=1.0, batch_size=8)
+    supported = "supports noise='gumbel' with the bound 'augment-reduce'"
     for name in ("vanilla", "umax", "implicit"):
         assert REGISTRY[name]().batch_size == 1
-        with pytest.raises(ValueError, match="supports noise='gumbel' with the bound 'augment-reduce'"):
+        with pytest.raises(ValueError, match=supported):
             LinearClassifier("gaussian", solver=name).fit(np.eye(3), [0, 1, 2])
-        with pytest.raises(ValueError, match="supports noise='gumbel' with the bound 'augment-reduce'"):
+        with pytest.raises(ValueError, match=supported):
             LinearClassifier(method="one-vs-each", solver=name).fit(np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match="not noise='gumbel' with the raman bound"):
         LinearClassifier(method="raman", solver="implicit").fit(np.eye(3), [0, 1, 2])
