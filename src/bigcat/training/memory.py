@@ -31,8 +31,8 @@ LBFGS_ARRAYS, LBFGS_SCORES = 10, 3
 
 def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> int:
     """Return the bytes that a fit needs beside the data, which are of that type."""
-    config = plan.first
-    held_out = plan.stacks or config.validation_fraction is not None
+    passes = [c.config for c in plan.candidates if c.config.parts.solver.stochastic]
+    held_out = plan.stacks or plan.first.validation_fraction is not None
     kept = found = 0
     fits_in_folds = plan.stacks and sizes.n_rows <= MAX_ROWS_OF_FOLDS
     for candidate in plan.candidates:
@@ -46,10 +46,10 @@ def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> int:
         elif 0 in ranks:
             total = 3 * SINGLE * sizes.n_features * sizes.n_classes
         found = max(found, kept + total)
-    if plan.stacks and not (fits_in_folds and config.parts.solver.stochastic is False):
+    if plan.stacks and (passes or not fits_in_folds):
         found = max(found, kept + _of_stacking(plan, sizes))
-    if config.parts.solver.stochastic:
-        found += _of_rows(config, sizes, dtype, held_out, plan.scales_columns)
+    if passes:
+        found += _of_rows(passes[0], sizes, dtype, held_out, plan.scales_columns)
     return max(found, _of_scales(plan, sizes))
 
 
