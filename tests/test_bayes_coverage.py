@@ -175,7 +175,7 @@ def test_errors(model):
         model.check_coverage(X, level=1.0)
     with pytest.raises(ValueError, match="X has 1 features, but BayesianClassifier is expecting 3"):
         model.check_coverage(X[:, :1])
-    learnt = binary(prior="hierarchical", random_state=0).fit(X, y)
+    learnt = binary(random_state=0).fit(X, y).set_params(prior="learned")
     with pytest.raises(ValueError, match=r"method='independent-binary', .* take weights='post"):
         learnt.check_coverage(X, 1, weights="prior")
 

@@ -63,7 +63,7 @@ def test_a_last_layer_is_for_the_softmax():
 
 
 def test_matrices_that_do_not_fit_make_a_last_layer():
-    """Of the rank that fits, by the sizes alone."""
+    """The rank is the largest that fits, by the sizes alone."""
     fits = Shape(10_000, 301, 1_000, 301.0, True)
     assert resolve_rank("auto", "auto", fits, True) is None
     wide = fits._replace(n_columns=20_001, row_values=50.0)

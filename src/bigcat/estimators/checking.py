@@ -119,7 +119,7 @@ class PosteriorChecks:
         return check
 
     def check_calibration(self, X: Any, y: ArrayLike, n_bins: int = 10) -> CalibrationCheck:
-        """Compare probabilities of the predicted class with its accuracy on held-out rows.
+        """Compare predicted probabilities with the accuracy on held-out rows.
 
         Parameters
         ----------

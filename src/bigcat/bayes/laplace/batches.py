@@ -95,7 +95,7 @@ def _precision(form: Covariance, n_classes: int, n_columns: int) -> tuple[str, F
     if isinstance(form, ClassFull):
         return "class", symmetric_inverses(form.matrices.copy())[0]
     raise ValueError(
-        "partial_fit goes on from draws or a Gaussian with the covariance of all weights or of "
+        "partial_fit continues from draws or a Gaussian with the covariance of all weights or of "
         f"each class, and the last fit has {form.in_words}; start with a new estimator, "
         "sklearn.base.clone(model)"
     )

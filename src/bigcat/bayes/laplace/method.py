@@ -160,8 +160,8 @@ class Laplace(PosteriorMethod):
         q = last.posterior
         if not isinstance(q, NoisePosterior) or q.noise != noise:
             raise ValueError(
-                "the last fit was by another method or noise, which partial_fit cannot go on "
-                "from; start with a new estimator, sklearn.base.clone(model)"
+                "the last fit was by another method or noise, which partial_fit cannot "
+                "continue; start with a new estimator, sklearn.base.clone(model)"
             )
         began = time.perf_counter()
         X, labels, row_weights = task.sample[:3]
