@@ -39,12 +39,6 @@ def of_linear(model: Any, X: Any, y: np.ndarray) -> dict[str, Any]:
     found |= _predictions(model, X, y)
     found["predict_proba, other form"] = model.predict_proba(_other_form(X))
     found["decision_function"] = model.decision_function(X)
-    try:
-        found["log_proba_of, sampled"] = model.log_proba_of(
-            X, y, normaliser="sampled", random_state=0, return_std=True
-        )
-    except ValueError:  # not for this noise
-        found["log_proba_of, sampled"] = "refused"
     found["lower_bound"] = bound_or_none(model, X, y)
     choice = getattr(model.history_, "choice", None)
     if choice is not None:

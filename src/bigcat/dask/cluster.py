@@ -125,6 +125,7 @@ class Cluster:
         return found
 
     def result(self, future: Future[Any]) -> Any:
+        """Return a small result."""
         return self.results([future])[0]
 
     def fetch(self, future: Future[Any]) -> Any:
@@ -219,6 +220,7 @@ def machines_of(client: Client) -> dict[str, Any]:
 
 
 def scheduler_lost(why: str) -> SchedulerLost:
+    """Return the error of a lost scheduler, with its remedy."""
     return SchedulerLost(
         f"the scheduler was lost, and with it the tasks of the fit ({why}); a fit with "
         "checkpoint=FOLDER goes on by fit(..., resume=True) on another cluster"
