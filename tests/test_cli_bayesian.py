@@ -129,7 +129,6 @@ def test_options_reach_the_method():
         ),
         (["--covariance", "full"], "--covariance needs --bayesian; add it or leave this out"),
         (["--draws", "9"], "--draws needs --bayesian"),
-        (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
     ],
 )
 def test_bad_options(files, capsys, tmp_path, options, message):  # noqa: F811

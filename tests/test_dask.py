@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -23,7 +22,6 @@ from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 import bigcat
-from bigcat.cli import main
 from bigcat.data import DataError, Shards, convert
 
 dask = pytest.importorskip("dask")
@@ -32,14 +30,13 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 distributed = pytest.importorskip("distributed")
 
+from benchmarks.distributed.local import LOCAL_SETTINGS, local_cluster  # noqa: E402
 from bigcat import Checkpoint, EarlyStopping  # noqa: E402
 from bigcat.dask import LinearClassifier  # noqa: E402
 from bigcat.dask.cluster import (  # noqa: E402
-    LOCAL_SETTINGS,
     Cluster,
     SchedulerLost,
     WorkersLost,
-    connected,
 )
 from bigcat.solvers import AdaGrad  # noqa: E402
 
@@ -307,7 +304,7 @@ def test_parameters_are_those_of_the_local_estimator() -> None:
 
 @pytest.mark.slow  # of processes
 def test_as_many_local_workers_as_asked_for() -> None:
-    with connected("local:1") as client:
+    with local_cluster(1) as client:
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 1
         assert client.run(_profiles) == dict.fromkeys(client.nthreads(), False)
     assert _profiles()  # of other clusters it is none of our business
@@ -469,7 +466,7 @@ def test_a_killed_worker_changes_no_bit_and_no_process_stays(folder: Shards) -> 
         return {p.pid for p in psutil.Process().children(recursive=True)}
 
     before = children()
-    with connected("local:2") as client:
+    with local_cluster(2) as client:
         model = LinearClassifier(client=client, **SETTINGS).fit(folder)
         pids = list(client.run(os.getpid).values())
         killer = threading.Thread(target=_kill_soon, args=(pids[0],))
@@ -498,30 +495,3 @@ def _command(pid: int) -> str:
         return " ".join(psutil.Process(pid).cmdline())
     except psutil.Error:
         return "resource_tracker"  # gone
-
-
-def test_the_command_line_wants_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "rows.csv").write_text("size,label\n1,cat\n2,dog\n3,dog\n")
-    words = ["--model", str(tmp_path / "model.safetensors"), "--dask", "local:1"]
-    assert main(["fit", str(tmp_path / "rows.csv"), *words]) != 0
-    assert "`bigcat convert TRAIN --out FOLDER` makes a folder" in capsys.readouterr().err
-
-
-def test_command_line(
-    client: Any, folder: Shards, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With the scheduler of this process; `local:N` starts processes, as the slow test does."""
-    path = tmp_path / "model.safetensors"
-    words = ["--rank", "8", "--epochs", "2", "--json", "--dask", client.scheduler.address]
-    assert main(["fit", str(folder.folder), "--model", str(path), *words]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["epochs"] == 4  # without the validation rows, and with them
-    assert "several machines" in report["selection"]["reason"]
-    assert type(bigcat.load_model(path)) is bigcat.LinearClassifier
-
-
-def test_addresses() -> None:
-    with pytest.raises(ValueError, match="neither local nor local:N"), connected("local:none"):
-        pass

@@ -11,8 +11,8 @@ import scipy.sparse
 
 #: Rows that are predicted: of few classes and of many.
 N_ROWS, N_ROWS_OF_MANY, MANY = 60, 25, 2_000
-#: Columns of a history that hold seconds, or only count.
-NOT_COMPARED = ("epoch", "iteration", "seconds", "compile_seconds")
+#: Columns of a history that hold names or seconds, or only count.
+NOT_COMPARED = ("stage", "candidate", "epoch", "iteration", "seconds", "compile_seconds")
 #: Selections of "auto", without seconds and reasons.
 CHOICE = (
     *("bound", "sampler", "solver", "rank", "batch_size", "max_epochs", "l2"),

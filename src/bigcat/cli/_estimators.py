@@ -45,8 +45,6 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def _check_bayesian(arguments: argparse.Namespace, given: set[str]) -> None:
-    if arguments.dask:
-        raise ValueError("--dask fits a LinearClassifier; leave --bayesian or --dask out")
     for name, instead in NOT_BAYESIAN.items():
         if name in given:
             raise ValueError(f"--{name.replace('_', '-')} does not go with --bayesian; {instead}")
@@ -253,21 +251,3 @@ def predictor(model: Any, name: str, arguments: argparse.Namespace) -> Any:
                 f"{type(model).__name__}; leave it out, or fit with --bayesian"
             )
     return model
-
-
-def fit_on_cluster(address: str, estimator: Any, train: Any, resume: bool) -> Any:
-    """Return the estimator, fitted on a Dask cluster."""
-    from bigcat import dask
-    from bigcat.data import Shards
-
-    if not isinstance(train, Shards):
-        raise ValueError(
-            "--dask needs rows that every worker can read: `bigcat convert TRAIN --out FOLDER` "
-            "makes a folder of them; give that folder as TRAIN"
-        )
-    kind = dask.LinearClassifier  # says which extra is missing, before any worker starts
-    from bigcat.dask.cluster import connected
-
-    with connected(address) as client:
-        model = kind(client=client, **estimator.get_params(deep=False))
-        return model.fit(train, resume=resume).to_local()

@@ -241,11 +241,6 @@ OPTIONS: dict[str, Option] = dict(
             metavar="S",
         ),
         _option("--resume", "go on from the checkpoint; begin where there is none yet", **_SWITCH),
-        _option(
-            "--dask",
-            "fit on a Dask cluster: its address, or local[:N]; TRAIN is then a folder of rows",
-            metavar="SCHEDULER",
-        ),
         # Everywhere
         _option("--top-k", "classes per row", whole(1), metavar="K"),
         _option("--json", "print JSON instead of text", **_SWITCH),

@@ -40,7 +40,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     training = parser.add_argument_group("training")
     _options.add(training, "max_epochs", "early_stopping", "validation_fraction")
     _options.add(training, "n_threads", "random_state", "window_bytes")
-    _options.add(training, "checkpoint", "checkpoint_every", "resume", "dask")
+    _options.add(training, "checkpoint", "checkpoint_every", "resume")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,10 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = _output.console()
     console.quiet = arguments.json
     console.print(_output.facts(_data_rows(train, memory)))
-    if arguments.dask:
-        estimator = _estimators.fit_on_cluster(arguments.dask, estimator, train, arguments.resume)
-    else:
-        estimator.fit(*_inputs.rows_and_labels(train), groups=groups, resume=arguments.resume)
+    estimator.fit(*_inputs.rows_and_labels(train), groups=groups, resume=arguments.resume)
     estimator.progress = "auto"
     path = files.save_model(estimator, arguments.model, extra=extra)
     if arguments.checkpoint:
