@@ -22,10 +22,10 @@ from bigcat.bayes import (
     IndependentBinary,
     Laplace,
     LearnedScale,
-    _chains,
     resolve_method,
 )
 from bigcat.bayes.binary.links import LINKS
+from bigcat.bayes.laplace import chains as _chains
 from bigcat.training import memory as _memory
 from tests.bayesian import (
     binary,

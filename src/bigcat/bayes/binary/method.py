@@ -157,7 +157,7 @@ class IndependentBinary(PosteriorMethod):
         # Scores of a block that live at once, and the matrices of its classes.
         a_block = (6.0 + 2.0 * own) * n * width + 8.0 * M * width
         if full and own:
-            a_block += min(PAIRS_CHUNK, n * M**2 / 2) + 3.0 * width * M**2
+            a_block += min(PAIRS_CHUNK, n * M**2 / 2) + 5.0 * width * M**2
         fit = rows + posterior + 6.0 * full * M**2 + min(n_threads, len(blocks)) * a_block
         some = min(n, BLOCK // K + 1)
         draws = (9.5 + 2.0 * own) * some * K + (0 if sizes.sparse else some * M)
