@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import yardsticks
 from benchmarks._curves import seconds_to_reach
 from benchmarks._report import RESULTS, append, save, saved, show
 from benchmarks.datasets import load
@@ -348,10 +349,19 @@ def gap_problems() -> dict[str, tuple[Tensor, Tensor, int]]:
 
 
 def sampled_optimum(
-    X: Tensor, y: Tensor, n_classes: int, method: str, l2: float, epochs: int, n_negatives: int
+    X: Tensor,
+    y: Tensor,
+    n_classes: int,
+    method: str,
+    l2: float,
+    epochs: int,
+    n_negatives: int,
+    batch: int = 100,
+    with_intercepts: bool = False,
 ) -> Any:
     """Fit by sampled steps with falling rates; the ridge, too, is sampled, and unbiased."""
     from bigcat.torch import CategoricalHead, RowSparseAdagrad, by_count
+    from bigcat.torch.rows import take_rows
 
     counts = torch.bincount(y, minlength=n_classes)
     by_row, sampler = method.endswith("by row"), by_count(counts, n_negatives)
@@ -364,16 +374,19 @@ def sampled_optimum(
     )
     nn.init.zeros_(head.weight)
     optimizer = RowSparseAdagrad(head.parameters(), lr=0.5)
-    n_steps, step = epochs * (len(y) // 100), 0
+    n_steps, step = epochs * (len(y) // batch), 0
     for epoch in range(epochs):
         head.local_rate = (2.0 + epoch) ** -0.6
-        for rows in torch.randperm(len(y)).split(100):
+        for rows in torch.randperm(len(y)).split(batch):
             optimizer.param_groups[0]["lr"] = 0.5 * max(1e-3, 1.0 - step / n_steps)
             drawn = sampler.draw(len(rows), X.device)
             optimizer.zero_grad()
             loss = head(X[rows], y[rows], negatives=drawn, rows=rows if by_row else None)
-            weights = functional.embedding(drawn.classes, head.weight, sparse=True)
-            ridge = (drawn.log_weights.exp() * weights.square().sum(1)).sum()
+            weights, intercepts = take_rows(head.weight, head.bias, drawn.classes, True)
+            squares = weights.square().sum(1)
+            if with_intercepts:
+                squares = squares + intercepts.square()
+            ridge = (drawn.log_weights.exp() * squares).sum()
             (loss + 0.5 * l2 * ridge).backward()
             optimizer.step()
             step += 1
@@ -435,13 +448,85 @@ def torch_gap(
     save("torch_gap", table)
 
 
+# Bias
+
+
+def torch_bias(n_classes: int, n_draws: int, as_json: bool) -> None:
+    """Mean loss over the draws minus the exact one, and how far the mean gradient is off."""
+    need_torch()
+    from bigcat.torch import CategoricalHead
+
+    torch.manual_seed(0)
+    n, spread = 64, 2.0
+    hidden = torch.randn(n, N_FEATURES) * spread / N_FEATURES**0.5
+    hidden.requires_grad_()
+    exact = CategoricalHead(N_FEATURES, n_classes, method="exact", bias=False)
+    nn.init.normal_(exact.weight)
+    with torch.no_grad():
+        target = torch.distributions.Categorical(logits=hidden @ exact.weight.T).sample()
+    loss = exact(hidden, target)
+    (gradient,) = torch.autograd.grad(loss, hidden)
+    table = []
+    for name in (
+        "complementary",
+        "importance",
+        "augment-reduce",
+        "augment-reduce, by row",
+        "umax, by row",
+        "one-vs-each",
+    ):
+        by_row, method = name.endswith("by row"), name.removesuffix(", by row")
+        head = CategoricalHead(
+            N_FEATURES,
+            n_classes,
+            method=method,
+            weight=exact.weight,
+            bias=False,
+            n_negatives=N_NEGATIVES,
+            n_rows=n if by_row else None,
+            local_rate=0.1,
+            sparse_grad=False,
+        )
+        options = {"rows": torch.arange(n)} if by_row else {}
+        for _ in range(100 if by_row else 0):  # visits that came before
+            head(hidden, target, **options)
+        values, sums, squares = [], torch.zeros_like(gradient), torch.zeros(())
+        for _ in range(n_draws):
+            value = head(hidden, target, **options)
+            (found,) = torch.autograd.grad(value, hidden)
+            values.append(value.item())
+            sums += found
+            squares += found.square().sum()
+        mean = sums / n_draws
+        variance = squares / n_draws - mean.square().sum()
+        off = (mean - gradient).square().sum() - variance / n_draws
+        table.append(
+            {
+                "method": name,
+                "loss": float(np.mean(values)),
+                "above the exact loss": float(np.mean(values) - loss.item()),
+                "standard error": float(np.std(values) / n_draws**0.5),
+                "gradient's bias": float((off.clamp_min(0.0) / gradient.square().sum()).sqrt()),
+                "gradient's deviation": float((variance / gradient.square().sum()).sqrt()),
+            }
+        )
+    show(table, as_json)
+    save("torch_bias", table)
+
+
 # Intervals
 
 
 def torch_posterior(
-    n_classes: int, n_features: int, rows_per_class: int, scale: float, as_json: bool
+    n_classes: int,
+    n_features: int,
+    rows_per_class: int,
+    scale: float,
+    epochs: int,
+    laplace_torch: bool,
+    as_json: bool,
 ) -> None:
-    """What 90 % intervals of class probabilities hold: weights drawn from the prior."""
+    """Coverage of 90 % intervals of class probabilities, with weights drawn from the prior."""
     need_torch()
     from bigcat.torch import CategoricalHead
 
@@ -452,51 +537,83 @@ def torch_posterior(
     truth = CategoricalHead(n_features, n_classes, method="exact")
     nn.init.normal_(truth.weight)
     nn.init.normal_(truth.bias)
+
+    def scores_of(rows: Tensor) -> Tensor:
+        return rows @ truth.weight.T + truth.bias
+
     with torch.no_grad():
-        parts = [(h @ truth.weight.T + truth.bias) for h in hidden[n:].split(100)]
-        log_p = torch.cat(parts).log_softmax(1)
         target = torch.cat(
             [
-                torch.distributions.Categorical(logits=h @ truth.weight.T + truth.bias).sample()
+                torch.distributions.Categorical(logits=scores_of(h)).sample()
                 for h in hidden[:n].split(1000)
             ]
         )
-    head = CategoricalHead(n_features, n_classes, method="exact")
-    nn.init.zeros_(head.weight)
-    solver = torch.optim.LBFGS(head.parameters(), max_iter=60, history_size=8)
-    pieces = [*zip(hidden[:n].split(2000), target.split(2000))]
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        total = torch.zeros(())
-        for rows, labels in pieces:
-            loss = head(rows, labels, reduction="sum")
-            loss.backward()
-            total += loss.detach()
-        prior = 0.5 * sum((p * p).sum() for p in head.parameters())
-        prior.backward()
-        return total + prior.detach()
-
+        p = scores_of(hidden[n:]).softmax(1)
+    sizes = {"classes": n_classes, "features": n_features, "rows": n}
     times = [time.process_time()]
-    solver.step(closure)
+    n_negatives = min(N_NEGATIVES, n_classes // 2)
+    head = sampled_optimum(
+        hidden[:n], target, n_classes, "complementary", 1.0 / n, epochs, n_negatives, BATCH, True
+    )
     times.append(time.process_time())
-    posterior = head.posterior(pieces)
+    posterior = head.posterior(zip(hidden[:n].split(2000), target.split(2000)))
     times.append(time.process_time())
-    row: dict[str, Any] = {"classes": n_classes, "features": n_features, "rows": n}
-    for name, classes in {
+    asked = {
         "any": torch.randint(n_classes, (n_test, 50)),
         "most probable": head.top_k(hidden[n:], 50).classes,
-    }.items():
+    }
+    row: dict[str, Any] = sizes | {"posterior": "bigcat.torch"}
+    for name, classes in asked.items():
         low, _, high = posterior.interval(hidden[n:], classes, LEVEL)
-        p = log_p.exp().gather(1, classes)
-        row[f"coverage, {name} classes"] = float(((low <= p) & (p <= high)).float().mean())
+        true = p.gather(1, classes)
+        row[f"coverage, {name} classes"] = float(((low <= true) & (true <= high)).float().mean())
     times.append(time.process_time())
     for name, seconds in zip(("fit", "posterior", "intervals"), np.diff(times)):
         row[f"CPU seconds, {name}"] = float(seconds)
-    row["posterior MB"] = posterior.root.numel() * 4e-6
     row["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    show([row], as_json)
-    save("torch_posterior", [row])
+    rows = [row]
+    if laplace_torch:
+        rows.append(sizes | _laplace_torch(head, hidden[:n], target, hidden[n:], asked, p))
+    show(rows, as_json)
+    for row in rows:
+        append("torch_posterior", row)
+
+
+def _laplace_torch(
+    head: Any, X: Tensor, y: Tensor, X_test: Tensor, asked: dict[str, Tensor], p: Tensor
+) -> dict[str, Any]:
+    """Kronecker factors of laplace-torch at the same mode, with the same prior."""
+    weights = torch.cat([head.bias[:, None], head.weight], 1).detach()
+    found = yardsticks.run(
+        "laplace-torch",
+        X.numpy(),
+        y.numpy(),
+        X_test.numpy(),
+        np.zeros(len(X_test)),
+        head.n_classes,
+        init_mean=weights.double().numpy(),
+        structure="kron",
+        sigma=1.0,
+        intercept_sigma=1.0,
+        n_samples=400,
+    )
+    row: dict[str, Any] = {"posterior": "laplace-torch, Kronecker factors"}
+    draws = torch.from_numpy(found["samples"][0])
+    z = torch.cat([torch.ones(len(X_test), 1), X_test], 1).to(draws.dtype)
+    low_high = []
+    for rows, *classes in zip(z.split(10), *(c.split(10) for c in asked.values())):
+        drawn = torch.einsum("nd,skd->snk", rows, draws).softmax(2)
+        wanted = torch.cat(classes, 1).expand(len(drawn), -1, -1)
+        tails = torch.tensor([0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL], dtype=drawn.dtype)
+        low_high.append(torch.quantile(drawn.gather(2, wanted), tails, dim=0))
+    true = p.gather(1, torch.cat([*asked.values()], 1))
+    low, high = torch.cat(low_high, 1)
+    inside = ((low <= true) & (true <= high)).float()
+    for name, part in zip(asked, inside.split([c.shape[1] for c in asked.values()], 1)):
+        row[f"coverage, {name} classes"] = float(part.mean())
+    row["CPU seconds, posterior"] = float(found["seconds"].sum())
+    row["peak MB"] = float(found["peak_mb"][0])
+    return row
 
 
 def add_to(commands: Any) -> None:
@@ -529,12 +646,19 @@ def add_to(commands: Any) -> None:
     gap.add_argument("--epochs", type=int, default=100)
     gap.add_argument("--negatives", type=int, default=100)
     gap.add_argument("--problems", nargs="+", default=["simulated", "bibtex", "delicious"])
+    bias = commands.add_parser("torch-bias", help="PyTorch: bias of sampled losses and gradients")
+    bias.add_argument("--classes", type=int, default=10_000, metavar="K")
+    bias.add_argument("--draws", type=int, default=300, metavar="N")
     posterior = commands.add_parser("torch-posterior", help="PyTorch: what intervals hold")
     posterior.add_argument("--classes", type=int, default=10_000, metavar="K")
     posterior.add_argument("--features", type=int, default=16, metavar="D")
-    posterior.add_argument("--rows-per-class", type=int, default=30, metavar="N")
+    posterior.add_argument("--rows-per-class", type=int, default=10, metavar="N")
     posterior.add_argument("--scale", type=float, default=1.5, help="of the scores")
-    for command in (quality, step, gap, posterior):
+    posterior.add_argument("--epochs", type=int, default=20)
+    posterior.add_argument(
+        "--laplace-torch", action="store_true", help="with its Kronecker factors beside"
+    )
+    for command in (quality, step, gap, bias, posterior):
         command.add_argument("--json", action="store_true", help="print the rows as JSON")
 
 
@@ -555,5 +679,15 @@ def run(args: Any) -> None:
         torch_step(args.classes, args.steps, args.threads, args.json)
     elif args.command == "torch-gap":
         torch_gap(args.methods, args.epochs, args.negatives, args.problems, args.json)
+    elif args.command == "torch-bias":
+        torch_bias(args.classes, args.draws, args.json)
     else:
-        torch_posterior(args.classes, args.features, args.rows_per_class, args.scale, args.json)
+        torch_posterior(
+            args.classes,
+            args.features,
+            args.rows_per_class,
+            args.scale,
+            args.epochs,
+            args.laplace_torch,
+            args.json,
+        )

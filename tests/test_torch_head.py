@@ -134,7 +134,7 @@ def test_gradcheck(method, per_row):
     def loss(hidden, *values):
         torch.manual_seed(1)
         if place:
-            head.local.fill_(4.0)
+            head.local.fill_(20.0)
         return torch.func.functional_call(head, dict(zip(names, values)), (hidden, target), place)
 
     values = (hidden.requires_grad_(), head.weight, head.bias)
