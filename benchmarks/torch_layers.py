@@ -396,7 +396,7 @@ def sampled_optimum(
 def torch_gap(
     methods: list[str], epochs: int, n_negatives: int, names: list[str], as_json: bool
 ) -> None:
-    """How far sampled fits end above the minimum of the penalised negative log-likelihood."""
+    """Measure how far sampled fits end above the minimum of the penalised log-loss."""
     need_torch()
     from bigcat.torch import CategoricalHead
 
@@ -526,7 +526,7 @@ def torch_posterior(
     laplace_torch: bool,
     as_json: bool,
 ) -> None:
-    """Coverage of 90 % intervals of class probabilities, with weights drawn from the prior."""
+    """Measure coverage of 90 % intervals of class probabilities, with weights from the prior."""
     need_torch()
     from bigcat.torch import CategoricalHead
 
@@ -663,7 +663,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: Any) -> None:
-    """Run the command that was asked for."""
+    """Run the selected command."""
     if args.command == "torch-quality":
         torch_quality(
             args.problems,

@@ -1,4 +1,4 @@
-"""Shared by the examples: options, a plain output layer, a loop with a progress bar, a curve."""
+"""Shared code of the examples: options, a plain layer, a loop with a progress bar, a curve."""
 
 import argparse
 import gzip
