@@ -385,6 +385,7 @@ def sampled_optimum(
             weights, intercepts = take_rows(head.weight, head.bias, drawn.classes, True)
             squares = weights.square().sum(1)
             if with_intercepts:
+                assert intercepts is not None
                 squares = squares + intercepts.square()
             ridge = (drawn.log_weights.exp() * squares).sum()
             (loss + 0.5 * l2 * ridge).backward()

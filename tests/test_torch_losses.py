@@ -221,7 +221,7 @@ def test_one_vs_each_and_the_softmax_bound_each_log_probability():
     exact = head_of(W, b, "exact").log_prob(X, y)
     assert (head_of(W, b, "one-vs-each").lower_bound(X, y) < exact).all()
     torch.testing.assert_close(head_of(W, b, "augment-reduce").lower_bound(X, y), exact)
-    with pytest.raises(ValueError, match="is no bound; take log_prob"):
+    with pytest.raises(ValueError, match="is not a bound; take log_prob"):
         head_of(W, b, "importance").lower_bound(X, y)
 
 

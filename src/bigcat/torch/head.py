@@ -338,7 +338,7 @@ class CategoricalHead(nn.Module):
         bound = METHODS[self.method].bound
         if bound is None:
             raise ValueError(
-                f"the loss of method={self.method!r} is no bound; take log_prob, or a head with "
+                f"the loss of method={self.method!r} is not a bound; take log_prob, or a head with "
                 "method='one-vs-each' or 'augment-reduce'"
             )
         return self._evaluated(hidden, target, lambda s: -bound(self.noise, s))
