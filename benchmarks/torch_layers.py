@@ -379,7 +379,7 @@ def sampled_optimum(
         head.local_rate = (2.0 + epoch) ** -0.6
         for rows in torch.randperm(len(y)).split(batch):
             optimizer.param_groups[0]["lr"] = 0.5 * max(1e-3, 1.0 - step / n_steps)
-            drawn = sampler.draw(len(rows), X.device)
+            drawn = sampler.draw_for(y[rows], torch.ones_like(y[rows], dtype=torch.bool), None)
             optimizer.zero_grad()
             loss = head(X[rows], y[rows], negatives=drawn, rows=rows if by_row else None)
             weights, intercepts = take_rows(head.weight, head.bias, drawn.classes, True)
