@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import resource
 import time
@@ -374,7 +375,7 @@ def sampled_optimum(
     )
     nn.init.zeros_(head.weight)
     optimizer = RowSparseAdagrad(head.parameters(), lr=0.5)
-    n_steps, step = epochs * (len(y) // batch), 0
+    n_steps, step = epochs * math.ceil(len(y) / batch), 0
     for epoch in range(epochs):
         head.local_rate = (2.0 + epoch) ** -0.6
         for rows in torch.randperm(len(y)).split(batch):
