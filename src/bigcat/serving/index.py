@@ -142,7 +142,7 @@ class TopKIndex:
             `predict_top_k` of the model, which looks at all classes.
         """
         if not 0.0 < recall <= 1.0:
-            raise ValueError(f"recall={recall!r} is no share above 0 and up to 1, such as 0.95")
+            raise ValueError(f"recall={recall!r} must be above 0 and at most 1, such as 0.95")
         index = cls(model, **settings)
         most = len(model.classes_)
         index.expansion = max(2, k)
@@ -158,8 +158,8 @@ class TopKIndex:
         if search >= scan:
             raise ValueError(
                 f"for a recall of {recall:.1%} the search keeps {index.expansion:,} candidates and "
-                f"takes {search:.2g} s for {found['rows']:,} rows, a look at all classes "
-                f"{scan:.2g} s; take predict_top_k of the model, fewer rows at a time, or a lower "
+                f"takes {search:.2g} s for {found['rows']:,} rows, but a scan of all classes "
+                f"{scan:.2g} s; use predict_top_k of the model, fewer rows at a time, or a lower "
                 "recall"
             )
         return index
