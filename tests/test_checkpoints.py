@@ -166,18 +166,14 @@ def test_other_parameters_are_refused_by_name(begun):
 
 
 def test_other_data_are_refused_by_name(begun):
-    with pytest.raises(
-        CheckpointError, match="belongs to another fit: X holds other values; restore"
-    ):
+    with pytest.raises(CheckpointError, match="belongs to another fit: X holds other values"):
         begun.fit(X + 1e-9, Y, resume=True)
     with pytest.raises(CheckpointError, match="sample_weight holds other values"):
         begun.fit(X, Y, np.full(len(Y), 2.0), resume=True)
 
 
 def test_an_unfinished_fit_is_not_overwritten(begun):
-    with pytest.raises(
-        CheckpointError, match="of an unfinished fit; continue it with resume=True, or"
-    ):
+    with pytest.raises(CheckpointError, match="an unfinished fit; continue it with resume=True"):
         begun.fit(X, Y)
 
 

@@ -115,7 +115,7 @@ FIT = ["fit", "train.tsv", "--model", "m"]
         (["predict", "m", "train.tsv", "--top-k", "0"], "--top-k: '0' is not a whole number"),
         (
             ["predict", "m", "train.tsv", "--interval", "90"],
-            "'90' is not a number above 0 and below",
+            "'90' is not a number above 0",
         ),
         (["precompile", "--noise", "pink"], "invalid choice: 'pink'"),
     ],

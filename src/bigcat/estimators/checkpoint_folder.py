@@ -1,13 +1,13 @@
-"""Checkpoints: a folder with all that decides the rest of a fit.
+"""Checkpoints: a folder with the state of an unfinished fit.
 
-A fit is a chain of runs of the one loop (`training/loop.py`) and of work between them that only
-depends on data, parameters and random numbers.  So a fit goes on by being made again: each run
-whose end is in the folder is put in its place at once, the one that was under way goes on where it
-was last written down, and what lies between is worked out as before.  On one thread the result has
-the same bits as if nothing had happened.
+A fit is a chain of runs of the one loop (`training/loop.py`), and of steps between them that depend
+on data, parameters and random numbers only. So a fit is resumed by repeating it: finished runs are
+read from the folder, the interrupted run restarts from its last state, and the steps between are
+computed again. On one thread the result has the same bits as without the interruption.
 
-A file appears under its name when it is whole and on the disk, and holds a digest of its content.
-Of each run the two last files are kept, so that a damaged one costs an interval and not the fit.
+A file appears under its name when it is complete and on the disk, and holds a digest of its
+content. The folder keeps the last two files of each run, so that a damaged one costs an interval
+and not the fit.
 """
 
 from __future__ import annotations

@@ -210,9 +210,7 @@ def check_kind(X: Any) -> None:
     if isinstance(X, Shards):
         raise ValueError(f"{X!r} contains labels, but this call takes rows alone; pass its X")
     if _is_masked(X):
-        raise ValueError(
-            "X is a masked array, and what is masked would count; drop or impute masked values"
-        )
+        raise ValueError("X is a masked array, and what is masked would count; drop or impute it")
     if getattr(getattr(X, "dtype", None), "kind", None) in ("m", "M"):
         raise ValueError(f"X is of {X.dtype}; turn dates and times into numbers with a meaning")
 
