@@ -22,7 +22,7 @@ from bigcat.pipelines import apart
 __all__ = ["TopKIndex"]
 
 #: Longer vectors are not worth a graph.
-MOST_FEATURES = 2048
+MAX_FEATURES = 2048
 #: Rows that are searched for at a time.
 _BLOCK = 1024
 #: Times that search and scan are timed, of which the quickest counts.
@@ -88,10 +88,10 @@ class TopKIndex:
         _check_number("expansion", expansion)
         linear = model.linear_model()
         vectors = linear.weights.class_vectors
-        if vectors.shape[1] > MOST_FEATURES:
+        if vectors.shape[1] > MAX_FEATURES:
             raise ValueError(
                 f"the model's classes have {vectors.shape[1]:,} weights each, and vectors of more "
-                f"than {MOST_FEATURES:,} are not indexed; fit it with rank=64"
+                f"than {MAX_FEATURES:,} are not indexed; fit it with rank=64"
             )
         self.n_threads = n_threads or available_cores()
         intercept = model.intercept_ - model.intercept_.mean()
