@@ -49,8 +49,11 @@ RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 MIN_SIDE, MIN_SIDE_OF_SMALL_RANK = 32, 16
 #: Rows visited per class.
 VISITS_PER_CLASS = 40
-#: Learning rates with all classes and with drawn ones, and the part for noises of light tails.
+#: Learning rates with all classes and with drawn ones, of vectors of length `RANK`, and the part for
+#: noises of light tails.  A score is a sum over the length, so shorter vectors need larger numbers.
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
+#: Rate of the shorter vectors beside others: slower learning overfits less.
+PART_OF_SMALL_RANK = 0.5
 
 # Full rank.
 #: Learning rate times epochs: fewer epochs take longer steps.
@@ -186,7 +189,8 @@ def _candidates(
     candidates = []
     if low:
         rank = RANK if parameters.rank == "auto" else parameters.rank
-        config = _low_rank(replace(parameters, rank=rank), sizes, effort)
+        assert rank is not None
+        config = _low_rank(parameters, rank, sizes, effort)
         for number in range(n_low):
             name = f"low rank {number + 1} of {n_low}" if n_low > 1 else "low rank"
             candidates.append(Candidate(name, config))
@@ -197,7 +201,7 @@ def _candidates(
         config = _full_rank(full_rank, sizes, effort, streams, in_pairs, rounds)
         candidates.append(Candidate("full rank", config, in_pairs=in_pairs))
     if short:
-        config = _low_rank(replace(parameters, rank=SMALL_RANK), sizes, effort)
+        config = _low_rank(parameters, SMALL_RANK, sizes, effort, PART_OF_SMALL_RANK)
         candidates.append(Candidate(f"rank {SMALL_RANK}", config))
     return candidates
 
@@ -250,14 +254,16 @@ def _ridge_path(parameters: Parameters, sizes: Sizes) -> Candidate:
     return Candidate(name, parameters.config("exact"), searches)
 
 
-def _low_rank(parameters: Parameters, sizes: Sizes, effort: Effort) -> FitConfig:
+def _low_rank(
+    parameters: Parameters, rank: int, sizes: Sizes, effort: Effort, part_of_rate: float = 1.0
+) -> FitConfig:
     """Give classes and features vectors; batches by products of matrices, with AdaGrad."""
-    sampler = parameters.sampler
+    parameters, sampler = replace(parameters, rank=rank), parameters.sampler
     if sampler is None:
         few = sizes.n_classes <= MANY_CLASSES
         sampler = Everything() if few else Shared(n_first=Shared.n_negatives // 3)
     drawn = not sampler.all_classes
-    rate = RATE_OF_DRAWN if drawn else RATE
+    rate = (RATE_OF_DRAWN if drawn else RATE) * part_of_rate * (RANK / rank) ** 0.5
     if parameters.noise.light_tails:
         rate *= PART_OF_LIGHT_TAILS
     solver = parameters.solver or AdaGrad(
