@@ -49,8 +49,8 @@ RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
 MIN_SIDE, MIN_SIDE_OF_SMALL_RANK = 32, 16
 #: Rows visited per class.
 VISITS_PER_CLASS = 40
-#: Learning rates with all classes and with drawn ones, of vectors of length `RANK`, and the part for
-#: noises of light tails.  A score is a sum over the length, so shorter vectors need larger numbers.
+#: Learning rates of vectors of length `RANK` with all classes and with drawn ones, and the part for
+#: noises of light tails.  A score is a sum over the length: shorter vectors need larger numbers.
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 #: Rate of the shorter vectors beside others: slower learning overfits less.
 PART_OF_SMALL_RANK = 0.5
