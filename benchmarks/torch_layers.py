@@ -562,7 +562,7 @@ def torch_posterior(
     times.append(time.process_time())
     asked = {
         "any": torch.randint(n_classes, (n_test, 50)),
-        "most probable": head.top_k(hidden[n:], 50).classes,
+        "most probable": head.top_k(hidden[n:], min(50, n_classes)).classes,
     }
     row: dict[str, Any] = sizes | {"posterior": "bigcat.torch"}
     for name, classes in asked.items():
