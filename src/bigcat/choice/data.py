@@ -1,4 +1,4 @@
-"""Choices as people have them: long, wide, or choosers beside a table of alternatives."""
+"""Tables of choices: long, wide, or choosers beside a table of alternatives."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Rows:
     """One row per case and available alternative; the rows of a case lie together."""
 
     columns: Columns
-    #: Where the rows of each case begin, and their number.
+    #: First row of each case, and the number of rows.
     starts: Array
     alternative: Array
     labels: Array
@@ -104,6 +104,7 @@ class Rows:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases."""
         return len(self.starts) - 1
 
     @property
@@ -115,9 +116,19 @@ class Rows:
         """Return the weighted number of choices of each alternative."""
         return np.bincount(self.alternative, self.chosen, len(self.labels))
 
-    def with_column(self, name: str, values: Array) -> Rows:
-        """Return the rows with other values in a column."""
-        columns = Columns([({name: values}, (np.arange(len(values)),)), *self.columns.sources])
+    def scale(self, variable: str) -> float:
+        """Return the standard deviation of a variable, but not zero."""
+        return max(float(np.std(numbers(self.columns[variable], variable))), 1e-8)
+
+    def varies(self, variable: str) -> bool:
+        """Return True if a variable differs between the alternatives of some case."""
+        return varies_within_cases(numbers(self.columns[variable], variable), self.starts)
+
+    def changed(self, variable: str, which: int | None, by: float, relative: bool) -> Rows:
+        """Return the rows with a variable changed, for one alternative or for all."""
+        mask = np.ones(len(self.alternative), bool) if which is None else self.alternative == which
+        values = shifted(self.columns[variable], mask, by, relative)
+        columns = Columns([({variable: values}, (np.arange(len(values)),)), *self.columns.sources])
         return replace(self, columns=columns)
 
     def kept(self, mask: Array) -> Rows:
@@ -159,6 +170,7 @@ class Pairs:
 
     @property
     def n_cases(self) -> int:
+        """Number of cases."""
         return len(self.case_names)
 
     def columns(self, i: Array, j: Array) -> Columns:
@@ -187,6 +199,25 @@ class Pairs:
             return np.asarray(kept[j] if mask is None else mask & kept[j])
 
         return replace(self, available=available)
+
+    def scale(self, variable: str) -> float:
+        """Return the standard deviation of a variable, but not zero."""
+        table = self.choosers if variable in self.choosers else self.alternatives
+        return max(float(np.std(numbers(column(table, variable), variable))), 1e-8)
+
+    def varies(self, variable: str) -> bool:
+        """Return True if a variable is one of the alternatives."""
+        return variable not in self.choosers
+
+    def changed(self, variable: str, which: int | None, by: float, relative: bool) -> Pairs:
+        """Return the pairs with a variable changed, for one alternative or for all."""
+        mine = variable in self.choosers
+        values = column(self.choosers if mine else self.alternatives, variable)
+        mask = np.ones(len(values), bool) if which is None else np.arange(len(values)) == which
+        changed = {variable: shifted(values, mask, by, relative)}
+        if mine:
+            return replace(self, choosers={**self.choosers, **changed})
+        return replace(self, alternatives={**self.alternatives, **changed})
 
     def sizes(self) -> Array:
         """Return the number of available alternatives of each case."""
@@ -217,6 +248,18 @@ class Pairs:
             (self.weights, self.groups),
             shape,
         )
+
+
+def varies_within_cases(values: Array, starts: Array) -> bool:
+    """Return True if values differ between the alternatives of some case."""
+    low = np.minimum.reduceat(values, starts[:-1])
+    return bool((low < np.maximum.reduceat(values, starts[:-1])).any())
+
+
+def shifted(values: Array, mask: Array, by: float, relative: bool) -> Array:
+    """Return values with those of a mask changed, by a number or by a share of themselves."""
+    values = np.asarray(values, float)
+    return values + np.where(mask, by * values if relative else by, 0.0)
 
 
 def sorted_rows(
