@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import reference.noise
 import reference.probabilities
-from bigcat import ChoiceModel, choice
+from bigcat import ChoiceModel, choice, report
 from bigcat.bayes import GaussianPrior
 from bigcat.files import ModelFileError
 
@@ -327,6 +327,19 @@ def test_sampled_estimates_end_within_a_tenth_of_a_standard_error():
     np.testing.assert_allclose(model.std_errors_, exact.std_errors_, rtol=0.02)
 
 
+def test_sampled_estimates_have_robust_errors_groups_and_priors():
+    people, stores, there, _ = city(n=200, J=200)
+    data: dict[str, Any] = {"alternatives": stores, "choice": "store", "available": there}
+    data |= {"groups": "family", "weights": "weight"}
+    prior = GaussianPrior(scale=0.2)
+    exact = ChoiceModel(STORES, prior=prior).fit(people, **data)
+    model = ChoiceModel(STORES, prior=prior, estimation="sampled", random_state=0)
+    model.fit(people, **data)
+    np.testing.assert_allclose(model.robust_std_errors_, exact.robust_std_errors_, rtol=0.05)
+    assert (np.abs(model.coef_ - exact.coef_) < 0.1 * exact.std_errors_).all()
+    assert model.log_likelihood_ == pytest.approx(exact.log_likelihood_, abs=0.5)
+
+
 def covered(n_sets, sampling):
     """Return how often 90 % intervals of McFadden's estimator hold the true coefficients."""
     held = []
@@ -491,6 +504,42 @@ def test_elasticities_of_the_logit_have_closed_forms():
     by_income = fitted(data).marginal_effects(data, "income")
     assert list(by_income.columns) == ["alternative", "all"]
     assert abs(by_income["all"].sum()) < 1e-8
+
+
+def test_elasticities_of_tables_of_alternatives_are_those_of_rows():
+    people, stores, there, _ = city(n=60)
+    model = ChoiceModel(STORES).fit(people, alternatives=stores, choice="store", available=there)
+    options: dict[str, Any] = {"alternatives": stores, "available": there}
+    table = as_long(people, stores, there)
+    rows = ChoiceModel(list(STORES)[:2], fixed=dict(zip(STORES, model.coef_[:2])))
+    pairs = ChoiceModel(list(STORES)[:2], fixed=dict(zip(STORES, model.coef_[:2])))
+    rows.fit(table, choice="chosen", case="person", alternative="store", available="there")
+    pairs.fit(people, choice="store", **options)
+    labels = ["store 3", "store 17"]
+    few = pairs.elasticities(people, "price", of=labels, **options)
+    every = rows.elasticities(table, "price")
+    by_name = dict(zip(every["alternative"], every["store 3"]))
+    assert list(few.columns) == ["alternative", *labels]
+    expected = [by_name[name] for name in few["alternative"]]
+    np.testing.assert_allclose(few["store 3"], expected, atol=1e-8)
+    assert list(model.marginal_effects(people, "home", **options).columns)[1:] == ["all"]
+    many = {name: np.repeat(values, 5) for name, values in stores.items()}
+    many["store"] = np.arange(150)
+    with pytest.raises(ValueError, match="between 150 alternatives; name at most 100"):
+        model.elasticities(people, "price", alternatives=many)
+
+
+def test_a_report_has_estimates_and_shares(tmp_path):
+    people, stores, there, _ = city(n=60)
+    model = ChoiceModel(STORES)
+    model.fit(people, alternatives=stores, choice="store", available=there)
+    options: dict[str, Any] = {"alternatives": stores, "available": there}
+    page = report(model, people, path=tmp_path / "stores.html", title="Stores", **options)
+    text = page.read_text(encoding="utf-8")
+    for words in ("<h1>Stores</h1>", "income:price", "rho-squared", "store 17", "Estimates"):
+        assert words in text
+    tables = model.report_tables(people, **options)
+    assert tables["Shares"]["observed"].sum() == pytest.approx(1.0)
 
 
 def test_willingness_to_pay_by_the_delta_method():

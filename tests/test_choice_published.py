@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference.noise
+import reference.probabilities
 from bigcat import ChoiceModel
 
 pd = pytest.importorskip("pandas")
@@ -148,6 +150,50 @@ def test_train_of_pylogit():
     assert round(model.log_likelihood_, 3) == -1724.150
     assert model.coef_.round(4).tolist() == [-0.0674, -1.7206, -0.3263, -0.9457]
     np.testing.assert_allclose(model.std_errors_, [0.003, 0.160, 0.059, 0.065], atol=1e-3)
+
+
+def detergent():
+    data = pd.read_csv(FOLDER.parent / "detergent" / "detergent.csv")
+    labels = ["Tide", "Wisk", "EraPlus", "Surf", "Solo", "All"]
+    prices = {f"{name}Price": np.log(data[f"{name}Price"]) for name in labels}
+    return data.assign(**prices), labels, "{alternative}{variable}", "label", ["Price"]
+
+
+def heating_wide():
+    return (
+        heating(),
+        ["gc", "gr", "ec", "er", "hp"],
+        "{variable}.{alternative}",
+        "depvar",
+        ["ic", "oc"],
+    )
+
+
+@pytest.mark.parametrize("read", [detergent, heating_wide])
+def test_probits_of_real_choices_are_those_of_the_reference_twin(read):
+    """The log-likelihood is the twin's, and the twin's gradient at the estimate is zero."""
+    data, labels, pattern, choice, names = read()
+    data = data[:100]
+    model = ChoiceModel(names, constants=True, noise="gaussian")
+    model.fit(data, choice=choice, alternatives=labels, columns=pattern)
+    places = [[pattern.format(variable=v, alternative=k) for k in labels] for v in names]
+    X = np.stack([data[columns].to_numpy(float) for columns in places], axis=2)
+    codes = [labels.index(label) for label in data[choice]]
+
+    def twin(coef):
+        by_name = dict(zip(model.coef_names_, coef))
+        V = X @ coef[: len(names)] + [by_name.get(f"constant:{label}", 0.0) for label in labels]
+        found = [
+            reference.probabilities.class_log_probabilities(reference.noise.GAUSSIAN, row)[y]
+            for row, y in zip(V, codes)
+        ]
+        return float(np.sum(found))
+
+    assert model.log_likelihood_ == pytest.approx(twin(model.coef_), abs=1e-6)
+    for k, error in enumerate(model.std_errors_):
+        step = 0.01 * error * np.eye(len(model.coef_))[k]
+        gradient = (twin(model.coef_ + step) - twin(model.coef_ - step)) / 0.02
+        assert abs(gradient) < 1e-3  # log-likelihood per standard error
 
 
 RESTAURANTS = {

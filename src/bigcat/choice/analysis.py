@@ -26,6 +26,8 @@ _MAX_CHANGED = 100
 class Analysis:
     """Methods of a fitted `ChoiceModel`."""
 
+    utility: Any
+    alternatives_: Array
     coef_: Array
     coef_names_: list[str]
     covariance_: Array
@@ -229,9 +231,8 @@ class Analysis:
             which = {str(k): int(c) for k, c in zip(labels, codes_of(labels, found.labels, "of"))}
 
         def shares(k: int | None, by: float) -> Array:
-            return self._beside(found.changed(variable, k, by, relative)).shares(self.coef_[None])[
-                0
-            ]
+            likelihood = self._beside(found.changed(variable, k, by, relative))
+            return np.asarray(likelihood.shares(self.coef_[None])[0])
 
         step = 1e-4 if relative else 1e-4 * found.scale(variable)
         columns: dict[str, Array] = {"alternative": found.labels}
@@ -312,6 +313,40 @@ class Analysis:
         away = self.coef_[places] - np.array([*hypothesis.values()], float)
         matrix = covariance[np.ix_(places, places)]
         return ChiSquaredTest.of(float(away @ np.linalg.solve(matrix, away)), len(places))
+
+    def report_tables(
+        self, data: Any, *, alternatives: Any = None, available: Any = None
+    ) -> dict[str, ResultsTable]:
+        """Return the tables of `bigcat.report` by their heads.
+
+        The parameters are those of `predict_proba`; `data` has choices.
+        """
+        check_is_fitted(self, "coef_")
+        found = self._read(data, alternatives, available, fitting=True)
+        chosen = found.totals()
+        at, zero = (self._beside(found).at(b, 0).value for b in (self.coef_, 0.0 * self.coef_))
+        facts = {
+            "utility": self.utility if isinstance(self.utility, str) else ", ".join(self.utility),
+            "noise": getattr(self.noise, "name", self.noise),
+            "alternatives": f"{len(self.alternatives_):,}",
+            "cases of the fit": f"{self.n_cases_:,}",
+            "cases of this page": f"{found.n_cases:,}",
+        }
+        quality = {
+            "log-likelihood per choice": at / chosen.sum(),
+            "with coefficients of zero": zero / chosen.sum(),
+            "rho-squared": 1.0 - at / zero,
+        }
+        shares = self.shares(data, alternatives=alternatives, available=available)
+        most = np.argsort(-chosen, kind="stable")[:_MAX_CHANGED]
+        observed = {"alternative": found.labels, "observed": chosen / chosen.sum()}
+        columns = {name: column[most] for name, column in (observed | shares.columns).items()}
+        return {
+            "What it is": ResultsTable({"": [*facts], "value": [*facts.values()]}),
+            "Estimates": self.summary(),
+            "How good it is": ResultsTable({"": [*quality], "value": [*quality.values()]}),
+            "Shares": ResultsTable(columns, title="Observed and predicted, most frequent first"),
+        }
 
     def _likelihood(
         self, data: Any, alternatives: Any, available: Any, like: Mapping[Any, Any] | None
