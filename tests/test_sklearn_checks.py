@@ -89,7 +89,7 @@ def test_how_many_checks_there_are(estimator):
 
 
 def test_no_check_is_skipped_for_want_of_array_api():
-    """What `conftest.py` sets before scipy is imported."""
+    """Settings that `conftest.py` makes before scipy is imported."""
     import scipy._lib._array_api as array_api
 
     assert array_api.SCIPY_ARRAY_API

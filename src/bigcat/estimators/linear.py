@@ -78,7 +78,7 @@ class LinearClassifier(LinearPredictions):
     finds a stacking weight for each by the log-likelihood of validation rows, and fits those with a
     weight to all rows; `selection_` shows the result.  A named method maximises the log-likelihood,
     or a bound below it, as it stands.  Conventions are in ``docs/conventions.md``, the choice of a
-    method in ``docs/choosing.md``.
+    method in ``docs/methods.md``.
 
     Parameters
     ----------
