@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import environments
-from benchmarks._report import save, show
+from benchmarks._report import FIGURES, markdown, save, show, written_between
 
 _HERE = Path(__file__).parent
 #: Programs, and the file of their environment; bigcat's is this one.
@@ -77,7 +77,12 @@ def simulate(n_cases: int, n_alternatives: int, seed: int = 0) -> dict[str, np.n
 
 
 def choice(
-    programs: list[str], problems: list[str], n_cases: int, seconds: float, as_json: bool
+    programs: list[str],
+    problems: list[str],
+    n_cases: int,
+    seconds: float,
+    as_json: bool,
+    page: bool,
 ) -> None:
     """Fit each problem with each program, and show seconds, memory and estimates."""
     rows = []
@@ -114,7 +119,32 @@ def choice(
                 rows.append(row)
                 print(json.dumps(row), file=sys.stderr, flush=True)
     save("choice", rows)
+    if page:
+        write_page("choice", _beside(rows, programs, problems))
     show(rows, as_json=as_json)
+
+
+def write_page(name: str, rows: list[dict[str, Any]]) -> None:
+    """Put a table into the page of results."""
+    path = FIGURES.parent / "results" / "choice.md"
+    path.write_text(written_between(path.read_text(), name, markdown(rows)))
+
+
+def _beside(
+    rows: list[dict[str, Any]], programs: list[str], problems: list[str]
+) -> list[dict[str, Any]]:
+    """Return seconds and memory, one row per program and one column per problem."""
+    found = {(row["program"], row["problem"]): _cell(row) for row in rows}
+    return [
+        {"program": program} | {name: found.get((program, name), "") for name in problems}
+        for program in programs
+    ]
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if row["ended"]:
+        return str(row["ended"])
+    return f"{row['seconds']:.3g} s, {row['peak MB'] / 1024:.2g} GB"
 
 
 def _run(program: str, folder: Path, seconds: float) -> dict[str, Any]:
@@ -155,10 +185,15 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--cases", type=int, default=20_000, metavar="N")
     parser.add_argument("--seconds", type=float, default=1800.0, help="longest fit")
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    _add_outputs(parser)
     parser = commands.add_parser("choice-sampling", help="estimates from sampled alternatives")
     parser.add_argument("--sets", type=int, default=100, help="simulated data sets")
+    _add_outputs(parser)
+
+
+def _add_outputs(parser: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.add_argument("--page", action="store_true", help="write tables into the documentation")
 
 
 def run(args: Any) -> None:
@@ -166,6 +201,6 @@ def run(args: Any) -> None:
     if args.command == "choice-sampling":
         from benchmarks.choice.sampling import sampling
 
-        sampling(args.sets, args.json)
+        sampling(args.sets, args.json, args.page)
         return
-    choice(args.programs, args.problems, args.cases, args.seconds, args.json)
+    choice(args.programs, args.problems, args.cases, args.seconds, args.json, args.page)

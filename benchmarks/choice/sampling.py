@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import norm
 
 from benchmarks._report import save, show
-from benchmarks.choice import COEF, simulate
+from benchmarks.choice import COEF, simulate, write_page
 from benchmarks.choice.bigcat_adapter import fit_table
 
 #: Cases and alternatives of a data set.
@@ -74,12 +74,14 @@ def coverage(n_sets: int) -> list[dict[str, Any]]:
     return rows
 
 
-def sampling(n_sets: int, as_json: bool) -> None:
+def sampling(n_sets: int, as_json: bool, page: bool) -> None:
     """Show both tables."""
     for name, rows in (
         ("choice-distances", distances(max(1, n_sets // 10))),
         ("choice-coverage", coverage(n_sets)),
     ):
         save(name, rows)
+        if page:
+            write_page(name, rows)
         show(rows, as_json=as_json)
         print()
