@@ -39,8 +39,8 @@ POWER = -1.0
 PROBLEM = Problem()
 #: Few rows of a first fit, which compiles.
 WARM_UP = Problem(n_classes=3_000, n_features=500, n_rows=4_000)
-#: How the sampler draws, and where weights lie: in memory; in files, with all the memory there is;
-#: and with a part of what the arrays take, pages of files included.
+#: Samplers, and places of the weights: in memory; in files, with all memory; and in files, with a
+#: part of the memory that the arrays take, cached pages of files included.
 SAMPLERS = ("frequency", "uniform")
 LIMITS = (None, 0.75)
 #: AdaGrad has two arrays of the size of the weights.

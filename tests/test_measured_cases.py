@@ -81,7 +81,7 @@ def when_halved(case: Case, model: LinearClassifier) -> float:
     return float(case.of_labels(log_softmax(scores, axis=1)).mean())
 
 
-# Where there is little to learn
+# Little to learn
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_noise_is_class_frequencies_and_a_warning():
     np.testing.assert_allclose(found, np.tile(case.log_frequencies, (10, 1)), atol=0.02)  # smoothed
 
 
-# Where rows are few for what there is to learn
+# Few rows for many parameters
 
 
 def binary_words(n_features: int, n_classes: int) -> dense.Draw:

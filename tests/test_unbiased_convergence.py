@@ -84,7 +84,7 @@ def test_unbiased_methods_reach_the_optimum(gap, solver, batch_size, fit_interce
     assert -1e-6 < reached < LIMIT / 4.0, f"a gap of {reached:.1e}"
 
 
-# What the others maximise, on average over all draws, as functions of the scores of all rows and
+# Objectives of the others, averaged over all draws, as functions of the scores of all rows and
 # with their gradients.
 
 
