@@ -482,7 +482,7 @@ def test_removed_and_added_alternatives():
     extra = {name: values[data["mode"] == "rail"] for name, values in data.items()}
     extra["mode"] = np.full(400, "tram")
     more = {name: np.concatenate([data[name], extra[name]]) for name in data}
-    with pytest.raises(ValueError, match="'tram': is unknown; the alternatives are air, bus"):
+    with pytest.raises(ValueError, match="'tram' is unknown; the alternatives are air, bus"):
         model.predict_proba(more)
     shares = model.shares(more, like={"tram": "rail"}, n_draws=0)
     by_name = dict(zip(shares["alternative"], shares["share"]))
@@ -672,11 +672,44 @@ def two_chosen(data):
         (changed(), ["mode"], "mode holds .* and not numbers"),
         (changed(), ["fare"], "no column 'fare'; the columns are trip, mode"),
         (changed(mode=lambda d: np.full(120, "bus")), ["cost"], "case 0 has 'bus' twice"),
+        (changed(chosen=lambda d: np.where(d["trip"] == 7, np.nan, 0)), ["cost"], "nan .* case 7"),
+        (changed(trip=lambda d: np.where(d["trip"] == 7, np.nan, 0)), ["cost"], "trip .* row 28"),
+        (
+            changed(mode=lambda d: np.where(d["trip"] == 7, np.array(None), "x")),
+            ["cost"],
+            "mode .* row 28",
+        ),
+        (changed(there=lambda d: np.where(d["trip"] == 7, np.nan, 1)), ["cost"], "nan in row 28"),
     ],
 )
 def test_bad_input_is_named(data, utility, message):
     with pytest.raises((ValueError, TypeError), match=message):
         fitted(data, utility)
+
+
+def test_weights_and_groups_belong_to_cases():
+    for name, column in {"weights": "weight", "groups": "person"}.items():
+        data = changed(**{column: lambda data: np.arange(120.0)})
+        with pytest.raises(ValueError, match=f"{column} differs between the rows of case 0"):
+            fitted(data, **{name: column})
+    negative = changed(weight=lambda data: np.where(data["trip"] == 7, -1.0, 1.0))
+    with pytest.raises(ValueError, match=r"weight is -1.0 in case 7; give weights of zero or more"):
+        fitted(negative, weights="weight")
+
+
+def test_options_that_do_not_fit_the_data_are_named():
+    people, stores, _, _ = city(n=50)
+    with pytest.raises(ValueError, match="estimation='sampled' is for choosers"):
+        fitted(estimation="sampled")
+    model = ChoiceModel(STORES, estimation="mcfadden", n_sampled=0)
+    with pytest.raises(ValueError, match="n_sampled=0 must be at least 1"):
+        model.fit(people, alternatives=stores, choice="store")
+    with pytest.raises(ValueError, match=r"bounds of cost are 1.0 and 0.0; give \(low, high\)"):
+        fitted(bounds={"cost": (1, 0)})
+    missing = people["store"].astype(object)
+    missing[3] = None
+    with pytest.raises(ValueError, match="store=None of case 3: no alternative is chosen"):
+        ChoiceModel(STORES).fit(people | {"store": missing}, alternatives=stores, choice="store")
 
 
 def test_alternatives_that_are_never_chosen_have_no_constant():
@@ -702,7 +735,7 @@ def test_choosers_of_unknown_or_closed_stores_are_named():
     people, stores, there, _ = city(n=50)
     odd = people["store"].astype(object)
     odd[3] = "no store"
-    with pytest.raises(ValueError, match="'no store' of case 3: is unknown"):
+    with pytest.raises(ValueError, match="'no store' of case 3 is unknown"):
         ChoiceModel(STORES).fit(people | {"store": odd}, alternatives=stores, choice="store")
     k = list(stores["store"]).index(people["store"][5])
     there[5, k] = False

@@ -231,6 +231,13 @@ class ChoiceModel(Analysis, BaseEstimator):
         if self.estimation not in _ESTIMATIONS:
             known = ", ".join(map(repr, _ESTIMATIONS))
             raise ValueError(f"estimation={self.estimation!r} is not known; choose one of {known}")
+        if self.estimation != "exact" and (alternatives is None or columns is not None):
+            raise ValueError(
+                f"estimation={self.estimation!r} is for choosers beside a table of alternatives; "
+                "use 'exact' for long and wide tables"
+            )
+        if self.n_sampled < 1:
+            raise ValueError(f"n_sampled={self.n_sampled} must be at least 1")
         names = () if columns is None else _names_of(alternatives)
         if alternatives is not None and columns is None and alternative is None:
             alternative = choice
@@ -432,7 +439,8 @@ class ChoiceModel(Analysis, BaseEstimator):
             low[k] = -np.inf if least is None else float(least)
             high[k] = np.inf if most is None else float(most)
             if not low[k] < high[k]:
-                raise ValueError(f"bounds of {self.coef_names_[k]} are {low[k]} and {high[k]}")
+                name = self.coef_names_[k]
+                raise ValueError(f"bounds of {name} are {low[k]} and {high[k]}; give (low, high)")
         start = np.clip(start, low, high)
         limits = self.coef_names_, free, low, high, self.max_iter
         by_sample = self.estimation == "sampled"
