@@ -228,7 +228,7 @@ def test_restaurants_recover_the_true_values_from_sampled_alternatives(estimatio
 
 
 def test_restaurants_of_five_samples_recover_the_true_values():
-    """Of 55 estimates 52 are expected within two standard errors, with a deviation of 1.5."""
+    """Expect 52 of 55 estimates within two standard errors, with a deviation of 1.5."""
     models, errors = zip(*(fit_restaurants(f"logit_{k}") for k in range(5)))
     assert round(models[0].log_likelihood_, 4) == -40812.8787
     assert np.sum(np.abs(errors) < 2.0) >= 49

@@ -24,7 +24,7 @@ _COLLINEAR = 1e-11
 _SEPARABLE = 1e-7
 
 
-class Likelihood(Protocol):
+class ChoiceLikelihood(Protocol):
     """Log-likelihood of coefficients, as the optimiser uses it."""
 
     n_coefficients: int
@@ -41,7 +41,7 @@ class Likelihood(Protocol):
 class Penalised:
     """A log-likelihood with a Gaussian prior, or ridge, of diagonal precision."""
 
-    likelihood: Likelihood
+    likelihood: ChoiceLikelihood
     precision: Array
     mean: Array
 

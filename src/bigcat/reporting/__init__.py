@@ -26,7 +26,6 @@ def report(
     *,
     title: str | None = None,
     feature_names: Sequence[str] | None = None,
-    class_counts: ArrayLike | None = None,
     facts: dict[str, Any] | None = None,
     max_rows: int = MOST_ROWS,
     random_state: int = 0,
@@ -51,8 +50,6 @@ def report(
     feature_names : sequence of str, optional
         Names of the columns, such as ``vectorizer.get_feature_names_out()``; those that the model
         was fitted with by default.
-    class_counts : array of shape (n_classes,), optional
-        Training rows of each class; those that the model remembers by default.
     facts : dict, optional
         What else to say about the model, such as where its data came from.
     max_rows : int, default=20,000
@@ -86,7 +83,7 @@ def report(
         tables = model.report_tables(X, alternatives=alternatives, available=available)
         return _written(target, path, render_tables(tables, title or "A choice model"))
     require_matplotlib()
-    source = Source(model, X, y, feature_names, class_counts, facts or {}, max_rows, random_state)
+    source = Source(model, X, y, feature_names, facts or {}, max_rows, random_state)
     text = render(collect(source), title or f"A model of {len(source.model.classes_):,} classes")
     return _written(target, path, text)
 
