@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from bigcat._io.atomic import replacing
 from bigcat.files import check_destination
 from bigcat.plots import require_matplotlib
-from bigcat.reporting.content import MOST_ROWS, Source, collect
+from bigcat.reporting.content import MAX_ROWS, Source, collect
 from bigcat.reporting.page import render, render_tables
 
-__all__ = ["MOST_ROWS", "report"]
+__all__ = ["MAX_ROWS", "report"]
 
 
 def report(
@@ -27,7 +27,7 @@ def report(
     title: str | None = None,
     feature_names: Sequence[str] | None = None,
     facts: dict[str, Any] | None = None,
-    max_rows: int = MOST_ROWS,
+    max_rows: int = MAX_ROWS,
     random_state: int = 0,
     alternatives: Any = None,
     available: Any = None,

@@ -217,8 +217,9 @@ def _intervals(section: Section) -> str:
     said = (
         f"Intervals hold {section['level']:.0%} of the posterior. Those of the predicted class's "
         f"probability are {section['width']:.3f} wide on average, over {section['rows']:,} rows "
-        f"(a tenth below {low:.3f}, half below {middle:.3f}, nine tenths below {high:.3f}). How "
-        "much of the truth they hold, no held-out row can tell: model.check_coverage simulates it."
+        f"(a tenth below {low:.3f}, half below {middle:.3f}, nine tenths below {high:.3f}). "
+        "Test rows cannot show how often they contain the true probability; "
+        "model.check_coverage simulates it."
     )
     return f"<p>{said}</p>" + _figure(
         as_svg(draw_intervals(section), "intervals"),
