@@ -55,7 +55,7 @@ WhitenAt = Callable[[Floats, Floats], Whitening]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ChainDraws:
     """Draws of chains.
 
     Parameters
@@ -79,19 +79,19 @@ class Drawn:
     whitening: Whitening
 
 
-class Place(NamedTuple):
+class ChainState(NamedTuple):
     """Weights of all chains, and what the likelihood is there."""
 
     stack: Floats  # (C, K, M)
     values: Floats  # (C,)
     gradients: Floats  # (C, K, M)
 
-    def where(self, taken: np.ndarray, other: Place) -> Place:
+    def where(self, taken: np.ndarray, other: ChainState) -> ChainState:
         """Return the other place in the chains that have taken it."""
         if taken.all():
             return other
         by = taken[:, None, None]
-        return Place(
+        return ChainState(
             np.where(by, other.stack, self.stack),
             np.where(taken, other.values, self.values),
             np.where(by, other.gradients, self.gradients),
@@ -134,7 +134,7 @@ class Chains:
         self._whiten(start)
         shape = (prior.n_chains, *likelihood.shape)
         self.stack = self.whitening.to_weights(self.rng.standard_normal(shape))
-        self.known: Place | None = None
+        self.known: ChainState | None = None
         self.angle = min(FIRST_ANGLE, self.largest_angle)
         self.deviations = {(kind.name, way): FIRST_DEVIATION for kind, way in self._moves()}
 
@@ -157,7 +157,7 @@ class Chains:
         every: int = 1,
         most_every: int = 1,
         on_iteration: Callable[[], None] = lambda: None,
-    ) -> Drawn:
+    ) -> ChainDraws:
         """Until the chains agree; then `n_kept` draws of each are kept, one `every` iterations.
 
         Where these have too few effective draws of the prior's scales, chains go on for twice as
@@ -181,7 +181,7 @@ class Chains:
                 break
             kept, every = kept[1::2], 2 * every
         stacks, logs, all_scales = zip(*kept)
-        return Drawn(
+        return ChainDraws(
             np.concatenate(stacks),
             np.exp(np.mean(logs, axis=0)),
             np.concatenate(all_scales),
@@ -220,16 +220,18 @@ class Chains:
         energies: Floats = 0.5 * (self.prior.precision * away * away).sum(axis=(1, 2))
         return energies
 
-    def _here(self) -> Place:
+    def _here(self) -> ChainState:
         """Return the present place of the chains, computed once."""
         if self.known is None or self.known.stack is not self.stack:
             self.known = self._look(self.stack)
         return self.known
 
-    def _look(self, stack: Floats) -> Place:
-        return Place(stack, *self.likelihood.gradients(stack))
+    def _look(self, stack: Floats) -> ChainState:
+        return ChainState(stack, *self.likelihood.gradients(stack))
 
-    def _energies_and_rest(self, u: Floats, stretch: Floats, place: Place) -> tuple[Floats, Floats]:
+    def _energies_and_rest(
+        self, u: Floats, stretch: Floats, place: ChainState
+    ) -> tuple[Floats, Floats]:
         """Energies, and their gradients with respect to u less u itself; the place is that of u."""
         stack, values, gradients = place
         slopes = self.prior.precision * (stack - self.prior.mean) - gradients
