@@ -39,14 +39,14 @@ from bigcat.inference.mixing import LARGE_R_HAT, Mixing
 #: A rotation by a quarter of a turn forgets where it began.
 QUARTER = 0.5 * math.pi
 #: Angles of a step, and how often steps should be accepted.
-FIRST_ANGLE, LEAST_ANGLE, LARGEST_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
+FIRST_ANGLE, MIN_ANGLE, MAX_ANGLE, ACCEPTED = 0.5, 0.03, 0.9, 0.8
 #: Factors of a scale: the first deviation of their logarithm, how often they should be accepted,
 #: and how many are tried in an iteration with either way for weights to follow.
 FIRST_DEVIATION, FACTORS_ACCEPTED, N_FACTORS = 0.5, 0.4, 4
 #: Iterations before the whitening moves to where the chains are, and how often at most; chains have
 #: arrived when the mean of such a window differs from that of the one before by no more than this
 #: part of their standard deviation, or by so little that no prediction would notice.
-WINDOW, MOST_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
+WINDOW, MAX_WINDOWS, SETTLED, NEGLIGIBLE = 16, 8, 0.5, 0.1
 #: Effective draws of the prior's scales, as a part of all draws, with which chains may end.
 ENOUGH = 0.1
 
@@ -119,7 +119,7 @@ class Chains:
     """
 
     mode_tol: ClassVar[float] = 1e-5
-    largest_angle: ClassVar[float] = LARGEST_ANGLE
+    largest_angle: ClassVar[float] = MAX_ANGLE
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Chains:
     def _arrive(self, on_iteration: Callable[[], None]) -> None:
         """Move until two windows of iterations agree, with the whitening where the chains are."""
         last = None
-        for _ in range(MOST_WINDOWS):
+        for _ in range(MAX_WINDOWS):
             window = []
             for _ in range(WINDOW):
                 self._move(adapt=True)
@@ -270,7 +270,7 @@ class Chains:
         accepted = float(probabilities.mean())
         if adapt:
             factor = math.exp(0.5 * (accepted - ACCEPTED))
-            self.angle = float(np.clip(self.angle * factor, LEAST_ANGLE, self.largest_angle))
+            self.angle = float(np.clip(self.angle * factor, MIN_ANGLE, self.largest_angle))
         return accepted
 
     def _accepted(self, gain: Floats) -> Floats:
