@@ -148,14 +148,6 @@ def test_extreme_scores_stay_finite(pair, size):
     assert (log_p[0, 0] > log_p[0, 3] > log_p[0, 2]) or pair.name == "student-t"
 
 
-def test_input_is_left_alone(pair):
-    scores = SCORES.copy()
-    for how in ("quadrature", "importance"):
-        log_probabilities(pair.noise, scores, how=how)
-        log_probabilities_of(pair.noise, scores, [0, 1, 2], how=how)
-    np.testing.assert_array_equal(scores, SCORES)
-
-
 def test_importance_sampler_within_its_standard_error(quadrature_pair):
     """The papers' estimate with 100,000 samples; five standard errors, so 1 false alarm in 10^6."""
     n = 100_000

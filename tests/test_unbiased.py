@@ -1,8 +1,7 @@
 """The double sum's solvers: the twin's steps, and what the paper proves about each.
 
 F&I is Fagan and Iyengar (2018), Unbiased scalable softmax optimization.  Here everything is
-maximised, and a rate is theirs times the number of rows.  Their convergence is in
-``test_unbiased_convergence.py``.
+maximised, and a rate is theirs times the number of rows.
 """
 
 import dataclasses
@@ -376,32 +375,6 @@ def test_an_implicit_batch_is_a_gradient_step_at_the_new_point(rate):
     shrink = 1.0 / (1.0 + rate * 0.7 / start.row_weights.sum())
     np.testing.assert_allclose(new.W, shrink * (start.W + grads.T @ start.X), atol=accuracy)
     np.testing.assert_allclose(new.b, start.b + grads.sum(axis=0), atol=accuracy)
-
-
-# Unbiasedness
-
-
-@forms
-def test_the_mean_vanilla_gradient_over_all_draws_is_the_full_one(form):
-    """Exactly: all ten pairs of the five other classes, as likely as each other."""
-    rng = np.random.default_rng(0)
-    psi, y, u, rate = 2.0 * rng.normal(size=6), 2, 0.8, 0.01
-    others = np.delete(np.arange(6), y)
-    _, counts = Uniform(n_negatives=2).sample(6, y)
-    draws = list(itertools.combinations(others.tolist(), 2))
-    grads, slope_u, values = np.zeros(6), 0.0, 0.0
-    for pair in draws:
-        drawn = list(pair)
-        row = visit_once(Vanilla(0.01), form, u, rate, 0.0, psi[y], psi[drawn], counts)
-        grads[[*drawn, y]] += row.grads / len(draws)
-        slope_u += (row.u - u) / rate / len(draws)
-        values += row.value / len(draws)
-    full = double_sum.BOUND[form](psi[y], psi[others], np.ones(5), u)
-    np.testing.assert_allclose(grads[others], full.grads, rtol=1e-13)
-    assert grads[y] == pytest.approx(full.grad_y, rel=1e-13)
-    assert values == pytest.approx(full.value, rel=1e-13)
-    expected = double_sum.local_grad(psi[y], psi[others], np.ones(5), u, form)
-    assert slope_u == pytest.approx(expected, rel=1e-11)
 
 
 # U-max

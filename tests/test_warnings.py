@@ -17,7 +17,6 @@ from sklearn.model_selection import cross_val_score
 import bigcat
 from bigcat import BayesianClassifier, LinearClassifier
 from bigcat.bayes import IndependentBinary, Laplace, _mixing
-from bigcat.estimators import checkpoint_folder as checkpoint
 from bigcat.solvers import LBFGS, SGD, AdaGrad
 
 PACKAGE = Path(bigcat.__file__).parent
@@ -101,15 +100,6 @@ def test_posteriors(monkeypatch):
     check_line(lambda: BayesianClassifier().partial_fit(X, y, **first), "visits all classes")
     model._evidence, model.evidence_reason_ = np.nan, "rows are few"
     check_line(lambda: model.evidence_, "evidence_ is NaN")
-
-
-def test_checkpoints(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoint, "_write", full)
-    model = sampled(checkpoint=tmp_path, max_epochs=2)
-    check_line(lambda: model.fit(*rows()), "could not write a checkpoint")
 
 
 # Who else is on the stack
