@@ -1,4 +1,4 @@
-"""The decorators that compile.  None imports numba before the first kernel is called."""
+"""Decorators that compile; numba is imported when the first kernel is called."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-#: Multiplications of a prediction, or of an epoch, above which compiling pays: NumPy takes a second
-#: or two for so many, a kernel half of it, and compiling the kernel about what that saves.
+#: Multiplications of a prediction or an epoch above which kernels are compiled.  NumPy takes one or
+#: two seconds for these and a kernel half of that, so compilation takes about as long as it saves.
 COMPILE_ABOVE = 1 << 32
 
 #: Kernels take their types from their arguments.
@@ -22,8 +22,8 @@ Function = Callable[..., Any]
 _FAST = {"reassoc", "contract", "nsz"}
 OPTIONS: Any = {"error_model": "numpy", "fastmath": _FAST}
 
-# Of what kernels inline.  Without the two wrappers that numba makes for callers from Python and C,
-# which would be a seventh of the time that a kernel takes to compile.
+# Options of inlined functions. Wrappers for callers from Python and C would add a seventh to the
+# time of compilation.
 _INLINED: Any = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 INLINED: Any = {**_INLINED, **OPTIONS}
 
@@ -38,7 +38,7 @@ def pays(work: float) -> bool:
 
 @contextlib.contextmanager
 def compiling_always() -> Iterator[None]:
-    """Take compiled kernels in this block, however small the work is."""
+    """Use compiled kernels in this block, however small the work is."""
     global _eager
     before, _eager = _eager, True
     try:
@@ -51,13 +51,13 @@ _waiting: list[Callable[[], object]] = []
 
 
 def when_compiling(register: Callable[[], object]) -> None:
-    """Call `register` before the next kernel is compiled: it tells numba of a function."""
+    """Call `register`, which passes a function to numba, before the next kernel is compiled."""
     with _lock:
         _waiting.append(register)
 
 
 def prepare_numba() -> None:
-    """Import numba and tell it of all functions that kernels may call."""
+    """Import numba and register all functions that kernels may call."""
     with _lock:
         for name in ("emitted", "notices"):
             import_module(f"bigcat.compile.{name}").register()
@@ -66,7 +66,7 @@ def prepare_numba() -> None:
 
 
 class Kernel:
-    """A function that is compiled for the types of its arguments when it is called with them."""
+    """Function that is compiled on its first call with arguments of given types."""
 
     def __init__(self, function: Function) -> None:
         functools.update_wrapper(self, function)
@@ -80,7 +80,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """The kernel as numba has it; cached on disk where some folder is writable."""
+        """Numba's dispatcher of the kernel; cached on disk where some folder is writable."""
         prepare_numba()
         from numba import njit
 
@@ -88,7 +88,7 @@ class Kernel:
 
         dispatcher: Any = njit(nogil=True, **OPTIONS)(self.py_func)
         if hasattr(dispatcher, "py_func"):  # not with NUMBA_DISABLE_JIT=1
-            with contextlib.suppress(RuntimeError):  # numba's way to say that no folder is writable
+            with contextlib.suppress(RuntimeError):  # no folder is writable
                 dispatcher._cache = PackageCache(self.py_func)
             dispatcher.compile = _without_collections(dispatcher.compile)
         return dispatcher
@@ -102,7 +102,7 @@ class Kernel:
             return False
         types = tuple(dispatcher.typeof_pyval(argument) for argument in args)
         if types not in dispatcher.overloads and types not in self._ready:
-            find = getattr(dispatcher._cache, "find", None)  # numba's own cache of nothing has none
+            find = getattr(dispatcher._cache, "find", None)  # None without a cache on disk
             found = find and find(types, dispatcher.targetctx)
             if found is not None:
                 dispatcher.add_overload(found)
@@ -116,8 +116,7 @@ def kernel(function: Function) -> Kernel:
 
 
 def _without_collections(compile: Function) -> Function:
-    """A compiler makes many objects and drops few: looking for garbage among them, again and again,
-    is an eighth of its time.  Once in the end is enough (`bigcat.compile.cache`)."""
+    """Suspend garbage collection, an eighth of the time of compilation; the cache collects once."""
 
     @functools.wraps(compile)
     def compile_at_once(types: Any) -> Any:
@@ -133,15 +132,15 @@ def _without_collections(compile: Function) -> Function:
 
 
 def device(function: Function) -> Function:
-    """Compile a scalar function that kernels inline; in Python it is what it was."""
+    """Compile a scalar function that kernels inline; Python callers run it as it is."""
     overloaded(function, lambda *args: function, INLINED)
     return function
 
 
 def device_in_order(function: Function) -> Function:
-    """`device` for arithmetic that must be done in the order in which it is written.
+    """Compile like `device`, keeping the order of arithmetic as written.
 
-    Multiplications and additions are still fused, which only ever saves a rounding.
+    Multiplications and additions may be fused, which saves a rounding.
     """
     options = {**_INLINED, "error_model": "numpy", "fastmath": {"contract"}}
     overloaded(function, lambda *args: function, options)
@@ -149,7 +148,7 @@ def device_in_order(function: Function) -> Function:
 
 
 def overloaded(function: Function, choose: Function, options: Any) -> None:
-    """Let kernels call `function`: `choose`, given numba's types, returns what they inline."""
+    """Let kernels call `function`: they inline what `choose` returns for numba's types."""
 
     def register() -> None:
         from numba.extending import overload
