@@ -35,8 +35,7 @@ def words(y, n_classes, seed, n_features=400):
     places = rng.random((len(y), 8)).argsort(axis=1)[:, :6]
     features = np.take_along_axis(own[y], places, axis=1)
     features = np.hstack([features, rng.integers(0, n_features, (len(y), 3))])
-    # Indices of 32 bits, as those of files: others are kernels of their own.
-    where = (np.repeat(np.arange(len(y), dtype=np.int32), 9), features.ravel().astype(np.int32))
+    where = (np.repeat(np.arange(len(y)), 9), features.ravel())
     ones = np.ones(features.size, np.float32)
     return scipy.sparse.csr_array((ones, where), shape=(len(y), n_features))
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import bigcat.noise
-from bigcat.compile import kernel
 from bigcat.noise import CustomNoise, Gaussian, resolve
 from bigcat.probabilities import log_probabilities
 from bigcat.verbs import log_cdf_with_grad
@@ -110,16 +109,10 @@ def test_extremes_are_finite(pair, verb):
         assert found[0] < -50
 
 
-@kernel
-def both(noise, t, values, grads):
-    for i in range(t.shape[0]):
-        values[i], grads[i] = log_cdf_with_grad(noise, t[i])
-
-
 def test_value_and_derivative_together(pair):
     t = np.array([-1e9, *FAR, *POINTS, 12.5, 1e9])
-    values, grads = np.empty_like(t), np.empty_like(t)
-    both(pair.noise.lower(), t, values, grads)
+    with np.errstate(all="ignore"):
+        values, grads = zip(*(log_cdf_with_grad(pair.noise.lower(), x) for x in t))
     np.testing.assert_allclose(values, pair.noise.log_cdf(t), rtol=1e-14, atol=1e-300)
     np.testing.assert_allclose(grads, pair.noise.log_cdf_grad(t), rtol=1e-14, atol=1e-300)
 

@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 #: Multiplications of a prediction or an epoch above which kernels are compiled.  NumPy takes one or
 #: two seconds for these and a kernel half of that, so compilation takes about as long as it saves.
 COMPILE_ABOVE = 1 << 32
+#: The same as so many steps of a kernel in plain Python, a tenth of a second.
+COMPILE_ABOVE_STEPS = 1 << 15
 
 #: Kernels take their types from their arguments.
 Function = Callable[..., Any]
@@ -92,6 +96,15 @@ class Kernel:
                 dispatcher._cache = PackageCache(self.py_func)
             dispatcher.compile = _without_collections(dispatcher.compile)
         return dispatcher
+
+    def for_steps(self, n_steps: float) -> Function:
+        """Return the kernel, or for few steps its Python function, which needs no compilation."""
+        return self if _eager or n_steps > COMPILE_ABOVE_STEPS else self.plain
+
+    def plain(self, *args: Any) -> Any:
+        """Run the Python function, with the floating-point rules of kernels."""
+        with np.errstate(all="ignore"):
+            return self.py_func(*args)
 
     def is_ready(self, *args: Any) -> bool:
         """Return True if machine code for such arguments is in memory or can be loaded."""
