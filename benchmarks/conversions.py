@@ -1,4 +1,4 @@
-"""How fast data files are converted to rows that are mapped to memory."""
+"""Speed of the conversion of data files to rows that are mapped to memory."""
 
 from __future__ import annotations
 

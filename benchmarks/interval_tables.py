@@ -25,7 +25,7 @@ KINDS = {
 
 
 class Cell(NamedTuple):
-    """What intervals hold in the data sets of one shape."""
+    """Coverage of intervals over the data sets of one shape."""
 
     classes: int
     rows_per_class: int

@@ -77,7 +77,7 @@ def classifiers(name: str) -> dict[str, LinearClassifier]:
 
 
 def fit(model: LinearClassifier, X: Any, y: Any, newton_tol: float | None) -> float | None:
-    """Fit; where Newton's method is asked to lead, its gradient at the end.
+    """Fit, by Newton's method if `newton_tol` is set; return its gradient at the end.
 
     That is the largest one of the mean value per row, in units of the features.
     """

@@ -1,4 +1,4 @@
-"""How near training comes to the speed of memory: bytes per second, beside those of a plain copy.
+"""Bytes per second of training, beside those of a plain copy.
 
 A row of a training step has to read every weight of its features once and to write it once, which
 is what is counted: 2 x 4 bytes a (feature, class) pair of the row.  Reading the weights again for

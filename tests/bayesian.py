@@ -66,7 +66,7 @@ def csr(X: np.ndarray) -> Any:
 
 
 def check_predictions(model: Any, X: np.ndarray, y: np.ndarray, posterior: str) -> None:
-    """All ways to ask for a prediction agree, and a row's answer is its own."""
+    """Check that all ways to predict agree, and that rows do not affect each other."""
     p = model.predict_proba(X, posterior=posterior)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
     logs = model.predict_log_proba(X, posterior=posterior)

@@ -278,7 +278,7 @@ def test_scales_without_data_are_half_t(freedom, width):
 
 
 class FromState:
-    """Many draws at once for the twin, which asks for one."""
+    """Many draws at once for the twin, which makes one."""
 
     def __init__(self, rng, n):
         self.rng, self.n = rng, n

@@ -174,7 +174,7 @@ def test_only_one_package_talks_to_numba():
 
 
 def test_an_edited_callee_is_not_served_from_the_cache(copied, tmp_path):
-    """What numba by itself gets wrong: the edit is in another file than the entry point."""
+    """An edit in another file than the entry point, which numba by itself misses."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     first, misses, where, stamp, file = run(ONE_KERNEL, tmp_path, copied, **cache)
     assert Path(file).parent == copied / "bigcat"
@@ -230,7 +230,7 @@ class GoneTag(NamedTuple):
 
 
 def test_an_index_that_names_a_tag_which_is_gone_is_not_read(tmp_path, monkeypatch):
-    """Unpickling it fails before its stamp could tell that it is of another version."""
+    """Unpickling fails before the stamp of the version can be read."""
     files = cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp")
     files.save(GoneTag(), "old code")
     assert files.load(GoneTag()) == "old code"

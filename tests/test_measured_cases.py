@@ -25,7 +25,7 @@ needs_data = pytest.mark.skipif(
 
 
 class Case(NamedTuple):
-    """Rows to fit, and others of the same classes to judge by."""
+    """Return rows to fit, and test rows of the same classes."""
 
     X: Any
     y: np.ndarray
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
     @property
     def log_frequencies(self) -> np.ndarray:
-        """Of classes in the rows to fit."""
+        """Return the class frequencies of the rows to fit."""
         return np.log(np.bincount(self.y) / len(self.y))
 
     def frequencies(self) -> float:

@@ -143,7 +143,7 @@ def test_a_wrong_derivative_is_caught(student_t):
 
 
 def laplace(at_zero: float) -> CustomNoise:
-    """A density with a corner at 0, where any slope between those of the sides is right."""
+    """A density with a corner at 0, where any derivative between those of the sides is right."""
     return CustomNoise(
         "laplace",
         lambda t: t - math.log(2.0) if t < 0.0 else math.log1p(-0.5 * math.exp(-t)),
@@ -163,8 +163,8 @@ def test_a_density_may_have_a_corner(at_zero):
     np.testing.assert_allclose(found, np.where(d > 0.0, 1.0 - tail, tail), rtol=0, atol=2e-6)
 
 
-def test_a_slope_beyond_both_sides_of_a_corner_is_caught():
-    """The difference that the message tells is that of both sides together."""
+def test_a_gradient_beyond_both_sides_of_a_corner_is_caught():
+    """The message shows the difference of both sides together."""
     text = r"log_pdf_grad\(0\.0\) is (-?1\.2), but the finite difference of log_pdf there is (\S+);"
     for grad in (1.2, -1.2):
         with pytest.raises(ValueError, match=text) as caught:

@@ -1,4 +1,4 @@
-"""The reference bounds: below the exact value, tight where they should be, slopes, unbiasedness."""
+"""The reference bounds: below the exact value, tight at their optimum, gradients, unbiasedness."""
 
 import numpy as np
 import pytest

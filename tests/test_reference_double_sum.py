@@ -1,4 +1,4 @@
-"""The reference steps on the double sum: slopes, optimality of the implicit steps, the tails."""
+"""The reference steps on the double sum: gradients, optimality of implicit steps, the tails."""
 
 from typing import NamedTuple
 

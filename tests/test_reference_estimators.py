@@ -1,4 +1,4 @@
-"""The reference estimators: slopes, exact with all classes, biased with some, what NCE finds."""
+"""The reference estimators: gradients, exact with all classes, bias with some, optimum of NCE."""
 
 from itertools import chain, combinations
 

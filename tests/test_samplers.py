@@ -78,7 +78,7 @@ def drawn(*arguments, **options):
 
 
 def weight_of_classes(classes, counts, n_classes):
-    """What each class stands for in each draw, 0 where it was not drawn: (repeats, n_classes)."""
+    """Return the count of each class in each draw, 0 if not drawn: (repeats, n_classes)."""
     weight = np.zeros((len(classes), n_classes + 1))
     np.put_along_axis(weight, classes, counts[:, : classes.shape[1]], axis=1)  # -1: the last
     return weight[:, :n_classes]
@@ -260,13 +260,13 @@ SAMPLED = [name for name, kind in bounds.REGISTRY.items() if kind.can_sample and
 @pytest.mark.parametrize("sampler", list(members(REGISTRY, (3,))))
 @pytest.mark.parametrize("bound", SAMPLED)
 def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
-    """The value and all slopes, at local parameters that do not move."""
+    """Return the value and all gradients, at fixed local parameters."""
     repeats, n_classes, label, problem = many(20_000), 8, 2, some_problem(8)
     scores = np.random.default_rng(3).normal(size=n_classes)
     part = bounds.REGISTRY[bound]()
     local = part.initial_local(Gumbel(), np.zeros(n_classes))[label]
 
-    def values_and_slopes(which, problem, repeats):
+    def values_and_gradients(which, problem, repeats):
         values, grads = np.empty(repeats), np.zeros((repeats, n_classes))
         rng = new_state(np.random.RandomState(7))
         some = draws(which, problem, label, repeats, seed=7)
@@ -276,8 +276,8 @@ def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
     # Classes that are always in make one-vs-each another bound.
     head = probabilities(sampler, problem, 0)[1] if sampler.name == "stratified" else ()
     with_head = dataclasses.replace(problem, head=np.array(head, np.int64))
-    full = values_and_slopes(Everything(), with_head, 1)[0]
-    found = values_and_slopes(sampler, problem, repeats)
+    full = values_and_gradients(Everything(), with_head, 1)[0]
+    found = values_and_gradients(sampler, problem, repeats)
     limit = stats.norm.isf(FALSE_ALARM / 2 / full.size) * found.std(axis=0) / np.sqrt(repeats)
     assert (np.abs(found.mean(axis=0) - full) <= limit + 1e-6).all()
 

@@ -245,7 +245,7 @@ def test_a_made_up_index_is_refused(tmp_path, field, value, says):
 
 
 def with_vectorizer(rows: Shards, change) -> Shards:
-    """A folder whose vectoriser was changed by somebody who sets digests right."""
+    """Write a folder with a changed vectoriser and right digests."""
     path = rows.folder / rows.index.arrays / "vectorizer.json"
     packed = json.loads(path.read_text())
     change(packed)

@@ -124,7 +124,7 @@ def test_logs_of_distribution_functions_in_both_precisions(dtype, rtol, lowest):
 # The softmax by blocks
 
 
-def test_a_label_that_is_nearly_certain_keeps_its_slope():
+def test_a_label_that_is_nearly_certain_keeps_its_gradient():
     """1 minus the probability would be 0."""
     log_p, others, _ = softmax.finish(50.0, 2.0, 3.0)
     assert others == pytest.approx(3.0 * math.exp(-48.0), rel=1e-14)

@@ -107,7 +107,7 @@ class Run:
 
 
 class Epoch(NamedTuple):
-    """What an epoch left behind."""
+    """State after an epoch."""
 
     W: np.ndarray
     b: np.ndarray
@@ -230,7 +230,7 @@ def visit_row(solver, bound, local, rate, reach, label_score, others, counts, gr
 
 
 class Visited(NamedTuple):
-    """One visit: the row's value, its new u and the slopes, the label's last."""
+    """Return the row's value, its new u and the gradients of one visit, the label's last."""
 
     value: float
     u: float
@@ -361,7 +361,7 @@ def test_an_implicit_batch_is_a_gradient_step_at_the_new_point(rate):
     start = some_start(seed=2, n_rows=8, n_classes=4, spread=5.0, weighted=True)
     run = Run(Implicit(rate), n_negatives=3, batch_size=8, l2=0.7, epochs=1)
     (new,) = train(run, start)
-    accuracy = 1e-6 * max(rate, 1.0)  # a condition is off by rate times what a slope is
+    accuracy = 1e-6 * max(rate, 1.0)  # a condition is off by rate times what a gradient is
     weights = start.row_weights * 8 / start.row_weights.sum()
     grads = np.zeros((8, 4))
     for i, y in enumerate(start.y):
@@ -399,7 +399,7 @@ def test_umax_gradients_are_bounded(form, threshold):
         row = visit_once(
             UMax(0.1, threshold=threshold), form, u, 0.1, 0.0, psi[y], psi[drawn], counts
         )
-        # The label's slope is the sum of the others', in Raman's form with 1 instead of e^-u.
+        # The label's gradient is the sum of the others', in Raman's form with 1 instead of e^-u.
         largest = max(largest, np.abs(row.grads).max() / (count * np.exp(threshold)))
     assert 0.5 < largest <= 1.0 + 1e-12
 
@@ -502,7 +502,7 @@ def test_implicit_steps_agree_with_bisection(one_class):
 
 @pytest.mark.parametrize("n_drawn", [2, 5, 20])
 def test_implicit_steps_of_several_classes_meet_their_conditions(n_drawn):
-    """What is left of u' = u - rate (1 - exp(-u')) + P, and of each s p_k = omega(...)."""
+    """Residuals of u' = u - rate (1 - exp(-u')) + P, and of each s p_k = omega(...)."""
     steps = random_problems(n_drawn, 20_000, n_drawn)
     moved = steps.reach * (steps.u - steps.u_before - steps.rate * np.expm1(-steps.u))
     np.testing.assert_allclose(moved, steps.lengths.sum(axis=1), rtol=1e-6, atol=1e-6)

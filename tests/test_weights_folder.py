@@ -61,7 +61,7 @@ def assert_same(mapped: LinearClassifier, usual: LinearClassifier) -> None:
 
 
 def is_mapped(array: np.ndarray) -> bool:
-    """Does a file lie below it?"""
+    """Return True if a file lies below the folder."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base

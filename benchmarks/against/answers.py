@@ -1,4 +1,4 @@
-"""What a fitted model says, as digests of its bits and as numbers to be compared."""
+"""Answers of a fitted model, as digests of their bits and as numbers to compare."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def oscillations(length: int, n_classes: int, noise: float) -> Draw:
 
 
 def typists(n_features: int, n_classes: int, spread: float, drift: float) -> Draw:
-    """Who types?  Milliseconds between keys; habits drift, and rows come in the order of time."""
+    """Typists by milliseconds between keys; habits drift, and rows are in the order of time."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.5)

@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What was asked for."""
+    """Return the selected experiments."""
     unknown = [name for name in args.names if name not in EXPERIMENTS]
     if unknown:
         raise SystemExit(f"no experiment {', '.join(unknown)}; choose of {', '.join(EXPERIMENTS)}")
