@@ -60,6 +60,7 @@ def test_sampled_kernel_with_all_classes_does_the_same():
     np.testing.assert_allclose(sampled.coef_, exact.coef_, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:the fit is worse than no fit")
 def test_huge_rates_stay_finite():
     X, y = data()
     model = fitted(X, y, solver=Damped(1e6), max_epochs=5)

@@ -18,6 +18,8 @@ from bigcat import LinearClassifier
 # Not here: one negative of several (weight 2 is a row twice on average only), and L-BFGS at a `tol`
 # below what rounding allows (two equivalent problems then end 1e-8 apart, and scikit-learn compares
 # to 1e-9).
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 CONFIGURATIONS = [
     LinearClassifier(),
     LinearClassifier(effort="quick", rank=2),

@@ -565,6 +565,7 @@ def warm(model, X, y, W):
     return model
 
 
+@pytest.mark.filterwarnings("ignore:the fit is worse than no fit")
 @pytest.mark.parametrize(
     ("dtype", "sparse"),
     [
