@@ -115,20 +115,16 @@ def test_options_reach_the_method():
     ("options", "message"),
     [
         (["--bayesian", "--l2", "1"], "--l2 does not go with --bayesian; give --prior-scale"),
-        (["--bayesian", "--plot", "c.png"], "--plot does not go with --bayesian"),
         (["--bayesian", "--negatives", "3"], "--negatives belongs to --method augment-reduce"),
         (["--bayesian", "--method", "nce"], "--method nce is not known with --bayesian"),
         (["--method", "laplace"], "--method laplace is not known without --bayesian"),
         (["--bayesian", *BINARY, "--noise", "gumbel"], "--noise belongs to --method laplace or"),
-        (["--bayesian", *BINARY, "--covariance", "draws"], "--covariance draws is not known"),
         (["--bayesian", *BINARY, "--rank", "3"], "--rank belongs to --method laplace; leave it"),
-        (["--bayesian", "--prior-scale", "-1"], "'-1' is no number above 0"),
         (
             ["--bayesian", "--prior", "horseshoe", "--prior-scale", "1"],
             "--prior-scale belongs to --prior gaussian",
         ),
         (["--link", "probit"], "--link needs --bayesian; add it or leave this out"),
-        (["--draws", "9"], "--draws needs --bayesian"),
         (["--dask", "local:1", "--bayesian"], "--dask fits a LinearClassifier"),
     ],
 )

@@ -247,20 +247,6 @@ def test_an_estimator_reports_its_objective_and_the_log_likelihood(files, capsys
     assert lines["log-likelihood"].split()[1] == f"{report['log_likelihood']:.4f}"
 
 
-@pytest.mark.data
-@pytest.mark.slow
-def test_files_of_the_extreme_classification_repository(capsys, tmp_path):
-    if not os.environ.get("BIGCAT_DATA"):
-        pytest.skip("BIGCAT_DATA is not set: no real data sets")
-    folder, model = Path(os.environ["BIGCAT_DATA"]) / "bibtex", str(tmp_path / "m")
-    train, test = str(folder / "train.txt.gz"), str(folder / "test.txt.gz")
-    fitted = run_json(capsys, ["fit", train, "--model", model, "--test", test, "--epochs", "2"])
-    assert fitted["data"]["rows"] == 4880
-    found = run_json(capsys, ["evaluate", model, test])
-    assert found["log_likelihood"] == pytest.approx(fitted["test"]["log_likelihood"], rel=1e-6)
-    assert found["rows_dropped_unseen"] > 0
-
-
 # --- what is in a file ---------------------------------------------------------------------------
 
 

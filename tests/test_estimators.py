@@ -482,14 +482,8 @@ def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
     X, y = data
     model = LinearClassifier(method="augment-reduce", random_state=0)
     monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
-    with pytest.raises(MemoryError) as caught:
+    with pytest.raises(MemoryError, match="for 7 classes and 4 features, .*; drop rare features"):
         model.fit(X, y)
-    assert str(caught.value) == (
-        "the fit needs 0.00 GiB for 7 classes and 4 features, and 0.00 GiB are available; drop "
-        "rare features or classes, or take solver='sgd', which needs the weights only, or a rank, "
-        "with which a class has as many weights as that, or a weights_folder on a disk that has "
-        "room for them"
-    )
     assert not hasattr(model, "coef_")
     monkeypatch.setattr(_memory, "available_memory", lambda: None)  # a system that does not say
     model.fit(X, y)

@@ -85,12 +85,6 @@ def test_same_numbers_as_the_general_kernel(
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_one_thread_gives_the_same_bits(sparse):
-    first, second = (train(sparse, np.float64, 300, 8) for _ in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second))
-
-
-@pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize(("batch_size", "l2"), [(1, 0.0), (1, 5.0), (8, 5.0), (1, 3000.0)])
 def test_threads_reach_about_the_same(sparse, batch_size, l2):
     one = train(sparse, np.float64, 20, batch_size, l2=l2)

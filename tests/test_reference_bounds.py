@@ -13,19 +13,6 @@ ONES = np.ones(PSI.size)
 LOG_ETA, ALPHA, MU, GAMMA = 1.7, 1.1, 0.9, -0.3
 
 
-# Bounds on the softmax
-
-
-def test_bouchard_alpha():
-    # Two classes: the mean of the scores (OVE, equation 13). All equal: f + log(K - 1).
-    assert bounds.bouchard_alpha(3.0, np.array([-1.5]), np.ones(1)) == pytest.approx(0.75)
-    alpha = bounds.bouchard_alpha(2.0, np.full(9, 2.0), np.ones(9))
-    assert alpha == pytest.approx(2.0 + np.log(9.0))
-    # alpha = f_y gives half of the one-vs-each bound (OVE, below equation 12).
-    half = bounds.bouchard(PSI_Y, PSI, ONES, alpha=PSI_Y).value
-    assert half == pytest.approx(bounds.one_vs_each(PSI_Y, PSI, ONES).value - np.log(2.0))
-
-
 # Augment and reduce with other noises
 
 

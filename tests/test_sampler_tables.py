@@ -23,21 +23,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 # Options
 
 
-@pytest.mark.parametrize("kind", REGISTRY.values(), ids=REGISTRY)
-def test_exact_classes_are_a_number_or_labels(kind):
-    assert kind().exact_classes == kind().n_exact == 0
-    assert kind(exact_classes=np.int64(3)).exact_classes == 3
-    assert kind(exact_classes=3).n_exact == 3
-    for labels in (["a", "b"], ("a", "b"), np.array(["a", "b"])):
-        assert kind(exact_classes=labels).exact_classes == ("a", "b")
-        assert kind(exact_classes=labels).n_exact == 2
-    for wrong in (-1, 2.5, True, None, "abc"):
-        with pytest.raises(
-            ValueError, match=r"exact_classes=.* must be a whole number of at least"
-        ):
-            kind(exact_classes=wrong)
-
-
 def test_classes_that_are_always_in_come_sorted():
     counts = np.array([3.0, 9.0, 1.0, 9.0, 4.0])
     assert Uniform(1, exact_classes=3).head_of(counts, None).tolist() == [1, 3, 4]  # type: ignore
