@@ -482,7 +482,7 @@ def test_refuses_what_does_not_fit_in_memory(data, monkeypatch):
     X, y = data
     model = LinearClassifier(method="augment-reduce", random_state=0)
     monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
-    with pytest.raises(MemoryError, match="for 7 classes and 4 features, .*; drop rare features"):
+    with pytest.raises(MemoryError, match=r"for 7 classes and 4 features, .*; drop rare"):
         model.fit(X, y)
     assert not hasattr(model, "coef_")
     monkeypatch.setattr(_memory, "available_memory", lambda: None)  # a system that does not say
