@@ -26,6 +26,7 @@ from benchmarks import (
     one_row,
     one_vs_each,
     posteriors,
+    reading,
     reproduce,
     roofline,
     serving,
@@ -36,7 +37,6 @@ from benchmarks import (
     threads,
     torch_layers,
     unbiased_softmax,
-    weights_in_files,
     wide_posteriors,
 )
 from benchmarks.peers import commands as peers
@@ -224,10 +224,10 @@ def main() -> None:
         start_up.start_up(args.python, args.words, args.json)
     elif args.command == "streams":
         streams.streams(args.problems, args.json)
-    elif args.command == "weights-in-files":
-        weights_in_files.weights_in_files(args.samplers, args.json)
     elif args.command == "conversions":
         conversions.conversions(args.megabytes, args.forms, args.json)
+    elif args.command == "reading":
+        reading.reading(args.base, args.megabytes, args.cases, args.rounds, args.json)
     elif args.command == "threads":
         threads.threads(args.names, args.json)
     elif args.command == "million-classes":
@@ -293,13 +293,14 @@ def _add_measures(commands) -> None:
         "streams", help="fits to rows of four times the memory beside fits in memory"
     )
     stream.add_argument("problems", nargs="*", help="; ".join(streams.PROBLEMS))
-    mapped = commands.add_parser(
-        "weights-in-files", help="fits with mapped weights, with and without room for all of them"
-    )
-    mapped.add_argument("samplers", nargs="*", help=", ".join(weights_in_files.SAMPLERS))
     converted = commands.add_parser("conversions", help="megabytes per second of `bigcat convert`")
     converted.add_argument("forms", nargs="*", help="; ".join(conversions.FORMS))
     converted.add_argument("--megabytes", type=int, default=100, metavar="N")
+    read = commands.add_parser("reading", help="files read and written, beside another version")
+    read.add_argument("base", help="a revision or a folder of bigcat")
+    read.add_argument("cases", nargs="*", help="; ".join(reading.CASES))
+    read.add_argument("--megabytes", type=int, default=200, metavar="N")
+    read.add_argument("--rounds", type=int, default=3, metavar="N")
     million = commands.add_parser(
         "million-classes", help="memory and seconds of an epoch beside their forecasts, low rank"
     )
@@ -338,8 +339,8 @@ def _add_measures(commands) -> None:
         first,
         thread,
         stream,
-        mapped,
         converted,
+        read,
         million,
         steps,
         serve,

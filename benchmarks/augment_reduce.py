@@ -9,9 +9,10 @@ import numpy as np
 
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clipped_log_likelihood, clock, epoch_seconds, save, show
+from benchmarks.categorical_distribution import CategoricalDistribution
 from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
-from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat.bounds import AugmentReduce
 from bigcat.samplers import Uniform
 from bigcat.solvers import Adaptive
@@ -54,7 +55,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "method": replace(BY_SAMPLE, variational="logistic"),
     },
 }
-# Where a data set wants another number of nodes.
+# Data sets with another number of nodes.
 NODES = {("omniglot", "probit A&R"): 4}
 # Test log-likelihood and accuracy (Table 3), seconds per epoch (Table 2).
 _SECONDS = published("ar-table2").values("seconds per epoch")

@@ -36,7 +36,7 @@ WARM_UP_CLASSES = 5_000
 
 GROUPS, SYMBOLS, REPLACED = 8, 16, 0.3
 _CHUNK = 1 << 20
-#: What a symbol that agrees with a class's code adds to the class's log-probability.
+#: Log-probability that a symbol adds to its class if it agrees with the class's code.
 _AGREES = np.log1p((1.0 - REPLACED) * SYMBOLS / REPLACED)
 
 

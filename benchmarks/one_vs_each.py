@@ -10,9 +10,10 @@ import numpy as np
 from benchmarks import _newton
 from benchmarks._models import linear
 from benchmarks._report import FIGURES, clock, save, show
+from benchmarks.categorical_distribution import CategoricalDistribution
 from benchmarks.datasets import load, synthetic
 from benchmarks.published import published
-from bigcat import CategoricalDistribution, LinearClassifier
+from bigcat import LinearClassifier
 from bigcat.combinations import resolve_method
 from bigcat.linear import FullRankWeights
 from bigcat.samplers import Uniform
@@ -26,7 +27,7 @@ for (_data, _method), _figures in published("ove-table2").rows():
 # that 95 % of them stay below.  Of word counts that is 75, so that this is 1e-5 in units of counts,
 # which the ridge is in.
 TOLERANCES = {"mnist": 1e-5, "20newsgroups": 1e-5 / 75.0, "bibtex": 1e-5}
-# Where a few rows are hundreds of times as long as most, L-BFGS would need thousands of iterations.
+# If a few rows are hundreds of times as long as most, L-BFGS would need thousands of iterations.
 # It starts there from the optimum that Newton's method finds, to a gradient, in units of counts,
 # that is a tenth of what L-BFGS ends at: so it ends there at once, or says that it is none.
 NEWTON_TOLERANCES = {"20newsgroups": 1e-6}

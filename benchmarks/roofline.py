@@ -38,7 +38,7 @@ from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, Damped
 
-#: What is trained; of the sampled one also how many classes a row draws.
+#: Trained models; for the sampled one also the number of drawn classes per row.
 EXACT = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
 N_NEGATIVES = 16
 SAMPLED = Parts(Gumbel(), Complementary(), Uniform(N_NEGATIVES), Damped(0.1))
@@ -131,7 +131,7 @@ def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Wor
     return Workload(f"sampled, K = {n_classes:,}", 2.0 * 64.0 * lines, run)
 
 
-#: What is measured beside the copy; each is made when its turn comes, for the memory.
+#: Measurements beside the copy; each is made when its turn comes, to save memory.
 WORKLOADS: tuple[Callable[[], Workload], ...] = (
     partial(exact, 1_000),
     partial(exact, 19_000),

@@ -33,7 +33,7 @@ CONTENDERS = (
     "CategoricalHead, Adam",
     "CategoricalHead, Adagrad",
 )
-#: Of the Adam optimisers; Adagrad takes ten times as much.
+#: Rate of the Adam optimisers; Adagrad takes ten times as much.
 RATES = (1e-3, 3e-3, 1e-2)
 N_FEATURES, N_NEGATIVES, BATCH = 64, 512, 256
 HELD_OUT = 4_000

@@ -11,7 +11,7 @@ from bigcat.bayes.covariance import Drawn
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.noise import Gumbel
 
-#: Of the estimator; all else belongs to the method.
+#: Parameters of the estimator; all others belong to the method.
 OF_ESTIMATOR = ("prior", "fit_intercept", "n_threads", "random_state", "progress")
 
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-#: Of one test, in seconds of the processor.
+#: Limit per test, in seconds of the processor.
 LONGEST = 1.0
 #: Parameters of one test function that are tried.
 MAX_PARAMETERS = 4
-#: What becomes of a test that takes longer.
+#: Result of a test that takes longer.
 too_long: Callable[[str], Any] = pytest.skip
 
 

@@ -512,7 +512,7 @@ def test_the_seed_decides_and_threads_do_not(monkeypatch):
     np.testing.assert_allclose(fitted(0, n_threads=2), first, atol=1e-3)
 
 
-# What is refused
+# Refused input
 
 
 @pytest.mark.parametrize(

@@ -520,7 +520,7 @@ def test_extreme_scores_stay_finite(case, size, sign):
             assert (found.grads <= 0.0).all()
 
 
-# What only some bounds promise
+# Properties of some bounds only
 
 
 def test_exact_classes_make_one_vs_each_tighter():

@@ -34,7 +34,7 @@ def one_column(X):
     return X
 
 
-#: What is done to X, and to the parameters.
+#: Changes of X, and of the parameters.
 HAZARDS = {
     "one column": (one_column, {}),
     "all columns": (lambda X: 1e30 * X, {}),

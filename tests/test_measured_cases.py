@@ -81,7 +81,7 @@ def when_halved(case: Case, model: LinearClassifier) -> float:
     return float(case.of_labels(log_softmax(scores, axis=1)).mean())
 
 
-# Where there is little to learn
+# Little to learn
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_baskets_with_few_rows_per_class():
     assert case.ours() > case.frequencies() - 1e-3  # it may fall back to them, smoothed
 
 
-# Where rows are few for what there is to learn
+# Few rows for many parameters
 
 
 def binary_words(n_features: int, n_classes: int) -> dense.Draw:

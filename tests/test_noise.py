@@ -70,7 +70,7 @@ def test_tails_against_many_digits(pair, t):
         }
         for verb in VERBS:
             found = float(getattr(pair.noise, verb)(t))
-            # What is next to nothing may be denormal.
+            # Tiny values may be denormal.
             assert found == pytest.approx(float(expected[verb]), rel=2e-13, abs=1e-300), verb
 
 
@@ -156,7 +156,7 @@ def laplace(at_zero: float) -> CustomNoise:
 @pytest.mark.parametrize("at_zero", [-1.0, 0.0, 1.0])
 def test_a_density_may_have_a_corner(at_zero):
     noise = resolve(laplace(at_zero))
-    # Of two classes, d apart: P(e_0 - e_1 <= d) in closed form.
+    # Two classes, d apart: P(e_0 - e_1 <= d) in closed form.
     d = np.array([-6.0, -1.3, 0.0, 0.4, 3.0])
     tail = 0.25 * (2.0 + np.abs(d)) * np.exp(-np.abs(d))
     found = np.exp(log_probabilities(noise, np.column_stack([d, np.zeros(5)]))[:, 0])

@@ -71,8 +71,6 @@ def test_hits_and_frequencies_are_those_of_the_metrics():
     np.testing.assert_allclose(
         [bar.get_height() for bar in bars[: len(table)]], [b["accuracy"] for b in table]
     )
-    with pytest.raises(ValueError, match="does not know how many training rows"):
-        plots.by_frequency(model, X, y)
 
 
 def test_pictures_of_weights_can_go_on_axes_of_your_own():

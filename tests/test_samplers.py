@@ -116,7 +116,7 @@ def test_never_the_label_never_twice_counts_add_up(sampler, head, label):
     assert not (classes == label).any()
     ordered = np.sort(classes, axis=1)
     assert (np.diff(ordered, axis=1) > 0).all()
-    # What the counts stand for, together, is all other classes.
+    # The counts together stand for all other classes.
     np.testing.assert_allclose(counts.sum(axis=1), 10.0, rtol=1e-12)
     expected = [k for k in head or [] if k != label]
     assert always == len(expected)
@@ -337,7 +337,7 @@ def test_learning_with_a_sampler_by_name(name, method, solver):
     assert model.score(*new) > 0.9
 
 
-# Of one's own
+# Samplers of one's own
 
 
 class OwnTag(NamedTuple):

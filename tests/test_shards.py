@@ -383,7 +383,7 @@ def test_rows_that_a_table_claims_to_have(claimed, reading, tmp_path):
     content = parquet_table(4)
     size = int.from_bytes(content[-8:-4], "little")
     rows, footer = content[: -8 - size], content[-8 - size : -8]
-    # Of the row group: its rows (field 3 of 64 bits), and the place of its first column, 4.
+    # The row group: its rows (field 3 of 64 bits), and the place of its first column, 4.
     four, found = b"\x16\x08\x26\x08", b"\x16" + _zigzag(claimed) + b"\x26\x08"
     assert footer.count(four) == 1
     footer = footer.replace(four, found)
@@ -563,7 +563,7 @@ def test_the_command_line(rows, tmp_path, capsys):
     assert main(["convert", str(files["rows.tsv"]), "--out", test, "--like", train]) == 0
     assert "in random order" in capsys.readouterr().out
     model = str(tmp_path / "model.safetensors")
-    how = ["--solver", "adagrad", "--method", "augment-reduce", "--epochs", "3", "--json"]
+    how = ["--method", "augment-reduce", "--epochs", "3", "--json"]
     window = ["--window-bytes", "12000"]
     assert main(["fit", train, "--model", model, "--test", test, *how, *window]) == 0
     fitted = json.loads(capsys.readouterr().out)

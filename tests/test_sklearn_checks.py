@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 from bigcat import LinearClassifier
 
-# Where nothing is drawn (few classes, small data) every solver is exact about sample weights too.
+# If nothing is drawn (few classes, small data) every solver is exact about sample weights too.
 # Not here: one negative of several (weight 2 is a row twice on average only), and L-BFGS at a `tol`
 # below what rounding allows (two equivalent problems then end 1e-8 apart, and scikit-learn compares
 # to 1e-9).
@@ -33,7 +33,7 @@ OTHERS = [
     LinearClassifier(method="nce"),
     LinearClassifier(method="implicit"),
 ]
-# Of dense rows in double precision.
+# Checks of dense rows in double precision.
 OF_THE_FIT = {
     "check_classifiers_train",
     "check_classifiers_classes",

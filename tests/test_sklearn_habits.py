@@ -72,14 +72,14 @@ def test_scorers_take_folds_without_some_classes():
     y[0] = "rare"
     folds = [(np.arange(40, 120), np.arange(40)), (np.arange(80), np.arange(80, 120))]
     model = make_pipeline(StandardScaler(), LinearClassifier(**EXACT))
-    for scorer in (metrics.log_likelihood_scorer, partial(metrics.hit_at_k_scorer, k=2)):
+    for scorer in (metrics.log_likelihood, partial(metrics.hit_at_k, k=2)):
         assert np.isfinite(cross_val_score(model, X, y, cv=folds, scoring=scorer)).all()
     fitted = model.fit(X[folds[0][0]], y[folds[0][0]])
     test = folds[0][1][1:]  # without the rare one
     expected = fitted.predict_log_proba(X[test])[
         np.arange(39), np.searchsorted(["ant", "bee", "cow"], y[test])
     ]
-    found = metrics.log_likelihood_scorer(fitted, X[folds[0][1]], y[folds[0][1]])
+    found = metrics.log_likelihood(fitted, X[folds[0][1]], y[folds[0][1]])
     assert found == pytest.approx(expected.mean())
 
 
@@ -111,7 +111,7 @@ def test_a_callback_gets_a_model_that_predicts(sparse):
     np.testing.assert_allclose(seen[-1][1], model.predict_proba(rows), atol=1e-3)
 
 
-# What is printed
+# Printed output
 
 
 def test_coef_of_low_rank_says_where_the_weights_are():

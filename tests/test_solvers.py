@@ -286,9 +286,12 @@ def binary():
 @pytest.mark.parametrize("method", ["exact", "one-vs-each", "augment-reduce"])
 @pytest.mark.parametrize("l2", [0.2, 5.0])
 def test_two_classes_equal_logistic_regression(binary, method, l2):
-    """All three are exact at two classes.  The two weight vectors are w and -w at the optimum, so
-    that their ridge is l2/2 (|w|^2 + |w|^2) = l2/4 |2 w|^2, where 2 w are the weights of the
-    binary model, whose ridge is 1/(2 C) |2 w|^2: so C = 2 / l2."""
+    """All three are exact at two classes.
+
+    The two weight vectors are w and -w at the optimum. Their ridge is l2/2 (|w|^2 + |w|^2) = l2/4
+    |2 w|^2, and 2 w are the weights of the binary model, with a ridge of 1/(2 C) |2 w|^2. So C = 2
+    / l2.
+    """
     X, y = binary
     model = LinearClassifier(method=method, solver=LBFGS(tol=1e-8), l2=l2, max_epochs=300)
     model.fit(X, y)

@@ -605,14 +605,14 @@ def test_vanilla_stops_with_advice_where_it_overflows():
         model.fit(X, y)
     assert "lower learning_rate" in str(caught.value)
     assert not hasattr(model, "coef_")
-    # Where a fit had succeeded before, it is kept.
+    # A fit that succeeded earlier is kept.
     model.set_params(solver=Vanilla(0.01), max_epochs=3, sampler=Uniform(5)).fit(X, y)
     coef, history = model.coef_.copy(), list(model.history_)
     with pytest.raises(DivergedError):
         model.set_params(solver__learning_rate=1e3).fit(X, y)
     np.testing.assert_array_equal(model.coef_, coef)
     assert list(model.history_) == history
-    # What it is told to take does the job.
+    # The suggested method succeeds.
     model.set_params(method="implicit", solver="auto").fit(X, y)
     assert np.isfinite(model.coef_).all()
 

@@ -102,7 +102,7 @@ def test_posteriors(monkeypatch):
     check_line(lambda: model.evidence_, "evidence_ is NaN")
 
 
-# Who else is on the stack
+# Other packages on the stack
 
 #: Functions that could be bigcat's, with code of others between them and the warning.
 PRETENDED = """

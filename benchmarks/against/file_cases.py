@@ -37,11 +37,6 @@ LINEAR: dict[str, tuple[str, dict[str, Any], str]] = {
         SAMPLED | {"noise": "logistic", "n_nodes": 5, "variational": "gumbel"},
         "float32",
     ),
-    "probit by importance": (
-        "few32",
-        SAMPLED | {"noise": "gaussian", "probabilities": "importance"},
-        "float32",
-    ),
     "custom noise": ("few", SAMPLED | {"noise": custom_noise}, "float32"),
     "exact classes": ("few", _OVE | {"exact_classes": 3}, "float32"),
     "exact classes, labels": ("few32", _OVE | {"exact_classes": [13, 22]}, "float32"),

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.field.dense import Draw, Rows, labels, zipf
 from benchmarks.field.repeated import DrawOfPeople
 
-#: What stands for a question that was not asked.
+#: Code of a question that was not asked.
 NOT_ASKED = -1.0
 
 

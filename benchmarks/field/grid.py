@@ -222,7 +222,7 @@ def grid(shape: Shape) -> list[Setting]:
     return both
 
 
-# What they cost: processor seconds, fitted by eye to fits of 2,000 to 20,000 rows
+# Costs: processor seconds, fitted by eye to fits of 2,000 to 20,000 rows
 
 
 def _lbfgs_kind(shape: Shape) -> Iterator[Setting]:

@@ -7,7 +7,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from benchmarks.field.dense import Draw, Rows, labels
 
-#: What stands in a table where nothing was measured.
+#: Code of a missing measurement in a table.
 CODES = (0.0, -1.0, -999.0, 9_999.0)
 
 
@@ -202,7 +202,7 @@ def nearly_one_each(n_features: int, n_classes: int, spread: float) -> Draw:
     return draw
 
 
-# What is done to columns, of all rows
+# Transformations of columns, of all rows
 
 
 def with_several_codes(draw: Draw, share: float) -> Draw:

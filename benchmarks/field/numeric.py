@@ -170,7 +170,7 @@ def typists(n_features: int, n_classes: int, spread: float, drift: float) -> Dra
 
 
 def other_model(n_features: int, n_classes: int, right: float) -> Draw:
-    """Probabilities that another model gives to the classes of its own, too sure of itself."""
+    """Overconfident probabilities that another model gives to classes of its own."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.6)

@@ -38,7 +38,7 @@ OTHER_WORDS: dict[str, Callable[[], Any]] = {
     ),
     "counts": lambda: CountVectorizer(min_df=2),
 }
-#: Of scikit-learn's sets, kept for the test.
+#: Test share of scikit-learn's sets.
 TEST_PART = 1 / 3
 
 #: Rows and labels for training, and for the test.
@@ -95,7 +95,7 @@ def _cut(
     return Problem(name, variant, make)
 
 
-# What rows of a set are made into
+# Problems made of the rows of a set
 
 
 def as_components(n_components: int) -> Change:

@@ -106,7 +106,7 @@ def visits(n_pages: int, n_classes: int, each: float, signal: float) -> DrawOfPe
     return draw
 
 
-# What is done to training rows
+# Transformations of training rows
 
 
 def augmented(side: int, times: int) -> Spoil:

@@ -195,7 +195,7 @@ def unlike_spreads(n_features: int, n_classes: int, distance: float) -> Draw:
     return draw
 
 
-# What is done to columns, of all rows
+# Transformations of columns, of all rows
 
 
 def with_dull_columns(draw: Draw) -> Draw:
@@ -219,7 +219,7 @@ def with_code_for_missing(draw: Draw, share: float, code: float = -999.0) -> Dra
     return change
 
 
-# What is done to training rows
+# Transformations of training rows
 
 
 def near_copies(copies: int, jitter: float) -> Any:

@@ -126,7 +126,7 @@ def _draw_figure2(rows: list[Row], path: Path) -> None:
             place.legend(fontsize=8)
 
 
-# Figure B.1: is the optimum of separate binary regressions that of the categorical model?
+# Figure B.1: the optimum of separate binary regressions beside that of the categorical model
 
 
 def _probit_odds(scores: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:

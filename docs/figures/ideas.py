@@ -1,7 +1,7 @@
-"""The pictures of `docs/ideas.md` and of the README: `python docs/figures/ideas.py`.
+"""The pictures of `docs/ideas.md` and `docs/index.md`: `python docs/figures/ideas.py`.
 
-All curves are computed here from the formulas of the papers, but for the seconds of the README's
-picture, which are those of a table in `docs/results/speed.md`.
+Curves are computed here from the formulas of the papers. The seconds of the overview are those of
+a table in `docs/results/speed.md`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ def save(figure: plt.Figure, name: str) -> None:
 
 
 def measured_cost() -> dict[str, list[tuple[int, float]]]:
-    """Microseconds per row against classes, from the table that `cost-against-classes` filled."""
+    """Return classes and microseconds per row, from the table of `benchmarks step-cost`."""
     text = (FOLDER.parent / "results" / "speed.md").read_text()
-    section = text.partition("to a fixed quality")[2].partition("\n## ")[0]
-    rows = [line.strip("| ").split("|") for line in re.findall(r"^\| [\d,]+ \|.*$", section, re.M)]
-    found: dict[str, list[tuple[int, float]]] = {"sampled classes": [], "all classes": []}
-    for classes, _, _, sampled, _, every in (
-        [cell.strip() for cell in row] + [""] * (6 - len(row)) for row in rows
-    ):
-        for name, value in (("sampled classes", sampled), ("all classes", every)):
-            if value:
-                found[name].append((int(classes.replace(",", "")), float(value)))
-    return found
+    section = text.partition("## A sampled step")[2].partition("\n## ")[0]
+    lines = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)
+    header, *rows = ([cell.strip() for cell in line.split("|")] for line in lines)
+    names = {
+        "augment-reduce, microseconds per row": "sampled classes",
+        "all classes": "all classes",
+    }
+    return {
+        names[title]: [(int(r[0].replace(",", "")), float(r[j])) for r in rows if r[j]]
+        for j, title in enumerate(header)
+        if title in names
+    }
 
 
 def overview() -> None:
-    """A row is of the class whose score plus noise is largest; a step looks at a few classes."""
+    """The observed class has the highest score plus noise; a step samples a few classes."""
     rng = np.random.default_rng(3)
     scores = np.sort(rng.normal(0, 1.4, 14))[::-1]
     noise = rng.gumbel(size=14)
@@ -76,8 +78,9 @@ def overview() -> None:
             color=colour,
             textcoords="offset points",
         )
-    right.set(xscale="log", xlabel="classes", ylabel="microseconds per row", ylim=(0, 18))
-    right.set_title("what a training row costs")
+    right.set(xscale="log", xlabel="classes", ylabel="microseconds per row")
+    right.set_ylim(0, 10)
+    right.set_title("cost of a training row")
     save(figure, "overview")
 
 
@@ -136,17 +139,17 @@ def one_vs_each() -> None:
 
 
 def unbiased() -> None:
-    """A gradient step overshoots where the slope explodes; an implicit step cannot."""
+    """A gradient step overshoots where the gradient explodes; an implicit step cannot."""
 
     def loss(u: np.ndarray) -> np.ndarray:
         return u + np.exp(4.0 - u)  # the double sum of one row, in its local parameter
 
-    def slope(u: float) -> float:
+    def gradient(u: float) -> float:
         return 1 - float(np.exp(4.0 - u))
 
     u = np.linspace(-0.4, 14, 400)
     start, rate = 0.6, 0.35
-    explicit = start - rate * slope(start)
+    explicit = start - rate * gradient(start)
     implicit = minimize_scalar(lambda v: loss(v) + (v - start) ** 2 / (2 * rate)).x
     figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
     axes.plot(u, loss(u), color=BLUE, linewidth=2.5, label="what is minimised")

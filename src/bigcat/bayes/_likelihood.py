@@ -17,8 +17,7 @@ from scipy.linalg import get_blas_funcs
 from bigcat._system import map_on_threads, one_blas_thread
 from bigcat.bayes._arrays import Floats
 from bigcat.bayes._design import CACHED, Design
-from bigcat.bounds import Exact
-from bigcat.bounds._base import full_rows
+from bigcat.bounds import Exact, full_rows
 from bigcat.kernels.softmax_rows import softmax_rows
 from bigcat.noise import Noise
 from bigcat.numerics.random import new_state

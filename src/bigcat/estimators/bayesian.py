@@ -34,7 +34,7 @@ from bigcat.training.history import History
 
 
 def _takes_batches(estimator: BayesianClassifier) -> bool:
-    """Is there a `partial_fit`?  The method knows."""
+    """Return True if the method has a `partial_fit`; raise AttributeError otherwise."""
     try:
         method, prior = estimator.method_and_prior()
     except ValueError:
@@ -189,12 +189,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             Go on with the fit whose `checkpoint` is in the folder; begin where there is none.
         """
         method, prior = self.method_and_prior()
-        checkpoint = checkpoints.of(self, resume)
-        if checkpoint is not None and checkpoint.weights_folder is not None:
-            raise ValueError(
-                f"weights_folder={checkpoint.weights_folder!r} is for LinearClassifier, and "
-                "posteriors lie in memory; leave it out"
-            )
+        checkpoints.of(self, resume)
         if self.checkpoint is not None and not method.keepable:
             raise ValueError(
                 f"checkpoint={self.checkpoint!r} is for stochastic fits, and method="
@@ -315,7 +310,7 @@ class BayesianClassifier(ClassifierMixin, PosteriorPredictions, PosteriorChecks,
             warn_caller(f"evidence_ is NaN: {self.evidence_reason_}")
         return self._evidence
 
-    # What model files hold
+    # Content of model files
 
     @property
     def fitted(self) -> FittedPosterior:

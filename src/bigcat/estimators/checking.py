@@ -1,4 +1,4 @@
-"""Checks that people can run on their own model: coverage of intervals, calibration."""
+"""Checks of a fitted model: coverage of intervals, calibration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PosteriorChecks:
         weights: str = "posterior",
         random_state: int | np.random.RandomState | None = None,
     ) -> CoverageCheck:
-        """How much of the truth do intervals hold, with rows such as these?  By simulation.
+        """Simulate how much of the truth intervals hold, with rows such as these.
 
         Each replicate draws weights that are then true, draws a label for every row of X from
         them, fits a clone to these labels, and counts how many of the true class probabilities lie
@@ -118,7 +118,7 @@ class PosteriorChecks:
         return check
 
     def check_calibration(self, X: Any, y: ArrayLike, n_bins: int = 10) -> CalibrationCheck:
-        """Is the predicted class right as often as its probability says?  On held-out rows.
+        """Compare predicted probabilities with the accuracy on held-out rows.
 
         Parameters
         ----------

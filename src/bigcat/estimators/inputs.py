@@ -72,7 +72,7 @@ def _is_ready(X: Any, estimator: Any) -> bool:
 
 
 def labelled_rows(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Checked rows, all classes, and the number of each row's; X may be a source of both."""
+    """Return checked rows, all classes, and the class number of each row."""
     if isinstance(X, Shards):
         check_alone(X, y)
         if len(X.classes) < 2:
@@ -83,7 +83,7 @@ def labelled_rows(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray, np.n
 
 
 def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[Any, np.ndarray]:
-    """Checked rows and the numbers of their labels among classes that are known."""
+    """Return checked rows and the numbers of their labels among known classes."""
     if isinstance(X, Shards):
         check_alone(X, y)
         return X.X, encode(X.classes, classes)[X.labels]
@@ -92,12 +92,12 @@ def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[
 
 
 def is_source(X: Any) -> bool:
-    """Does it bring its labels?"""
+    """Return True if the rows have labels of their own."""
     return isinstance(X, Shards)
 
 
 def rows_and_labels_of(X: Any, y: Any) -> tuple[Any, Any]:
-    """Of a source its rows, mapped to files, and its labels; others as they are given."""
+    """Return the mapped rows and the labels of a source; others as they are given."""
     if not isinstance(X, Shards):
         return X, y
     check_alone(X, y)
@@ -114,7 +114,7 @@ def check_alone(source: Shards, y: Any) -> None:
 
 
 def places(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Where labels stand among sorted classes; -1 for those that do not."""
+    """Return the place of each label among sorted classes; -1 for unknown ones."""
     if (labels.dtype.kind in "biuf") != (classes.dtype.kind in "biuf"):
         return np.full(len(labels), -1)
     found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
@@ -127,6 +127,7 @@ def window_of(X: Any) -> int | None:
 
 
 def check_rows_and_labels(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray]:
+    """Return checked rows and labels, as `check_rows` does."""
     check_kind(X)
     check_indices(X)
     names, y = _numeric_columns(X), _one_kind_of_labels(y)
@@ -313,7 +314,7 @@ def check_weights(sample_weight: Any, X: Any, estimator: Any) -> np.ndarray:
 
 
 def check_groups(groups: Any, X: Any, source: Any) -> np.ndarray | None:
-    """A number for each row, the same for rows of one group; None where none are given."""
+    """Return the group number of each row; None without groups."""
     if groups is None:
         return None
     if is_source(source):

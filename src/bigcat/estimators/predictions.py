@@ -1,4 +1,4 @@
-"""What a fitted posterior predicts, for labels as people have them."""
+"""Predictions, intervals and tables of a fitted posterior."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from bigcat.training.history import History
 
 
 class PosteriorPredictions:
-    """What an estimator with a `posterior_` tells: predictions, intervals, a summary."""
+    """Predictions, intervals and summary of an estimator with a `posterior_`."""
 
     posterior_: GaussianPosterior
     classes_: np.ndarray
     history_: History
 
     def predict(self, X: Any, posterior: str = "averaged") -> np.ndarray:
-        """The most probable class of each row, averaged over the posterior or at its mean."""
+        """Return the most probable class of each row."""
         X = self._check_for_prediction(X, posterior)
         labels: np.ndarray = self.classes_[self.posterior_.best(X, posterior)]
         return labels
 
     def predict_log_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
-        """Log-probabilities of all classes, (n, n_classes)."""
+        """Return log-probabilities of all classes, (n, n_classes)."""
         X = self._check_for_prediction(X, posterior)
         return self.posterior_.log_proba(X, posterior)
 
     def predict_proba(self, X: Any, posterior: str = "averaged") -> np.ndarray:
-        """Probabilities of all classes, (n, n_classes); rows add up to one.
+        """Return probabilities of all classes, (n, n_classes); rows add up to one.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class PosteriorPredictions:
     def predict_top_k(
         self, X: Any, k: int = 5, posterior: str = "averaged"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The `k` most probable classes of each row, best first, without an (n, K) array.
+        """Return the `k` most probable classes of each row, without an (n, K) array.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class PosteriorPredictions:
         return self.classes_[columns], log_probabilities
 
     def log_proba_of(self, X: Any, y: ArrayLike, posterior: str = "averaged") -> np.ndarray:
-        """Log-probability of one class per row, (n,)."""
+        """Return the log-probability of one class per row, (n,)."""
         X = self._check_for_prediction(X, posterior)
         labels = encode(y, self.classes_)
         if len(labels) != X.shape[0]:
@@ -89,7 +89,7 @@ class PosteriorPredictions:
         n_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Credible intervals of the class probabilities, lower and upper ends, each (n, n_classes).
+        """Return credible intervals of the class probabilities: two arrays (n, n_classes).
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class PosteriorPredictions:
         n_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Credible intervals of log p(first | x) - log p(second | x), each (n,).
+        """Return credible intervals of log p(first | x) - log p(second | x), each (n,).
 
         Of a softmax they are exact: its log-odds are a difference of two scores.  Where classes
         are independent in the posterior, variances of the two scores add up.

@@ -37,7 +37,7 @@ PER_ROW = ("umax", "implicit")
 CROSSOVER = {"cpu": 4, "cuda": 400}
 
 
-class Selection(NamedTuple):
+class HeadSelection(NamedTuple):
     """Method of a head, and why it was taken."""
 
     method: str
@@ -96,7 +96,7 @@ class CategoricalHead(nn.Module):
 
     Attributes
     ----------
-    selection : Selection
+    selection : HeadSelection
         The method, and why it was taken.
     weight, bias : Parameter
         As those of `torch.nn.Linear`, whose ``state_dict`` fits.
@@ -452,14 +452,14 @@ class CategoricalHead(nn.Module):
 
 def _select(
     method: str, noise: Noise, n_classes: int, n_negatives: int, device: torch.device
-) -> Selection:
+) -> HeadSelection:
     if method == "auto":
         most = CROSSOVER.get(device.type, CROSSOVER["cuda"]) * n_negatives
         if n_classes <= most:
-            return Selection(
+            return HeadSelection(
                 "exact", f"{n_classes:,} classes are at most {most:,}, so all of them are cheap"
             )
-        return Selection(
+        return HeadSelection(
             "complementary",
             f"{n_classes:,} classes are more than {most:,}, so {n_negatives:,} are drawn per step",
         )
@@ -473,7 +473,7 @@ def _select(
             f"method={method!r} holds for noise='gumbel', not for {noise.name!r}; take "
             "'complementary', 'augment-reduce' or 'exact', which hold for every noise"
         )
-    return Selection(method, "as asked for")
+    return HeadSelection(method, "as asked for")
 
 
 def _sampler(class_counts: Tensor | None, n_classes: int, n_negatives: int) -> Sampler:

@@ -9,7 +9,6 @@ from typing import Any
 from bigcat.combinations import Parts
 from bigcat.linear import FullRank, WeightsKind
 from bigcat.solvers import Solver
-from bigcat.storage import Storage
 from bigcat.training.stopping import EarlyStopping
 
 
@@ -29,6 +28,7 @@ class FitConfig:
 
     @property
     def batch_size(self) -> int:
+        """Rows per step."""
         return self.parts.solver.batch_size
 
     @property
@@ -57,10 +57,11 @@ class FitConfig:
         return replace(self, window=window)
 
     def with_solver(self, solver: Solver) -> FitConfig:
+        """Return the settings with another solver."""
         return replace(self, parts=replace(self.parts, solver=solver))
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings for people, as plain values."""
+        """Return the settings as plain values, for display."""
         parts = self.parts
         found: dict[str, Any] = {
             "bound": parts.bound.name,
@@ -94,7 +95,7 @@ class FitPlan:
     stacks: bool = False  # weigh candidates by validation rows; else the first is the model
     refits: bool = False  # fit what has a stacking weight to all rows, too
     scales_columns: bool = False  # inside; weights come back in the units of X
-    reason: str = ""  # one sentence for people
+    reason: str = ""  # one sentence for display
 
     @property
     def first(self) -> FitConfig:
@@ -107,21 +108,3 @@ class FitPlan:
             self,
             candidates=tuple(replace(c, config=change(c.config)) for c in self.candidates),
         )
-
-    def stored_in(self, storage: Storage) -> FitPlan:
-        """Keep the weights in files, which one fit by passes can have."""
-        solver = self.first.parts.solver
-        remedy = "leave out weights_folder"
-        if not solver.stochastic:
-            raise ValueError(
-                "weights_folder is for solvers that make passes over the rows, and "
-                f"solver={solver.name!r} works out all weights in memory; take "
-                f"solver='adagrad' or 'sgd', or {remedy}"
-            )
-        if len(self.candidates) > 1:
-            raise ValueError(
-                "weights_folder is for one fit, and method='auto' would add up "
-                f"{len(self.candidates)} in memory; set effort='quick' or a rank, or name a "
-                f"method, or {remedy}"
-            )
-        return self.mapped(lambda config: replace(config, kind=config.kind.stored_in(storage)))

@@ -27,7 +27,7 @@ MAX_SCORES = 1 << 27
 #: A score costs noises whose probabilities are integrals as many products.
 PRODUCTS_OF_NODES = 64
 #: Scores of all models together that are worked out at a time.
-BLOCK = 1 << 22
+BLOCK = 1 << 21
 #: Classes kept per row: half of them the best, half drawn from the others.
 MAX_CLASSES = 1_024
 #: Precision of the prior on the weights, in rows' worth of nats.
@@ -103,7 +103,7 @@ class ValidationScores(NamedTuple):
         if not noise.softmax:
             own = np.zeros(len(total), np.int64)
             scores = np.ascontiguousarray(total, np.float64)
-            return np.asarray(log_probabilities_of(noise, scores, own, how="quick"))
+            return np.asarray(log_probabilities_of(noise, scores, own, quick=True))
         return np.asarray(total[:, 0] - logsumexp(total + self.log_counts, axis=1), np.float64)
 
 
@@ -120,7 +120,8 @@ def _blocks(
     """Yield the scores of some rows by all models, (models, rows, classes)."""
     size = BLOCK // len(models)
     for blocks in zip(*(model.score_blocks(data.X, size) for model in models)):
-        yield blocks[0][0], np.stack([scores for _, scores in blocks]).astype(np.float32)
+        scores = [scores for _, scores in blocks]
+        yield blocks[0][0], np.stack(scores, dtype=np.float32, casting="same_kind")
 
 
 def _some_classes(

@@ -53,7 +53,7 @@ class CategoricalDistribution(BaseEstimator):
 
     Examples
     --------
-    >>> from bigcat import CategoricalDistribution
+    >>> from benchmarks.categorical_distribution import CategoricalDistribution
     >>> model = CategoricalDistribution(method="exact").fit(["a", "b", "b", "c"])
     >>> model.probabilities_.round(3).tolist()
     [0.25, 0.5, 0.25]
