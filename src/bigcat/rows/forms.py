@@ -61,8 +61,8 @@ def as_rows(X: Any, dtype: DTypeLike) -> Rows:
     if scipy.sparse.issparse(X):
         data = X.data.astype(dtype, copy=False)
         index = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
-        places = (part.astype(index, copy=False) for part in (X.indptr, X.indices))
-        return SparseRows(*map(read_only, places), read_only(data))
+        indptr, indices = (part.astype(index, copy=False) for part in (X.indptr, X.indices))
+        return SparseRows(read_only(indptr), read_only(indices), read_only(data))
     return DenseRows(read_only(np.ascontiguousarray(X, dtype=dtype)))
 
 
