@@ -445,7 +445,11 @@ def test_implicit_steps_are_never_longer_than_vanilla_steps(n_drawn):
         row = (u, rate, reach, psi_y, psi, rng.uniform(1.0, 1e3, n_drawn))
         lengths = []
         for solver in (Implicit(1.0), Vanilla(1.0)):
-            found = visit_once(solver, "proposed", *row)
+            try:
+                found = visit_once(solver, "proposed", *row)
+            except OverflowError:  # where kernels have infinity
+                lengths.append(np.inf)
+                continue
             with np.errstate(over="ignore"):
                 lengths.append(
                     np.hypot(found.u - u, rate * np.linalg.norm(found.grads) * np.sqrt(reach))
