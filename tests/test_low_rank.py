@@ -96,11 +96,12 @@ def train(problem, parts, model, batch_size, epochs=1, n_threads=1) -> Trained:
     return Trained(state.weights, state.intercepts, values)
 
 
-def draw_once(*given):
-    with np.errstate(over="ignore"):
-        return draw(*given)
+@kernel
+def draw_once(sampler, rng, rows, i, label, classes, counts):
+    return draw(sampler, rng, rows, i, label, classes, counts)
 
 
+@kernel
 def label_counts(sampler, counts):
     for k in range(counts.shape[0]):
         counts[k] = label_count(sampler, k)
