@@ -204,7 +204,7 @@ def test_partial_fit_moves_on_and_remembers(data):
         (
             2,
             3,
-            "rank=3 differs from that of the weights to start from, 2; set rank=2 or begin anew",
+            "rank=3 differs from that of the weights to start from, 2; set rank=2 or fit again from the start",
         ),
         (2, None, "rank=None differs from that of the weights to start from, 2; set rank=2"),
         (None, 2, "rank=2 differs from that of the weights to start from, None; set rank=None"),

@@ -83,7 +83,7 @@ class Parameters:
         if self.rank not in ("auto", kind.rank):
             raise ValueError(
                 f"rank={self.rank} differs from that of the weights to start from, {kind.rank}; "
-                f"set rank={kind.rank} or begin anew"
+                f"set rank={kind.rank} or fit again from the start"
             )
         return replace(self, rank=kind.rank, kept_kind=kind)
 
