@@ -14,6 +14,7 @@ from benchmarks import (
     conversions,
     cost_against_classes,
     efforts,
+    evidence,
     fasttext_speed,
     field,
     intervals,
@@ -104,10 +105,6 @@ def make_parser() -> argparse.ArgumentParser:
         "posterior-quality", help="log-likelihood of the default posterior beside others"
     )
     quality.add_argument("data", nargs="*", help="default: all")
-    wide = commands.add_parser("low-rank-coverage", help="what intervals of wide posteriors hold")
-    wide.add_argument("--rank", type=int, help="of a linear fit to lie around; default: auto")
-    wide.add_argument("--repetitions", type=int, default=2)
-    wide.add_argument("--first", type=int, default=0, help="shapes to leave out before the first")
     size = commands.add_parser("posterior-size", help="memory and seconds of wide posteriors")
     size.add_argument("data", nargs="*", help="dense, wide, many; default: all")
     size.add_argument("--here", action="store_true", help="in this process, one of them")
@@ -115,6 +112,9 @@ def make_parser() -> argparse.ArgumentParser:
     thousand = commands.add_parser("posterior-thousand", help="1,000 classes beside the best ridge")
     thousand.add_argument("deviations", nargs="*", type=float, help="of the true weights")
     thousand.add_argument("--seed", type=int, default=0)
+    sizes = commands.add_parser("posterior-evidence", help="evidence_ beside importance sampling")
+    sizes.add_argument("--shapes", type=int, default=4, help="how many, the smallest first")
+    commands.add_parser("nested-models", help="nested models that evidence_ tells apart")
     commands.add_parser("posterior-priors", help="log-likelihood against the prior's scale")
     commands.add_parser("posterior-stop", help="when augment-reduce stops, and what it misses")
     commands.add_parser("binary-speed", help="independent binary fits: Newton, coordinate ascent")
@@ -127,6 +127,10 @@ def make_parser() -> argparse.ArgumentParser:
     efforts.add_to(commands)
     intervals.add_to(commands)
     commands.add_parser("last-layer", help="our Gaussians beside those of laplace-torch")
+    seconds = commands.add_parser(
+        "posterior-seconds", help="the default posterior beside laplace-torch and NUTS"
+    )
+    seconds.add_argument("n_classes", nargs="*", type=int, help="default: 5, 50, 500")
     peers.add_to(commands)
     reproduce.add_to(commands)
     torch_layers.add_to(commands)
@@ -177,6 +181,8 @@ def main() -> None:
         categorical_from_binary.coverage()
     elif args.command == "last-layer":
         last_layer.last_layer()
+    elif args.command == "posterior-seconds":
+        last_layer.posterior_seconds(args.n_classes)
     elif args.command == "interval-coverage":
         intervals.interval_coverage(args.words, args.seconds, args.sets, args.nuts)
     elif args.command == "posterior-quality":
@@ -185,8 +191,6 @@ def main() -> None:
             posteriors.quality([name for name in args.data if name not in wide])
         if not args.data or wide:
             wide_posteriors.real_quality(wide)
-    elif args.command == "low-rank-coverage":
-        wide_posteriors.low_rank_coverage(args.rank or "auto", args.repetitions, args.first)
     elif args.command == "posterior-size" and args.here:
         wide_posteriors.size_here(*args.data)
     elif args.command == "posterior-size":
@@ -197,6 +201,10 @@ def main() -> None:
         posteriors.coverage()
     elif args.command == "posterior-cost":
         posteriors.cost()
+    elif args.command == "posterior-evidence":
+        evidence.posterior_evidence(args.shapes)
+    elif args.command == "nested-models":
+        evidence.nested_pairs()
     elif args.command == "posterior-thousand":
         thousand_classes.posterior_thousand(args.deviations, args.seed)
     elif args.command == "posterior-priors":

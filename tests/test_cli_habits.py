@@ -75,7 +75,7 @@ def test_auto_is_listed(capsys):
 def test_names_of_parts_are_those_of_the_library():
     """Which are slow to import, so that the command line has them as words."""
     from bigcat import bayes, combinations, noise
-    from bigcat.bayes.known_priors import NAMED
+    from bigcat.bayes.priors import NAMED
 
     assert set(_options.NOISES) == set(noise.REGISTRY)
     assert set(_options.METHODS) == {row["name"] for row in combinations.methods()}

@@ -186,13 +186,13 @@ OPTIONS: dict[str, Option] = dict(
         _option(
             "--covariance",
             "how much of the posterior is kept; independent-binary: full or diagonal",
-            choices=("auto", "draws", "full", "class", "low-rank", "diagonal"),
+            choices=("auto", "draws", "full", "class", "diagonal"),
         ),
         _option("--n-draws --draws", "draws kept, or made for averages", whole(1)),
         _option(
             "--prior",
             "default: learned for laplace, gaussian for the others",
-            choices=("auto", "gaussian", "hierarchical", "horseshoe", "learned"),
+            choices=("auto", "gaussian", "horseshoe", "learned"),
         ),
         _option(
             "--prior-scale",

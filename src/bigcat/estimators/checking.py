@@ -10,12 +10,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from bigcat.bayes import PosteriorMethod, Prior
-from bigcat.bayes.calibration import CalibrationCheck, check_calibration
-from bigcat.bayes.coverage import TRUTHS, CoverageCheck, Simulation
-from bigcat.bayes.posterior import GaussianPosterior, tails_of
-from bigcat.bayes.weight_prior import WeightPrior
+from bigcat.bayes.posterior import GaussianPosterior
+from bigcat.bayes.priors import WeightPrior
 from bigcat.checks import check_choice, check_whole
 from bigcat.estimators import inputs
+from bigcat.inference.calibration import CalibrationCheck, check_calibration
+from bigcat.inference.coverage import TRUTHS, CoverageCheck, Simulation
+from bigcat.inference.table import tails_of
 from bigcat.training import progress
 
 
@@ -59,7 +60,7 @@ class PosteriorChecks:
 
         Returns
         -------
-        bigcat.bayes.coverage.CoverageCheck
+        bigcat.inference.coverage.CoverageCheck
             ``coverage`` with its ``standard_error``, ``widths``, ``plot()``.
 
         Examples
@@ -130,7 +131,7 @@ class PosteriorChecks:
 
         Returns
         -------
-        bigcat.bayes.calibration.CalibrationCheck
+        bigcat.inference.calibration.CalibrationCheck
             ``averaged`` and ``plug_in``: dicts with the expected calibration error ``ece``, the
             mean ``log_likelihood``, and what `bigcat.plots.predictions.draw_reliability` draws.
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from bigcat.bayes.posterior import HOW, GaussianPosterior, tails_of
-from bigcat.bayes.summary import summarise
+from bigcat.bayes.posterior import HOW, GaussianPosterior
 from bigcat.checks import check_whole
 from bigcat.estimators import inputs
 from bigcat.estimators.names import class_numbers, column_numbers, feature_names
@@ -22,6 +21,8 @@ from bigcat.inference import (
     quantile_names,
     softmax_slopes,
 )
+from bigcat.inference.summary import summarise
+from bigcat.inference.table import tails_of
 from bigcat.linear.labels import encode
 from bigcat.training.history import History
 
