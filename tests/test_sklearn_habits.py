@@ -126,9 +126,11 @@ def test_coef_of_low_rank_says_where_the_weights_are():
         AttributeError, match=r"^'LinearClassifier' object has no attribute 'coef_'"
     ):
         model.coef_
-    model.embedding_, model.class_embedding_ = np.zeros((7, 2)), np.zeros((3, 2))
+    model.embedding_, model.class_embedding_ = np.ones((7, 2)), np.ones((3, 2))
+    np.testing.assert_array_equal(model.coef_, np.full((3, 7), 2.0))
+    model.embedding_ = np.zeros((2_000_000, 2))
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 7 weights.*embedding_ @ class_emb"):
+    with pytest.raises(AttributeError, match=r"of rank 2.*3 x 2,000,000 weights.*embedding_ @ cl"):
         model.coef_
     with pytest.raises(
         AttributeError, match=r"^'LinearClassifier' object has no attribute 'coeff'"
@@ -149,6 +151,8 @@ def test_a_history_prints_as_a_table():
     assert page.count("<tr>") == 14
     assert repr(History()) == "0 epochs"
     assert list(history) == rows
+    pandas = pytest.importorskip("pandas")
+    pandas.testing.assert_frame_equal(history.to_frame(), pandas.DataFrame(rows))
     assert repr(pickle.loads(pickle.dumps(history))) == text
 
 

@@ -49,6 +49,9 @@ ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
 #: Learning rates with all classes and with drawn ones, and the part for noises of light tails.
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 
+#: Passes of an update over its new rows.
+UPDATE_EPOCHS = 10
+
 # Full rank.
 FULL_RATE = 4.0
 FULL_EPOCHS = (3, 8)
@@ -116,6 +119,22 @@ def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
     _check_path(parameters, config)
     check_parts_for_rows(config.parts, sizes.sparse)
     return config.with_solver(config.parts.solver.with_constant_rate())
+
+
+def config_for_update(parameters: Parameters, sizes: Sizes, window: int | None = None) -> FitConfig:
+    """Return the settings of passes over new rows that start from a fitted model."""
+    parameters = replace(parameters, max_epochs=parameters.max_epochs or UPDATE_EPOCHS)
+    sampler = parameters.sampler
+    if sampler is None:
+        drawn = Shared() if parameters.kind.has_vectors or not sizes.sparse else Frequency()
+        sampler = Everything() if sizes.n_classes <= MANY_CLASSES else drawn
+    rate = RATE if parameters.kind.has_vectors else "auto"
+    solver = AdaGrad(rate, schedule="constant")
+    config = _for_passes(parameters, sampler, solver, UPDATE_EPOCHS)
+    if window is not None:
+        config = config.in_windows(window)
+    check_parts_for_rows(config.parts, sizes.sparse)
+    return replace(config, early_stopping=None)
 
 
 def _checked(plan: FitPlan, parameters: Parameters, sizes: Sizes) -> FitPlan:

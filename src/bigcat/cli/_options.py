@@ -240,6 +240,7 @@ OPTIONS: dict[str, Option] = dict(
         ),
         # Training
         _option("--max-epochs --epochs", "passes over the data, at most", whole(1)),
+        _option("--max-classes", "refuse rows with which the model would have more", whole(2)),
         _option("--batch-size", "rows per step", whole(1)),
         _option("--learning-rate", "a number, or auto", number(0.0, words=("auto",)), metavar="X"),
         _option(

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from bigcat.data.shards import Shards
-from bigcat.linear.labels import classes_of, encode
+from bigcat.linear.labels import check_several, classes_of, encode
 from bigcat.rows import MIN_COLUMN_SIZE
 from bigcat.training.data import TrainingData
 
@@ -71,15 +71,16 @@ def _is_ready(X: Any, estimator: Any) -> bool:
     return X.dtype in _X_OPTIONS["dtype"] and not hasattr(estimator, "feature_names_in_")
 
 
-def labelled_rows(X: Any, y: Any, estimator: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def labelled_rows(
+    X: Any, y: Any, estimator: Any, fewest: int = 2
+) -> tuple[Any, np.ndarray, np.ndarray]:
     """Checked rows, all classes, and the number of each row's; X may be a source of both."""
     if isinstance(X, Shards):
         check_alone(X, y)
-        if len(X.classes) < 2:
-            classes_of(X.classes)  # for its error
+        check_several(X.classes, fewest)
         return X.X, X.classes, X.labels.astype(np.int64)
     X, y = check_rows_and_labels(X, y, estimator)
-    return X, *classes_of(y)
+    return X, *classes_of(y, fewest)
 
 
 def numbered_rows(X: Any, y: Any, classes: np.ndarray, estimator: Any) -> tuple[Any, np.ndarray]:
