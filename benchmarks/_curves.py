@@ -26,7 +26,7 @@ class Curve:
 
     @property
     def epoch_seconds(self) -> float:
-        """Of the fastest epoch."""
+        """Return the seconds of the fastest epoch."""
         return float(np.diff(self.seconds, prepend=self.before).min())
 
 

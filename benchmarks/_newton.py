@@ -1,13 +1,13 @@
-"""The optimum of a bound less a ridge, by Newton's method: where L-BFGS takes thousands of passes.
+"""Newton's method for the optimum of a bound with a ridge, where L-BFGS takes thousands of passes.
 
-Where few rows are hundreds of times as long as most, curvatures differ by many powers of ten, and
-L-BFGS creeps.  Here a step is the optimum of the curve's second order in a trust region (Steihaug:
-conjugate gradients until they leave it), preconditioned by the diagonal of the curvature.  The
-objective is strictly concave but for a constant that all intercepts may share, so whoever gets to
-a gradient of zero is at the same optimum.
+If a few rows are hundreds of times as long as most, curvatures differ by many powers of ten, and
+L-BFGS is slow. Here a step is the optimum of the quadratic model in a trust region (Steihaug:
+conjugate gradients until they leave it), preconditioned by the diagonal of the curvature. The
+objective is strictly concave except for a constant that all intercepts share, so every point with a
+gradient of zero is the same optimum.
 
-Values and slopes are those of bigcat's kernels.  Only the curvature is written here, from the
-slopes, and a wrong one would cost steps, not give another optimum.
+Values and gradients are those of bigcat's kernels. Only the curvature is computed here, from the
+gradients of the scores; a wrong one would cost steps, but not change the optimum.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from bigcat.noise import Gumbel
 from bigcat.numerics.random import new_state
 
 #: Products with the curvature, for one step and in all.
-STEP_PRODUCTS, MOST_PRODUCTS = 300, 20_000
+STEP_PRODUCTS, MAX_PRODUCTS = 300, 20_000
 
 
 class Curvature(NamedTuple):
-    """Of the negative values of all rows in their scores."""
+    """Curvature of the negative values of all rows in their scores."""
 
     times: Callable[[np.ndarray], np.ndarray]  # changes of scores, (n, n_classes)
     diagonal: np.ndarray
@@ -42,19 +42,19 @@ class Optimum(NamedTuple):
     products: int
 
 
-def of_softmax(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
-    return _about_mean(_missing(slopes, labels))
+def of_softmax(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
+    return _about_mean(_missing(score_gradients, labels))
 
 
-def of_bouchard(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+def of_bouchard(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
     """Its offset moves with the scores, so that the sigmoids add up to 1."""
-    sigmoids = _missing(slopes, labels)
+    sigmoids = _missing(score_gradients, labels)
     return _about_mean(sigmoids * (1.0 - sigmoids))
 
 
-def of_one_vs_each(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
+def of_one_vs_each(score_gradients: np.ndarray, labels: np.ndarray) -> Curvature:
     rows = np.arange(len(labels))
-    spread = -slopes * (1.0 + slopes)
+    spread = -score_gradients * (1.0 + score_gradients)
     spread[rows, labels] = 0.0
 
     def times(change: np.ndarray) -> np.ndarray:
@@ -70,15 +70,15 @@ def of_one_vs_each(slopes: np.ndarray, labels: np.ndarray) -> Curvature:
 CURVATURES = {"exact": of_softmax, "bouchard": of_bouchard, "one-vs-each": of_one_vs_each}
 
 
-def _missing(slopes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What each class gets of a row: the label's 1 less its slope."""
-    found = -slopes
+def _missing(score_gradients: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the weight of each class in a row: the label's 1 less its gradient."""
+    found = -score_gradients
     found[np.arange(len(labels)), labels] += 1.0
     return found
 
 
 def _about_mean(spread: np.ndarray) -> Curvature:
-    """Of changes of scores only what differs from their mean counts."""
+    """Return a curvature in which only deviations of the scores from their mean count."""
     total = np.maximum(spread.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
     def times(change: np.ndarray) -> np.ndarray:
@@ -112,37 +112,52 @@ class _Search:
         self.tag = bound.lower(Gumbel())
 
     def look(self, weights: np.ndarray, scores: np.ndarray) -> tuple[float, np.ndarray]:
-        """What is to be made small, and the slopes of the rows' values."""
-        slopes, values = np.empty_like(scores), np.empty(len(scores))
+        """Return the objective to minimise and the gradients of the rows' values."""
+        score_gradients, values = np.empty_like(scores), np.empty(len(scores))
         local = np.empty((len(scores), max(self.bound.n_local, 1)))
         full_rows(
-            self.tag, self.rng, scores, self.labels, 0, self.order, local, values, slopes, True
+            self.tag,
+            self.rng,
+            scores,
+            self.labels,
+            0,
+            self.order,
+            local,
+            values,
+            score_gradients,
+            True,
         )
         of_ridge = 0.5 * float(np.vdot(weights, self.ridge * weights))
-        return of_ridge - float(values.sum()), slopes
+        return of_ridge - float(values.sum()), score_gradients
 
     def run(self, tol: float) -> Optimum:
         n, products, steps, radius = len(self.labels), 0, 0, np.inf
-        value, slopes = self.look(self.weights, self.scores)
+        value, score_gradients = self.look(self.weights, self.scores)
         while True:
-            gradient = self.ridge * self.weights - self.transposed @ slopes
+            gradient = self.ridge * self.weights - self.transposed @ score_gradients
             largest = float(np.abs(gradient).max()) / n
             if largest <= tol:
                 *coef, intercept = self.weights
                 return Optimum(np.array(coef).T, intercept, largest, steps, products)
-            if products > MOST_PRODUCTS:
+            if products > MAX_PRODUCTS:
                 raise RuntimeError(f"a gradient of {largest:g} after {products} products")
-            step = self.step(gradient, CURVATURES[self.bound.name](slopes, self.labels), radius)
+            step = self.step(
+                gradient, CURVATURES[self.bound.name](score_gradients, self.labels), radius
+            )
             products += step.products
             moved = self.weights + step.weights, self.scores + step.scores
-            new_value, new_slopes = self.look(*moved)
-            kept_promise = (value - new_value) / step.promised
-            if kept_promise < 0.25:
+            new_value, new_score_gradients = self.look(*moved)
+            ratio = (value - new_value) / step.predicted
+            if ratio < 0.25:
                 radius = 0.25 * step.length
-            elif kept_promise > 0.75 and step.at_edge:
+            elif ratio > 0.75 and step.at_edge:
                 radius *= 3.0
-            if kept_promise > 1e-3:
-                (self.weights, self.scores), value, slopes = moved, new_value, new_slopes
+            if ratio > 1e-3:
+                (self.weights, self.scores), value, score_gradients = (
+                    moved,
+                    new_value,
+                    new_score_gradients,
+                )
                 steps += 1
 
     def step(self, gradient: np.ndarray, curvature: Curvature, radius: float) -> _Step:
@@ -178,14 +193,14 @@ class _Search:
             direction2 = size + ratio**2 * direction2
             direction *= ratio
             direction += scaled
-        promised = 0.5 * (np.vdot(found, rest) - np.vdot(found, gradient))
-        return _Step(found, found_scores, promised, np.sqrt(length2), at_edge, products)
+        predicted = 0.5 * (np.vdot(found, rest) - np.vdot(found, gradient))
+        return _Step(found, found_scores, predicted, np.sqrt(length2), at_edge, products)
 
 
 class _Step(NamedTuple):
     weights: np.ndarray
     scores: np.ndarray
-    promised: float  # by the second order
+    predicted: float  # by the second order
     length: float
     at_edge: bool
     products: int

@@ -28,7 +28,7 @@ class Silent(Listener):
 
 
 def new_state(problem: Problem, parts: Parts) -> State:
-    """Of full rank, from zero, with every page of the weights touched."""
+    """Return a full-rank state that starts from zero, with every page of the weights touched."""
     random_state = np.random.RandomState(0)
     parts = replace(parts, solver=parts.solver.with_options(init="zero"))
     start = initial_weights(problem, parts, FullRank(), random_state)

@@ -1,4 +1,4 @@
-"""How much memory this process has, and had at most."""
+"""Present and peak memory of this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def forget_peak() -> int | None:
-    """Let the peak of memory begin anew; what the process has now, None where it cannot be told."""
+    """Reset the peak of memory; return the present memory, or None where it is not available."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

@@ -1,4 +1,4 @@
-"""What benchmarks share: data, clocks, and results kept as JSON lines beside a printed table."""
+"""Shared tools of benchmarks: data, clocks, and results as JSON lines beside a printed table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def append(name: str, row: dict[str, Any]) -> None:
 
 @cache
 def commit() -> str:
-    """Of the library's source as it is, with a plus where it is not that of a commit."""
+    """Return the commit of the library's source, with a plus if files were changed since."""
 
     def git(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(["git", *words], cwd=RESULTS.parent, capture_output=True, text=True)
@@ -118,6 +118,6 @@ def clipped_log_likelihood(model, X, y, floor: float = -26.0) -> float:
 
 
 def epoch_seconds(history) -> float:
-    """The best epoch: what the machine does when nobody else uses it."""
+    """Return the seconds of the fastest epoch, the one least disturbed by other processes."""
     seconds = history["seconds"]
     return float(np.diff(seconds, prepend=0.0).min())

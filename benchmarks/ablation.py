@@ -130,7 +130,7 @@ def _others(parameters: Parameters, sizes: Sizes, plan: FitPlan) -> list[Candida
     config = table._full_rank(replace(parameters, rank=None), sizes, effort, False, False, False)
     if "ridge path" in names:
         found.append(Candidate("full rank", config))
-    elif "full rank" in names and not plan.candidates[-1].in_pairs:
+    elif "full rank" in names and not any(c.in_pairs for c in plan.candidates):
         solver = config.parts.solver
         faster = config.with_solver(solver.with_scaled_rate(4.0))
         found.append(Candidate("full rank, faster", faster))

@@ -54,7 +54,7 @@ METHODS: dict[str, dict[str, Any]] = {
         "method": replace(BY_SAMPLE, variational="logistic"),
     },
 }
-# Where a data set wants another number of nodes.
+# Data sets with another number of nodes.
 NODES = {("omniglot", "probit A&R"): 4}
 # Test log-likelihood and accuracy (Table 3), seconds per epoch (Table 2).
 _SECONDS = published("ar-table2").values("seconds per epoch")

@@ -52,7 +52,7 @@ def published_stop(X, y, link: str, rule: float, limit: int = 200) -> int:
 
 
 def _log_probabilities(scores: np.ndarray, link: str, kind: str) -> np.ndarray:
-    """Of CBC or CBM, at given scores."""
+    """Return log-probabilities of CBC or CBM at given scores."""
     log_cdf = {"logit": log_expit, "probit": log_ndtr}[link]
     odds = log_cdf(scores) - (log_cdf(-scores) if kind == "CBC" else 0.0)
     return log_softmax(odds, axis=1)
@@ -227,7 +227,7 @@ def table_g3_row(splits, link: str, kind: str, rule: float | None) -> dict[str, 
 
 
 def _g3_spread(n_tens: int = 6) -> None:
-    """How much the mean likelihood of ten splits depends on which ten they are."""
+    """Measure how much the mean likelihood of ten splits varies with the splits."""
     splits = list(zip(*glass_splits(10 * n_tens)))
     for link in ("logit", "probit"):
         log_p: dict[str, list[float]] = {"CBC": [], "CBM": []}
@@ -273,7 +273,7 @@ class Race:
 
 
 def race(name: str, scale: float) -> Race:
-    """Of one of `RACES`."""
+    """Return the data of one of `RACES`."""
     if name == "simulated":
         drawn = synthetic.predictable_classes(20_000, 100, 200, 2.0, seed=0)
         n_train = 16_000
@@ -423,7 +423,7 @@ COVERAGE_SETTINGS = {  # data sets, training rows, classes, features
 
 
 def coverage(n_test: int = 50, level: float = 0.9) -> None:
-    """Do 90% intervals of class probabilities hold the truth nine times in ten?
+    """Measure the coverage of 90 % intervals of class probabilities.
 
     Weights are drawn from the prior N(0, 1) and labels from their softmax, so that the intervals
     of the softmax posterior, which NUTS draws from, do so by construction.

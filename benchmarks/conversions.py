@@ -1,4 +1,4 @@
-"""How fast data files are converted to rows that are mapped to memory."""
+"""Speed of the conversion of data files to rows that are mapped to memory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks._report import save, show
 from benchmarks.streams import make_rows, write_svmlight
 
-#: Of a file that both processes get parts of: a process that has done nothing yet imports
-#: scikit-learn and compiled kernels first, which takes it seconds.
+#: A file in parts for both processes: a fresh process first imports scikit-learn and compiled
+#: kernels, which takes seconds.
 WARM_UP_MEGABYTES = 70
 
 

@@ -36,7 +36,7 @@ WARM_UP_CLASSES = 5_000
 
 GROUPS, SYMBOLS, REPLACED = 8, 16, 0.3
 _CHUNK = 1 << 20
-#: What a symbol that agrees with a class's code adds to the class's log-probability.
+#: Log-probability that a symbol adds to its class if it agrees with the class's code.
 _AGREES = np.log1p((1.0 - REPLACED) * SYMBOLS / REPLACED)
 
 
@@ -88,7 +88,7 @@ def coded_classes(
 
 
 def true_log_probabilities(codes, prior, symbols, y) -> np.ndarray:
-    """Of the class of each row, given the row's symbols."""
+    """Return the true log-probability of the class of each row, given the row's symbols."""
     out = np.empty(len(y))
     for i, row in enumerate(symbols):
         scores = prior + _AGREES * (codes == row).sum(axis=1)
@@ -125,7 +125,7 @@ def _csr(symbols: np.ndarray) -> Any:
 
 
 def classifiers(n_classes: int, **options: Any) -> dict[str, LinearClassifier]:
-    """What is compared: the defaults, and damped steps over all classes."""
+    """Return the compared models: the defaults, and damped steps over all classes."""
     models = {"defaults": LinearClassifier(n_threads=2, **options)}
     if n_classes <= EXACT_UP_TO:
         models["exact"] = linear(
@@ -193,7 +193,7 @@ def cost_against_classes(
 
 
 def in_words(rows: list[dict], quality: float) -> list[str]:
-    """How costs grow, a sentence a method that was measured at two sizes or more."""
+    """Describe how costs grow, in a sentence per method that was measured at two sizes or more."""
     lines = []
     for name in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == name]

@@ -10,7 +10,7 @@ ENVIRONMENTS = Path(__file__).parent / ".envs"
 
 
 def is_ready(requirements: Path) -> bool:
-    """Whether the environment of a requirements file is there, in its present versions."""
+    """Return True if the environment of a requirements file exists in its present versions."""
     stamp = _stamp(requirements)
     return stamp.exists() and stamp.read_text() == requirements.read_text()
 

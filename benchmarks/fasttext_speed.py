@@ -64,7 +64,7 @@ def fasttext_speed(
 def contenders(
     campaign: Campaign, problem: str, dimension: int, n_threads: int
 ) -> Iterator[tuple[Contender, Settings]]:
-    """What is run, and with which settings."""
+    """Return the runs and their settings."""
     for loss in LOSSES:
         peer = campaign.contenders[loss]
         yield peer, peer.settings_for(problem)[0] | {"dim": dimension}

@@ -15,7 +15,7 @@ LEVEL, LOWEST, HIGHEST = 0.9, 0.87, 0.93
 NUTS = "NUTS"
 DOCS = FIGURES.parent
 PAGES = ("bayesian.md", "results/posterior.md")
-#: What the true data of a case may be, where they are not those of the first table.
+#: Kinds of true data of a case beyond those of the first table.
 KINDS = {
     "weights": {"laplace": "Laplace-distributed weights"},
     "rows": {"sparse": "sparse rows"},
@@ -25,7 +25,7 @@ KINDS = {
 
 
 class Cell(NamedTuple):
-    """What intervals hold in the data sets of one shape."""
+    """Coverage of intervals over the data sets of one shape."""
 
     classes: int
     rows_per_class: int

@@ -1,4 +1,4 @@
-"""What 90 % intervals of the default posterior hold, over numbers of classes, rows and features."""
+"""Coverage of 90 % intervals of the default posterior, by numbers of classes, rows and features."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETS, SECONDS = 10, 60.0
 #: NUTS with the prior of the default, in units of centred columns.
 NUTS_OPTIONS = {"scale_width": WIDTH, "n_warmup": 400, "n_samples": 800, "thin": 2}
 #: Products of a gradient up to which NUTS takes seconds.
-MOST_PRODUCTS_OF_NUTS = 400_000
+MAX_PRODUCTS_OF_NUTS = 400_000
 #: The file of all data sets that were ever measured, to which runs add.
 NAME = "interval_coverage"
 
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
     @property
     def products(self) -> int:
-        """Of a gradient: rows times classes times features."""
+        """Return the products of a gradient: rows times classes times features."""
         return self.rows_per_class * self.n_classes**2 * self.n_features
 
 
@@ -73,7 +73,7 @@ def cases() -> list[Case]:
 def cases_of_nuts() -> list[Case]:
     """Those of the above that are small enough for NUTS, which has dense rows and the softmax."""
     found = [c for c in cases() if (c.rows, c.noise) == ("dense", "gumbel")]
-    return [c for c in found if c.products <= MOST_PRODUCTS_OF_NUTS]
+    return [c for c in found if c.products <= MAX_PRODUCTS_OF_NUTS]
 
 
 class Data(NamedTuple):

@@ -22,7 +22,7 @@ from benchmarks.peers.comparison import OURS
 from benchmarks.peers.problems import Problem, folder_of
 from bigcat import LinearClassifier
 
-MOST_TEST_ROWS, MOST_SCORES = 3_000, 60_000_000
+MAX_TEST_ROWS, MAX_SCORES = 3_000, 60_000_000
 RANK = 256
 
 
@@ -53,7 +53,7 @@ def compare(problem: Problem, n_threads: int = 2, as_peer: bool = False) -> list
     X, X_test = (sp.load_npz(folder / f"X_{part}.npz").tocsr() for part in ("train", "test"))
     labels = np.load(folder / "labels.npz")
     y, y_test = labels["y_train"], labels["y_test"]
-    n = min(MOST_TEST_ROWS, MOST_SCORES // (int(y.max()) + 1), len(y_test))
+    n = min(MAX_TEST_ROWS, MAX_SCORES // (int(y.max()) + 1), len(y_test))
     chosen = np.random.default_rng(0).permutation(len(y_test))[:n]
     X_test, y_test = X_test[chosen], y_test[chosen]
     scores: dict[str, np.ndarray] = {}
@@ -122,7 +122,9 @@ def keep_as_peer(
 
 
 def measures(scores: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    """Of each row: the log-likelihood, and whether its class is the first or among five."""
+    """Return for each row the log-likelihood, and whether its class is the first or in the best
+    five.
+    """
     own = scores[np.arange(len(y)), y]
     better = (scores > own[:, None]).sum(axis=1)
     return {

@@ -1,4 +1,4 @@
-"""Does a fit take as much memory as its forecast says?
+"""Measured memory of fits, beside their forecasts.
 
 Each shape is fitted in a process of its own, twice: the first fit, of few rows where these do,
 compiles and loads what there is to compile.  The growth of the process during the second one, at
@@ -219,7 +219,7 @@ def _forecast(model: Any, X: Any, y: np.ndarray) -> int:
 
 
 def make_rows(shape: Shape) -> tuple[Any, np.ndarray]:
-    """Rows whose features tell some of the class, every class at least once."""
+    """Make rows whose features partly determine the class; every class has a row."""
     rng = np.random.default_rng(0)
     n, n_features = shape.n_rows, shape.n_features
     y = rng.permutation(np.arange(n) % shape.n_classes)

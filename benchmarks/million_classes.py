@@ -1,4 +1,4 @@
-"""One epoch over a million classes with scores of low rank: are memory and seconds as forecast?
+"""One epoch of low rank over a million classes: memory and seconds, beside their forecasts.
 
 The rank is given; the rest is left to the defaults, whose forecasts these are.
 
@@ -105,7 +105,7 @@ def low_rank_step_cost(
 
 
 def in_words(rows: list[dict]) -> str:
-    """How the cost of a row grows."""
+    """Describe how the cost of a row grows."""
     power = exponent([r["classes"] for r in rows], [r["microseconds per row"] for r in rows])
     if power is None:
         return "One number of classes only: nothing to compare."
@@ -126,7 +126,7 @@ def classifier(rank: int) -> LinearClassifier:
 
 
 def step_classifier(rank: int) -> LinearClassifier:
-    """What a pass costs is measured of this one."""
+    """Return the model whose passes are timed."""
     return linear(
         method="complementary",
         rank=rank,

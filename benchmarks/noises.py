@@ -68,7 +68,7 @@ def with_ratios(rows: list[dict]) -> list[dict]:
 
 
 def near(log_likelihood: float, within: float = WITHIN) -> float:
-    """What is within that part of a log-likelihood, which is negative."""
+    """Return the smallest log-likelihood within a relative distance of the given one."""
     return log_likelihood - within * abs(log_likelihood)
 
 
@@ -86,7 +86,7 @@ def _read(folder) -> dict[str, Any]:
 
 
 def _test_log_likelihood(model, data) -> float:
-    """Of test rows whose class the fit has seen."""
+    """Return the mean log-likelihood of test rows whose class the fit has seen."""
     X, y = data["test"]
     seen = np.isin(y, model.classes_)
     return float(model.log_proba_of(X[seen], y[seen]).mean())

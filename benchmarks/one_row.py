@@ -1,4 +1,4 @@
-"""What a prediction for one row alone costs: milliseconds, the median and 99th percentile.
+"""Milliseconds of a prediction for a single row: median and 99th percentile.
 
 Weights are random: how long a prediction takes depends on their sizes only.
 """

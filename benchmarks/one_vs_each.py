@@ -26,7 +26,7 @@ for (_data, _method), _figures in published("ove-table2").rows():
 # that 95 % of them stay below.  Of word counts that is 75, so that this is 1e-5 in units of counts,
 # which the ridge is in.
 TOLERANCES = {"mnist": 1e-5, "20newsgroups": 1e-5 / 75.0, "bibtex": 1e-5}
-# Where a few rows are hundreds of times as long as most, L-BFGS would need thousands of iterations.
+# If a few rows are hundreds of times as long as most, L-BFGS would need thousands of iterations.
 # It starts there from the optimum that Newton's method finds, to a gradient, in units of counts,
 # that is a tenth of what L-BFGS ends at: so it ends there at once, or says that it is none.
 NEWTON_TOLERANCES = {"20newsgroups": 1e-6}
@@ -77,7 +77,7 @@ def classifiers(name: str) -> dict[str, LinearClassifier]:
 
 
 def fit(model: LinearClassifier, X: Any, y: Any, newton_tol: float | None) -> float | None:
-    """Fit; where Newton's method is asked to lead, its gradient at the end.
+    """Fit, by Newton's method if `newton_tol` is set; return its gradient at the end.
 
     That is the largest one of the mean value per row, in units of the features.
     """

@@ -152,7 +152,7 @@ def priors() -> None:
 
 
 def stopping(max_epochs: int = 150) -> None:
-    """Where augment-reduce stops, and what the epochs after that would have added."""
+    """Measure when augment-reduce stops, and the gain of further epochs."""
     from sklearn.datasets import load_digits, load_iris
 
     from bigcat.training.stopping import EarlyStopping

@@ -1,4 +1,4 @@
-"""How near training comes to the speed of memory: bytes per second, beside those of a plain copy.
+"""Bytes per second of training, beside those of a plain copy.
 
 A row of a training step has to read every weight of its features once and to write it once, which
 is what is counted: 2 x 4 bytes a (feature, class) pair of the row.  Reading the weights again for
@@ -38,7 +38,7 @@ from bigcat.rows import Problem, as_rows
 from bigcat.samplers import Everything, Uniform
 from bigcat.solvers import SGD, Damped
 
-#: What is trained; of the sampled one also how many classes a row draws.
+#: Trained models; for the sampled one also the number of drawn classes per row.
 EXACT = Parts(Gumbel(), Exact(), Everything(), SGD(0.1))
 N_NEGATIVES = 16
 SAMPLED = Parts(Gumbel(), Complementary(), Uniform(N_NEGATIVES), Damped(0.1))
@@ -131,7 +131,7 @@ def sampled(n_classes: int, n_features: int = 26_000, nonzeros: int = 11) -> Wor
     return Workload(f"sampled, K = {n_classes:,}", 2.0 * 64.0 * lines, run)
 
 
-#: What is measured beside the copy; each is made when its turn comes, for the memory.
+#: Measurements beside the copy; each is made when its turn comes, to save memory.
 WORKLOADS: tuple[Callable[[], Workload], ...] = (
     partial(exact, 1_000),
     partial(exact, 19_000),

@@ -77,7 +77,7 @@ def serving(n_classes: int = N_CLASSES, rank: int = RANK, as_json: bool = False)
 
 
 def _milliseconds(ask: Callable[[Any], Any], X: Any) -> float:
-    """Of a row that is asked for alone, the median of some."""
+    """Return the median milliseconds of a request with one row."""
     ask(X[:1])
     singles = []
     for i in range(min(SINGLE_ROWS, X.shape[0])):

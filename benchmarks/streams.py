@@ -157,7 +157,7 @@ def _in_process(name: str, fit: str, folder: Path, how: str) -> dict[str, Any]:
 
 
 def classifier(name: str, fit: str) -> Any:
-    """Of a fit to a problem, on one thread."""
+    """Return the classifier of a fit to a problem, on one thread."""
     from bigcat import LinearClassifier
 
     options: dict[str, Any] = {"random_state": 0, "n_threads": 1, "progress": False}
@@ -214,13 +214,13 @@ def fit_here(
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2)
             if group is not None:
-                found["most_MB"] = group.most() / 1e6
+                found["peak_MB"] = group.most() / 1e6
                 group.leave()
     X_test, y_test = sp.load_npz(folder / "test.npz"), np.load(folder / "test.npy")
     passes = problem.fits[fit].get("max_epochs")
     return found | {
-        "arrays_MB": (watched.most_taken - before["RssAnon"]) / 1e6,
-        "mapped_MB": watched.most_mapped / 1e6,
+        "arrays_MB": (watched.peak_anonymous - before["RssAnon"]) / 1e6,
+        "mapped_MB": watched.peak_mapped / 1e6,
         "squeezed": watched.times,
         "user_seconds": user,
         "system_seconds": system,
@@ -283,7 +283,7 @@ class MemoryGroup:
 
     @property
     def _files(self) -> tuple[str, str, str]:
-        """Of the limit, of "none", and of the most that was taken."""
+        """Return the names of the files of the limit and the peak, and the word for no limit."""
         if (self.folder / "memory.max").exists():
             return "memory.max", "max", "memory.peak"
         return "memory.limit_in_bytes", "-1", "memory.max_usage_in_bytes"
@@ -331,7 +331,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.maps: list[mmap.mmap] = []
-        self.allowed = self.times = self.most_taken = self.most_mapped = 0
+        self.allowed = self.times = self.peak_anonymous = self.peak_mapped = 0
         self.at_first = _memory()["RssFile"]
         self.done = threading.Event()
         self.thread = threading.Thread(target=self._look)
@@ -341,9 +341,9 @@ class Watched:
         self.at_first = _memory()["RssFile"]
 
     def begin(self) -> dict[str, int]:
-        """Count anew from what there is now, which is told."""
+        """Reset the counters; return the present values."""
         now = _memory()
-        self.at_first, self.most_taken, self.most_mapped = now["RssFile"], now["RssAnon"], 0
+        self.at_first, self.peak_anonymous, self.peak_mapped = now["RssFile"], now["RssAnon"], 0
         return now
 
     def __enter__(self) -> Watched:
@@ -358,8 +358,8 @@ class Watched:
         while not self.done.wait(LOOK_EVERY):
             now = _memory()
             mapped = now["RssFile"] - self.at_first
-            self.most_taken = max(self.most_taken, now["RssAnon"])
-            self.most_mapped = max(self.most_mapped, mapped)
+            self.peak_anonymous = max(self.peak_anonymous, now["RssAnon"])
+            self.peak_mapped = max(self.peak_mapped, mapped)
             if self.maps and mapped > self.allowed:
                 self.times += 1
                 for pages in self.maps:

@@ -45,7 +45,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """What is measured: the exact softmax, then every sampler that there is."""
+    """Return the measured fits: the exact softmax, then every sampler."""
     damped = Damped(RATE, schedule="constant")
     exact = resolve("exact", Gumbel(), solver=damped, sampler="everything")
     found = [

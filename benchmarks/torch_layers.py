@@ -33,7 +33,7 @@ CONTENDERS = (
     "CategoricalHead, Adam",
     "CategoricalHead, Adagrad",
 )
-#: Of the Adam optimisers; Adagrad takes ten times as much.
+#: Rate of the Adam optimisers; Adagrad takes ten times as much.
 RATES = (1e-3, 3e-3, 1e-2)
 N_FEATURES, N_NEGATIVES, BATCH = 64, 512, 256
 HELD_OUT = 4_000
@@ -346,7 +346,7 @@ def sampled_optimum(
 def torch_gap(
     methods: list[str], epochs: int, n_negatives: int, names: list[str], as_json: bool
 ) -> None:
-    """How far sampled fits end above the minimum of the penalised negative log-likelihood."""
+    """Measure how far sampled fits end above the minimum of the penalised log-loss."""
     need_torch()
     from bigcat.torch import CategoricalHead
 
@@ -404,7 +404,7 @@ def torch_gap(
 def torch_posterior(
     n_classes: int, n_features: int, rows_per_class: int, scale: float, as_json: bool
 ) -> None:
-    """What 90 % intervals of class probabilities hold: weights drawn from the prior."""
+    """Measure coverage of 90 % intervals of class probabilities, with weights from the prior."""
     need_torch()
     from bigcat.torch import CategoricalHead
 
@@ -499,7 +499,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: Any) -> None:
-    """Run the command that was asked for."""
+    """Run the selected command."""
     if args.command == "torch-quality":
         torch_quality(
             args.problems, args.layers, args.epochs, args.rates, args.rows, args.threads, args.json

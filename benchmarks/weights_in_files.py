@@ -39,8 +39,8 @@ POWER = -1.0
 PROBLEM = Problem()
 #: Few rows of a first fit, which compiles.
 WARM_UP = Problem(n_classes=3_000, n_features=500, n_rows=4_000)
-#: How the sampler draws, and where weights lie: in memory; in files, with all the memory there is;
-#: and with a part of what the arrays take, pages of files included.
+#: Samplers, and places of the weights: in memory; in files, with all memory; and in files, with a
+#: part of the memory that the arrays take, cached pages of files included.
 SAMPLERS = ("frequency", "uniform")
 LIMITS = (None, 0.75)
 #: AdaGrad has two arrays of the size of the weights.
@@ -48,7 +48,7 @@ N_ARRAYS = 2
 
 
 def make_rows(problem: Problem) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows whose features tell some of their class, every class at least once."""
+    """Make rows whose features partly determine the class; every class has a row."""
     rng = np.random.default_rng(0)
     n, d, k = problem.n_rows, problem.n_features, problem.n_classes
     labels = _frequent(rng, k, n)
@@ -139,15 +139,15 @@ def fit_here(
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY,) * 2)
             if group is not None:
-                found["most_MB"] = group.most() / 1e6
+                found["peak_MB"] = group.most() / 1e6
                 group.leave()
         seconds, now = time.perf_counter() - began, cpu()
         user, system = now[0] - user, now[1] - system
         epochs = np.diff(model.history_["seconds"], prepend=0.0)
         read, written = (then - before for then, before in zip(_disk(), (read, written)))
     return found | {
-        "anonymous_MB": (watched.most_taken - before["RssAnon"]) / 1e6,
-        "mapped_MB": watched.most_mapped / 1e6,
+        "anonymous_MB": (watched.peak_anonymous - before["RssAnon"]) / 1e6,
+        "mapped_MB": watched.peak_mapped / 1e6,
         "user_seconds": user,
         "system_seconds": system,
         "seconds": seconds,

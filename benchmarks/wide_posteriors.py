@@ -19,7 +19,7 @@ from bigcat import LinearClassifier
 
 #: Real sets of many weights, as the peers' campaign has them.
 REAL = ("bibtex", "delicious", "omniglot")
-MOST_TEST_ROWS = 3_000
+MAX_TEST_ROWS = 3_000
 
 
 def real_quality(names: list[str] | None = None) -> None:
@@ -59,7 +59,7 @@ def _real(name: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
         scipy.sparse.load_npz(folder / f"X_{part}.npz").tocsr() for part in ("train", "test")
     )
     labels = np.load(folder / "labels.npz")
-    some = np.random.default_rng(0).permutation(X_test.shape[0])[:MOST_TEST_ROWS]
+    some = np.random.default_rng(0).permutation(X_test.shape[0])[:MAX_TEST_ROWS]
     return X, labels["y_train"], X_test[some], labels["y_test"][some]
 
 
@@ -119,7 +119,7 @@ def draw(case: Case, seed: int) -> tuple[Any, np.ndarray, Any, np.ndarray]:
 
 
 def low_rank_coverage(rank: int | str | None, repetitions: int, first: int = 0) -> None:
-    """What 90 % intervals of the form "low-rank" hold, their width, and what they lie around."""
+    """Measure coverage, width and centre of 90 % intervals of the form "low-rank"."""
     rows = []
     for case in CASES[first:]:
         found = []

@@ -1,4 +1,4 @@
-"""A first fit: handwritten digits, honest probabilities, and the bound that was maximised."""
+"""A first fit: handwritten digits, calibrated probabilities, and the bound that was maximised."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -10,7 +10,7 @@ from bigcat.samplers import Uniform
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y, random_state=0)
 
-# Four of the nine other classes a step. With ten classes this is for show: see the last lines.
+# Each step visits four of the nine other classes. With so few classes this is only a demonstration.
 model = LinearClassifier(method="augment-reduce", max_epochs=30, random_state=0, sampler=Uniform(4))
 model.fit(X_train, y_train, X_val=X_test, y_val=y_test)
 
@@ -26,10 +26,10 @@ for truth, digits, logs in zip(y_test, classes, log_probabilities):
 
 bound, exact = model.lower_bound(X_test, y_test), model.log_proba_of(X_test, y_test)
 print(f"\ntest log-likelihood        {exact.mean():.4f}")
-print(f"its bound, row by row below {bound.mean():.4f}")
+print(f"bound, below it in each row {bound.mean():.4f}")
 print(f"class frequencies alone    {metrics.class_frequency_baseline(y_train, y_test):.4f}")
 
-# By default so small a problem is fitted exactly, with a ridge that validation rows choose.
+# The default fits small problems exactly, with a ridge selected on validation rows.
 best = LinearClassifier().fit(X_train, y_train)
 print(f"\nby default                 {best.log_proba_of(X_test, y_test).mean():.4f}")
 print(best.selection_)

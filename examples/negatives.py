@@ -1,4 +1,4 @@
-"""How many negatives? Classes with Zipf frequencies, where uniform draws are at their weakest."""
+"""Number of negatives on classes with Zipf frequencies, the weakest case of uniform draws."""
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -27,7 +27,7 @@ runs = {
     },
     "all classes": {"method": "exact", "solver": "adagrad"},
 }
-print("after 3 epochs               held-out log-likelihood  seconds")
+print("after 3 epochs                   test log-likelihood  seconds")
 print(f"class frequencies            {metrics.class_frequency_baseline(y, y_test):23.3f}")
 for name, parameters in runs.items():
     model = LinearClassifier(max_epochs=3, random_state=0, **parameters).fit(X, y)

@@ -1,7 +1,7 @@
-"""Softmax, probit and logistic models of the same data: which noise do the utilities have?
+"""Softmax, probit and logistic models of the same data, which come from a probit model.
 
-The data are drawn from a probit model. Held-out rows prefer the Gaussian noise, but not by much:
-the three models differ in their tails, and few rows are there.
+The test log-likelihood is best for Gaussian noise, but not by much: the three models differ in
+their tails, where few rows are.
 """
 
 import numpy as np

@@ -11,7 +11,7 @@ from bigcat.bayes.covariance import Drawn
 from bigcat.bayes.noise_posterior import NoisePosterior
 from bigcat.noise import Gumbel
 
-#: Of the estimator; all else belongs to the method.
+#: Parameters of the estimator; all others belong to the method.
 OF_ESTIMATOR = ("prior", "fit_intercept", "n_threads", "random_state", "progress")
 
 
@@ -66,7 +66,7 @@ def csr(X: np.ndarray) -> Any:
 
 
 def check_predictions(model: Any, X: np.ndarray, y: np.ndarray, posterior: str) -> None:
-    """All ways to ask for a prediction agree, and a row's answer is its own."""
+    """Check that all ways to predict agree, and that rows do not affect each other."""
     p = model.predict_proba(X, posterior=posterior)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
     logs = model.predict_log_proba(X, posterior=posterior)

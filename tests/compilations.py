@@ -18,7 +18,7 @@ _seen: list[tuple[str, str, str, float]] = []  # by all: test, kernel, types, se
 
 
 class _Listener(event.Listener):
-    """Of the outermost compilations, with the processor's seconds."""
+    """Recorder of the outermost compilations and their processor seconds."""
 
     def __init__(self):
         self.started = []
@@ -74,6 +74,6 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def _combination(types: str) -> str:
-    """Of the types of a kernel's arguments: rows with what they hold, and tags."""
+    """Return a short form of the types of a kernel's arguments: rows and tags."""
     held = re.findall(r"\w+Rows|(?<=readonly array\()\w+", types)
     return " ".join([*held, *re.findall(r"\w+(?=Tag\()", types)])

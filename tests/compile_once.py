@@ -1,4 +1,4 @@
-"""Kernels are compiled once a run, whichever process needs them first.
+"""Compile each kernel once per run, whichever process needs it first.
 
 Compiling is most of what the tests take.  Two workers that meet a new kernel at the same time would
 both compile it; here the second waits for the first, and reads what that one wrote to the cache.
@@ -76,7 +76,7 @@ def keep_what_there_is():
 
 
 def release_all():
-    """After kernels that did not compile, which nobody else must wait for."""
+    """Release a kernel that did not compile, so that no other process waits for it."""
     for place in list(_held):
         _release(place)
 

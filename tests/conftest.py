@@ -1,4 +1,4 @@
-"""What the batteries share.
+"""Fixtures shared by the batteries.
 
 A battery runs for every member of a registry, so that a new member is tested by being registered;
 the noises also include one given by plain Python functions, the Student-t with 3 degrees of
@@ -202,7 +202,7 @@ def unsampled_case(request):
 
 @pytest.fixture(params=_cases_where(lambda b: not b.is_bound), scope="session")
 def estimator_case(request):
-    """What is optimised without being a bound."""
+    """Return every objective that is not a bound."""
     return request.param
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numba
 import pytest
 
-#: How much less is looked at in plain Python, which takes as much longer for it.
+#: Factor by which tests shrink in plain Python, which takes longer by it.
 PLAIN_SHARE = 50
 
 

@@ -1,4 +1,4 @@
-"""How much memory a call takes on the way."""
+"""Peak memory of a call."""
 
 import tracemalloc
 from collections.abc import Callable

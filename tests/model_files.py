@@ -1,4 +1,4 @@
-"""Model files that somebody made up: their digests are right, whatever they hold."""
+"""Forged model files: their digests are right, whatever their content."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-#: Of one test, in seconds of the processor.
+#: Limit per test, in seconds of the processor.
 LONGEST = 1.0
 #: Parameters of one test function that are tried.
-MOST_PARAMETERS = 4
-#: What becomes of a test that takes longer.
+MAX_PARAMETERS = 4
+#: Result of a test that takes longer.
 too_long: Callable[[str], Any] = pytest.skip
 
 
@@ -53,8 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         by_function.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kept = set()
     for found in by_function.values():
-        step = max(1.0, len(found) / MOST_PARAMETERS)
-        kept |= {found[int(i * step)].nodeid for i in range(min(len(found), MOST_PARAMETERS))}
+        step = max(1.0, len(found) / MAX_PARAMETERS)
+        kept |= {found[int(i * step)].nodeid for i in range(min(len(found), MAX_PARAMETERS))}
     left_out = [item for item in items if item.nodeid not in kept]
     items[:] = [item for item in items if item.nodeid in kept]
     config.hook.pytest_deselected(items=left_out)

@@ -79,8 +79,10 @@ class RidgeProblem:
 
         def negative(theta: np.ndarray) -> tuple[float, np.ndarray]:
             W, b = theta.reshape(shape)[:, :-1], theta.reshape(shape)[:, -1]
-            value, slopes = of_scores(X @ W.T + b, y)
-            gradient = np.column_stack([(X.T @ slopes).T - self.ridge * W, slopes.sum(axis=0)])
+            value, gradients = of_scores(X @ W.T + b, y)
+            gradient = np.column_stack(
+                [(X.T @ gradients).T - self.ridge * W, gradients.sum(axis=0)]
+            )
             return 0.5 * self.ridge * np.sum(W**2) - value, -gradient.ravel()
 
         options = {"maxiter": 5_000, "maxfun": 10_000, "ftol": 1e-12, "gtol": 1e-5}
@@ -89,21 +91,21 @@ class RidgeProblem:
         return -float(found.fun)
 
 
-# Functions of the scores of all rows and their labels: the sum of values, and its slopes.
+# Functions of the scores of all rows and their labels: the sum of values, and its gradients.
 
 
 def log_likelihood(scores: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
     rows = np.arange(len(y))
     normaliser = logsumexp(scores, axis=1)
-    slopes = -np.exp(scores - normaliser[:, None])
-    slopes[rows, y] += 1.0
-    return (scores[rows, y] - normaliser).sum(), slopes
+    gradients = -np.exp(scores - normaliser[:, None])
+    gradients[rows, y] += 1.0
+    return (scores[rows, y] - normaliser).sum(), gradients
 
 
 def one_vs_each(scores: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
     rows = np.arange(len(y))
     lead = scores[rows, y][:, None] - scores
-    slopes = -np.exp(log_expit(-lead))
-    slopes[rows, y] = 0.0
-    slopes[rows, y] = -slopes.sum(axis=1)
-    return log_expit(lead).sum() - len(y) * log_expit(0.0), slopes
+    gradients = -np.exp(log_expit(-lead))
+    gradients[rows, y] = 0.0
+    gradients[rows, y] = -gradients.sum(axis=1)
+    return log_expit(lead).sum() - len(y) * log_expit(0.0), gradients

@@ -1,4 +1,4 @@
-"""What must work in a fresh environment that holds the package and nothing for developers.
+"""Smoke test for a fresh environment with the package and no developer tools.
 
 Run by `make package` with ``python -I``, far from the checkout, so that the installed package is
 what is tested.

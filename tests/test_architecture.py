@@ -32,7 +32,7 @@ def spans() -> list[str]:
 
 
 def resolved(path: str, name: str) -> Any:
-    """What has that name in a file of the package."""
+    """Return the object of that name in a file of the package."""
     parts = ["bigcat", *path.removesuffix(".py").split("/")]
     found = importlib.import_module(".".join(p for p in parts if p != "__init__"))
     for attribute in name.split("."):

@@ -116,7 +116,7 @@ def test_stops_when_the_elbo_no_longer_grows(data):
 
 
 def test_held_out_rows_choose_the_epoch():
-    """Where the posterior means overfit: few rows, a wide prior."""
+    """With few rows and a wide prior, where posterior means overfit."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 20))
     y = (0.3 * X @ rng.standard_normal((20, 4)) + rng.gumbel(size=(150, 4))).argmax(axis=1)

@@ -74,7 +74,7 @@ def test_keys_of_rows_do_not_depend_on_the_form_of_the_rows(monkeypatch):
 
 
 def test_rows_that_stand_for_all_keep_their_own_labels_and_weights(monkeypatch):
-    """Every row says what all say: so any of them tell the sum over all."""
+    """All rows are equal, so the sum follows from any subset."""
     monkeypatch.setattr(averaging, "MOST_SCORES", 2)
     X = np.tile([[0.5, -1.0]], (150, 1))
     labels = np.zeros(150, int)

@@ -68,7 +68,7 @@ def expected_to_fail(estimator):
 
 @pytest.fixture
 def short_chains(monkeypatch):
-    """What is checked does not depend on how far chains have come."""
+    """The checks do not depend on the state of the chains."""
     monkeypatch.setattr(_chains, "WINDOW", 4)
     monkeypatch.setattr(_chains, "MOST_WINDOWS", 2)
 

@@ -53,7 +53,7 @@ def test_labels_come_from_the_model():
 
 
 def test_the_share_inside_is_counted():
-    """Refits that know the truth's distribution cover exactly; those that are too sure do not."""
+    """Refits with the true distribution cover exactly; overconfident ones do not."""
     X = np.random.default_rng(0).standard_normal((5, 2))
     centre, variances = np.zeros((3, 2)), np.full((3, 2), 0.5)
 

@@ -39,7 +39,7 @@ def test_two_classes_are_the_logistic_function_of_a_difference():
 
 
 def test_many_classes_have_the_mean_of_very_many_draws():
-    """Where a mean of 400 draws is far off in a single class."""
+    """A mean of 400 draws is far off in a single class here."""
     rng = np.random.default_rng(1)
     mean, deviations = rng.normal(0.0, 1.2, (3, 60)), rng.uniform(1.0, 2.5, (3, 60))
     draws = softmax(mean + deviations * rng.standard_normal((40_000, 3, 60)), axis=2)

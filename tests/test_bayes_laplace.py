@@ -278,7 +278,7 @@ def test_scales_without_data_are_half_t(freedom, width):
 
 
 class FromState:
-    """Many draws at once for the twin, which asks for one."""
+    """Many draws at once for the twin, which makes one."""
 
     def __init__(self, rng, n):
         self.rng, self.n = rng, n
@@ -512,7 +512,7 @@ def test_the_seed_decides_and_threads_do_not(monkeypatch):
     np.testing.assert_allclose(fitted(0, n_threads=2), first, atol=1e-3)
 
 
-# What is refused
+# Refused input
 
 
 @pytest.mark.parametrize(

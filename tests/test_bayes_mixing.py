@@ -1,4 +1,4 @@
-"""Whether chains have mixed: against ArviZ, and what a fit says of it."""
+"""Convergence of chains: against ArviZ, and the messages of a fit."""
 
 import arviz
 import numpy as np

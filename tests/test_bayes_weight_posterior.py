@@ -336,7 +336,7 @@ def test_a_rule_stops(solver):
 
 
 def test_the_best_epoch_is_kept():
-    """By a judge who likes the third of six."""
+    """With validation scores that are best in the third of six epochs."""
     X, y = data()
     seen = []
 
@@ -398,7 +398,7 @@ def test_errors_name_the_remedy():
 
 
 class Cut(Exception):
-    """The end of a process, as far as a fit can tell."""
+    """End of a process, as a fit sees it."""
 
 
 class Notebook:
@@ -431,7 +431,7 @@ class Notebook:
 
 @pytest.mark.parametrize("cut", [1, 6, 20], ids=["first chunk", "whole epoch", "after the best"])
 def test_an_interrupted_fit_goes_on_with_the_same_bits(monkeypatch, cut):
-    """Six epochs of six calls, the second of which is the best; the judge goes on as well."""
+    """Six epochs of six calls, the second being the best; the validation state resumes as well."""
     X, y = data(n_rows=40)
     monkeypatch.setattr(module, "CHUNK_COORDINATES", 7 * 3 * 4)  # seven rows at a time
 

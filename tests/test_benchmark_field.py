@@ -125,19 +125,19 @@ def test_regret_is_the_missed_part_of_the_gain():
 
 
 @pytest.fixture
-def few_recipes(monkeypatch):
+def few_settings(monkeypatch):
     """Only what compiles nothing of its own."""
 
-    def affordable(shape: Shape, _: float) -> tuple[list[grid.Recipe], list[str]]:
+    def affordable(shape: Shape, _: float) -> tuple[list[grid.Setting], list[str]]:
         kept = ("frequencies", "lbfgs l2=1", "LogisticRegression C=1, scaled")
-        return [recipe for recipe in grid.grid(shape) if recipe.name in kept], []
+        return [setting for setting in grid.grid(shape) if setting.name in kept], []
 
     monkeypatch.setattr(measure, "affordable", affordable)
 
 
-def test_a_case_runs(few_recipes):
+def test_a_case_runs(few_settings):
     record = json.loads(json.dumps(measure.run(small())))
-    assert record["recipe"] != "frequencies"
+    assert record["setting"] != "frequencies"
     assert set(record["tried"]) == {"frequencies", "lbfgs l2=1", "LogisticRegression C=1, scaled"}
     assert record["gain"] > 0.3
     assert record["default"]["log_likelihood"] - record["best"]["log_likelihood"] == pytest.approx(
@@ -149,12 +149,12 @@ def test_a_case_runs(few_recipes):
     assert record["default"]["accuracy"] > 0.6
     assert record["default"]["cpu"] > 0.0
     assert (record["rows"], record["validation_rows"], record["test_rows"]) == (150, 37, 200)
-    again = measure.run(small(), chosen=record["recipe"])
+    again = measure.run(small(), chosen=record["setting"])
     assert again["best"]["log_likelihood"] == record["best"]["log_likelihood"]
     assert again["tried"] == {}
 
 
-def test_the_default_gets_all_training_rows_and_no_other(few_recipes, monkeypatch):
+def test_the_default_gets_all_training_rows_and_no_other(few_settings, monkeypatch):
     seen: dict[str, Any] = {}
     data = small().data()
 
@@ -174,19 +174,19 @@ def test_the_default_gets_all_training_rows_and_no_other(few_recipes, monkeypatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draw", [dense.clouds(40, 560, 1.0), sparse.topics(40, 560, 0.5, 0.0)])
-def test_all_recipes_of_the_grid_fit(draw):
+def test_all_settings_of_the_grid_fit(draw):
     data = dense.drawn("any", "", draw, 1_700, n_test=100).data()
-    for recipe in grid.grid(Shape.of(data.X, data.y)):
-        if recipe.name != "lbfgs l2=path":
-            rows = recipe.fit(data.X, data.y, 1).log_proba_of(data.X_test, data.y_test)
-            assert np.isfinite(rows).all(), recipe.name
+    for setting in grid.grid(Shape.of(data.X, data.y)):
+        if setting.name != "lbfgs l2=path":
+            rows = setting.fit(data.X, data.y, 1).log_proba_of(data.X_test, data.y_test)
+            assert np.isfinite(rows).all(), setting.name
 
 
 # Runs
 
 
 @pytest.fixture
-def two_families(few_recipes, monkeypatch):
+def two_families(few_settings, monkeypatch):
     def problems() -> list[Problem]:
         return [small("a"), small("b"), Problem("absent", "all", _absent), small("b", 90)]
 
@@ -234,7 +234,7 @@ def record(case: str, regret: float, over: float = 1.0, cpu: float = 2.0) -> dic
         "case": case,
         "family": case.partition("/")[0],
         "regret": regret,
-        "recipe": "lbfgs l2=1",
+        "setting": "lbfgs l2=1",
         "frequencies": -3.0,
         "gain": 2.0,
         "difference": -2.0 * regret,

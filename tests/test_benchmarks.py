@@ -73,7 +73,8 @@ def test_help(parser: argparse.ArgumentParser, capsys):
 
 @pytest.mark.parametrize("words", commands())
 def test_commands_of_the_documentation_exist(words):
-    found = make_parser().parse_args(shlex.split(words, comments=True))  # ends the process for one that is not
+    # argparse ends the process at an unknown command.
+    found = make_parser().parse_args(shlex.split(words, comments=True))
     assert (found.command or "") == words.partition(" ")[0]
 
 

@@ -1,4 +1,4 @@
-"""What bounds say of themselves, and the pieces of their steps, in plain Python."""
+"""Declarations of bounds, and the pieces of their steps in plain Python."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_moments_of_the_families(family):
     assert w.sum() == pytest.approx(1.0, abs=1e-14)
     assert w @ u == pytest.approx(known.centre, abs=1e-6)
     assert -(w @ log_density) == pytest.approx(known.entropy, rel=1e-5)
-    # The Fisher information of the location is the mean square of the slope of the log-density.
+    # The Fisher information of the location is the mean square of the gradient of the log-density.
     grad = {"gaussian": -u, "logistic": -np.tanh(0.5 * u), "gumbel": np.exp(-u) - 1.0}[family]
     assert 1.0 / (w @ grad**2) == pytest.approx(known.gain, rel=1e-3)
     assert known.code == list(pieces.FAMILIES).index(family)

@@ -47,7 +47,7 @@ def fit_one_local(bound, local, label_score, others, counts):
 
 @kernel
 def take_steps(bound, rng, local, label_score, others, counts, values, grads):
-    """Many values and slopes, the label's last, at the same local parameters."""
+    """Return values and gradients, the label's last, at the same local parameters."""
     for r in range(values.shape[0]):
         values[r] = step(
             bound, rng, local, 0.0, label_score, others, counts, others.shape[0], 0, grads[r]
@@ -122,7 +122,7 @@ def counts_for(case):
     return (ONES, 1.0) if case.bound.name == "exact" else (COUNTS, LABEL_COUNT)
 
 
-# The twins: value, slope of the label and slopes of the others at given local parameters.
+# The twins: value, gradient of the label and gradients of the others at given local parameters.
 
 
 def augment_reduce_twin(pair, local, rule):
@@ -209,7 +209,7 @@ def test_agrees_with_the_twin(case):
         assert (found.local == local).all()  # no progress, no move
 
 
-def test_slopes_are_finite_differences(case):
+def test_gradients_are_finite_differences(case):
     """At fixed local parameters (and, for a sample, the same draw)."""
     h = 1e-5
     counts, label_count = counts_for(case)
@@ -326,7 +326,7 @@ def test_local_step_agrees_with_the_twin(local_case, progress):
     np.testing.assert_allclose(found.local, expected, rtol=1e-9)
     # The value is the one before the move, so that it does not depend on what was drawn ...
     assert found.value == pytest.approx(value_at(case, start, *row, seed=7).value, rel=1e-12)
-    # ... and the slopes are those after it (for a sample: at a new draw).
+    # ... and the gradients are those after it (for a sample: at a new draw).
     if case.bound.deterministic:
         after = value_at(case, found.local, *row)
         np.testing.assert_allclose(found.grads, after.grads, rtol=1e-12)
@@ -345,7 +345,7 @@ def test_local_step_agrees_with_the_twin(local_case, progress):
 def over_subsets(
     case, local, size, n_always=0, progress=0.0, label_score=LABEL_SCORE, scores=OTHERS
 ):
-    """Means of value, slopes and label's slope over all samples of `size` beyond the head."""
+    """Return the means of value, gradients and label's gradient over all samples of `size`."""
     head, rest = list(range(n_always)), range(n_always, scores.size)
     values, grads, label_grads = [], [], []
     for chosen in combinations(rest, size):
@@ -436,8 +436,8 @@ def test_sampled_estimators_are_optimistic_on_average(name, gaps):
         assert np.abs(grads - exact.grads).max() > 0.05 * gap
 
 
-def mean_slopes(case, log_p, size):
-    """What a step does on average, at scores that are the true log-probabilities."""
+def mean_gradients(case, log_p, size):
+    """Return the mean gradient of a step at scores that are the true log-probabilities."""
     total = np.zeros(log_p.size)
     for label in range(log_p.size):
         _, grads, label_grad = over_subsets(
@@ -456,16 +456,16 @@ def test_where_the_estimators_have_their_optimum(size):
     scores = np.append(OTHERS, LABEL_SCORE)
     log_p = scores - logsumexp(scores)
     for name in ("nce", "importance"):
-        np.testing.assert_allclose(mean_slopes(named_case(name), log_p, size), 0.0, atol=1e-14)
-    shifted = mean_slopes(named_case("importance"), log_p + 1.0, size)  # times e in all
+        np.testing.assert_allclose(mean_gradients(named_case(name), log_p, size), 0.0, atol=1e-14)
+    shifted = mean_gradients(named_case("importance"), log_p + 1.0, size)  # times e in all
     np.testing.assert_allclose(shifted, 0.0, atol=1e-13)
-    assert np.abs(mean_slopes(named_case("nce"), log_p + 1.0, size)).max() > 0.05
-    bias = np.abs(mean_slopes(named_case("complementary"), log_p, size)).max()
+    assert np.abs(mean_gradients(named_case("nce"), log_p + 1.0, size)).max() > 0.05
+    bias = np.abs(mean_gradients(named_case("complementary"), log_p, size)).max()
     assert bias == pytest.approx({1: 0.1177, 2: 0.0844, 4: 0.0225}[size], abs=1e-4)
 
 
 def test_one_monte_carlo_sample_is_right_on_average(monte_carlo_case):
-    """z-tests of the value and of each slope against 60 quadrature nodes."""
+    """Compare value and gradients with 60 quadrature nodes by z-tests."""
     case = monte_carlo_case
     n = many(40_000)
     local = best_local(case, LABEL_SCORE, OTHERS, COUNTS) * np.array([1.1, 0.8])
@@ -537,7 +537,7 @@ def test_extreme_scores_stay_finite(case, size, sign):
             assert (found.grads <= 0.0).all()
 
 
-# What only some bounds promise
+# Properties of some bounds only
 
 
 def test_exact_classes_make_one_vs_each_tighter():
@@ -609,7 +609,7 @@ def test_bad_options():
 
 
 def test_full_rows_is_the_step_at_the_best_local_parameters(deterministic_case):
-    """What L-BFGS and `lower_bound` call: all classes, any order of visit, all slopes."""
+    """Values for L-BFGS and `lower_bound`: all classes, in any order of visit, all gradients."""
     case = deterministic_case
     scores = np.array([[0.4, 1.3, -0.8, 0.1], [2.0, -1.0, 0.3, 0.2]])
     labels, order = np.array([2, 0]), np.array([3, 1, 0, 2])
@@ -652,7 +652,7 @@ def test_the_few_nodes_of_fits_are_nearly_exact(noise, spread, n_classes):
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e6, 1e9])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_few_nodes_of_scores_far_apart(noise, size, sign):
-    """Single precision runs out of digits for their nodes, but slopes come out about right."""
+    """Single precision lacks digits for the nodes, but gradients are about right."""
     others = size * np.array([1.0, -1.0, 0.0, 0.5, -0.25])
     fine, coarse = (
         value_at(

@@ -19,7 +19,7 @@ WORDS = ["ant", "bee", "cow", "dog", "elk", "fox"]
 
 
 def make_rows(n, seed) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of six features; the class is told by the first four."""
+    """Return counts of six features; the first four determine the class."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % K
     X = rng.poisson(0.7, size=(n, D)).astype(np.float32)

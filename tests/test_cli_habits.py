@@ -1,4 +1,4 @@
-"""The command line as people use it: pipes, tabs, bars, and messages in its own words."""
+"""Habits of command-line users: pipes, tabs, progress bars, messages in words of the command."""
 
 import argparse
 import io

@@ -13,7 +13,7 @@ from bigcat.solvers import LBFGS, AdaGrad
 
 
 def labelled(n=3_000, n_features=6, n_classes=5, seed=0):
-    """Rows of a softmax model: two thirds to fit, one to judge by."""
+    """Return rows of a softmax model: two thirds to fit, one third to test."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, n_features))
     scores = 1.5 * X @ rng.standard_normal((n_features, n_classes))

@@ -171,7 +171,7 @@ def test_only_one_package_talks_to_numba():
 
 
 def test_an_edited_callee_is_not_served_from_the_cache(copied, tmp_path):
-    """What numba by itself gets wrong: the edit is in another file than the entry point."""
+    """An edit in another file than the entry point, which numba by itself misses."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     first, misses, where, stamp, file = run(ONE_KERNEL, tmp_path, copied, **cache)
     assert Path(file).parent == copied / "bigcat"
@@ -227,7 +227,7 @@ class GoneTag(NamedTuple):
 
 
 def test_an_index_that_names_a_tag_which_is_gone_is_not_read(tmp_path, monkeypatch):
-    """Unpickling it fails before its stamp could tell that it is of another version."""
+    """Unpickling fails before the stamp of the version can be read."""
     files = cache._CacheFiles(str(tmp_path), "kernel-1.py311", "stamp")
     files.save(GoneTag(), "old code")
     assert files.load(GoneTag()) == "old code"
@@ -295,8 +295,8 @@ def test_a_default_does_not_reach_what_is_no_tag():
 
 
 def test_a_kernel_is_ready_once_it_is_compiled():
-    names: dict[str, Any] = {"__name__": "made_up"}
-    exec("def twice(x): return 2.0 * x", names)  # without a file, so not in a cache on disk
+    names: dict[str, Any] = {}
+    exec("def twice(x): return 2.0 * x", names)  # no module and no file
     call = kernel(names["twice"])
     assert not call.is_ready(1.5)
     assert call(1.5) == 3.0

@@ -39,7 +39,7 @@ def test_shortened_step_is_the_root(q, whole):
 
 
 @pytest.mark.parametrize("grad", [-1.0, 0.0, 1.0, 5.0])
-def test_slopes_that_are_no_probability_are_finite(grad):
+def test_gradients_that_are_no_probability_are_finite(grad):
     assert 0.0 < shortened(grad, 100.0) <= 1.0
 
 

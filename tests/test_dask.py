@@ -200,7 +200,7 @@ def test_warm_start_goes_on_from_the_weights(fitted: Any, rows: tuple[Any, np.nd
 
 
 def test_an_answer_to_another_question_is_not_believed() -> None:
-    """The client asks for no workers every other second, and its answer may come in between."""
+    """The client asks for the workers every other second, and its answer may come in between."""
 
     class Client:
         answers: ClassVar = [{}, {"inproc://1": {"nthreads": 2, "memory_limit": 0}}]

@@ -123,7 +123,7 @@ def test_contributing_commands_run(block, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Conventions and choosing
+# Conventions and methods
 
 
 @pytest.mark.slow  # five kernels of its own
@@ -151,8 +151,8 @@ def test_serving_page_runs():
 
 
 def table_names(heading: str) -> list[str]:
-    """First column of the table under a heading of choosing.md, as code."""
-    text = (DOCS / "choosing.md").read_text()
+    """First column of the table under a heading of methods.md, as code."""
+    text = (DOCS / "methods.md").read_text()
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
 
@@ -167,7 +167,7 @@ def table_names(heading: str) -> list[str]:
         ("Solvers", list(solvers.REGISTRY)),
     ],
 )
-def test_choosing_lists_what_is_registered(heading, registered):
+def test_methods_page_lists_what_is_registered(heading, registered):
     assert sorted(table_names(heading)) == sorted(registered)
 
 
@@ -317,29 +317,29 @@ def test_bound_skeleton(parts):
     state = _random.new_state(np.random.RandomState(0))
 
     def evaluate(scores):
-        local, values, slopes = np.empty((40, 1)), np.empty(40), np.empty((40, 6))
-        full_rows(tag, state, scores, labels, 0, np.arange(6), local, values, slopes, True)
-        return values, slopes
+        local, values, gradients = np.empty((40, 1)), np.empty(40), np.empty((40, 6))
+        full_rows(tag, state, scores, labels, 0, np.arange(6), local, values, gradients, True)
+        return values, gradients
 
-    values, slopes = evaluate(scores)
+    values, gradients = evaluate(scores)
     assert (values <= log_probabilities_of(gumbel, scores, labels)).all()
     h = 1e-6
     for k in range(6):
         shift = np.zeros(6)
         shift[k] = h
         difference = (evaluate(scores + shift)[0] - evaluate(scores - shift)[0]) / (2 * h)
-        np.testing.assert_allclose(slopes[:, k], difference, atol=1e-7)
-    np.testing.assert_allclose(slopes.sum(axis=1), 0.0, atol=1e-12)
+        np.testing.assert_allclose(gradients[:, k], difference, atol=1e-7)
+    np.testing.assert_allclose(gradients.sum(axis=1), 0.0, atol=1e-12)
 
     others = np.delete(scores[0], labels[0])
-    sampled, label_slopes = [], []
+    sampled, label_gradients = [], []
     for pair in itertools.combinations(range(5), 2):  # of the others, each standing for 5/2
-        counts, pair_slopes = np.full(3, 2.5), np.empty(3)
+        counts, pair_gradients = np.full(3, 2.5), np.empty(3)
         row = (np.empty(0), 0.0, scores[0, labels[0]], others[list(pair)], counts, 2, 0)
-        sampled.append(step(tag, state, *row, pair_slopes))
-        label_slopes.append(pair_slopes[2])
+        sampled.append(step(tag, state, *row, pair_gradients))
+        label_gradients.append(pair_gradients[2])
     assert np.mean(sampled) == pytest.approx(values[0], rel=1e-12)
-    assert np.mean(label_slopes) == pytest.approx(slopes[0, labels[0]], rel=1e-12)
+    assert np.mean(label_gradients) == pytest.approx(gradients[0, labels[0]], rel=1e-12)
 
 
 @pytest.fixture

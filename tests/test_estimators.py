@@ -38,7 +38,7 @@ HISTORY = [
 
 @pytest.fixture(scope="module")
 def two_samples():
-    """Rows from a softmax with unequal class frequencies, to fit and to judge by."""
+    """Return rows from a softmax with unequal class frequencies, to fit and to test."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     coef = rng.normal(size=(4, N_CLASSES))
@@ -350,7 +350,7 @@ def test_weight_zero_is_no_row(data):
 )
 @pytest.mark.parametrize("l2", [0.0, 30.0])
 def test_one_pass_is_one_epoch(data, method, solver, l2):
-    """At rates that do not ask for the end."""
+    """At constant rates, which do not depend on the planned length of the fit."""
     X, y = data
     options: dict[str, Any] = {"method": method, "solver": solver, "random_state": 3}
     options |= {"sampler": Uniform(2), "l2": l2}

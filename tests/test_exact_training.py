@@ -119,8 +119,8 @@ def test_cuts_are_whole_batches(n_batches, n_parts):
 
 
 @pytest.mark.slow
-def test_a_large_row_keeps_its_small_slopes():
-    """1 - p would be rounding where p is nearly 1; the label's slope is the sum of the others."""
+def test_a_large_row_keeps_its_small_gradients():
+    """1 - p would be rounding for p near 1; the label's gradient is minus the sum of the others."""
     X = scipy.sparse.csr_array(np.ones((1, 1), np.float32))
     problem = Problem(as_rows(X, np.float32), np.zeros(1, np.int64), np.ones(1), 1, 3)
     state = State(

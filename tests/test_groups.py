@@ -17,7 +17,7 @@ from bigcat.training.data import TrainingData, split
 
 
 def people(seed=3, n=600, n_test=4_000):
-    """Training rows with whose they are, and rows of other people; three classes."""
+    """Return training rows with their groups, and rows of other groups; three classes."""
     draw = repeated.sessions(12, 3, 6.0, 0.4, 1.0)
     X, y, person = draw(np.random.default_rng(seed), n + n_test)
     last = person[n]

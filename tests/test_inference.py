@@ -85,10 +85,10 @@ def test_units_and_offsets_do_not_cost_digits():
     table = maximum_likelihood(X, y).summary(X, y)
     moved = X * sizes + offsets
     other = maximum_likelihood(moved, y).summary(moved, y)
-    slopes = table["feature"] != "intercept"
+    weights = table["feature"] != "intercept"
     for name in ("estimate", "std_error"):
-        found = other[name][slopes] * np.tile(sizes, 2)
-        np.testing.assert_allclose(found, table[name][slopes], rtol=1e-5)
+        found = other[name][weights] * np.tile(sizes, 2)
+        np.testing.assert_allclose(found, table[name][weights], rtol=1e-5)
     assert other.figures == pytest.approx(table.figures)
 
 

@@ -1,4 +1,4 @@
-"""What a model knows: features, neighbours, maps and explanations against their definitions."""
+"""Inspection of a model: features, neighbours, maps and explanations against their definitions."""
 
 import numpy as np
 import pytest

@@ -107,7 +107,7 @@ def label_counts(sampler, counts):
 
 
 def batches_with_draws(problem, sampler, batch_size, epochs, shared):
-    """What the loop draws, in its order: for each row, or once a batch."""
+    """Return the draws of the loop in order: for each row, or once per batch."""
     tag, rng = sampler.lower(problem), new_state(np.random.RandomState(4))
     of_labels = np.empty(N_CLASSES)
     label_counts(tag, of_labels)

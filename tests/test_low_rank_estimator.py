@@ -98,7 +98,7 @@ def test_batches_reach_the_optimum_of_the_ridge(data):
     assert np.abs(free.predict_proba(X_new) - expected).max() > 0.2
 
 
-# What is fitted
+# Fits
 
 
 def test_fitted_attributes_of_low_and_full_rank(data):
@@ -224,7 +224,7 @@ def test_another_rank_is_refused_and_nothing_has_changed(data, first, then, mess
     assert all(after[name] is before[name] for name in before)
 
 
-# What is refused
+# Refused input
 
 
 @pytest.mark.parametrize("rank", [0, -1, 2.5, "low", True, [2]])

@@ -37,7 +37,7 @@ def test_the_number_of_rows_makes_no_difference(probit):
 
 
 def test_the_likelihood_by_few_nodes_is_shown_by_many(probit):
-    """What passes over the data maximise is above the log-likelihood for some rows."""
+    """The objective of stochastic passes exceeds the log-likelihood for some rows."""
     X, y = rows_of(200, 2)
     model = copy.copy(probit)
     model.bound_ = TRAINING_QUADRATURE
@@ -58,7 +58,7 @@ def test_it_is_the_bound_of_the_fit_not_of_the_parameters():
 
 
 class OwnBound(OneVsEach):
-    """Not one that files know, though its kernels are."""
+    """A bound that model files cannot store, although its kernels exist."""
 
 
 FITS: dict[str, tuple[dict[str, Any], Any]] = {

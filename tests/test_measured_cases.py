@@ -25,7 +25,7 @@ needs_data = pytest.mark.skipif(
 
 
 class Case(NamedTuple):
-    """Rows to fit, and others of the same classes to judge by."""
+    """Return rows to fit, and test rows of the same classes."""
 
     X: Any
     y: np.ndarray
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
     @property
     def log_frequencies(self) -> np.ndarray:
-        """Of classes in the rows to fit."""
+        """Return the class frequencies of the rows to fit."""
         return np.log(np.bincount(self.y) / len(self.y))
 
     def frequencies(self) -> float:
@@ -81,7 +81,7 @@ def when_halved(case: Case, model: LinearClassifier) -> float:
     return float(case.of_labels(log_softmax(scores, axis=1)).mean())
 
 
-# Where there is little to learn
+# Little to learn
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_noise_is_class_frequencies_and_a_warning():
     np.testing.assert_allclose(found, np.tile(case.log_frequencies, (10, 1)), atol=0.02)  # smoothed
 
 
-# Where rows are few for what there is to learn
+# Few rows for many parameters
 
 
 def binary_words(n_features: int, n_classes: int) -> dense.Draw:

@@ -25,7 +25,7 @@ KEYS = {
     "is_bound",
     "unbiased",
     "needs",
-    "promises",
+    "summary",
     "citation",
 }
 NAMES = [row["name"] for row in bigcat.methods()]
@@ -44,7 +44,7 @@ def test_table():
         assert row["is_bound"] is bound.is_bound
         assert row["sampler"] in samplers.REGISTRY
         assert row["solver"] in solvers.REGISTRY
-        assert row["promises"]
+        assert row["summary"]
         assert row["needs"]
         assert row["citation"]
     lines = repr(table).splitlines()

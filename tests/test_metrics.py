@@ -8,7 +8,7 @@ from bigcat import metrics
 
 
 class TableModel:
-    """Row i of X names a row of a table of log-probabilities; notes what it was asked for."""
+    """Stub model: row i of X names a row of a table of log-probabilities; calls are recorded."""
 
     def __init__(self, log_proba, classes):
         self.table = log_proba

@@ -200,7 +200,7 @@ def test_pairs_that_a_kernel_would_follow_anywhere_are_refused(changes, message)
 
 
 def test_a_tensor_that_is_used_twice_is_refused(path):
-    """A short header could ask for more memory than the file holds."""
+    """A short header could claim more memory than the file holds."""
     rewrite(path, lambda h: h["extra"].update(x=[{"$array": "coef"}] * 1000))
     with pytest.raises(ModelFileError, match="coef is not a tensor of the file or is used twice"):
         load_model(path, with_extra=True)

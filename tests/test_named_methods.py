@@ -63,7 +63,7 @@ def check_reached(problem):
     assert all(-1e-6 < gap < LIMIT for gap in found.values()), found
 
 
-#: Whose kernels are the same; the others have some of their own, or take long.
+#: Methods with the same kernels; the others have kernels of their own, or take long.
 QUICK = ("short dense rows", "tiny")
 
 
@@ -124,7 +124,7 @@ def test_a_pass_in_parts_is_as_good_as_a_pass_of_fit(method, length):
         train, new = slice(0, 2_000), slice(2_000, None)
         frequencies = np.log(np.bincount(y[train]) / 2_000.0)[y[new]].mean()
         options: dict[str, Any] = {"method": method, "rank": None, "random_state": seed}
-        # What "auto" would take for more rows, instead of L-BFGS for these.
+        # The choice of "auto" for more rows, in place of L-BFGS for these.
         chosen: dict[str, Any] = {"solver": "damped"} if method == "auto" else {}
         whole = LinearClassifier(max_epochs=1, **chosen, **options).fit(X[train], y[train])
         parts = LinearClassifier(**options)

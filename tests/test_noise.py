@@ -79,7 +79,7 @@ def test_tails_against_many_digits(pair, t):
         }
         for verb in VERBS:
             found = float(getattr(pair.noise, verb)(t))
-            # What is next to nothing may be denormal.
+            # Tiny values may be denormal.
             assert found == pytest.approx(float(expected[verb]), rel=2e-13, abs=1e-300), verb
 
 
@@ -167,7 +167,7 @@ def test_a_wrong_derivative_is_caught(student_t):
 
 
 def laplace(at_zero: float) -> CustomNoise:
-    """A density with a corner at 0, where any slope between those of the sides is right."""
+    """A density with a corner at 0, where any derivative between those of the sides is right."""
     return CustomNoise(
         "laplace",
         lambda t: t - math.log(2.0) if t < 0.0 else math.log1p(-0.5 * math.exp(-t)),
@@ -180,15 +180,15 @@ def laplace(at_zero: float) -> CustomNoise:
 @pytest.mark.parametrize("at_zero", [-1.0, 0.0, 1.0])
 def test_a_density_may_have_a_corner(at_zero):
     noise = resolve(laplace(at_zero))
-    # Of two classes, d apart: P(e_0 - e_1 <= d) in closed form.
+    # Two classes, d apart: P(e_0 - e_1 <= d) in closed form.
     d = np.array([-6.0, -1.3, 0.0, 0.4, 3.0])
     tail = 0.25 * (2.0 + np.abs(d)) * np.exp(-np.abs(d))
     found = np.exp(log_probabilities(noise, np.column_stack([d, np.zeros(5)]))[:, 0])
     np.testing.assert_allclose(found, np.where(d > 0.0, 1.0 - tail, tail), rtol=0, atol=2e-6)
 
 
-def test_a_slope_beyond_both_sides_of_a_corner_is_caught():
-    """The difference that the message tells is that of both sides together."""
+def test_a_gradient_beyond_both_sides_of_a_corner_is_caught():
+    """The message shows the difference of both sides together."""
     text = r"log_pdf_grad\(0\.0\) is (-?1\.2), but the finite difference of log_pdf there is (\S+);"
     for grad in (1.2, -1.2):
         with pytest.raises(ValueError, match=text) as caught:
@@ -199,7 +199,7 @@ def test_a_slope_beyond_both_sides_of_a_corner_is_caught():
 
 
 def nearly(**errors):
-    """The logistic noise with functions that are off: values by an error times t, slopes by it."""
+    """Return the logistic noise with errors: values off by an error times t, derivatives by it."""
 
     def off(verb):
         exact, error = getattr(Logistic(), verb), errors.get(verb, 0.0)

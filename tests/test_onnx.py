@@ -1,4 +1,4 @@
-"""ONNX files give what the model gives, by a runtime that knows nothing of bigcat."""
+"""ONNX files give the predictions of the model, in a runtime without bigcat."""
 
 import json
 
@@ -24,7 +24,7 @@ LABELS = {
 
 
 def model_of(rank, classes=LABELS["integers"]):
-    """A fitted model with weights that nobody had to learn."""
+    """Return a fitted model with random weights."""
     classes = np.unique(classes)
     model = LinearClassifier(rank=rank)
     if rank is None:

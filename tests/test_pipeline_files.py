@@ -92,7 +92,7 @@ def test_the_extra_that_pipelines_need(tmp_path, monkeypatch):
 
 
 def altered(path, change) -> None:
-    """Write the archive of a file's steps again, with members that somebody changed."""
+    """Rewrite the archive of a file's steps with changed members."""
     with bigcat._io.tensors.open_tensors(path) as file:
         (name,) = [name for name in file.header["tensors"] if name.endswith("archive")]
         content = file.read(name).tobytes()

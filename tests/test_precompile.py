@@ -1,4 +1,4 @@
-"""Compilations that people wait for: they are told of, and can be made ahead of time."""
+"""Precompilation, and messages about compilations that users wait for."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ def event_of(module, name):
 
 
 def compiles(*calls):
-    """What a listener tells of compilations that begin (a pair) and end (None)."""
+    """Record the messages to a listener: compilations that begin (a pair) and end (None)."""
     listener = notices.Compilations()
     seen: list[str | None] = []
     with watching(seen.append):

@@ -144,7 +144,7 @@ def test_other_noises_are_the_same_on_threads(sparse, how):
 
 
 def test_no_array_of_all_scores(monkeypatch):
-    """Rows and classes whose scores would not fit: only what is asked for is kept."""
+    """Rows and classes whose scores would not fit in memory: only the results are kept."""
     X, coef, intercept, _ = model(4000, 3000, True)
     scorer = scorer_of(coef, intercept, Gumbel(), n_threads=2)
     scorer.top_k(X[:10], 3)  # compiled

@@ -44,7 +44,7 @@ def posterior():
 
 
 def answers(model, X):
-    """What a model says of some rows: all kinds of predictions."""
+    """Return all kinds of predictions of a model for some rows."""
     found = [model.predict(X), model.predict_proba(X)]
     if isinstance(model, LinearClassifier):
         found += model.predict_top_k(X, k=3)

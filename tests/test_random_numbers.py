@@ -88,7 +88,7 @@ def test_gaussian_draws_are_those_of_the_region(monkeypatch):
 
 
 def test_gaussian_draws_near_the_edge_of_the_region(monkeypatch):
-    """Where the quick forms leave the question open."""
+    """Uniform numbers that the quick bounds neither accept nor reject."""
     for a in np.linspace(0.003, 0.997, 200):
         u = 1.0 - a
         edge = 2.0 * u * math.sqrt(-math.log(u))

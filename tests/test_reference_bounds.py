@@ -1,4 +1,4 @@
-"""The reference bounds: below the exact value, tight where they should be, slopes, unbiasedness."""
+"""The reference bounds: below the exact value, tight at their optimum, gradients, unbiasedness."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_slopes_match_finite_differences(name):
+def test_gradients_match_finite_differences(name):
     bound, h = ALL[name], 1e-5
     found = bound(PSI_Y, PSI, WEIGHTS)
     up, down = bound(PSI_Y + h, PSI, WEIGHTS).value, bound(PSI_Y - h, PSI, WEIGHTS).value

@@ -1,4 +1,4 @@
-"""The reference steps on the double sum: slopes, optimality of the implicit steps, the tails."""
+"""The reference steps on the double sum: gradients, optimality of implicit steps, the tails."""
 
 from typing import NamedTuple
 
@@ -49,19 +49,19 @@ def random_row(seed, n_drawn=None, fit_intercept=None) -> Row:
 
 
 def stationarity(batch, fit_intercept, l2, new):
-    """The largest violation of: new = old + rate times the mean slope at the new point."""
+    """Return the largest violation of: new = old + rate times mean gradient at the new point."""
     W, b, X, y, drawn, weights, u, rate = batch
     W_new, b_new, u_new = new
-    grads, slopes_u = np.zeros((len(y), len(b))), np.zeros(len(y))
+    grads, gradients_u = np.zeros((len(y), len(b))), np.zeros(len(y))
     for i in range(len(y)):
         row = *double_sum.row_scores(W_new, b_new, X[i], y[i], drawn[i]), weights[i], u_new[i]
         bound = bounds.softmax_augment_reduce(*row)
         np.add.at(grads[i], np.append(drawn[i], y[i]), np.append(bound.grads, bound.grad_y))
-        slopes_u[i] = double_sum.local_grad(*row)
+        gradients_u[i] = double_sum.local_grad(*row)
     residuals = [
         (1 + rate * l2) * W_new - W - rate / len(y) * grads.T @ X,
         b_new - b - fit_intercept * rate / len(y) * grads.sum(axis=0),
-        u_new - u - rate * slopes_u,
+        u_new - u - rate * gradients_u,
     ]
     return max(np.abs(residual).max() for residual in residuals)
 
@@ -70,14 +70,14 @@ def stationarity(batch, fit_intercept, l2, new):
 
 
 @forms
-def test_slopes_match_finite_differences(form):
+def test_gradients_match_finite_differences(form):
     bound, u, h = double_sum.BOUND[form], 1.7, 1e-5
     found = bound(PSI_Y, PSI, WEIGHTS, u)
     up, down = (bound(PSI_Y + step, PSI, WEIGHTS, u).value for step in (h, -h))
     assert found.grad_y == pytest.approx((up - down) / (2 * h), abs=1e-8)
     up, down = (bound(PSI_Y, PSI, WEIGHTS, u + step).value for step in (h, -h))
-    slope_u = double_sum.local_grad(PSI_Y, PSI, WEIGHTS, u, form)
-    assert slope_u == pytest.approx((up - down) / (2 * h), abs=1e-8)
+    gradient_u = double_sum.local_grad(PSI_Y, PSI, WEIGHTS, u, form)
+    assert gradient_u == pytest.approx((up - down) / (2 * h), abs=1e-8)
     for k in range(PSI.size):
         step = h * (np.arange(PSI.size) == k)
         up, down = (bound(PSI_Y, PSI + s, WEIGHTS, u).value for s in (step, -step))

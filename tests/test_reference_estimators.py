@@ -1,4 +1,4 @@
-"""The reference estimators: slopes, exact with all classes, biased with some, what NCE finds."""
+"""The reference estimators: gradients, exact with all classes, bias with some, optimum of NCE."""
 
 from itertools import chain, combinations
 
@@ -22,7 +22,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_slopes_match_finite_differences(name):
+def test_gradients_match_finite_differences(name):
     estimate, h = ALL[name], 1e-5
     found = estimate(PSI_Y, PSI, WEIGHTS)
     up, down = (estimate(PSI_Y + step, PSI, WEIGHTS).value for step in (h, -h))

@@ -15,7 +15,7 @@ ITERATIONS = {"probit": (1, 10, 100, 500), "logit": (1, 10, 50)}
 
 
 def fixture_folder() -> Path:
-    """What the authors' code gave, beside the data folder that BIGCAT_DATA names."""
+    """Output of the authors' code, in the folder beside the one that BIGCAT_DATA names."""
     data = os.environ.get("BIGCAT_DATA")
     folder = Path(data).resolve().parent / "reference" / "categorical_from_binary" if data else None
     if folder is None or not folder.exists():

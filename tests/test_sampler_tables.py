@@ -1,4 +1,4 @@
-"""What samplers say of themselves, and the tables that they draw by."""
+"""Declarations of samplers, and the tables that they draw from."""
 
 import numpy as np
 import pytest
@@ -156,7 +156,7 @@ def index_of(X, y, n_classes, n=2, row_weights=None):
 
 
 def shares(index, feature, n_classes):
-    """Of every class among the labels of a feature."""
+    """Return the share of every class among the labels of a feature."""
     total = np.zeros(n_classes, np.float32)
     first, last = index.first_slot[feature], index.first_slot[feature + 1]
     classes = np.arange(n_classes)

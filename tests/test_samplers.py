@@ -81,7 +81,7 @@ def drawn(*arguments, **options):
 
 
 def weight_of_classes(classes, counts, n_classes):
-    """What each class stands for in each draw, 0 where it was not drawn: (repeats, n_classes)."""
+    """Return the count of each class in each draw, 0 if not drawn: (repeats, n_classes)."""
     weight = np.zeros((len(classes), n_classes + 1))
     np.put_along_axis(weight, classes, counts[:, : classes.shape[1]], axis=1)  # -1: the last
     return weight[:, :n_classes]
@@ -128,7 +128,7 @@ def test_never_the_label_never_twice_counts_add_up(sampler, head, label):
     assert not (classes == label).any()
     ordered = np.sort(classes, axis=1)
     assert (np.diff(ordered, axis=1) > 0).all()
-    # What the counts stand for, together, is all other classes.
+    # The counts together stand for all other classes.
     np.testing.assert_allclose(counts.sum(axis=1), 10.0, rtol=1e-12)
     expected = [k for k in head or [] if k != label]
     assert always == len(expected)
@@ -284,13 +284,13 @@ SAMPLED = [name for name, kind in bounds.REGISTRY.items() if kind.can_sample and
 @pytest.mark.parametrize("sampler", list(members(REGISTRY, (3,))))
 @pytest.mark.parametrize("bound", SAMPLED)
 def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
-    """The value and all slopes, at local parameters that do not move."""
+    """Return the value and all gradients, at fixed local parameters."""
     repeats, n_classes, label, problem = many(20_000), 8, 2, some_problem(8)
     scores = np.random.default_rng(3).normal(size=n_classes)
     part = bounds.REGISTRY[bound]()
     local = part.initial_local(Gumbel(), np.zeros(n_classes))[label]
 
-    def values_and_slopes(which, problem, repeats):
+    def values_and_gradients(which, problem, repeats):
         values, grads = np.empty(repeats), np.zeros((repeats, n_classes))
         rng = new_state(np.random.RandomState(7))
         some = draws(which, problem, label, repeats, seed=7)
@@ -300,8 +300,8 @@ def test_every_bound_is_unbiased_with_every_sampler(bound, sampler):
     # Classes that are always in make one-vs-each another bound.
     head = probabilities(sampler, problem, 0)[1] if sampler.name == "stratified" else ()
     with_head = dataclasses.replace(problem, head=np.array(head, np.int64))
-    full = values_and_slopes(Everything(), with_head, 1)[0]
-    found = values_and_slopes(sampler, problem, repeats)
+    full = values_and_gradients(Everything(), with_head, 1)[0]
+    found = values_and_gradients(sampler, problem, repeats)
     limit = stats.norm.isf(FALSE_ALARM / 2 / full.size) * found.std(axis=0) / np.sqrt(repeats)
     assert (np.abs(found.mean(axis=0) - full) <= limit + 1e-6).all()
 
@@ -366,7 +366,7 @@ def test_learning_with_a_sampler_by_name(name, method, solver):
     assert model.score(*new) > 0.9
 
 
-# Of one's own
+# Samplers of one's own
 
 
 class OwnTag(NamedTuple):

@@ -245,7 +245,7 @@ def test_a_made_up_index_is_refused(tmp_path, field, value, says):
 
 
 def with_vectorizer(rows: Shards, change) -> Shards:
-    """A folder whose vectoriser was changed by somebody who sets digests right."""
+    """Write a folder with a changed vectoriser and right digests."""
     path = rows.folder / rows.index.arrays / "vectorizer.json"
     packed = json.loads(path.read_text())
     change(packed)
@@ -383,7 +383,7 @@ def test_rows_that_a_table_claims_to_have(claimed, reading, tmp_path):
     content = parquet_table(4)
     size = int.from_bytes(content[-8:-4], "little")
     rows, footer = content[: -8 - size], content[-8 - size : -8]
-    # Of the row group: its rows (field 3 of 64 bits), and the place of its first column, 4.
+    # The row group: its rows (field 3 of 64 bits), and the place of its first column, 4.
     four, found = b"\x16\x08\x26\x08", b"\x16" + _zigzag(claimed) + b"\x26\x08"
     assert footer.count(four) == 1
     footer = footer.replace(four, found)

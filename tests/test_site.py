@@ -24,7 +24,7 @@ RUN = [
     *(DOCS / name for name in ("start.md", "checkpoints.md", "data.md")),
     *sorted([*DOCS.glob("how-to/*.md"), *DOCS.glob("tutorials/*.md")]),
 ]
-#: What is shorter in `make test`; `make test-slow` runs such pages as they are.
+#: Replacements that shorten pages in `make test`; `make test-slow` runs such pages as they are.
 SHORTER = {
     "many-classes.md": (
         "max_rows=50_000, max_features=2_000, min_classes=500",

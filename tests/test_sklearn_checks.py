@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 
 from bigcat import LinearClassifier
 
-# Where nothing is drawn (few classes, small data) every solver is exact about sample weights too.
+# If nothing is drawn (few classes, small data) every solver is exact about sample weights too.
 # Not here: one negative of several (weight 2 is a row twice on average only), and L-BFGS at a `tol`
 # below what rounding allows (two equivalent problems then end 1e-8 apart, and scikit-learn compares
 # to 1e-9).
@@ -32,7 +32,7 @@ OTHERS = [
     LinearClassifier(method="nce"),
     LinearClassifier(method="implicit"),
 ]
-# Of dense rows in double precision.
+# Checks of dense rows in double precision.
 OF_THE_FIT = {
     "check_classifiers_train",
     "check_classifiers_classes",
@@ -89,7 +89,7 @@ def test_how_many_checks_there_are(estimator):
 
 
 def test_no_check_is_skipped_for_want_of_array_api():
-    """What `conftest.py` sets before scipy is imported."""
+    """Settings that `conftest.py` makes before scipy is imported."""
     import scipy._lib._array_api as array_api
 
     assert array_api.SCIPY_ARRAY_API

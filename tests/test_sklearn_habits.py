@@ -116,7 +116,7 @@ def test_a_callback_gets_a_model_that_predicts(sparse):
     np.testing.assert_allclose(seen[-1][1], model.predict_proba(rows), atol=1e-3)
 
 
-# What is printed
+# Printed output
 
 
 def test_coef_of_low_rank_says_where_the_weights_are():

@@ -1,4 +1,4 @@
-"""The battery of the solvers: the twin's steps, the optimum, and other people's binary models."""
+"""The battery of the solvers: the twin's steps, the optimum, binary models of other libraries."""
 
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +81,7 @@ TWIN_STEPS: dict[str, Callable[..., Any]] = {
 
 
 class TwinRow:
-    """Value and slopes of a row, which keeps its local parameters from epoch to epoch."""
+    """Return value and gradients of a row, which keeps its local parameters from epoch to epoch."""
 
     def __init__(self, method, noise_name, local):
         self.softmax = noise_name == "gumbel"
@@ -279,7 +279,7 @@ def test_the_ridge_where_a_batch_touches_a_part_of_the_weights(train, sparse, so
 @pytest.mark.parametrize("l2", [0.7, 25_000.0])
 @pytest.mark.parametrize("batch_size", [1, 7])
 def test_the_lazily_scaled_ridge_is_a_proximal_step_of_all_weights(train, sparse, l2, batch_size):
-    """W <- (W + rate slopes x) / (1 + rate l2 / N), every class at every step, as a plain loop.
+    """W <- (W + rate gradient) / (1 + rate l2 / N), every class at every step, as a plain loop.
 
     The stronger ridge makes the scale fall below where the weights are multiplied out, several
     times per epoch.  After each epoch the weights are seen as they are."""
@@ -337,9 +337,12 @@ def binary():
 @pytest.mark.parametrize("method", ["exact", "one-vs-each", "augment-reduce"])
 @pytest.mark.parametrize("l2", [0.2, 5.0])
 def test_two_classes_equal_logistic_regression(binary, method, l2):
-    """All three are exact at two classes.  The two weight vectors are w and -w at the optimum, so
-    that their ridge is l2/2 (|w|^2 + |w|^2) = l2/4 |2 w|^2, where 2 w are the weights of the
-    binary model, whose ridge is 1/(2 C) |2 w|^2: so C = 2 / l2."""
+    """All three are exact at two classes.
+
+    The two weight vectors are w and -w at the optimum. Their ridge is l2/2 (|w|^2 + |w|^2) = l2/4
+    |2 w|^2, and 2 w are the weights of the binary model, with a ridge of 1/(2 C) |2 w|^2. So C = 2
+    / l2.
+    """
     X, y = binary
     model = LinearClassifier(method=method, solver=LBFGS(tol=1e-8), l2=l2, max_epochs=300)
     model.fit(X, y)

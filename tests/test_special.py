@@ -119,7 +119,7 @@ def test_sums_of_exponentials_keep_their_terms(reference):
     assert np.isnan(out[5])
 
 
-def test_log_softmax_and_its_slopes():
+def test_log_softmax_and_its_gradients():
     grads, h = np.empty(6), 1e-6
     value = log_softmax_with_grads(0.3, SCORES, COUNTS, 5, grads)
     terms = np.append(SCORES, 0.3)
@@ -189,7 +189,7 @@ def test_blocks_of_scores_join_to_the_softmax():
     assert normaliser == pytest.approx(logsumexp(np.append(label, scores)), rel=1e-15)
 
 
-def test_a_label_that_is_nearly_certain_keeps_its_slope():
+def test_a_label_that_is_nearly_certain_keeps_its_gradient():
     """1 minus the probability would be 0."""
     log_p, others, _ = softmax.finish(50.0, 2.0, 3.0)
     assert others == pytest.approx(3.0 * math.exp(-48.0), rel=1e-14)

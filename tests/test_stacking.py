@@ -17,7 +17,7 @@ from bigcat.training.stacking import MAX_CLASSES, ValidationScores, stack
 
 
 def problem(n=800, n_classes=12, seed=0, noise=None):
-    """Two models that know something, and rows drawn from a sum of them."""
+    """Return two informative models, and rows drawn from a sum of them."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 6))
     first, second = rng.standard_normal((2, n_classes, 6))
@@ -157,7 +157,7 @@ MEMBERS: dict[str, dict[str, Any]] = {"auto": {}, "low": {"rank": 64}, "full": {
 
 
 def test_the_defaults_are_as_good_as_their_own_members():
-    """On kinds of rows that want low rank, full rank, and a ridge."""
+    """On kinds of rows that favour low rank, full rank, and a ridge."""
     rng = np.random.default_rng(1)
     n, d, k = 2_000, 30, 20
     low = rng.standard_normal((k, 4)) @ rng.standard_normal((4, d)) / 2.0
@@ -173,7 +173,7 @@ def test_the_defaults_are_as_good_as_their_own_members():
         values = {name: fit.log_proba_of(X_new, y_new) for name, fit in fits.items()}
         for name in ("low", "full"):
             gain = values["auto"] - values[name]
-            assert gain.mean() > -2.0 * gain.std() / len(gain) ** 0.5
+            assert gain.mean() >= -2.0 * gain.std() / len(gain) ** 0.5
 
 
 def test_a_named_rank_is_never_below_class_frequencies():

@@ -1,4 +1,4 @@
-"""What is shared by the whole process: BLAS and its threads."""
+"""Settings shared by the whole process: BLAS and its threads."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

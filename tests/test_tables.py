@@ -44,7 +44,7 @@ def plain(path, columns, names):
 
 @pytest.fixture
 def fitted(tmp_path, capsys):
-    """A model of numbers alone, and the rows that it is asked about."""
+    """Return a model of numbers alone, and rows to predict."""
     train = plain(tmp_path / "train.csv", rows(), ["height", "weight", "kind"])
     model = str(tmp_path / "model.safetensors")
     assert main(["fit", train, "--model", model, "--label-column", "kind"]) == 0

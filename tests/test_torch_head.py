@@ -207,7 +207,7 @@ def test_a_step_leaves_gradients_and_updates_with_the_visited_classes_alone():
 
 @pytest.mark.parametrize("method", ["exact", *SAMPLED, *NEEDS_ROWS])
 def test_a_step_needs_no_value_on_the_host(method):
-    """On the meta device there are shapes alone: what asks for a value fails."""
+    """Tensors on the meta device have shapes only, so reading a value fails."""
     options = {"n_rows": N} if method in (*NEEDS_ROWS, "augment-reduce") else {}
     head = CategoricalHead(D, K, method=method, n_negatives=6, device="meta", **options)
     hidden = torch.randn(N, D, device="meta", requires_grad=True)

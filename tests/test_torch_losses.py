@@ -264,7 +264,7 @@ def test_the_most_probable_classes_are_always_drawn_once():
 
 @pytest.mark.parametrize("method", ["one-vs-each", "augment-reduce"])
 def test_bounds_are_unbiased_over_the_draws(method):
-    """The same z-test for loss and slopes; a local parameter that does not depend on the draws."""
+    """The same z-test for loss and gradients, with local parameters independent of the draws."""
     W, b, X, y, _, _ = problem(0.3)
     X, y, rows = torch.tensor(X), torch.tensor(y), torch.arange(N)
     options = {"n_rows": N, "local_rate": 1e-12} if method == "augment-reduce" else {}

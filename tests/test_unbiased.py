@@ -108,7 +108,7 @@ class Run:
 
 
 class Epoch(NamedTuple):
-    """What an epoch left behind."""
+    """State after an epoch."""
 
     W: np.ndarray
     b: np.ndarray
@@ -231,7 +231,7 @@ def visit_row(solver, bound, local, rate, reach, label_score, others, counts, gr
 
 
 class Visited(NamedTuple):
-    """One visit: the row's value, its new u and the slopes, the label's last."""
+    """Return the row's value, its new u and the gradients of one visit, the label's last."""
 
     value: float
     u: float
@@ -362,7 +362,7 @@ def test_an_implicit_batch_is_a_gradient_step_at_the_new_point(rate):
     start = some_start(seed=2, n_rows=8, n_classes=4, spread=5.0, weighted=True)
     run = Run(Implicit(rate), n_negatives=3, batch_size=8, l2=0.7, epochs=1)
     (new,) = train(run, start)
-    accuracy = 1e-6 * max(rate, 1.0)  # a condition is off by rate times what a slope is
+    accuracy = 1e-6 * max(rate, 1.0)  # a condition is off by rate times what a gradient is
     weights = start.row_weights * 8 / start.row_weights.sum()
     grads = np.zeros((8, 4))
     for i, y in enumerate(start.y):
@@ -389,19 +389,19 @@ def test_the_mean_vanilla_gradient_over_all_draws_is_the_full_one(form):
     others = np.delete(np.arange(6), y)
     _, counts = Uniform(n_negatives=2).sample(6, y)
     draws = list(itertools.combinations(others.tolist(), 2))
-    grads, slope_u, values = np.zeros(6), 0.0, 0.0
+    grads, gradient_u, values = np.zeros(6), 0.0, 0.0
     for pair in draws:
         drawn = list(pair)
         row = visit_once(Vanilla(0.01), form, u, rate, 0.0, psi[y], psi[drawn], counts)
         grads[[*drawn, y]] += row.grads / len(draws)
-        slope_u += (row.u - u) / rate / len(draws)
+        gradient_u += (row.u - u) / rate / len(draws)
         values += row.value / len(draws)
     full = double_sum.BOUND[form](psi[y], psi[others], np.ones(5), u)
     np.testing.assert_allclose(grads[others], full.grads, rtol=1e-13)
     assert grads[y] == pytest.approx(full.grad_y, rel=1e-13)
     assert values == pytest.approx(full.value, rel=1e-13)
     expected = double_sum.local_grad(psi[y], psi[others], np.ones(5), u, form)
-    assert slope_u == pytest.approx(expected, rel=1e-11)
+    assert gradient_u == pytest.approx(expected, rel=1e-11)
 
 
 # U-max
@@ -426,7 +426,7 @@ def test_umax_gradients_are_bounded(form, threshold):
         row = visit_once(
             UMax(0.1, threshold=threshold), form, u, 0.1, 0.0, psi[y], psi[drawn], counts
         )
-        # The label's slope is the sum of the others', in Raman's form with 1 instead of e^-u.
+        # The label's gradient is the sum of the others', in Raman's form with 1 instead of e^-u.
         largest = max(largest, np.abs(row.grads).max() / (count * np.exp(threshold)))
     assert 0.5 < largest <= 1.0 + 1e-12
 
@@ -529,7 +529,7 @@ def test_implicit_steps_agree_with_bisection(one_class):
 
 @pytest.mark.parametrize("n_drawn", [2, 5, 20])
 def test_implicit_steps_of_several_classes_meet_their_conditions(n_drawn):
-    """What is left of u' = u - rate (1 - exp(-u')) + P, and of each s p_k = omega(...)."""
+    """Residuals of u' = u - rate (1 - exp(-u')) + P, and of each s p_k = omega(...)."""
     steps = random_problems(n_drawn, 20_000, n_drawn)
     moved = steps.reach * (steps.u - steps.u_before - steps.rate * np.expm1(-steps.u))
     np.testing.assert_allclose(moved, steps.lengths.sum(axis=1), rtol=1e-6, atol=1e-6)
@@ -631,14 +631,14 @@ def test_vanilla_stops_with_advice_where_it_overflows():
         model.fit(X, y)
     assert "lower learning_rate" in str(caught.value)
     assert not hasattr(model, "coef_")
-    # Where a fit had succeeded before, it is kept.
+    # A fit that succeeded earlier is kept.
     model.set_params(solver=Vanilla(0.01), max_epochs=3, sampler=Uniform(5)).fit(X, y)
     coef, history = model.coef_.copy(), list(model.history_)
     with pytest.raises(DivergedError):
         model.set_params(solver__learning_rate=1e3).fit(X, y)
     np.testing.assert_array_equal(model.coef_, coef)
     assert list(model.history_) == history
-    # What it is told to take does the job.
+    # The suggested method succeeds.
     model.set_params(method="implicit", solver="auto").fit(X, y)
     assert np.isfinite(model.coef_).all()
 
@@ -653,11 +653,12 @@ def test_solvers_say_what_they_cannot_take():
                 UMax().with_options(**{name: value})
     with pytest.raises(ValueError, match="needs batch_size=1, not 8"):
         UMax(weight_bound=1.0, batch_size=8)
+    supported = "supports noise='gumbel' with the bound 'augment-reduce'"
     for name in ("vanilla", "umax", "implicit"):
         assert REGISTRY[name]().batch_size == 1
-        with pytest.raises(ValueError, match="supports noise='gumbel' with the bound 'augment-reduce'"):
+        with pytest.raises(ValueError, match=supported):
             LinearClassifier("gaussian", solver=name).fit(np.eye(3), [0, 1, 2])
-        with pytest.raises(ValueError, match="supports noise='gumbel' with the bound 'augment-reduce'"):
+        with pytest.raises(ValueError, match=supported):
             LinearClassifier(method="one-vs-each", solver=name).fit(np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match="not noise='gumbel' with the raman bound"):
         LinearClassifier(method="raman", solver="implicit").fit(np.eye(3), [0, 1, 2])

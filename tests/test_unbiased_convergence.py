@@ -1,4 +1,4 @@
-"""Where methods that look at a few classes end: unbiased ones at the optimum, others beside it.
+"""Limits of methods that sample classes: unbiased ones reach the optimum, others do not.
 
 A ridge problem of 50 classes, small enough for its optimum to be known.  A gap is the part of the
 optimal objective that is missing, (best - objective) / |best|, with the objective
@@ -84,7 +84,7 @@ def test_unbiased_methods_reach_the_optimum(gap, solver, batch_size, fit_interce
     assert -1e-6 < reached < LIMIT / 4.0, f"a gap of {reached:.1e}"
 
 
-# What the others maximise, on average over all draws, as functions of the scores of all rows and
+# Objectives of the others, averaged over all draws, as functions of the scores of all rows and
 # with their gradients.
 
 
@@ -168,7 +168,7 @@ def test_what_the_others_maximise_is_what_the_twins_say():
 
 @pytest.mark.parametrize("method", forms(EXPECTED, lambda method: method == "complementary"))
 def test_estimators_stop_beside_the_optimum(gap, method):
-    """Not for want of steps: their own optimum is as far off, at any strength of the ridge."""
+    """More steps do not help: their own optimum is as far off, at any strength of the ridge."""
     model = fitted(
         method, max_epochs=600, solver=AdaGrad(learning_rate=0.3), sampler=Uniform(N_NEGATIVES)
     )

@@ -112,7 +112,7 @@ def test_checkpoints(tmp_path, monkeypatch):
     check_line(lambda: model.fit(*rows()), "could not write a checkpoint")
 
 
-# Who else is on the stack
+# Other packages on the stack
 
 #: Functions that could be bigcat's, with code of others between them and the warning.
 PRETENDED = """

@@ -61,7 +61,7 @@ def assert_same(mapped: LinearClassifier, usual: LinearClassifier) -> None:
 
 
 def is_mapped(array: np.ndarray) -> bool:
-    """Does a file lie below it?"""
+    """Return True if a file lies below the folder."""
     base: Any = array
     while isinstance(base, np.ndarray):
         base = base.base
@@ -119,7 +119,7 @@ def test_a_killed_fit_goes_on_with_or_without_files(which, tmp_path, monkeypatch
     assert is_mapped(mapped.coef_)
 
 
-# What becomes of the model
+# Models fitted in files
 
 
 def test_a_fitted_model_is_like_any_other(tmp_path):
@@ -145,7 +145,7 @@ def test_a_fitted_model_is_like_any_other(tmp_path):
     assert clone(classifier(folder)).get_params()["checkpoint__weights_folder"] == folder
 
 
-# What is refused
+# Refused input
 
 
 def test_folders_that_cannot_be_meant(tmp_path):

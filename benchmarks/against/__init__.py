@@ -1,4 +1,4 @@
-"""This checkout against another one: the same bits, the same speed?
+"""Compare the bits and the speed of this checkout with those of another one.
 
 ``python -m benchmarks against BASE`` runs the same cases with BASE's package and with this one,
 each in processes of its own.  Answers are compared bit by bit, seconds side by side.  A case is
@@ -28,7 +28,7 @@ def against(
     rounds: int = ROUNDS,
     jobs: int = 1,
 ) -> None:
-    """Print what is different, both parts if none is asked for; ends with 1 if an answer is."""
+    """Print differences, in bits and speed by default; return 1 if answers differ."""
     from benchmarks._report import save, show
 
     both = not answers and not speed
@@ -91,7 +91,7 @@ def compare_speed(
 
 
 def _in_turn(base: Checkout, head: Checkout, rounds: int, *words: str) -> tuple[list, list]:
-    """What both say, in turn: base, head, head, base, base, head, ..."""
+    """Yield the answers of both in turn: base, head, head, base, base, head, ..."""
     runs: tuple[list, list] = ([], [])
     for number in range(rounds):
         sides = ((0, base), (1, head))

@@ -1,4 +1,4 @@
-"""What a fitted model says, as digests of its bits and as numbers to be compared."""
+"""Answers of a fitted model, as digests of their bits and as numbers to compare."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scipy.sparse
 N_ROWS, N_ROWS_OF_MANY, MANY = 60, 25, 2_000
 #: Columns of a history that hold seconds, or only count.
 NOT_COMPARED = ("epoch", "iteration", "seconds", "compile_seconds")
-#: What "auto" has chosen, without seconds and words.
+#: Selections of "auto", without seconds and reasons.
 CHOICE = (
     *("bound", "sampler", "solver", "rank", "batch_size", "max_epochs", "l2"),
     *("n_negatives", "learning_rate"),

@@ -24,7 +24,7 @@ MEANS = np.linspace(-0.2, 0.2, 10)
 def posterior(
     name: str, data: str, *, weighted: bool = False, absent: bool = False, **options: Any
 ) -> None:
-    """A fit to all rows, with weights of rows or with classes that have none, if asked for."""
+    """Return a fit to all rows, with row weights or with classes that have no rows on request."""
 
     @case(f"bayesian, {name}")
     def run() -> Answer:

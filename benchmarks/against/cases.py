@@ -61,7 +61,7 @@ def part(module: str, name: str, **fields: Any) -> Callable[[], Any]:
 
 
 def labels_of(model: Any, n: int) -> np.ndarray:
-    """Labels that the model knows, for so many rows."""
+    """Return labels of the model, for a number of rows."""
     return model.classes_[np.arange(n) % len(model.classes_)]
 
 

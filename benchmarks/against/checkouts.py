@@ -38,7 +38,9 @@ class Checkout:
             raise SystemExit(f"{self.root} holds no src/bigcat; give a checkout of bigcat")
 
     def run(self, task: str, *words: str, kernels: Path | None = None) -> list[dict[str, Any]]:
-        """What a child says, a dict a line; `kernels` is the folder of compiled ones."""
+        """Yield the output of a child, a dict per line; `kernels` is the folder of its compiled
+        kernels.
+        """
         command = [sys.executable, "-m", "benchmarks.against.child", task, *words]
         done = subprocess.run(
             command, cwd=ROOT, env=self._environment(kernels), stdout=subprocess.PIPE, text=True
@@ -55,7 +57,7 @@ class Checkout:
     def run_cases(
         self, task: str, folder: str = "", only: Sequence[str] = (), jobs: int = 1
     ) -> list[dict[str, Any]]:
-        """What some children say together, each of a part of the cases."""
+        """Return the joint output of several children, each with a part of the cases."""
         with ThreadPoolExecutor(jobs) as pool:
             parts = [f"{number}/{jobs}" for number in range(jobs)]
             rows = pool.map(lambda part: self.run(task, part, folder, *only), parts)

@@ -17,14 +17,14 @@ from typing import Any
 
 def main(task: str, *words: str) -> None:
     if task == "import":
-        return tell(timed_import() | here())
+        return print_row(timed_import() | here())
     if task == "first-fit":
-        return tell(first_fit() | here())
+        return print_row(first_fit() | here())
     import warnings
 
     warnings.simplefilter("ignore")
     if task == "speed":
-        return tell(speed(words[0]) | here())
+        return print_row(speed(words[0]) | here())
     from benchmarks.against import cases, file_cases
 
     part, folder, *some = words
@@ -35,7 +35,7 @@ def main(task: str, *words: str) -> None:
         chosen = make(Path(folder))
     number, n_parts = map(int, part.split("/"))
     for name in [name for name in chosen if wanted(name, some)][number::n_parts]:
-        tell({"name": name, **answer(chosen[name]), **here()})
+        print_row({"name": name, **answer(chosen[name]), **here()})
 
 
 def here() -> dict[str, str]:
@@ -46,7 +46,7 @@ def here() -> dict[str, str]:
 
 
 def wanted(name: str, words: Sequence[str]) -> bool:
-    """Does the name of a case hold one of the words, or are there none?"""
+    """Return True if the name of a case contains one of the words, or if there are no words."""
     return not words or any(word in name for word in words)
 
 
@@ -111,7 +111,7 @@ def first_fit() -> dict[str, Any]:
     return {"seconds": {"import, fit, predict": {"wall": [wall], "cpu": [cpu]}}}
 
 
-def tell(row: dict[str, Any]) -> None:
+def print_row(row: dict[str, Any]) -> None:
     print(json.dumps(row), flush=True)
 
 

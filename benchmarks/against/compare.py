@@ -45,7 +45,7 @@ def _different(base: dict[str, Any] | None, head: dict[str, Any] | None) -> list
 
 
 def close(base: list[float | None] | None, head: list[float | None] | None) -> bool:
-    """Are two columns as long, and equal but for the order of a sum?"""
+    """Return True if two columns are equal up to the order of a sum."""
     if base is None or head is None or len(base) != len(head):
         return False
     return all(

@@ -109,12 +109,12 @@ NAMES = (*LINEAR, *BAYESIAN)
 
 
 def saving(folder: Path) -> dict[str, Callable[[], Answer]]:
-    """For each model a function that fits and writes it."""
+    """Return for each model a function that fits and writes it."""
     return {f"file, {name}": partial(_save, folder, name) for name in NAMES}
 
 
 def loading(folder: Path) -> dict[str, Callable[[], Answer]]:
-    """For each file a function that tells what it predicts, and what its parameters fit."""
+    """Return for each file a function that loads it, predicts, and fits with its parameters."""
     return {f"file, {name}": partial(_load, folder, name) for name in NAMES}
 
 

@@ -1,4 +1,4 @@
-"""What is timed: each case makes its data and models, and gives functions to be timed.
+"""Timed cases: each makes data and models and returns functions to time.
 
 A case runs in a process of its own; each function is called once to load its kernels and then some
 times with the clock on.  One thread but for predictions, which take all cores.

@@ -25,7 +25,7 @@ OF_AUGMENT_REDUCE = (
 OF_SOLVER = ("learning_rate", "batch_size", "init")
 OF_STOPPING = {"tol": "tol", "n_iter_no_change": "patience"}
 OF_STOPPING |= {"validation_fraction": "validation_fraction"}
-#: What a method with a name draws.
+#: Samplers of named methods.
 N_NEGATIVES = 32
 #: Methods that look at all classes.
 WHOLE = ("exact", "bouchard")

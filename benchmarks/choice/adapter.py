@@ -1,4 +1,4 @@
-"""What all adapters share; it runs in other programs' environments, so it imports only NumPy."""
+"""Shared code of adapters; it runs in environments of other libraries and imports only NumPy."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a cluster costs and gives: ``python -m benchmarks.distributed`` lists the measurements."""
+"""Cost and quality of fits on a cluster; ``python -m benchmarks.distributed`` lists commands."""

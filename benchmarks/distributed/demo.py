@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     test = np.searchsorted(names, rows.y_test)
     settings: dict[str, Any] = {"rank": arguments.rank, "random_state": 0}
 
-    def tell(what: str, model: Any, started: float) -> None:
+    def report(what: str, model: Any, started: float) -> None:
         seconds = time.perf_counter() - started
         value = model.log_proba_of(rows.X_test, test).mean()
         print(
@@ -44,9 +44,9 @@ def run(arguments: argparse.Namespace) -> None:
         folder = written(rows.X, labels, Path(temporary))
         print(f"{folder!r}: {len(names):,} identifiers of Python's standard library")
         started = time.perf_counter()
-        tell("one process", LinearClassifier(**settings).fit(folder), started)
+        report("one process", LinearClassifier(**settings).fit(folder), started)
         with connected(f"local:{arguments.workers}") as client:
             started = time.perf_counter()
             model = dask.LinearClassifier(client=client, **settings).fit(folder)
-            tell(f"{arguments.workers} workers", model.to_local(), started)
+            report(f"{arguments.workers} workers", model.to_local(), started)
     print("the workers have ended, and the folder is gone")

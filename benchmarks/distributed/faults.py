@@ -83,7 +83,7 @@ def kill_workers(folder: Shards, kills: int, reference: Any) -> None:
 
 
 def kill_one(client: Client, folder: Shards, delay: float, seed: int, reference: Any) -> bool:
-    """A fit during which a worker is killed: are its bits the same?"""
+    """Kill a worker during a fit, and compare its bits with those of an undisturbed fit."""
     pids = client.run(os.getpid, on_error="ignore").values()
     pid = random.Random(seed).choice(sorted(pids))
     killer = threading.Timer(delay, os.kill, (pid, signal.SIGKILL))
@@ -144,7 +144,7 @@ def kill_scheduler(folder: Shards, temporary: Path, reference: Any) -> None:
 
 
 def _cluster(file: Path) -> list[subprocess.Popen[bytes]]:
-    """A scheduler and two workers, as people start them."""
+    """Start a scheduler and two workers by their command lines."""
     where = ["--scheduler-file", str(file)]
     quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL}
     dask = [sys.executable, "-m", "dask"]

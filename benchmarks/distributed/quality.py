@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
     settings = {"rank": arguments.rank, "random_state": 0, "progress": False}
     settings["max_epochs"] = arguments.passes or "auto"
 
-    def tell(what: str, model: Any, cpu: float) -> None:
+    def report(what: str, model: Any, cpu: float) -> None:
         value = model.log_proba_of(rows.X_test, rows.y_test).mean()
         passes = len(model.history_)
         print(
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
     started = time.process_time()
-    tell(
+    report(
         "one process",
         LinearClassifier(**settings).fit(rows.X, rows.y),
         time.process_time() - started,
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
                     model.rows_per_round = max(1, len(rows.y) * passes // (n_workers * rounds))
                     what += f", {rounds} rounds"
                 model.fit(X, y)
-                tell(what, model.to_local(), time.process_time() - started)
+                report(what, model.to_local(), time.process_time() - started)
 
 
 def len_of_fit(model: Any, X: Any, y: Any) -> int:

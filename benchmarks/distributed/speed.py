@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         "progress": False,
     }
 
-    def tell(what: str, fit: Callable[[Shards], Any]) -> None:
+    def report(what: str, fit: Callable[[Shards], Any]) -> None:
         fit(few)  # compiles, or loads what was compiled
         cpu, started = cpu_seconds(), time.perf_counter()
         model = fit(folder)
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         for threads, what in ((1, "one thread"), (2, "two threads")):
             if what in arguments.ways:
                 local = LinearClassifier(n_threads=threads, random_state=0, **settings)
-                tell(what, local.fit)
+                report(what, local.fit)
         if "two workers" not in arguments.ways:
             return
         with connected("local:2") as client:
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
                 random_state=0,
                 **settings,
             )
-            tell("two workers", model.fit)
+            report("two workers", model.fit)
 
 
 def folders(arguments: argparse.Namespace, temporary: Path) -> tuple[Shards, Shards]:
@@ -99,7 +99,7 @@ def folders(arguments: argparse.Namespace, temporary: Path) -> tuple[Shards, Sha
 
 
 def cpu_seconds() -> float:
-    """Of this process and those it has started."""
+    """Return the CPU seconds of this process and of those it has started."""
     here = psutil.Process()
     total = 0.0
     for process in [here, *here.children(recursive=True)]:

@@ -68,7 +68,7 @@ def cases(
     ]
 
 
-# Where rows lie
+# Positions of rows
 
 
 def zipf(n_classes: int, exponent: float) -> np.ndarray:
@@ -201,7 +201,7 @@ def without_signal(family: str, draws: dict[str, tuple[Draw, int]]) -> list[Prob
     return [drawn(family, f"{kind} n={n}", noise(draw), n) for kind, (draw, n) in draws.items()]
 
 
-# What is done to columns, of all rows
+# Transformations of columns, of all rows
 
 
 def scaled(draw: Draw, decades: float) -> Draw:
@@ -302,7 +302,7 @@ def heavy_tailed(draw: Draw, sigma: float) -> Draw:
     return change
 
 
-# What is done to training rows
+# Transformations of training rows
 
 
 def outlier(

@@ -19,7 +19,7 @@ AMINO_ACIDS, LETTERS = 20, 26
 
 
 def cells(n_genes: int, n_classes: int, contrast: float) -> Draw:
-    """How often each gene was read in a cell, of some hundred to ten thousand readings in all."""
+    """Counts of each gene in the readings of a cell, some hundred to ten thousand in all."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.8)
@@ -120,7 +120,7 @@ def titles(n_features: int, n_classes: int, n_brands: int) -> Draw:
 
 
 def queries(n_columns: int, n_classes: int, mistakes: float) -> Draw:
-    """What people type: the letters of a class's name, some wrong, in hashed groups of three."""
+    """Typed words: the letters of a class's name, some wrong, in hashed groups of three."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 1.0)
@@ -135,7 +135,7 @@ def queries(n_columns: int, n_classes: int, mistakes: float) -> Draw:
 
 
 def entities(n_columns: int, n_classes: int, kept: float) -> Draw:
-    """Whom does a name mean?  Nobody has many rows; a name loses some of its words."""
+    """Names of persons, each with few rows; a name loses some of its words."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = rng.integers(n_classes, size=n)
@@ -180,7 +180,7 @@ def diagnoses(n_codes: int, n_classes: int, effect: float) -> Draw:
 
 
 def who_and_what(n_people: int, n_things: int, sharpness: float) -> Draw:
-    """Who gave what how many stars?  A column for each person and for each thing; both matter."""
+    """Ratings in stars, with a column for each person and for each thing; both matter."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         person = rng.choice(n_people, size=n, p=zipf(n_people, 0.6))
@@ -214,7 +214,9 @@ def hours(n_pages: int, n_classes: int, effect: float) -> Draw:
 
 
 def trips(side: int, near: float) -> Draw:
-    """Where from, coarse and fine, and when; where to?  Most go near, some to a few centres."""
+    """Destinations given the origin, coarse and fine, and the time; most are near, some are
+    centres.
+    """
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         start = np.abs(rng.normal(side / 2, side / 5, (n, 2))).astype(int).clip(0, side - 1)
@@ -233,7 +235,7 @@ def trips(side: int, near: float) -> Draw:
 
 
 def recipes(n_things: int, n_classes: int, signal: float) -> Draw:
-    """What goes into a dish, each thing once: some go with each other wherever they come from."""
+    """Ingredients of a dish, each once; some go together in every cuisine."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.6)
@@ -286,7 +288,7 @@ def molecules(n_bits: int, n_classes: int, each: float, effect: float) -> DrawOf
 
 
 def receipts(n_goods: int, n_classes: int, each: float, signal: float) -> DrawOfPeople:
-    """What kind of customer?  Goods of a receipt; a shop has its own assortment and customers."""
+    """Kinds of customers by the goods of a receipt; a shop has its own assortment and customers."""
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Any, np.ndarray, np.ndarray]:
         shop = np.repeat(np.arange(n), rng.geometric(1.0 / each, size=n))[:n]

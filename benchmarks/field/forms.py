@@ -1,4 +1,4 @@
-"""Dense made-up tables that people fill in or export: surveys, stations, loans, houses, places."""
+"""Dense simulated tables from forms and exports: surveys, stations, loans, houses, places."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from benchmarks.field.dense import Draw, Rows, labels, zipf
 from benchmarks.field.repeated import DrawOfPeople
 
-#: What stands for a question that was not asked.
+#: Code of a question that was not asked.
 NOT_ASKED = -1.0
 
 
 def surveys(n_questions: int, n_classes: int, effect: float) -> Draw:
-    """Answers from 1 to 5 in blocks of five; who says no to a block's first is not asked the rest.
+    """Answers from 1 to 5 in blocks of five; a no to the first of a block skips the others.
 
     Respondents differ in three hidden numbers, which blocks and the class go by.
     """
@@ -34,7 +34,7 @@ def surveys(n_questions: int, n_classes: int, effect: float) -> Draw:
 
 
 def weather(n_classes: int, effect: float) -> Draw:
-    """Degrees, hectopascals, shares, degrees of the wind and millimetres; what comes tomorrow?"""
+    """Weather of the next day from temperature, pressure, cloud cover, wind and rainfall."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         day = rng.integers(365, size=n)
@@ -54,7 +54,7 @@ def weather(n_classes: int, effect: float) -> Draw:
 
 
 def loans(n_columns: int, share: float, effect: float) -> Draw:
-    """Who does not pay back?  Amounts and counts; medians where a value is missing, and a mark."""
+    """Defaults of loans from amounts and counts; missing values are medians, with a mark."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         hidden = rng.standard_normal((n, n_columns))
@@ -71,7 +71,7 @@ def loans(n_columns: int, share: float, effect: float) -> Draw:
 
 
 def houses(n_classes: int, spread: float) -> Draw:
-    """Log price, log area, rooms, year of building and what a month costs; which quarter?"""
+    """Price quarter from log price, log area, rooms, year of building and monthly cost."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.6)
@@ -100,7 +100,7 @@ def places(n_classes: int, blur: float) -> Draw:
 
 
 def connections(n_features: int, n_classes: int, contrast: float, kinds: int = 400) -> Draw:
-    """What a machine sends: bytes, seconds, counts and flags; six in ten are of some usual ones.
+    """Log of a machine: bytes, seconds, counts and flags; six rows in ten are of a few usual kinds.
 
     Usual ones come again to the last bit, in all parts of a problem.
     """
@@ -137,7 +137,7 @@ def cards(n_hands: int = 4) -> Draw:
 
 
 def parity(n_features: int, right: float) -> Draw:
-    """Switches that are on or off; whether an odd number of three is on, which no sum tells."""
+    """Binary switches; the class is the parity of three, which no linear score can represent."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         X = rng.integers(2, size=(n, n_features))

@@ -1,10 +1,9 @@
-"""The grid: recipes that name all they depend on, and which of them a problem can pay for.
+"""Grid of explicit settings, and the part of it that a problem can afford.
 
-What a recipe costs is estimated from the sizes alone, so that every run tries the same ones.  They
-come in an order: what is most unlike comes first, and dense rows have every recipe twice, with
-columns scaled to mean zero and variance one (by the rows trained on) and as they are.  One that
-would take more than `MOST_SECONDS_OF_ONE` by itself, or `MOST_SECONDS` together with those before
-it, is left out.
+Costs are estimated from the sizes alone, so that every run tries the same settings. The most
+different settings come first. Dense rows have each setting twice: with columns scaled to mean zero
+and variance one (by the training rows), and as they are. A setting is left out if it would take
+more than `MAX_SECONDS_PER_FIT`, or more than `MAX_SECONDS` together with those before it.
 """
 
 from __future__ import annotations
@@ -25,25 +24,25 @@ from bigcat import EarlyStopping
 from bigcat.samplers import CoOccurrence, Shared, Stratified
 from bigcat.solvers import LBFGS, AdaGrad, Damped
 
-#: Estimated, on one core of the machine that the estimates were made on.
-MOST_SECONDS_OF_ONE = 6.0
-MOST_SECONDS = 16.0
-#: Weights of full rank, at most; and where some thirty copies of them in double precision are kept.
-MOST_WEIGHTS, MOST_WEIGHTS_OF_LBFGS = 100_000_000, 3_000_000
+#: Estimates for one core of the reference machine.
+MAX_SECONDS_PER_FIT = 6.0
+MAX_SECONDS = 16.0
+#: Maximal weights of full rank; L-BFGS keeps some thirty copies in double precision.
+MAX_WEIGHTS, MAX_WEIGHTS_OF_LBFGS = 100_000_000, 3_000_000
 
 RATES = (1.0, 0.125, 8.0)
 RIDGES = (1.0, 0.01, 100.0)
 LOW_RANK_RATES, LOW_RANK_PASSES = (0.03, 0.1), (7, 3)
-MOST_EPOCHS, FALLING_EPOCHS, ITERATIONS = 50, 8, 200
+MAX_EPOCHS, FALLING_EPOCHS, ITERATIONS = 50, 8, 200
 N_DRAWN = 24
-#: Few classes are drawn only where there are more than so many to draw from.
+#: Settings with few drawn classes apply above this number of classes.
 FEW_CLASSES, FEW_CLASSES_OF_LOW_RANK = 512, 2_048
-#: Passes of low rank are over at least so many rows: data of fewer come several times.
+#: Minimal rows per pass of low rank; smaller data are repeated.
 ROWS_OF_A_PASS = 5_000
 
 
 class Shape(NamedTuple):
-    """What the cost of a recipe depends on."""
+    """Sizes that determine the cost of a setting."""
 
     n_rows: int
     n_features: int
@@ -59,7 +58,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Setting:
     """A model with a name; `make` gives one that is not fitted, for so many threads."""
 
     name: str
@@ -67,18 +66,18 @@ class Recipe:
     make: Callable[[int], Any]
     scaled: bool = False
 
-    def with_scaled_columns(self) -> Recipe:
-        return Recipe(f"{self.name}, scaled", self.seconds, self.make, True)
+    def with_scaled_columns(self) -> Setting:
+        return Setting(f"{self.name}, scaled", self.seconds, self.make, True)
 
-    def fit(self, X: Any, y: np.ndarray, n_threads: int, **told: Any) -> Fitted:
+    def fit(self, X: Any, y: np.ndarray, n_threads: int, **given: Any) -> Fitted:
         scaler = StandardScaler().fit(X) if self.scaled else None
-        model = self.make(n_threads).fit(X if scaler is None else scaler.transform(X), y, **told)
+        model = self.make(n_threads).fit(X if scaler is None else scaler.transform(X), y, **given)
         return Fitted(model, scaler)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model that scales its rows where the recipe does."""
+    """Fitted model that scales its rows if its setting does."""
 
     model: Any
     scaler: StandardScaler | None = None
@@ -147,7 +146,7 @@ def _early(rate: float, sampler: Any, n_threads: int) -> Any:
         method="exact" if sampler == "everything" else "complementary",
         sampler=sampler,
         solver=Damped(rate, schedule="constant", average=True, batch_size=1),
-        max_epochs=MOST_EPOCHS,
+        max_epochs=MAX_EPOCHS,
         early_stopping=EarlyStopping(tol=1e-4),
         n_threads=n_threads,
     )
@@ -192,63 +191,63 @@ def _lbfgs(l2: float | str, n_threads: int) -> Any:
 # Which are tried
 
 
-def affordable(shape: Shape, most_seconds: float = MOST_SECONDS) -> tuple[list[Recipe], list[str]]:
+def affordable(shape: Shape, max_seconds: float = MAX_SECONDS) -> tuple[list[Setting], list[str]]:
     """Recipes to try, and the names of those that would take too long."""
-    tried: list[Recipe] = []
+    tried: list[Setting] = []
     skipped: list[str] = []
     spent = 0.0
-    for recipe in grid(shape):
-        if recipe.seconds <= MOST_SECONDS_OF_ONE and spent + recipe.seconds <= most_seconds:
-            tried.append(recipe)
-            spent += recipe.seconds
+    for setting in grid(shape):
+        if setting.seconds <= MAX_SECONDS_PER_FIT and spent + setting.seconds <= max_seconds:
+            tried.append(setting)
+            spent += setting.seconds
         else:
-            skipped.append(recipe.name)
+            skipped.append(setting.name)
     return tried, skipped
 
 
-def grid(shape: Shape) -> list[Recipe]:
-    """All recipes that make sense for a shape, the most unlike first."""
-    recipes = [Recipe("frequencies", 0.0, lambda n_threads: Frequencies())]
+def grid(shape: Shape) -> list[Setting]:
+    """Return all settings that suit a shape, the most different ones first."""
+    settings = [Setting("frequencies", 0.0, lambda n_threads: Frequencies())]
     kinds = (_lbfgs_kind, _early_kind, _low_rank_kind, _falling_kind, _logistic_kind)
     for in_turn in zip_longest(*(kind(shape) for kind in kinds)):
-        recipes += [recipe for recipe in in_turn if recipe is not None]
+        settings += [setting for setting in in_turn if setting is not None]
     if shape.sparse:
-        return recipes
-    both: list[Recipe] = []
-    for recipe in recipes:
-        if recipe.name != "frequencies":
-            both.append(recipe.with_scaled_columns())
-        if not recipe.name.startswith("LogisticRegression"):  # always on scaled columns
-            both.append(recipe)
+        return settings
+    both: list[Setting] = []
+    for setting in settings:
+        if setting.name != "frequencies":
+            both.append(setting.with_scaled_columns())
+        if not setting.name.startswith("LogisticRegression"):  # always on scaled columns
+            both.append(setting)
     return both
 
 
-# What they cost: processor seconds, fitted by eye to fits of 2,000 to 20,000 rows
+# Costs: processor seconds, fitted by eye to fits of 2,000 to 20,000 rows
 
 
-def _lbfgs_kind(shape: Shape) -> Iterator[Recipe]:
+def _lbfgs_kind(shape: Shape) -> Iterator[Setting]:
     n, d, k, per_row, sparse = shape
-    if k * d > MOST_WEIGHTS_OF_LBFGS:
+    if k * d > MAX_WEIGHTS_OF_LBFGS:
         return
     a_score = 5e-9 * per_row if sparse else 1.5e-8 + 5e-11 * per_row
     iteration = 3e-4 + a_score * n * k + 1.5e-8 * k * d
     for l2 in RIDGES:
         seconds = 80 * iteration * (2.0 if l2 < 1.0 else 1.0)
-        yield Recipe(f"lbfgs l2={l2:g}", seconds, partial(_lbfgs, l2))
-    yield Recipe("lbfgs l2=path", 600 * iteration, partial(_lbfgs, "path"))
+        yield Setting(f"lbfgs l2={l2:g}", seconds, partial(_lbfgs, l2))
+    yield Setting("lbfgs l2=path", 600 * iteration, partial(_lbfgs, "path"))
 
 
-def _logistic_kind(shape: Shape) -> Iterator[Recipe]:
-    for recipe, l2 in zip(_lbfgs_kind(shape), RIDGES):
+def _logistic_kind(shape: Shape) -> Iterator[Setting]:
+    for setting, l2 in zip(_lbfgs_kind(shape), RIDGES):
         C = 1.0 / l2
-        seconds = 1.5 * recipe.seconds
-        yield Recipe(f"LogisticRegression C={C:g}", seconds, partial(_logistic, C))
+        seconds = 1.5 * setting.seconds
+        yield Setting(f"LogisticRegression C={C:g}", seconds, partial(_logistic, C))
 
 
 def _samplers(shape: Shape) -> list[tuple[str, Any, float]]:
     """Ways to look at classes of full rank: name, sampler, seconds per row and pass."""
     _, d, k, per_row, sparse = shape
-    if k * d > MOST_WEIGHTS:
+    if k * d > MAX_WEIGHTS:
         return []
     a_score, a_draw = 5e-9 + 1e-9 * per_row, 2.5e-7 + 1e-9 * per_row
     ways: list[tuple[str, Any, float]] = [("exact", "everything", 2e-6 + k * a_score)]
@@ -260,30 +259,30 @@ def _samplers(shape: Shape) -> list[tuple[str, Any, float]]:
     return ways
 
 
-def _early_kind(shape: Shape) -> Iterator[Recipe]:
+def _early_kind(shape: Shape) -> Iterator[Setting]:
     """Averaging triples the work of a row, and all weights are looked at after each pass."""
     n_weights = shape.n_features * shape.n_classes
     for rate in RATES:
         for name, sampler, a_row in _samplers(shape):
-            yield Recipe(
+            yield Setting(
                 f"{name} rate={rate:g}, early stopping",
                 25 * (3.0 * shape.n_rows * a_row + 2.5e-8 * n_weights),
                 partial(_early, rate, sampler),
             )
 
 
-def _falling_kind(shape: Shape) -> Iterator[Recipe]:
+def _falling_kind(shape: Shape) -> Iterator[Setting]:
     n_weights = shape.n_features * shape.n_classes
     for rate in RATES:
         for name, sampler, a_row in _samplers(shape):
-            yield Recipe(
+            yield Setting(
                 f"{name} rate={rate:g}, {FALLING_EPOCHS} passes",
                 FALLING_EPOCHS * shape.n_rows * a_row + 1e-8 * n_weights,
                 partial(_falling, rate, sampler),
             )
 
 
-def _low_rank_kind(shape: Shape) -> Iterator[Recipe]:
+def _low_rank_kind(shape: Shape) -> Iterator[Setting]:
     n, d, k, per_row, sparse = shape
     rank = 256 if min(k, d) > 256 else 32
     if min(k, d) <= rank:
@@ -294,7 +293,7 @@ def _low_rank_kind(shape: Shape) -> Iterator[Recipe]:
     for passes in LOW_RANK_PASSES:
         for rate in LOW_RANK_RATES:
             many = passes * times
-            yield Recipe(
+            yield Setting(
                 f"rank={rank} rate={rate:g}, {many} passes",
                 many * n * a_row,
                 partial(_low_rank, rate, many, rank, drawn),

@@ -31,7 +31,7 @@ def _characters() -> tuple[list[str], list[str]]:
 
 @functools.lru_cache(maxsize=1)
 def _docstrings() -> tuple[list[str], list[str]]:
-    """What the standard library says of its functions and classes, and the module it is in."""
+    """Return docstrings of functions and classes of the standard library with their modules."""
     folder = Path(sysconfig.get_path("stdlib"))
     found = []
     for path in sorted(folder.rglob("*.py")):

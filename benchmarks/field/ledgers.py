@@ -7,7 +7,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from benchmarks.field.dense import Draw, Rows, labels
 
-#: What stands in a table where nothing was measured.
+#: Code of a missing measurement in a table.
 CODES = (0.0, -1.0, -999.0, 9_999.0)
 
 
@@ -68,7 +68,7 @@ def one_price(n_classes: int, noise: float) -> Draw:
 
 
 def number_as_class(n_features: int, n_classes: int, noise: float) -> Draw:
-    """Years of age, or the like: a class per whole number, and neighbours are hard to tell."""
+    """Ordered classes such as years of age, one per whole number; neighbours are alike."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         X = rng.standard_normal((n, n_features))
@@ -92,7 +92,7 @@ def codes_as_numbers(n_columns: int, n_classes: int, levels: int, effect: float)
 
 
 def spectra(n_features: int, n_classes: int, contrast: float) -> Draw:
-    """Smooth curves: peaks, of which some are a class's, times a factor, upon a slope."""
+    """Smooth curves: peaks, some of them specific to a class, times a factor, on a linear trend."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes)
@@ -110,7 +110,9 @@ def spectra(n_features: int, n_classes: int, contrast: float) -> Draw:
 
 
 def k_mers(length: int, n_classes: int, contrast: float, letters: int = 150) -> Draw:
-    """How often each word of so many letters of four is in a sequence; classes are chains."""
+    """Counts of all words of a fixed length over four letters in a sequence; classes are Markov
+    chains.
+    """
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.3)
@@ -165,7 +167,7 @@ def few_directions(n_features: int, n_classes: int, spread: float, strength: flo
 
 
 def two_vectors(n_features: int, n_classes: int, noise: float) -> Draw:
-    """Are two texts alike?  Distances and products of the coordinates of their vectors.
+    """Similarity of two texts from distances and products of the coordinates of their vectors.
 
     Classes are degrees of likeness, from none to all.
     """
@@ -184,7 +186,7 @@ def two_vectors(n_features: int, n_classes: int, noise: float) -> Draw:
 
 
 def nearly_one_each(n_features: int, n_classes: int, spread: float) -> Draw:
-    """Who is it?  One row of everybody, a second of each fourth, and then rows of anybody.
+    """Identity of persons: one row of each, a second of every fourth, then rows of random ones.
 
     The first five rows in four classes are for training.
     """
@@ -200,7 +202,7 @@ def nearly_one_each(n_features: int, n_classes: int, spread: float) -> Draw:
     return draw
 
 
-# What is done to columns, of all rows
+# Transformations of columns, of all rows
 
 
 def with_several_codes(draw: Draw, share: float) -> Draw:
@@ -237,7 +239,7 @@ def waves(draw: Draw, n_waves: int, width: float) -> Draw:
 
 
 def hidden_layer(draw: Draw, n_units: int) -> Draw:
-    """What units of a network pass on: sums of columns, or 0 where they are negative; float32."""
+    """Outputs of hidden units of a network: sums of columns, 0 where they are negative; float32."""
 
     def change(rng: np.random.Generator, n: int) -> Rows:
         X, y = draw(rng, n)

@@ -39,7 +39,7 @@ def _by_rarity(X: Any) -> Any:
 
 
 def names(n_columns: int, n_classes: int, contrast: float) -> Draw:
-    """Where is a name from?  Hashed groups of one to three letters; classes are chains."""
+    """Origin of names from hashed groups of one to three letters; classes are Markov chains."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.8)
@@ -68,7 +68,7 @@ def names(n_columns: int, n_classes: int, contrast: float) -> Draw:
 
 
 def collocations(n_columns: int, n_classes: int, signal: float, n_words: int = 3_000) -> Draw:
-    """Hashed words and pairs of neighbours; which word follows which is what tells classes."""
+    """Hashed words and pairs of neighbours; the order of words separates classes."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.7)
@@ -143,7 +143,7 @@ def taxonomy(n_features: int, branches: tuple[int, int, int], signal: float) -> 
 
 
 def boards(n_squares: int, n_classes: int, sharpness: float, n_pieces: int = 7) -> Draw:
-    """What stands on each square, one-hot; the move is chosen by a few hidden numbers."""
+    """Pieces on each square, one-hot; a few hidden numbers determine the move."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         pieces = rng.choice(n_pieces, size=(n, n_squares), p=zipf(n_pieces, 1.0))
@@ -209,7 +209,7 @@ def playlists(n_items: int, n_artists: int, loyalty: float, before: int = 5) -> 
 
 
 def neighbours(n_nodes: int, n_classes: int, loyalty: float, degree: float = 8.0) -> Draw:
-    """Whom a person knows among so many others; her group is to be told."""
+    """Group of a person from her acquaintances among many other persons."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         group_of = np.sort(rng.choice(n_classes, size=n_nodes, p=zipf(n_classes, 0.6)))

@@ -12,13 +12,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks._report import clock
-from benchmarks.field.grid import MOST_SECONDS, Frequencies, Recipe, Shape, affordable, grid
+from benchmarks.field.grid import MAX_SECONDS, Frequencies, Setting, Shape, affordable, grid
 from benchmarks.field.problem import Data, Problem
 from bigcat import LinearClassifier
 
 #: Gains over class frequencies that regret is at least relative to: in nats, and as a part of the
 #: entropy of the class frequencies.
-LEAST_GAIN, LEAST_PART_OF_ENTROPY = 0.05, 0.02
+MIN_GAIN, MIN_PART_OF_ENTROPY = 0.05, 0.02
 #: A default that raises has lost all that there was to gain.
 REGRET_OF_ERROR = 1.0
 #: Fits that compiled, or loaded kernels, for longer are timed again.
@@ -40,24 +40,24 @@ class Mean(NamedTuple):
 
 
 def regret(difference: float, gain: Mean, entropy: float) -> float:
-    """Of what the best recipe gains over class frequencies, the part that the default misses.
+    """Return the part of the best setting's gain over class frequencies that the default misses.
 
     Parameters
     ----------
     difference : float
-        Log-likelihood of the best recipe less that of the default, mean per row.
+        Log-likelihood of the best setting less that of the default, mean per row.
     gain : Mean
-        Of the best recipe over class frequencies.  Where it is small, or within two standard
-        errors of nothing, regret is relative to a larger number.
+        Gain of the best setting over class frequencies. If it is small, or within two standard
+        errors of zero, regret is relative to a larger number.
     entropy : float
-        What class frequencies leave to say, in nats per row.
+        Entropy of the class frequencies, in nats per row.
     """
-    floor = max(LEAST_GAIN, LEAST_PART_OF_ENTROPY * entropy, 2.0 * gain.error)
+    floor = max(MIN_GAIN, MIN_PART_OF_ENTROPY * entropy, 2.0 * gain.error)
     return difference / max(gain.value, floor)
 
 
 def default(n_threads: int) -> LinearClassifier:
-    """What is put to the test."""
+    """Return the measured default."""
     return LinearClassifier(n_threads=n_threads, random_state=0, progress=False)
 
 
@@ -65,25 +65,25 @@ def run(
     problem: Problem,
     n_threads: int = 1,
     chosen: str | None = None,
-    most_seconds: float | None = None,
-    tell_groups: bool = False,
+    max_seconds: float | None = None,
+    pass_groups: bool = False,
 ) -> Record:
     """Measure a problem.
 
     Parameters
     ----------
     chosen : str, optional
-        Name of the recipe that an earlier run has chosen; the grid is then not tried again.
-    most_seconds : float, optional
-        What the grid may take, as estimated.
-    tell_groups : bool
-        Tell the default which rows belong together, where the problem knows it.
+        Name of the best setting of an earlier run; the grid is then not fitted again.
+    max_seconds : float, optional
+        Limit of the estimated seconds of the grid.
+    pass_groups : bool
+        Pass `groups` to the default, if the problem has them.
     """
     started = time.perf_counter()
     data = problem.data()
     with threadpool_limits(limits=n_threads, user_api="blas"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tried, skipped = _tried(data, n_threads, most_seconds) if chosen is None else ({}, [])
+        tried, skipped = _tried(data, n_threads, max_seconds) if chosen is None else ({}, [])
         record = {
             "case": problem.name,
             "family": problem.family,
@@ -92,7 +92,7 @@ def run(
             "tried": tried,
             "skipped": skipped,
             **_comparison(
-                data, ranking(tried) if chosen is None else [chosen], n_threads, tell_groups
+                data, ranking(tried) if chosen is None else [chosen], n_threads, pass_groups
             ),
         }
     return record | {"seconds": time.perf_counter() - started}
@@ -112,27 +112,27 @@ def _facts(data: Data) -> Record:
     }
 
 
-def _tried(data: Data, n_threads: int, most_seconds: float | None) -> tuple[Record, list[str]]:
-    """What recipes that are fitted to training rows make of validation rows; and those left out."""
+def _tried(data: Data, n_threads: int, max_seconds: float | None) -> tuple[Record, list[str]]:
+    """Return results of settings on validation rows, and the settings that were left out."""
     (X, y), validation = data.train, data.validation
-    recipes, skipped = affordable(Shape.of(X, y), most_seconds or MOST_SECONDS)
+    settings, skipped = affordable(Shape.of(X, y), max_seconds or MAX_SECONDS)
     frequencies = Frequencies().fit(X, y).log_proba_of(*validation)
     tried: Record = {}
-    for recipe in recipes:
+    for setting in settings:
         started = time.perf_counter()
         try:
-            rows = recipe.fit(X, y, n_threads).log_proba_of(*validation)
+            rows = setting.fit(X, y, n_threads).log_proba_of(*validation)
             gain = Mean.of(rows - frequencies)
             found: Record = {"gain": gain.value, "gain_error": gain.error}
         except Exception as error:  # it is then not the best
             found = {"gain": None, "error": f"{type(error).__name__}: {error}"}
-        seconds = {"seconds": time.perf_counter() - started, "estimated": recipe.seconds}
-        tried[recipe.name] = found | seconds
+        seconds = {"seconds": time.perf_counter() - started, "estimated": setting.seconds}
+        tried[setting.name] = found | seconds
     return tried, skipped
 
 
 def ranking(tried: Record) -> list[str]:
-    """Names of recipes that beat class frequencies on validation rows, the best first.
+    """Return names of settings that beat class frequencies on validation rows, the best first.
 
     By two standard errors: the best of two dozen on a hundred rows is else often the luckiest.
     """
@@ -144,25 +144,25 @@ def ranking(tried: Record) -> list[str]:
     return sorted(gains, key=lambda name: -gains[name])
 
 
-def _comparison(data: Data, names: list[str], n_threads: int, tell_groups: bool) -> Record:
-    """The default, the best recipe and class frequencies, all fitted to all training rows.
+def _comparison(data: Data, names: list[str], n_threads: int, pass_groups: bool) -> Record:
+    """Compare the default, the best setting and class frequencies, fitted to all training rows.
 
-    The best recipe is the first of `names`, unless it raises on all training rows, and class
+    The best setting is the first of `names`, unless it raises on all training rows, and class
     frequencies where there is none.
     """
     X, y, test = data.X, data.y, (data.X_test, data.y_test)
     frequencies = Frequencies().fit(X, y).log_proba_of(*test)
-    recipes = {recipe.name: recipe for recipe in grid(Shape.of(*data.train))}
+    settings = {setting.name: setting for setting in grid(Shape.of(*data.train))}
     for chosen in [*names, "frequencies"]:
-        best_rows, best = _measured(recipes[chosen], data, n_threads)
+        best_rows, best = _measured(settings[chosen], data, n_threads)
         if best_rows is not None:
             break
     assert best_rows is not None
-    told = {"groups": data.groups} if tell_groups and data.groups is not None else {}
-    default_rows, ours = _measured(Recipe("default", 0.0, default), data, n_threads, **told)
+    given = {"groups": data.groups} if pass_groups and data.groups is not None else {}
+    default_rows, ours = _measured(Setting("default", 0.0, default), data, n_threads, **given)
     gain, entropy = Mean.of(best_rows - frequencies), -float(frequencies.mean())
     record: Record = {
-        "recipe": chosen,
+        "setting": chosen,
         "best": best,
         "default": ours,
         "frequencies": -entropy,
@@ -177,20 +177,20 @@ def _comparison(data: Data, names: list[str], n_threads: int, tell_groups: bool)
     return record | {"regret": regret(-difference.value, gain, entropy)}
 
 
-#: The default less the best recipe, and less class frequencies, paired by test row.
+#: The default less the best setting, and less class frequencies, paired by test row.
 COMPARED = ("difference", "difference_error", "over_frequencies", "over_frequencies_error")
 
 
 def _measured(
-    recipe: Recipe, data: Data, n_threads: int, **told: Any
+    setting: Setting, data: Data, n_threads: int, **given: Any
 ) -> tuple[np.ndarray | None, Record]:
-    """Log-probabilities of test rows, None for a fit that raised; and what is told of the fit."""
+    """Return log-probabilities of test rows, None if the fit raised, and facts about the fit."""
     try:
         with clock() as times:
-            fitted = recipe.fit(data.X, data.y, n_threads, **told)
+            fitted = setting.fit(data.X, data.y, n_threads, **given)
         if _compile_seconds(fitted.model) > COMPILED_SECONDS:
             with clock() as times:
-                fitted = recipe.fit(data.X, data.y, n_threads, **told)
+                fitted = setting.fit(data.X, data.y, n_threads, **given)
         rows = fitted.log_proba_of(data.X_test, data.y_test)
         if not np.isfinite(rows).all():
             raise ArithmeticError(f"{(~np.isfinite(rows)).sum()} log-probabilities are not finite")

@@ -152,7 +152,7 @@ def oscillations(length: int, n_classes: int, noise: float) -> Draw:
 
 
 def typists(n_features: int, n_classes: int, spread: float, drift: float) -> Draw:
-    """Who types?  Milliseconds between keys; habits drift, and rows come in the order of time."""
+    """Typists by milliseconds between keys; habits drift, and rows are in the order of time."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.5)
@@ -170,7 +170,7 @@ def typists(n_features: int, n_classes: int, spread: float, drift: float) -> Dra
 
 
 def other_model(n_features: int, n_classes: int, right: float) -> Draw:
-    """Probabilities that another model gives to the classes of its own, too sure of itself."""
+    """Overconfident probabilities that another model gives to classes of its own."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.6)

@@ -1,4 +1,4 @@
-"""A problem of the field test: rows to train on, rows to choose by, and rows to report on."""
+"""Problems of the field test, with training, validation and test rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-#: Of the rows for training, to choose among recipes by; and their most.
+#: Share of the training rows that select settings, and their maximal number.
 VALIDATION_PART = 0.25
-MOST_VALIDATION_ROWS = 2_000
-#: Test rows; and probabilities looked at, where there are many classes, but not fewer rows.
-MOST_TEST_ROWS = 4_000
-MOST_SCORES, LEAST_ROWS_SCORED = 20_000_000, 500
-#: Neighbouring rows of a series that are all validation rows or all not.
+MAX_VALIDATION_ROWS = 2_000
+#: Maximal test rows; with many classes, maximal scores of them, but a minimal number of rows.
+MAX_TEST_ROWS = 4_000
+MAX_SCORES, MIN_ROWS_SCORED = 20_000_000, 500
+#: Length of runs of neighbouring rows of a series that stay on one side of the validation split.
 BLOCK = 50
 
 
@@ -26,9 +26,9 @@ class Data:
     Attributes
     ----------
     X, y
-        For training, among them those that recipes are chosen by (``is_validation``).
+        Training rows, including the validation rows (``is_validation``).
     X_test, y_test
-        Other rows, all of classes that `y` has.
+        Test rows, all with classes of `y`.
     n_dropped : int
         Test rows of classes that `y` does not have, which are left out.
     groups : array, optional
@@ -93,11 +93,11 @@ def from_two_pools(
     ----------
     groups : array of shape (n,), optional
         Rows of one group are all for validation or all not; those of group -1 never are.  Else
-        the choice of a recipe would go by rows that it was fitted to, or by one outlier.
+        the choice of a setting would go by rows that it was fitted to, or by one outlier.
     """
     n, classes = len(y), np.unique(y)
-    scored = max(MOST_SCORES // len(classes), LEAST_ROWS_SCORED)
-    n_validation = min(int(VALIDATION_PART * n), MOST_VALIDATION_ROWS, scored)
+    scored = max(MAX_SCORES // len(classes), MIN_ROWS_SCORED)
+    n_validation = min(int(VALIDATION_PART * n), MAX_VALIDATION_ROWS, scored)
     if groups is None:
         groups = np.arange(n)
     choosable = np.unique(groups[groups >= 0])
@@ -105,7 +105,7 @@ def from_two_pools(
     is_validation = np.isin(groups, rng.permutation(choosable)[:n_chosen])
     seen = np.flatnonzero(np.isin(y_test, classes))
     n_dropped = len(y_test) - len(seen)
-    kept = np.sort(rng.permutation(seen)[: min(MOST_TEST_ROWS, scored)])
+    kept = np.sort(rng.permutation(seen)[: min(MAX_TEST_ROWS, scored)])
     return Data(X, y, is_validation, X_test[kept], y_test[kept], n_dropped)
 
 

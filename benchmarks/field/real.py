@@ -1,4 +1,4 @@
-"""Rows that somebody has measured: the catalogue's sets, and those that scikit-learn brings."""
+"""Measured data: the sets of the catalogue, and those of scikit-learn."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from benchmarks.field.texts import put_together
 from bigcat import data
 
 #: Rows for training, at most, so that a problem takes seconds.
-MOST_ROWS = 40_000
+MAX_ROWS = 40_000
 #: Sets whose files are shuffled and take long to read: of them only the first rows.
 PREFIXES = ("yso", "geonames")
-MOST_OF_PREFIX, MOST_TEST_OF_PREFIX = 45_000, 15_000
+MAX_OF_PREFIX, MAX_TEST_OF_PREFIX = 45_000, 15_000
 ROWS_OF_STDLIB = 800_000
-MOST_TEST_WITHIN = 3_000
+MAX_TEST_WITHIN = 3_000
 #: Ways to make features of texts that the catalogue does not take.
 OTHER_WORDS: dict[str, Callable[[], Any]] = {
     "words and pairs": lambda: TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True),
@@ -38,7 +38,7 @@ OTHER_WORDS: dict[str, Callable[[], Any]] = {
     ),
     "counts": lambda: CountVectorizer(min_df=2),
 }
-#: Of scikit-learn's sets, kept for the test.
+#: Test share of scikit-learn's sets.
 TEST_PART = 1 / 3
 
 #: Rows and labels for training, and for the test.
@@ -71,7 +71,7 @@ def within(name: str, part: str) -> Problem:
     def apart(rng: np.random.Generator, pools: Pools) -> Pools:
         X, y, _, _ = pools
         order = rng.permutation(len(y))
-        n_test = min(len(y) // 4, MOST_TEST_WITHIN)
+        n_test = min(len(y) // 4, MAX_TEST_WITHIN)
         test, train = order[:n_test], order[n_test:]
         return X[train], y[train], X[test], y[test]
 
@@ -84,8 +84,8 @@ def _cut(
     def make(rng: np.random.Generator) -> Data:
         split, n_all = _load(name, words)
         n = int(n_all * Fraction(part))
-        if n > MOST_ROWS:
-            raise ValueError(f"{part} of {name} are {n:,} rows, more than {MOST_ROWS:,}")
+        if n > MAX_ROWS:
+            raise ValueError(f"{part} of {name} are {n:,} rows, more than {MAX_ROWS:,}")
         rows = np.sort(rng.permutation(len(split.train.y))[:n])
         pools = (split.train.X[rows], split.train.y[rows], split.test.X, split.test.y)
         if change is not None:
@@ -95,7 +95,7 @@ def _cut(
     return Problem(name, variant, make)
 
 
-# What rows of a set are made into
+# Problems made of the rows of a set
 
 
 def as_components(n_components: int) -> Change:
@@ -227,7 +227,7 @@ def _load(name: str, words: str | None = None) -> tuple[data.Split, int]:
     n_all = next(entry["rows_train"] for entry in datasets.available() if entry["name"] == name)
     first: dict[str, Any] = {}
     if name in PREFIXES:
-        first = {"n_train": MOST_OF_PREFIX, "n_test": MOST_TEST_OF_PREFIX}
+        first = {"n_train": MAX_OF_PREFIX, "n_test": MAX_TEST_OF_PREFIX}
     if words is not None:
         first["vectorizer"] = OTHER_WORDS[words]()
     return datasets.load(name, unseen="keep", **first), n_all
@@ -273,7 +273,7 @@ def _from_scikit_learn(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def small_tables(name: str, n_splits: int) -> list[Problem]:
-    """A small table of the catalogue, whose own test part is too small to tell: random splits."""
+    """Return a small table of the catalogue whose test part is too small: random splits."""
 
     def make(rng: np.random.Generator) -> Data:
         split, _ = _load(name)

@@ -1,4 +1,4 @@
-"""Rows that belong together, and test rows that are unlike the others: people, copies, later times.
+"""Grouped rows whose test rows differ from training rows: new persons, copies, later times.
 
 Rows of one person are all for training, all for validation or all for the test.
 """
@@ -26,7 +26,7 @@ LATER = 0.85
 def of_people(
     family: str, variant: str, draw: DrawOfPeople, n: int, n_test: int = N_TEST
 ) -> Problem:
-    """A problem of so many training rows, or a few less, whose test rows are of other people."""
+    """Make a problem with about so many training rows, whose test rows belong to other persons."""
 
     def make(rng: np.random.Generator) -> Data:
         X, y, person = draw(rng, n + n_test)
@@ -53,7 +53,7 @@ def at_times(family: str, variant: str, draw: DrawAtTimes, n: int, n_test: int =
 
 
 def _people(rng: np.random.Generator, n: int, each: float) -> np.ndarray:
-    """Whose row each is: `each` per person in the mean, from one to many."""
+    """Return the person of each row: `each` rows per person on average, from one to many."""
     counts = rng.geometric(1.0 / each, size=n)
     return np.repeat(np.arange(n), counts)[:n]
 
@@ -106,7 +106,7 @@ def visits(n_pages: int, n_classes: int, each: float, signal: float) -> DrawOfPe
     return draw
 
 
-# What is done to training rows
+# Transformations of training rows
 
 
 def augmented(side: int, times: int) -> Spoil:

@@ -1,13 +1,13 @@
-"""Reporting half: families that no choice of defaults may look at.
+"""Reporting half: families that defaults may not be tuned on.
 
-It is drawn up anew each time that its results have been used: measured sets with other features and
-labels (`views`), rows from Python and installed packages (`installed`), and made-up rows of kinds
-that no earlier half had (`numeric`, `symbolic`).  Former halves are in `development`.
+Once its results have been used, the half moves to `development` and another one takes its place:
+measured sets with other features and labels (`views`), rows from Python and installed packages
+(`installed`), and simulated rows of new kinds (`numeric`, `symbolic`).
 
-The run is settled with the half: all problems, each with a grid of at most four estimated seconds,
-which leaves expensive recipes out of large problems:
+The command is fixed together with the half: all problems, each with a grid of at most four
+estimated seconds, which leaves expensive settings out of large problems:
 
-    python -m benchmarks field --half reporting --most-seconds 4
+    python -m benchmarks field --half reporting --max-seconds 4
 """
 
 from __future__ import annotations

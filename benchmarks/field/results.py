@@ -20,7 +20,7 @@ def append(path: Path, record: Record) -> None:
 
 
 def begin(path: Path, resume: bool) -> list[Record]:
-    """What is done already, without a line that was cut off; none where there is no file."""
+    """Return finished results without a truncated line; empty without a file."""
     if not path.exists():
         return []
     if not resume:

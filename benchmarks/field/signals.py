@@ -44,7 +44,7 @@ def sounds(n_bands: int, n_frames: int, n_classes: int, quiet: float) -> Draw:
 
 
 def activities(n_axes: int, n_classes: int, each: float, distance: float) -> DrawOfPeople:
-    """Mean, deviation, least, largest and energy of each axis in a window; people differ."""
+    """Mean, deviation, extremes and energy of each axis in a window; persons differ."""
 
     def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         counts = 1 + rng.poisson(each - 1.0, size=n)
@@ -90,7 +90,7 @@ def regimes(n_features: int, n_classes: int, stay: float, memory: float, distanc
 
 
 def scans(n_features: int, n_classes: int, effect: float, n_sites: int = 4) -> Draw:
-    """Far more places than people: smooth maps, smooth effects of the class and of the scanner."""
+    """Many more voxels than persons: smooth maps, with smooth effects of class and scanner."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes)

@@ -179,7 +179,7 @@ def tags(n_features: int, n_classes: int, strength: float) -> Draw:
 
 
 def amounts(n_payees: int, n_classes: int, effect: float, sigma: float) -> Draw:
-    """What was paid to whom: few payees a row, lognormal amounts; labels by who was paid."""
+    """Payments to payees, few per row, in lognormal amounts; the payees determine the label."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         payees = rng.choice(n_payees, size=(n, 5), p=zipf(n_payees, 0.8))
@@ -192,7 +192,7 @@ def amounts(n_payees: int, n_classes: int, effect: float, sigma: float) -> Draw:
 
 
 def latent_baskets(n_items: int, rank: int, sharpness: float, items: int = 8) -> Draw:
-    """Items and people have vectors; people buy what is near, popular items more often."""
+    """Purchases of persons and items with vectors: near items, popular ones more often."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         popularity = np.log(rng.permutation(zipf(n_items, 0.8)))

@@ -43,16 +43,16 @@ def summary(records: list[Record]) -> dict[str, Any]:
 
 
 def seconds_ratio(record: Record) -> float | None:
-    """Processor seconds of the default over those of the best recipe alone.
+    """Return the processor seconds of the default over those of the best setting alone.
 
-    Where that is a fit and the default did not raise.  Wall seconds depend on who else is there.
+    None if the best is class frequencies, or the default raised. Wall seconds depend on other load.
     """
     ours, best = record["default"]["cpu"], record["best"]["cpu"]
-    return None if ours is None or record["recipe"] == "frequencies" else ours / best
+    return None if ours is None or record["setting"] == "frequencies" else ours / best
 
 
 def below_frequencies(record: Record) -> bool:
-    """Does the default predict worse than class frequencies, by more than a standard error?"""
+    """Return True if the default predicts worse than class frequencies by a standard error."""
     over, error = record["over_frequencies"], record["over_frequencies_error"]
     return over is not None and over < -error
 
@@ -90,7 +90,7 @@ def far_cases(records: list[Record]) -> list[dict[str, Any]]:
             "frequencies": r["frequencies"],
             "difference": r["difference"],
             "its error": r["difference_error"],
-            "best recipe": r["recipe"],
+            "best setting": r["setting"],
             "default is": r["default"].get("error") or r["default"].get("reason", ""),
         }
         for r in sorted(far, key=lambda r: -r["regret"])
@@ -133,7 +133,7 @@ def beside(before: list[Record], after: list[Record]) -> tuple[list[dict], list[
     return numbers, sorted(changed, key=lambda row: row["regret before"] - row["regret after"])
 
 
-def tell(records: list[Record], before: list[Record] | None, as_json: bool) -> None:
+def print_tables(records: list[Record], before: list[Record] | None, as_json: bool) -> None:
     """Print all of it; with `before`, the other run beside this one."""
     tables = {
         "Summary": [{"": name, "value": value} for name, value in summary(records).items()],

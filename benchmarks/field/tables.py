@@ -1,4 +1,4 @@
-"""Dense made-up tables as people have them: sensors, dates, numbers of customers, yes and no."""
+"""Dense simulated tables: sensors, dates, numbers of customers, binary answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sensors(n_features: int, n_classes: int, distance: float, drift: float) -> D
 
 
 def dates(n_classes: int, effect: float) -> Draw:
-    """What happened when: seconds since 1970, year, month, weekday, hour, and an amount."""
+    """Time of an event: seconds since 1970, year, month, weekday, hour, and an amount."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         seconds = START_OF_2020 + rng.integers(4 * 365 * DAY, size=n)
@@ -85,7 +85,7 @@ def bursts(n_features: int, n_classes: int, contrast: float) -> Draw:
 
 
 def components(n_features: int, n_classes: int, distance: float, power: float, first: int) -> Draw:
-    """Scores of principal components: deviations fall like a power, the `first` few tell classes.
+    """Principal components: deviations fall by a power law, the `first` few separate classes.
 
     Beyond those, a class differs by a tenth of that.
     """
@@ -130,7 +130,7 @@ def hierarchy(
 
 
 def genes(n_features: int, n_classes: int, n_informative: int, distance: float) -> Draw:
-    """Far more columns than rows: levels between 4 and 14, of which a few tell classes."""
+    """Many more columns than rows: levels between 4 and 14, few of which separate classes."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes)
@@ -195,7 +195,7 @@ def unlike_spreads(n_features: int, n_classes: int, distance: float) -> Draw:
     return draw
 
 
-# What is done to columns, of all rows
+# Transformations of columns, of all rows
 
 
 def with_dull_columns(draw: Draw) -> Draw:
@@ -219,7 +219,7 @@ def with_code_for_missing(draw: Draw, share: float, code: float = -999.0) -> Dra
     return change
 
 
-# What is done to training rows
+# Transformations of training rows
 
 
 def near_copies(copies: int, jitter: float) -> Any:

@@ -74,7 +74,7 @@ def grouped_texts(
 
 
 def ratings(n_items: int, n_classes: int, sharpness: float, rated: int = 12) -> Draw:
-    """Marks from 1 to 5 that a person gave some popular items; what kind does she like most?"""
+    """Preferred kind of item from ratings of 1 to 5 of some popular items."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         kinds = rng.standard_normal((n_classes, 6))
@@ -91,7 +91,7 @@ def ratings(n_items: int, n_classes: int, sharpness: float, rated: int = 12) -> 
 
 
 def events(n_features: int, n_classes: int, contrast: float, kinds: int = 8) -> Draw:
-    """How often what happened: few kinds of events a row, from once to thousands of times."""
+    """Counts of events: few kinds per row, each from once to thousands of times."""
 
     def draw(rng: np.random.Generator, n: int) -> Rows:
         y = labels(rng, n, n_classes, 0.5)

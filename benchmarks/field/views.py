@@ -174,7 +174,7 @@ def _newsgroups_subjects(rng: np.random.Generator) -> Data:
 
 
 def _newsgroups_characters(rng: np.random.Generator) -> Data:
-    """How often each character of ASCII is in a post; dense, in the order of the groups."""
+    """Counts of each ASCII character in a post; dense, in the order of the groups."""
     pools: list[Any] = []
     for part in ("train", "test"):
         texts, labels = _newsgroups(part)
@@ -250,7 +250,7 @@ def _last_label(name: str, n: int) -> Callable[[np.random.Generator], Data]:
 
 
 def _delicious_number_of_labels(rng: np.random.Generator) -> Data:
-    """How many labels a row has, in eight classes; its words as dense 0 and 1."""
+    """Number of labels of a row, in eight classes; its words as dense 0 and 1."""
     labels, X = _labels_and_rows("delicious", "train")
     rows = _chosen(len(labels), 4_000, rng)
     counts = np.array([len(labels[i]) for i in rows])

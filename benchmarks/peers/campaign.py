@@ -52,7 +52,7 @@ class Runner:
         self.records, self.cache = records, cache
 
     def run(self, problem: Problem, contender: Contender) -> Record:
-        """The test record of a contender on a problem, with settings chosen as asked for."""
+        """Return the test record of a contender on a problem, with its selected settings."""
         listed = contender.settings_for(problem.name)
         chosen, how = listed[0], {"chosen_by": "configuration", "settings_tried": 1}
         if not self.fixed:
@@ -90,7 +90,7 @@ class Runner:
         return self.keep(problem, contender, stage, {"settings": settings} | more | outcome)
 
     def _worth_another_try(self, record: Record) -> bool:
-        """What was cut, or stopped short, may get further with more time."""
+        """Return True if a fit that was cut or stopped early may get further with more time."""
         short = record["status"] == "cut" or record.get("stopped_by_limit", False)
         return short and self.limit > record["limit"]
 

@@ -77,7 +77,7 @@ def _run(campaign: Campaign, arguments: argparse.Namespace) -> None:
 
 
 def matching(campaign: Campaign, wanted: list[str] | None) -> list[str]:
-    """Names of the contenders that begin with one of the wanted names, whatever the case."""
+    """Return the contenders whose names begin with one of the given names, in any case."""
     if not wanted:
         return list(campaign.contenders)
     starts = [name.lower() for name in wanted]

@@ -49,7 +49,7 @@ class Contender:
             raise ValueError(f"{self.name}: kind {self.kind!r} is none of {', '.join(KINDS)}")
 
     def settings_for(self, problem: str) -> list[Settings]:
-        """What to try on a problem, the best known first."""
+        """Return the settings to try on a problem, the best known one first."""
         return self.settings.get(problem, self.settings["any"])
 
 

@@ -1,4 +1,4 @@
-"""One fit in a process of its own: started, watched, ended in time, its outcome told as it is."""
+"""One fit in a process of its own: start, watch, end in time, and report the result."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from bigcat.data import Dataset, Split
 
 CACHE = Path(__file__).parents[1] / ".cache"
 VALIDATION_FRACTION = 0.1
-MOST_TEST_ROWS = 20_000
+MAX_TEST_ROWS = 20_000
 #: Above so many classes the log-likelihood is taken on a sample of the test rows.
 MANY_CLASSES = 5_000
 COMMON_ROWS = 1_000
@@ -95,8 +95,8 @@ def prepare(
     place = np.minimum(np.searchsorted(classes, test.y), len(classes) - 1)
     seen = np.flatnonzero(classes[place] == test.y)
     known = len(seen)
-    if known > MOST_TEST_ROWS:
-        seen = _some(seen, MOST_TEST_ROWS, seed=0)
+    if known > MAX_TEST_ROWS:
+        seen = _some(seen, MAX_TEST_ROWS, seed=0)
     X_train, X_test = (_rows(X, unit_rows) for X in (train.X, test.X[seen]))
     y_test = place[seen]
     common = np.arange(len(y_test))

@@ -22,7 +22,7 @@ from benchmarks.reproduce.experiment import FOLDER, Experiment, as_markdown
 
 PAPERS = (augment_reduce, one_vs_each, unbiased_softmax, categorical_from_binary)
 EXPERIMENTS = {e.name: e for paper in PAPERS for e in paper.EXPERIMENTS}
-#: What a quick run leaves out: it needs the environments of other samplers.
+#: Experiments that a quick run skips, because they need environments of other samplers.
 NOT_QUICK = ("cfb-figure-g3",)
 
 
@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """What was asked for."""
+    """Return the selected experiments."""
     unknown = [name for name in args.names if name not in EXPERIMENTS]
     if unknown:
         raise SystemExit(f"no experiment {', '.join(unknown)}; choose of {', '.join(EXPERIMENTS)}")

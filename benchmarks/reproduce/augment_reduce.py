@@ -24,7 +24,7 @@ def _section41(quick: bool) -> Pieces:
 
 
 def sizes(name: str) -> list[Row]:
-    """What Table 1 says of a data set."""
+    """Row of Table 1 for a data set."""
     split = load(name)
     return [
         {

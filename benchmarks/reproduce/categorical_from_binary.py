@@ -126,17 +126,17 @@ def _draw_figure2(rows: list[Row], path: Path) -> None:
             place.legend(fontsize=8)
 
 
-# Figure B.1: is the optimum of separate binary regressions that of the categorical model?
+# Figure B.1: the optimum of separate binary regressions beside that of the categorical model
 
 
 def _probit_odds(scores: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """What is normalised over classes by CBC or CBM, and its slope."""
+    """Return the quantity that CBC or CBM normalises over classes, and its gradient."""
     log_density = -0.5 * scores**2 - 0.5 * np.log(2 * np.pi)
     yes, no = log_ndtr(scores), log_ndtr(-scores)
-    slope = np.exp(log_density - yes)
+    gradient = np.exp(log_density - yes)
     if kind == "CBM":
-        return yes, slope
-    return yes - no, slope + np.exp(log_density - no)
+        return yes, gradient
+    return yes - no, gradient + np.exp(log_density - no)
 
 
 def probit_mle(X: np.ndarray, y: np.ndarray, n_classes: int, kind: str) -> np.ndarray:
@@ -148,14 +148,14 @@ def probit_mle(X: np.ndarray, y: np.ndarray, n_classes: int, kind: str) -> np.nd
         scores = X @ flat.reshape(n_classes, -1).T
         if kind == "IB":
             signs = 2 * labels - 1
-            value, slope = _probit_odds(signs * scores, "CBM")
-            slopes = signs * slope
+            value, gradient = _probit_odds(signs * scores, "CBM")
+            gradients = signs * gradient
             value = value.sum()
         else:
-            odds, slope = _probit_odds(scores, kind)
+            odds, gradient = _probit_odds(scores, kind)
             log_p = log_softmax(odds, axis=1)
-            value, slopes = log_p[labels == 1].sum(), (labels - np.exp(log_p)) * slope
-        return -value / len(y), -(slopes.T @ X).ravel() / len(y)
+            value, gradients = log_p[labels == 1].sum(), (labels - np.exp(log_p)) * gradient
+        return -value / len(y), -(gradients.T @ X).ravel() / len(y)
 
     start = np.zeros(n_classes * X.shape[1])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000})

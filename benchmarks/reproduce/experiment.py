@@ -71,7 +71,7 @@ class Experiment:
     quick_data: tuple[str, ...] = field(default=())
 
     def file(self, quick: bool, ending: str) -> Path:
-        """Where raw rows (jsonl), the table (md) and the figure (png) are."""
+        """Return the paths of raw rows (jsonl), table (md) and figure (png)."""
         name = self.shares if ending == "jsonl" and self.shares else self.name
         return FOLDER / f"{name}{'-quick' if quick else ''}.{ending}"
 

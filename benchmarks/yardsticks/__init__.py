@@ -35,7 +35,7 @@ _ENVIRONMENT_OF = {
 
 
 def is_ready(method: str) -> bool:
-    """Whether the environment of `method` has been made."""
+    """Return True if the environment of `method` exists."""
     return environments.is_ready(_requirements(method))
 
 

@@ -58,7 +58,7 @@ def make_log_density(link, sigma):
 
 
 class Trace:
-    """Mean of the draws so far, judged on the test rows at about 12 iterations a decade."""
+    """Mean of the draws so far, scored on the test rows at about 12 iterations per decade."""
 
     def __init__(self, problem):
         self.problem, self.rows, self.next = problem, [], 1

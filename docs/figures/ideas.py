@@ -77,7 +77,7 @@ def overview() -> None:
             textcoords="offset points",
         )
     right.set(xscale="log", xlabel="classes", ylabel="microseconds per row", ylim=(0, 18))
-    right.set_title("what a training row costs")
+    right.set_title("cost of a training row")
     save(figure, "overview")
 
 
@@ -136,17 +136,17 @@ def one_vs_each() -> None:
 
 
 def unbiased() -> None:
-    """A gradient step overshoots where the slope explodes; an implicit step cannot."""
+    """A gradient step overshoots where the gradient explodes; an implicit step cannot."""
 
     def loss(u: np.ndarray) -> np.ndarray:
         return u + np.exp(4.0 - u)  # the double sum of one row, in its local parameter
 
-    def slope(u: float) -> float:
+    def gradient(u: float) -> float:
         return 1 - float(np.exp(4.0 - u))
 
     u = np.linspace(-0.4, 14, 400)
     start, rate = 0.6, 0.35
-    explicit = start - rate * slope(start)
+    explicit = start - rate * gradient(start)
     implicit = minimize_scalar(lambda v: loss(v) + (v - start) ** 2 / (2 * rate)).x
     figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
     axes.plot(u, loss(u), color=BLUE, linewidth=2.5, label="what is minimised")

@@ -1,4 +1,4 @@
-"""What MkDocs does not do by itself: pages from outside `docs`, and stars in the navigation.
+"""Hooks of MkDocs: pages from outside `docs`, and stars in the navigation.
 
 Pages are written for the repository, where a link may leave `docs` for the README, an example or a
 folder. On the site each file that is linked so is a page of its own, and links go there.
@@ -42,7 +42,7 @@ def on_config(config: Any) -> Any:
 
 
 def targets(text: str) -> Iterator[str]:
-    """What links of a page point to, but for those into the web and within the page."""
+    """Yield the targets of links of a page, except web addresses and anchors of the page."""
     for _, target, _ in LINK.findall(FENCED.sub("", text)):
         if not target.startswith(("http", "#", "mailto:")):
             yield target.partition("#")[0]
@@ -55,14 +55,14 @@ def outside(page: str, text: str) -> set[str]:
 
 
 def page_of(path: str) -> str:
-    """Where a path of the repository is on the site."""
+    """Return the page of the site for a path of the repository."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return path if path in PROJECT else f"repository/{path.removesuffix('.md')}.md"
 
 
 def shown(path: str) -> str:
-    """The text of the page of a file or folder outside of `docs`."""
+    """Return the text of the page of a file or folder outside of `docs`."""
     place = ROOT / path
     if place.is_dir():
         files = sorted(p for p in place.iterdir() if p.suffix == ".py" and p.name[0] != "_")

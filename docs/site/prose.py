@@ -1,4 +1,4 @@
-"""Check the prose of pages and public docstrings: `python docs/site/prose.py`, in `make lint`.
+"""Check the prose of pages, docstrings and comments: `python docs/site/prose.py`, in `make lint`.
 
 Sentences are short and begin with their subject, words are those of the field, and pages describe
 the present: no earlier versions, aims or numbers of decisions.
@@ -17,7 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-MODULES = sorted([*(ROOT / "src" / "bigcat").rglob("*.py"), *(ROOT / "reference").glob("*.py")])
+PACKAGE = ROOT / "src" / "bigcat"
+FOLDERS = (PACKAGE, *(ROOT / f for f in ("reference", "benchmarks", "examples", "tests", "docs")))
+MODULES = sorted(p for f in FOLDERS for p in f.rglob("*.py") if ".cache" not in p.parts)
 MAX_WORDS = 40
 
 #: A pattern, and what to write instead.
@@ -40,16 +42,25 @@ WORDS = {
     r"let do|is let\b": "may, is allowed to",
     r"\ba row's class is\b": "the observed class is",
     r"decision \d+": "the reason itself",
-    r"\b[Bb]efore,": "what the library does now",
+    r"(?:^|[.!?] )Before,": "what the library does now",
     r"an earlier (?:version|campaign)|\b[Mm]issed:|was the aim|had wanted": "the present result",
     r"\bbe it\b|whereof|wherefrom": "plain English",
 }
-#: How no sentence begins, unless it is a question.
+#: The same for errors and warnings.
+MESSAGES = WORDS | {
+    r"\banew\b": "again",
+    r"\bgo(?:es)? on\b": "continue",
+    r"(?<!there )\bis no\b(?! (?:longer|more|less|larger))": "is not a",
+    r"give what it was given|knows which": "the remedy in plain words",
+}
+#: Words that begin no sentence, unless it is a question.
 OPENINGS = ("What", "Of", "Who", "Whose", "How")
-#: How no docstring and no comment begins.
+#: Words that begin no docstring and no comment.
 CODE_OPENINGS = re.compile(
     r"(What|Of|Where|How|Who|Whom|Whose|Why|Is|Are|Does|Do|Has|Can|May|Whether)\b"
 )
+#: Functions whose arguments are errors or warnings.
+RAISED = re.compile(r"(?:Error|Warning|Lost|warn_caller|error_at)$")
 INLINE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
@@ -81,12 +92,17 @@ def sentences(paragraph: str) -> list[str]:
     return re.split(r"(?<=[.!?]) +|(?<=[:;]) +(?=[A-Z])", text)
 
 
+def poor_words(text: str, words: dict[str, str] = WORDS) -> Iterator[str]:
+    """Yield words that have a better one."""
+    for pattern, better in words.items():
+        for found in re.finditer(pattern, text):
+            yield f"{found[0]!r}: write {better}"
+
+
 def faults(paragraph: str) -> Iterator[str]:
     """Yield what is wrong with a paragraph of prose or a row of a table."""
     plain = LINK.sub(r"\1", INLINE.sub("code", paragraph))
-    for pattern, better in WORDS.items():
-        for found in re.finditer(pattern, plain):
-            yield f"{found[0]!r}: write {better}"
+    yield from poor_words(plain)
     if plain.startswith("|"):
         return
     for sentence in sentences(paragraph):
@@ -104,11 +120,13 @@ def of_page(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def of_module(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield faults of docstrings and comments, and public methods without a docstring."""
+    """Yield faults of docstrings, comments and messages, and methods without a docstring."""
     text = path.read_text()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ClassDef) and "src" in path.parts:
+        if isinstance(node, ast.ClassDef) and PACKAGE in path.parents:
             yield from undocumented(node)
+        if isinstance(node, ast.Call) and RAISED.search(ast.unparse(node.func)):
+            yield from ((node.lineno, fault) for fault in poor_words(message(node), MESSAGES))
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             continue
         summary = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
@@ -123,6 +141,12 @@ def of_module(path: Path) -> Iterator[tuple[int, str]]:
             CODE_OPENINGS.match(comment) or comment.endswith("?")
         ):
             yield token.start[0], f"give the reason: {comment[:60]}..."
+
+
+def message(call: ast.Call) -> str:
+    """Return the constant text of an error or a warning."""
+    parts = (part for argument in call.args for part in ast.walk(argument))
+    return " ".join(str(p.value) for p in parts if isinstance(p, ast.Constant))
 
 
 @functools.cache

@@ -11,23 +11,22 @@ from bigcat.extending import Bound, Method, fit_local, implement, negative_sum, 
 
 
 class Tag(NamedTuple):
-    """What the kernels get to see: numbers and arrays, at least one."""
+    """Options as kernels see them: numbers and arrays, at least one."""
 
     ...  # FILL: tag fields
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MyBound(Bound):
-    """What people see."""
+    """Options as users see them."""
 
-    # name, promise    for tables and errors
-    # noises           the noises it holds for, by name; None for all
-    # is_bound         is the value never above log p(y | x)?
-    # can_sample       is it right on average over a sample of classes?  (An estimator that is
-    #                  no bound: may classes be sampled?)
-    # n_local          variational parameters per row
-    # is_likelihood, has_expectation, wants_log_probabilities: see bigcat.bounds.Bound
-    # ... and the options that people may set
+    # name, summary    for tables and errors
+    # noises           names of the supported noises; None for all
+    # is_bound         True if the value is never above log p(y | x)
+    # can_sample       True if classes may be sampled; the value of a bound is then unbiased
+    # n_local          local parameters per row
+    # is_likelihood, has_expectation, needs_log_probabilities: see bigcat.bounds.Bound
+    # ... and the options of users
     ...  # FILL: declarations
 
     def lower(self, noise):
@@ -47,5 +46,5 @@ def _(bound, rng, local, progress, label_score, others, counts, n, n_always, gra
 
 
 def method(**options):
-    """The bound as a method: `LinearClassifier(method=method(...))`."""
+    """Return the bound as a method, for `LinearClassifier(method=method(...))`."""
     return Method(MyBound.name, MyBound(**options))

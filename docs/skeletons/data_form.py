@@ -53,5 +53,5 @@ form = Form(
 
 
 def register():
-    """Tell `bigcat.data.read` and the command line of it."""
+    """Add the form for `bigcat.data.read` and the command line."""
     FORMS[form.name] = form

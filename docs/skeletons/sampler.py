@@ -1,4 +1,4 @@
-"""Skeleton of a sampler: which other classes a row looks at.
+"""Skeleton of a sampler of the other classes that a step visits.
 
 Copy this file and replace each line marked FILL; docs/extending/sampler.md shows one filled in.
 """
@@ -10,19 +10,19 @@ from bigcat.extending import Sampler, below, draw, implement
 
 
 class Tag(NamedTuple):
-    """What the kernels get to see: numbers and arrays, at least one."""
+    """Options as kernels see them: numbers and arrays, at least one."""
 
     ...  # FILL: tag fields
 
 
 @dataclass(frozen=True, repr=False)
 class MySampler(Sampler):
-    """What people see."""
+    """Options as users see them."""
 
-    # name, promise    for tables and errors
-    # n_negatives      how many classes a row draws
-    # shared           may all rows of a batch share a draw?
-    # all_classes      does a draw give every other class?
+    # name, summary    for tables and errors
+    # n_negatives      number of drawn classes per row
+    # shared           True if all rows of a batch may share a draw
+    # all_classes      True if a draw contains every other class
     # scratch          fields of the tag that a draw writes to
     ...  # FILL: declarations
 
@@ -35,8 +35,9 @@ class MySampler(Sampler):
 
 @implement(draw, Tag)
 def _(sampler, rng, rows, i, label, classes, counts):
-    """For row i: write distinct classes other than `label`, what each stands for, and the label.
+    """Write the distinct classes of one draw for row i, without `label`, and their counts.
 
-    Return how many there are, and how many of these are in whatever is drawn.
+    The count of the label comes last. Return the number of classes, and how many of them are in
+    every draw.
     """
     ...  # FILL: draw

@@ -11,23 +11,23 @@ from bigcat.extending import Solver, coordinate_rate, implement, move, rate
 
 
 class Tag(NamedTuple):
-    """What the kernels get to see: numbers and arrays, at least one."""
+    """Options as kernels see them: numbers and arrays, at least one."""
 
     ...  # FILL: tag fields
 
 
 @dataclass(frozen=True, repr=False)
 class MySolver(Solver):
-    """What people see."""
+    """Options as users see them."""
 
-    # name, promise    for tables and errors
-    # has_state        one remembered number for each weight?
-    # linear           is a step linear in the gradient?
-    # gradient         of the "mean" per row, or of the "sum" over all rows
-    # bounds, noises   those that it can move, by name; None for all
+    # name, summary    for tables and errors
+    # has_state        True to keep one number of state per weight
+    # linear           True if a step is linear in the gradient
+    # gradient         that of the "mean" per row, or of the "sum" over all rows
+    # bounds, noises   names of the supported ones; None for all
     # plain, damped, implicit, moves_posteriors: see bigcat.solvers.Solver
-    # learning_rate    "auto" where it is in units of the rows
-    # ... and the options that people may set
+    # learning_rate    "auto" if it is relative to the size of the rows
+    # ... and the options of users
     ...  # FILL: declarations
 
     def lower(self):
@@ -36,17 +36,17 @@ class MySolver(Solver):
 
 @implement(rate, Tag)
 def _(solver, iteration, epoch):
-    """Step size before any scaling by coordinate."""
+    """Return the step size, before any scaling by coordinate."""
     ...  # FILL: rate
 
 
 @implement(move, Tag)
 def _(solver, rate, weights, state, j, gradient):
-    """Move weights[j] up the gradient, and state[j] along."""
+    """Move weights[j] up the gradient, and update state[j]."""
     ...  # FILL: move
 
 
 @implement(coordinate_rate, Tag)
 def _(solver, rate, state, j):
-    """The step size that `move` has for coordinate j now."""
+    """Return the step size that `move` would now use for coordinate j."""
     ...  # FILL: coordinate_rate

@@ -3,8 +3,8 @@
 Copy this file and put your own kind in its place; docs/extending/weights.md explains it.
 
 A row x becomes z = x G, one number per group, and a class scores v_k . z + b_k: the weights are
-v G', (n_classes, n_features), of which only v is learnt.  The columns of G have length 1, so that
-no row gets longer.
+v G', (n_classes, n_features), and only v is learned. The columns of G have length 1, so that no row
+gets longer.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from bigcat.training.ensemble import train
 
 
 def groups_of(n_features, n_groups):
-    """G, (n_features, n_groups): which group a feature is in."""
+    """Return G, (n_features, n_groups): the group of each feature."""
     group = np.arange(n_features) * n_groups // n_features
     members = np.zeros((n_features, n_groups), np.float32)
     members[np.arange(n_features), group] = np.bincount(group, minlength=n_groups)[group] ** -0.5
@@ -40,7 +40,7 @@ class GroupedWeights(Weights):
     classes: np.ndarray  # (n_classes, n_groups)
     groups: np.ndarray  # (n_features, n_groups)
 
-    # What they are: arrays by name, from which they can be made again.
+    # Arrays by name, from which the weights can be restored.
 
     @classmethod
     def names(cls):
@@ -61,7 +61,7 @@ class GroupedWeights(Weights):
     def kind(self):
         return Grouped(self.classes.shape[1])
 
-    # How they are scored with.
+    # Scores.
 
     @property
     def class_vectors(self):
@@ -84,7 +84,7 @@ class GroupedWeights(Weights):
         groups, classes = self.groups.astype(dtype), self.classes.T.astype(dtype)
         return lambda x: np.asarray(x @ groups) @ classes
 
-    # In other units, and as numbers one by one.
+    # Other units, and one number per class and feature.
 
     def dense(self):
         return self.classes @ self.groups.T
@@ -96,7 +96,7 @@ class GroupedWeights(Weights):
     def of_features(self, factors):
         return GroupedWeights(self.classes, self.groups * factors[:, None])
 
-    # In another order of classes.
+    # Another order of classes.
 
     def take(self, classes):
         return GroupedWeights(self.classes[classes], self.groups)
@@ -105,7 +105,7 @@ class GroupedWeights(Weights):
         return self.take(places)
 
 
-# What is known before there are any
+# The kind, before any weights exist
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Grouped(WeightsKind):
     def working_dtype(self, dtype, n_features, n_classes):
         return np.float32 if dtype == np.float32 else np.float64
 
-    # Before training, and after.  Trained is one array, (n_classes, n_groups).
+    # Before and after training. The trained array is (n_classes, n_groups).
 
     def start(self, problem, random, random_state):
         shape, dtype = self.trained_shape(problem.sizes), problem.rows.values.dtype
@@ -188,16 +188,16 @@ class Grouped(WeightsKind):
 
 
 def register():
-    """Let estimators and model files find weights of this kind."""
+    """Add the kind for estimators and model files."""
     linear.KINDS_OF_WEIGHTS = (*linear.KINDS_OF_WEIGHTS, GroupedWeights)
 
 
 def fit(X, y, kind, **parameters):
-    """A fitted `LinearClassifier` with weights of that kind; `X` is float32 or float64."""
+    """Return a fitted `LinearClassifier` with weights of that kind; `X` is float32 or float64."""
     model = LinearClassifier(**parameters)
     classes, labels = classes_of(np.asarray(y))
-    wanted = Parameters.of(model.get_params(deep=False)).keeping(kind)
-    plan = plan_for(wanted, Sizes.of(X, len(classes)))
+    parameters = Parameters.of(model.get_params(deep=False)).keeping(kind)
+    plan = plan_for(parameters, Sizes.of(X, len(classes)))
     data = TrainingData(X, labels, np.ones(len(labels)))
     result = train(plan, data, classes, np.random.RandomState(0))
     model.restore(result.weights, result.intercept, classes, result.history)

@@ -1,4 +1,4 @@
-"""What the examples share: options, a loop with a progress bar, and a curve."""
+"""Shared code of the examples: options, a loop with a progress bar, and a curve."""
 
 import argparse
 import gzip

@@ -202,7 +202,7 @@ def methods() -> MethodTable:
     list of dict
         Keys: ``name``; ``bound``, ``sampler``, ``solver`` (the parts); ``noises`` (supported ones);
         ``is_bound`` (never above the log-likelihood); ``unbiased`` (the expectation of its sampled
-        gradient is the gradient of the likelihood or of its bound); ``needs``; ``promises``;
+        gradient is the gradient of the likelihood or of its bound); ``needs``; ``summary``;
         ``citation``.
 
     Examples
@@ -235,7 +235,7 @@ def _describe(method: Method) -> dict[str, Any]:
         "is_bound": bound.is_bound,
         "unbiased": bound.is_bound and (bound.can_sample or all_classes),
         "needs": needs,
-        "promises": bound.promise,
+        "summary": bound.summary,
         "citation": method.citation,
     }
 

@@ -10,9 +10,9 @@ remove the remaining rounding error.
 
 The integrands are smooth, and a trapezoid rule converges exponentially for them. Its nodes are
 
-    t(v) = centre + width (v +- reach exp(|v| - reach)),   v = 0, +-STEP, +-2 STEP, ...
+    t(v) = centre + width (v +- even exp(|v| - even)),   v = 0, +-STEP, +-2 STEP, ...
 
-evenly spaced up to v = reach, 45 widths beyond the last score in that direction (an integrand can
+evenly spaced up to v = even, 45 widths beyond the last score in that direction (an integrand can
 be flat between two scores, and turns near each of them). Beyond, they grow exponentially, so that
 heavy-tailed noises such as Student's t need few nodes.
 """
@@ -30,8 +30,8 @@ from bigcat.noise import Noise
 from bigcat.verbs import log_cdf, log_cdf_grad, log_cdf_with_grad, log_pdf, log_pdf_grad
 
 STEP = 0.25
-REACH = 45.0  # in widths; noise with exponential tails is negligible beyond
-MAX_REACH = 1500.0
+EVEN_WIDTHS = 45.0  # in widths; noise with exponential tails is negligible beyond
+MAX_EVEN_WIDTHS = 1500.0
 MAX_NODES = 16384  # both directions together; light-tailed noise needs about 100
 _NEGLIGIBLE = 40.0  # e^-40 of the peak is below rounding
 # Tolerances of the mode. The trapezoid rule needs it only to a fraction of the peak's width, which
@@ -42,37 +42,38 @@ _SINGLE_WIDTHS = 64.0  # in either direction: between scores that far apart inte
 
 
 @device
-def _reach(distance, width):
+def _even_widths(distance, width):
     """Return the extent of the evenly spaced nodes, in widths, given the last score's distance."""
-    return min(REACH + max(distance, 0.0) / width, MAX_REACH)
+    return min(EVEN_WIDTHS + max(distance, 0.0) / width, MAX_EVEN_WIDTHS)
 
 
 @device
-def _node(centre, width, v, reach):
+def _node(centre, width, v, even):
     """Return the node t(v), on the side given by the sign of `width`, and dt/dv in widths."""
-    growth = reach * math.exp(min(v - reach, 600.0))
+    growth = even * math.exp(min(v - even, 600.0))
     return centre + width * (v + growth), 1.0 + growth
 
 
 class Rule(NamedTuple):
     """Nodes for one class: spacing in widths of the peak, and the tail e^-tail at which they end.
 
-    A float32 spacing selects single precision, which is faster. `most` limits the nodes in either
-    direction, since single precision cannot distinguish nodes between scores that are far apart;
-    for the same reason heights above the peak are cut at `highest`, so that masses are finite.
+    A float32 spacing selects single precision, which is faster. `max_nodes` limits the nodes in
+    either direction, since single precision cannot distinguish nodes between scores that are far
+    apart; for the same reason heights above the peak are cut at `highest`, so that masses are
+    finite.
     """
 
     spacing: Any
     tail: float
-    most: int
+    max_nodes: int
     highest: float
 
 
 def make_rule(spacing: float, tail: float, precision: str) -> Rule:
     """Return a rule in "single" or "double" precision."""
     if precision == "single":
-        most = max(1, int(_SINGLE_WIDTHS / spacing))
-        return Rule(np.float32(spacing), float(tail), most, 30.0)
+        max_nodes = max(1, int(_SINGLE_WIDTHS / spacing))
+        return Rule(np.float32(spacing), float(tail), max_nodes, 30.0)
     return Rule(float(spacing), float(tail), MAX_NODES // 2, _UNDERFLOW)
 
 
@@ -111,16 +112,16 @@ def joint_mode(noise, label_score, others, counts, n, tolerance=_MODE):
     """
     low = high = 0.0
     at_low = at_high = log_joint_grad(noise, 0.0, label_score, others, counts, n)
-    reach = 1.0
+    step = 1.0
     if at_low > 0.0:
-        while at_high > 0.0 and reach < 1e30:
+        while at_high > 0.0 and step < 1e30:
             low, at_low = high, at_high
-            high, reach = reach, 2.0 * reach
+            high, step = step, 2.0 * step
             at_high = log_joint_grad(noise, high, label_score, others, counts, n)
     else:
-        while at_low <= 0.0 and reach < 1e30:
+        while at_low <= 0.0 and step < 1e30:
             high, at_high = low, at_low
-            low, reach = -reach, 2.0 * reach
+            low, step = -step, 2.0 * step
             at_low = log_joint_grad(noise, low, label_score, others, counts, n)
     kept, fall = 0, (at_low - at_high) / (high - low)
     last, at_last = (low, at_low) if at_low < -at_high else (high, at_high)
@@ -173,10 +174,10 @@ def log_prob_of_label(noise, label_score, others, counts, n, rule, grads):
     mode, width = joint_mode(noise, 0.0, gaps, weights, n, _ROUGH_MODE)
     peak, top, total = 0.0, _highest(gaps, n), 0.0
     for direction in (1.0, -1.0):
-        reach = _reach(top - mode if direction > 0.0 else mode, width)
+        even = _even_widths(top - mode if direction > 0.0 else mode, width)
         v = 0.0 if direction > 0.0 else float(rule.spacing)
-        for _ in range(rule.most):
-            e, jacobian = _node(mode, direction * width, v, reach)
+        for _ in range(rule.max_nodes):
+            e, jacobian = _node(mode, direction * width, v, even)
             if grads is None:
                 height = log_joint(noise, e, 0.0, gaps, weights, n)
             else:
@@ -224,16 +225,16 @@ def _log_cdf_of_max(noise, t, scores):
 def _centre_of_max(noise, scores):
     """Return t with S(t) = -1 and the scale 1 / S'(t); for Gumbel-like maxima t is the mode."""
     low = high = scores.max()
-    reach = 1.0
+    step = 1.0
     while _log_cdf_of_max(noise, high, scores) < -1.0:
         low = high
-        high += reach
-        reach *= 2.0
-    reach = 1.0
+        high += step
+        step *= 2.0
+    step = 1.0
     while _log_cdf_of_max(noise, low, scores) > -1.0:
         high = low
-        low -= reach
-        reach *= 2.0
+        low -= step
+        step *= 2.0
     for _ in range(30):
         middle = 0.5 * (low + high)
         if high - low < 1e-2:
@@ -276,10 +277,10 @@ def _shared_nodes(noise, scores, step, nodes, masses):
     lowest = scores.min() - 10.0
     n = 0
     for direction in (1.0, -1.0):
-        reach = _reach(0.0 if direction > 0.0 else centre - lowest, width)
+        even = _even_widths(0.0 if direction > 0.0 else centre - lowest, width)
         v = 0.0 if direction > 0.0 else step
         for _ in range(nodes.shape[0] // 2):
-            t, jacobian = _node(centre, direction * width, v, reach)
+            t, jacobian = _node(centre, direction * width, v, even)
             log_f = _log_cdf_of_max(noise, t, scores)
             nodes[n] = t
             masses[n] = math.exp(log_f) * width * step * jacobian

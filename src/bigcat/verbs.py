@@ -353,7 +353,8 @@ def at(action, place, c, x, mean, information, state, seen, first, second):
 
 
 @generic
-def each_coordinate(
-    rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second
-):
-    """Apply `at` to each coordinate of row i's features and the first `n` entries of `classes`."""
+def each_coordinate(rows, i, classes, n, n_minors, action, q, first, second):
+    """Apply `at` to each coordinate of row i's features and the first `n` entries of `classes`.
+
+    `q` holds flat arrays ``mean, information, state, seen``.
+    """

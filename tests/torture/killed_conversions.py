@@ -14,7 +14,7 @@ from bigcat.data import convert, open_shards
 
 
 class KilledConversions(NamedTuple):
-    """What was found after all kills."""
+    """Findings after all kills."""
 
     kills: int
     before: int  # times that the folder held what it held before the kill

@@ -24,7 +24,7 @@ EVERY = 0.01
 
 
 class KilledFits(NamedTuple):
-    """What was found after all kills."""
+    """Findings after all kills."""
 
     kills: int
     fits: int  # that ended, each after some kills
@@ -141,7 +141,7 @@ def _fit_in_child(
     seconds: float,
     may_die: bool,
 ) -> bool:
-    """Did the fit end before it was killed?"""
+    """Return True if the fit ended before it was killed."""
     child = os.fork()
     if child == 0:
         code = 1

@@ -17,7 +17,7 @@ from bigcat.linear import FullRankWeights
 
 
 class Kills(NamedTuple):
-    """What was found after all kills."""
+    """Findings after all kills."""
 
     kills: int
     in_the_middle: int  # of a file, which was left under another name

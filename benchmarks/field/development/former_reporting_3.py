@@ -1,4 +1,4 @@
-"""Made-up families of a former reporting half: people, later times, vectors, letters, items."""
+"""Simulated families of a former reporting half: persons, later times, vectors, letters, items."""
 
 from __future__ import annotations
 

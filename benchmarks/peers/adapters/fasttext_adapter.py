@@ -1,4 +1,4 @@
-"""fastText: a token a non-zero feature, since it knows no values; a low-rank model.
+"""fastText, a low-rank model: one token per non-zero feature, without its value.
 
 It fills a tenth of its input matrix a thread and leaves the rest as the memory was, so that fewer
 than eleven threads start from rubbish (its issue 1061): it gets twelve, whatever the machine has.

@@ -22,7 +22,7 @@ VALIDATION_ROWS = {"few classes": 2_600, "many": 1_000, "many and costly": 400}
 
 @dataclass
 class Rows:
-    """Training rows, and what an adapter has to know beside its settings."""
+    """Training rows, with the facts that an adapter needs beside its settings."""
 
     X: sp.csr_matrix
     y: np.ndarray

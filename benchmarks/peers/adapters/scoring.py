@@ -1,4 +1,4 @@
-"""How good a fitted model is on held-out rows. NumPy and SciPy only."""
+"""Quality of a fitted model on test rows. NumPy and SciPy only."""
 
 import time
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Model:
 
 
 def logarithm(p):
-    """Of probabilities that may be zero."""
+    """Return the logarithm of probabilities that may be zero."""
     return np.log(np.maximum(np.asarray(p, np.float64), SMALLEST))
 
 
@@ -75,7 +75,9 @@ def score(model, X, y, common, n_classes):
 
 
 def _probabilities(log_proba, X, y, n_classes):
-    """Of each row: the renormalised log-probability of its class, its rank, and the row's sum."""
+    """Return for each row the renormalised log-probability of its class, its rank, and the row's
+    sum.
+    """
     parts = []
     step = max(1, CHUNK // n_classes)
     for first in range(0, len(y), step):

@@ -13,7 +13,7 @@ CURVE_CHUNK = 1 << 21  # scores at a time, so that looking does not add to the m
 
 
 def cpu_seconds():
-    """Of this process and the children that it has waited for."""
+    """Return the CPU seconds of this process and of its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
@@ -29,7 +29,7 @@ def peak_megabytes():
 
 
 def mean_log_likelihood(log_proba, X, y, n_classes, floor=0.0):
-    """Of the rows' classes, the probabilities renormalised and, if asked, with a floor."""
+    """Return the mean log-likelihood by renormalised probabilities, optionally with a floor."""
     lowest = np.log(floor) if floor else -np.inf
     total, step = 0.0, max(1, CURVE_CHUNK // n_classes)
     for first in range(0, len(y), step):

@@ -4,9 +4,9 @@
 candidate     settings                                       where
 ============  =============================================  =========================
 low rank      vectors of length 256, two starts; AdaGrad     32 classes and features
-rank 64       the same, shorter vectors                      there, up to 250,000 rows
 ridge path    full rank by L-BFGS, ridge by folds            where that takes a second
 full rank     damped steps, one row at a time                elsewhere
+rank 64       as low rank, shorter vectors                   16 classes and features
 ============  =============================================  =========================
 
 A parameter that the user sets removes candidates and changes nothing else: a solver trains all
@@ -42,15 +42,15 @@ MAX_ITERATIONS, TOL_OF_PATH = 200, 1e-5
 
 # Low rank.
 RANK, SMALL_RANK, BATCH_SIZE = 256, 64, 128
-#: Fewer classes or features than this are no matter for vectors.
-MIN_SIDE = 32
+#: Least numbers of classes and of features for vectors of either length.
+MIN_SIDE, MIN_SIDE_OF_SMALL_RANK = 32, 16
 #: Rows visited in all, and per class; within some epochs, and at least so many steps.
 ROWS_VISITED, VISITS_PER_CLASS, EPOCHS, MIN_STEPS = 600_000, 40, (3, 7), 200
 #: Learning rates with all classes and with drawn ones, and the part for noises of light tails.
 RATE, RATE_OF_DRAWN, PART_OF_LIGHT_TAILS, RATE_POWER = 0.05, 0.065, 0.6, 1.25
 
-#: Passes of an update over its new rows.
-UPDATE_EPOCHS = 10
+#: Passes of an update over its new rows: more, up to the second number, for `MIN_STEPS` steps.
+UPDATE_EPOCHS = (10, 200)
 
 # Full rank.
 FULL_RATE = 4.0
@@ -106,7 +106,7 @@ def plan_for_rounds(parameters: Parameters, sizes: Sizes) -> FitPlan:
 
 
 def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None = None) -> FitConfig:
-    """Return the settings of a pass of which nobody knows how many more will come.
+    """Return the settings of a pass that any number of others may follow.
 
     A stream has one model and no stacking.
     """
@@ -123,14 +123,14 @@ def config_for_stream(parameters: Parameters, sizes: Sizes, window: int | None =
 
 def config_for_update(parameters: Parameters, sizes: Sizes, window: int | None = None) -> FitConfig:
     """Return the settings of passes over new rows that start from a fitted model."""
-    parameters = replace(parameters, max_epochs=parameters.max_epochs or UPDATE_EPOCHS)
     sampler = parameters.sampler
     if sampler is None:
         drawn = Shared() if parameters.kind.has_vectors or not sizes.sparse else Frequency()
         sampler = Everything() if sizes.n_classes <= MANY_CLASSES else drawn
     rate = RATE if parameters.kind.has_vectors else "auto"
     solver = AdaGrad(rate, schedule="constant")
-    config = _for_passes(parameters, sampler, solver, UPDATE_EPOCHS)
+    epochs = int(np.clip(MIN_STEPS * solver.batch_size // sizes.n_rows, *UPDATE_EPOCHS))
+    config = _for_passes(parameters, sampler, solver, epochs)
     if window is not None:
         config = config.in_windows(window)
     check_parts_for_rows(config.parts, sizes.sparse)
@@ -188,9 +188,13 @@ def _candidates(
     n_low = effort.n_low_rank if noise.softmax else 1
     if parameters.rank != "auto":
         low, full, n_low = parameters.rank is not None, parameters.rank is None, 1
+        short = False
     else:
-        low = min(sizes.n_features, sizes.n_classes) >= MIN_SIDE
-        low = low and (sampler is None or sampler.shared) and _can_train(parameters, RANK)
+        vectors = (sampler is None or sampler.shared) and _can_train(parameters, RANK)
+        side = min(sizes.n_features, sizes.n_classes) if vectors else 0
+        low = side >= MIN_SIDE
+        short = n_low > 1 and sizes.n_rows <= MAX_ROWS_REFITTED
+        short = short and side >= (MIN_SIDE if rounds else MIN_SIDE_OF_SMALL_RANK)
         beside = effort.beside and not rounds and noise.softmax
         beside = beside and (_has_matrix(sizes) or (_has_pairs(sizes) and not streams))
         full = not low or (beside and _can_train(parameters, None))
@@ -202,15 +206,15 @@ def _candidates(
         for number in range(n_low):
             name = f"low rank {number + 1} of {n_low}" if n_low > 1 else "low rank"
             candidates.append(Candidate(name, config))
-        if n_low > 1 and sizes.n_rows <= MAX_ROWS_REFITTED:
-            config = _low_rank(replace(parameters, rank=SMALL_RANK), sizes, effort)
-            candidates.append(Candidate(f"rank {SMALL_RANK}", config))
     full_rank = replace(parameters, rank=None)
     if full and _is_small(parameters, sizes, streams):
         candidates.append(_ridge_path(full_rank, sizes))
     elif full and not (in_pairs and parameters.solver and not parameters.solver.linear):
         config = _full_rank(full_rank, sizes, effort, streams, in_pairs, rounds)
         candidates.append(Candidate("full rank", config, in_pairs=in_pairs))
+    if short:
+        config = _low_rank(replace(parameters, rank=SMALL_RANK), sizes, effort)
+        candidates.append(Candidate(f"rank {SMALL_RANK}", config))
     return candidates
 
 

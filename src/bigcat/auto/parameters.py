@@ -143,6 +143,7 @@ def _check_threads(n_threads: Any) -> None:
 
 
 def check_rank(rank: Any) -> None:
+    """Raise ValueError for a rank that no model can have."""
     if rank is not None and not _is_auto(rank) and not (is_count(rank) and rank >= 1):
         raise ValueError(
             f"rank={rank!r} must be a whole number of at least 1, None for weights of full rank, "

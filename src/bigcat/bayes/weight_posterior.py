@@ -36,7 +36,15 @@ import numpy as np
 from bigcat.bayes.one_scale import best_precision
 from bigcat.bounds import REGISTRY as BOUNDS
 from bigcat.combinations import Parts
-from bigcat.kernels.posterior import Clock, Gaussians, settle, train_rows
+from bigcat.kernels.posterior import (
+    Clock,
+    Gaussians,
+    PosteriorArrays,
+    PosteriorPlan,
+    settle,
+    train_posterior,
+)
+from bigcat.kernels.train_rows import MethodTags, Span, TrainingRows
 from bigcat.numerics.random import new_state
 from bigcat.probabilities import score_scale
 from bigcat.rows import Problem, class_major, is_sparse, squared_columns, weights_shape
@@ -432,29 +440,22 @@ class PosteriorPasses:
             nothing = {name: getattr(self.weights, name)[:0] for name in arrays}
             settle(self.weights._replace(**nothing), self._clock(), self.solver, 1.0)
         p, epoch, clock = self.problem, self.epoch, self._clock()
-        value = train_rows(
-            p.rows,
-            p.labels,
-            p.row_weights,
-            self.order,
-            first,
-            last,
-            self.bound,
-            self.sampler,
-            self.solver,
+        plan = PosteriorPlan(
+            n_minors=self.shape[1],
+            width=self.width,
+            fit_intercept=p.fit_intercept,
+            gradient_scale=self.n_rows / self.objective_scale,
+            # One row's share of the flow's decay, so that a constant stays constant.
+            information_gain=-self.n_rows * math.expm1(-clock.information_share),
+        )
+        value = train_posterior(
+            TrainingRows(p.rows, p.labels, p.row_weights, self.order),
+            Span(first, last, self.iteration, epoch, 1),
+            plan,
+            MethodTags(self.bound, self.sampler, self.solver),
             self.rng,
-            self.weights,
-            self.intercepts,
-            p.fit_intercept,
-            self.local,
-            self.shape[1],
-            self.width,
+            PosteriorArrays(self.weights, self.intercepts, self.local),
             clock,
-            self.n_rows / self.objective_scale,
-            # What one row's share of the flow forgets, so that a constant stays what it is.
-            -self.n_rows * math.expm1(-clock.information_share),
-            self.iteration,
-            epoch,
             natural_rate(epoch),
         )
         self.iteration += last - first

@@ -31,7 +31,7 @@ class Bound(Part):
 
     name: ClassVar[str]
     #: One-line description for tables.
-    promise: ClassVar[str]
+    summary: ClassVar[str]
     #: Names of the supported noises; None for all, including custom ones.
     noises: ClassVar[tuple[str, ...] | None] = None
     #: True if the value never exceeds log p(y | x); False for estimators.
@@ -122,7 +122,7 @@ def fit_table(bound, table, scores, scale):
 
 
 @kernel
-def full_rows(bound, rng, scores, labels, n_always, order, local, values, grads, want_grads):
+def full_rows(bound, rng, scores, labels, n_always, order, local, values, grads, with_grads):
     """Compute values over all classes at the best local parameters, with score gradients.
 
     Parameters
@@ -152,7 +152,7 @@ def full_rows(bound, rng, scores, labels, n_always, order, local, values, grads,
         psi_y = np.float64(scores[i, y])
         fit_local(bound, local[i], psi_y, others, counts, n)
         values[i] = step(bound, rng, local[i], 0.0, psi_y, others, counts, n, exact, row_grads)
-        if want_grads:
+        if with_grads:
             grads[i, y] = row_grads[n]
             n = 0
             for c in range(n_classes):

@@ -125,7 +125,7 @@ class AugmentReduce(Bound):
     """
 
     name: ClassVar[str] = "augment-reduce"
-    promise: ClassVar[str] = "bound for every noise; tight for the softmax"
+    summary: ClassVar[str] = "bound for every noise; tight for the softmax"
     has_expectation: ClassVar[bool] = True
     n_local: ClassVar[int] = 2
     expectation: str = "quadrature"
@@ -264,8 +264,8 @@ def _move_natural(local, progress, gain, mean_grad, mean_u_grad):
     precision += progress * max(-mean_u_grad / scale, 1e-3 / (scale * scale))
     shift = progress * gain * mean_grad / precision
     # Far from the optimum f' is not linear: no further than a few scales at a time.
-    reach = 4.0 * max(scale, 1.0) + 0.5 * abs(local[0])
-    local[0] += min(max(shift, -reach), reach)
+    limit = 4.0 * max(scale, 1.0) + 0.5 * abs(local[0])
+    local[0] += min(max(shift, -limit), limit)
     local[1] = 1.0 / math.sqrt(precision)
 
 

@@ -32,7 +32,7 @@ class Bouchard(Bound):
     """
 
     name: ClassVar[str] = "bouchard"
-    promise: ClassVar[str] = "bound with one local parameter per row, found by a convex root"
+    summary: ClassVar[str] = "bound with one local parameter per row, found by a convex root"
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     n_local: ClassVar[int] = 1
 

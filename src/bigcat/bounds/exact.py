@@ -47,7 +47,7 @@ class Exact(Bound):
     """
 
     name: ClassVar[str] = "exact"
-    promise: ClassVar[str] = "the log-likelihood itself; visits every class"
+    summary: ClassVar[str] = "the log-likelihood itself; visits every class"
     can_sample: ClassVar[bool] = False
     is_likelihood: ClassVar[bool] = True
     spacing: float = 0.25

@@ -54,7 +54,7 @@ class NoiseContrastive(NotABound):
     """
 
     name: ClassVar[str] = "nce"
-    promise: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
+    summary: ClassVar[str] = "tells the label from noise; right if scores can be log-probabilities"
     needs_log_probabilities: ClassVar[bool] = True
 
     def lower(self, noise: Noise) -> NoiseContrastiveTag:
@@ -77,7 +77,7 @@ class ImportanceSampling(NotABound):
     """
 
     name: ClassVar[str] = "importance"
-    promise: ClassVar[str] = "softmax over label and sample; an optimum of its own on finite data"
+    summary: ClassVar[str] = "softmax over label and sample; an optimum of its own on finite data"
 
     def lower(self, noise: Noise) -> ImportanceTag:
         """Return the tag for the noise."""
@@ -109,7 +109,7 @@ class Complementary(NotABound):
     """
 
     name: ClassVar[str] = "complementary"
-    promise: ClassVar[str] = "log of an unbiased normaliser; right only with many classes drawn"
+    summary: ClassVar[str] = "log of an unbiased normaliser; right only with many classes drawn"
     noises: ClassVar[tuple[str, ...] | None] = None
     nodes: Exact = Exact()  # noqa: RUF009 (it is frozen)
 

@@ -32,7 +32,7 @@ class OneVsEach(Bound):
     """
 
     name: ClassVar[str] = "one-vs-each"
-    promise: ClassVar[str] = "bound without local parameters; exact at two classes"
+    summary: ClassVar[str] = "bound without local parameters; exact at two classes"
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
 
     def lower(self, noise: Noise) -> OneVsEachTag:

@@ -41,7 +41,7 @@ class Raman(Bound):
     """
 
     name: ClassVar[str] = "raman"
-    promise: ClassVar[str] = "tight bound for the softmax, the label's score kept outside"
+    summary: ClassVar[str] = "tight bound for the softmax, the label's score kept outside"
     noises: ClassVar[tuple[str, ...] | None] = ("gumbel",)
     n_local: ClassVar[int] = 1
     start: str = "best"

@@ -1,4 +1,4 @@
-"""``bigcat methods``: which methods there are, what they need and promise."""
+"""``bigcat methods``: the methods, their parts, requirements and guarantees."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 
 from bigcat.cli import _options, _output
 
-HELP = "list the methods: what each consists of, needs and promises"
+HELP = "list the methods with their parts, requirements and guarantees"
 
-#: What `--method` is where nobody names one; not a method itself, so not among the others.
+#: The default of `--method`, which is not a method itself and so not among the others.
 AUTO = {
     "name": "auto",
     "bound": "auto",
@@ -17,7 +17,7 @@ AUTO = {
     "solver": "auto",
     "is_bound": None,
     "unbiased": None,
-    "promises": "the default: several candidates of low and of full rank, stacked on validation "
+    "summary": "the default: several candidates of low and of full rank, stacked on validation "
     "rows; `bigcat fit` prints the selection",
     "needs": "nothing",
     "citation": "docs/choosing.md",
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     console = _output.console()
     console.print(table)
     for row in rows:
-        console.print(f"\n[bold]{row['name']}[/bold]: {row.get('promises', '')}")
+        console.print(f"\n[bold]{row['name']}[/bold]: {row.get('summary', '')}")
         console.print(f"  needs {_cell(row['needs'])}", markup=False)
         console.print(f"  {row['citation']}", style="dim", markup=False)
     return 0

@@ -39,7 +39,7 @@ class Compilations:
 
     def on_start(self, event: Any) -> None:
         function = event.data["dispatcher"].py_func
-        ours = function.__module__.partition(".")[0] == _PACKAGE
+        ours = (function.__module__ or "").partition(".")[0] == _PACKAGE
         self.names.append(function.__name__ if ours else None)
         if len(self.names) == 1 and ours:
             self.began, self.n_kernels = time.perf_counter(), self.n_kernels + 1

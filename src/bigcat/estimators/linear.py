@@ -95,7 +95,7 @@ class LinearClassifier(LinearPredictions):
     finds a stacking weight for each by the log-likelihood of validation rows, and fits those with a
     weight to all rows; `selection_` shows the result.  A named method maximises the log-likelihood,
     or a bound below it, as it stands.  Conventions are in ``docs/conventions.md``, the choice of a
-    method in ``docs/choosing.md``.
+    method in ``docs/methods.md``.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ class LinearClassifier(LinearPredictions):
     ) -> LinearClassifier:
         """Train on more rows, which may bring new classes.
 
-        A model of ``fit``, or from a file, is updated by ten passes over the new rows (or
+        A model of ``fit``, or from a file, is updated by ten passes or more over the new rows (or
         `max_epochs`), which hardly move classes with many rows so far (`class_count_`).  A named
         method or solver, and a model that only ``partial_fit`` has trained, makes one pass.  A new
         class starts with the intercept of its share of the rows and without weights.  The work is

@@ -29,7 +29,6 @@ from bigcat.training.data import TrainingData
 from bigcat.training.history import History
 from bigcat.training.selection import Selection
 
-
 #: Weights up to which a model of low rank computes `coef_` when it is looked up: 16 MB.
 MAX_COEF_WEIGHTS = 1 << 22
 

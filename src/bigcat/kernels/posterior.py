@@ -106,6 +106,24 @@ class Gaussians(NamedTuple):
     base: float  # the prior's precision again; infinite for a point estimate, whose variance is 0
 
 
+class PosteriorArrays(NamedTuple):
+    """Arrays that a fit changes."""
+
+    weights: Gaussians
+    intercepts: Gaussians
+    local: np.ndarray
+
+
+class PosteriorPlan(NamedTuple):
+    """Constants of an epoch."""
+
+    n_minors: int  # length of a run of weights
+    width: int  # the most other classes that a draw can give
+    fit_intercept: bool
+    gradient_scale: float
+    information_gain: float
+
+
 class Clock(NamedTuple):
     """Share of the KL divergence that belongs to one row."""
 
@@ -184,54 +202,24 @@ def settle(q, clock, solver, step_rate):
 
 
 @device
-def _row(rows, i, classes, n, n_minors, fit_intercept, action, weights, b_action, b, first, second):
+def _row(rows, i, classes, n, plan, q, action, intercept_action, first, second):
     """Apply the action to a row's weights and intercepts; the intercept is a feature of value 1."""
-    each_coordinate(
-        rows,
-        i,
-        classes,
-        n,
-        n_minors,
-        action,
-        weights.mean,
-        weights.information,
-        weights.state,
-        weights.seen,
-        first,
-        second,
-    )
-    if fit_intercept:
+    each_coordinate(rows, i, classes, n, plan.n_minors, action, q.weights, first, second)
+    if plan.fit_intercept:
+        b = q.intercepts
         mean, information, state, seen = b.mean, b.information, b.state, b.seen
         for c in range(n):
-            at(b_action, classes[c], c, 1.0, mean, information, state, seen, first, second)
+            at(intercept_action, classes[c], c, 1.0, mean, information, state, seen, first, second)
 
 
 @kernel
-def train_rows(
-    rows,
-    labels,
-    row_weights,
-    order,
-    first,
-    last,
-    bound,
-    sampler,
-    solver,
-    rng,
-    weights,
-    intercepts,
-    fit_intercept,
-    local,
-    n_minors,
-    width,
-    clock,
-    gradient_scale,
-    information_gain,
-    iteration,
-    epoch,
-    progress,
-):
-    """Train on rows ``order[first:last]``; return the sum of their values."""
+def train_posterior(data, span, plan, method, rng, q, clock, progress):
+    """Train on the rows of a span; return the sum of their values."""
+    rows, labels, row_weights, order = data
+    first, last, iteration, epoch, _ = span
+    bound, sampler, solver = method
+    weights, intercepts, local = q
+    width = plan.width
     classes, counts = np.empty(width + 1, np.int64), np.empty(width + 1)
     means, variances = np.empty(width + 1), np.empty(width + 1)
     work, grads, curvatures = np.empty(width + 1), np.empty(width + 1), np.empty(width + 1)
@@ -239,8 +227,8 @@ def train_rows(
     dtype = weights.mean.dtype
     scaled_grads, scaled_curvatures = np.empty(width + 1, dtype), np.empty(width + 1, dtype)
     inform = Inform(dtype.type(0.0))
-    n_majors = weights.mean.size // n_minors
-    mean = weights.mean.reshape((n_majors, n_minors))
+    n_majors = weights.mean.size // plan.n_minors
+    mean = weights.mean.reshape((n_majors, plan.n_minors))
     state = weights.state.reshape((n_majors, weights.state.size // n_majors))
     value = 0.0
     for r in range(first, last):
@@ -253,21 +241,8 @@ def train_rows(
         means[: n + 1] = 0.0
         variances[: n + 1] = 0.0
         visit = _visit(weights, time_now, solver, step_rate)
-        b_visit = _visit(intercepts, time_now, solver, step_rate)
-        _row(
-            rows,
-            i,
-            classes,
-            n + 1,
-            n_minors,
-            fit_intercept,
-            visit,
-            weights,
-            b_visit,
-            intercepts,
-            means,
-            variances,
-        )
+        intercept_visit = _visit(intercepts, time_now, solver, step_rate)
+        _row(rows, i, classes, n + 1, plan, q, visit, intercept_visit, means, variances)
         value += row_weights[i] * expected_step(
             bound,
             rng,
@@ -283,28 +258,15 @@ def train_rows(
             curvatures,
         )
         for c in range(n + 1):
-            grad = row_weights[i] * gradient_scale * grads[c]
-            curvature = row_weights[i] * information_gain * curvatures[c]
+            grad = row_weights[i] * plan.gradient_scale * grads[c]
+            curvature = row_weights[i] * plan.information_gain * curvatures[c]
             scaled_grads[c] = grad if abs(grad) > MIN_GRADIENT else 0.0
             scaled_curvatures[c] = curvature if abs(curvature) > MIN_GRADIENT else 0.0
         move_rate = dtype.type(step_rate)
         update(rows, i, mean, state, classes, scaled_grads, n + 1, solver, move_rate)
-        if fit_intercept:
+        if plan.fit_intercept:
             for c in range(n + 1):
                 k, grad = classes[c], scaled_grads[c]
                 move(solver, move_rate, intercepts.mean, intercepts.state, k, grad)
-        _row(
-            rows,
-            i,
-            classes,
-            n + 1,
-            n_minors,
-            fit_intercept,
-            inform,
-            weights,
-            inform,
-            intercepts,
-            scaled_grads,
-            scaled_curvatures,
-        )
+        _row(rows, i, classes, n + 1, plan, q, inform, inform, scaled_grads, scaled_curvatures)
     return value

@@ -218,7 +218,8 @@ def update_slots(weights, state, gradient, touched, n, solver, rate):
 
 
 @implement(each_coordinate, DenseRows)
-def _(rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second):
+def _(rows, i, classes, n, n_minors, action, q, first, second):
+    mean, information, state, seen = q.mean, q.information, q.state, q.seen
     x = rows.values[i]
     for c in range(n):
         start = classes[c] * n_minors
@@ -227,7 +228,8 @@ def _(rows, i, classes, n, n_minors, action, mean, information, state, seen, fir
 
 
 @implement(each_coordinate, SparseRows)
-def _(rows, i, classes, n, n_minors, action, mean, information, state, seen, first, second):
+def _(rows, i, classes, n, n_minors, action, q, first, second):
+    mean, information, state, seen = q.mean, q.information, q.state, q.seen
     for p in range(rows.indptr[i], rows.indptr[i + 1]):
         start, x = np.int64(rows.indices[p]) * n_minors, rows.values[p]
         for c in range(n):

@@ -31,7 +31,7 @@ class Sampler(Part):
 
     name: ClassVar[str]
     #: One-line description for tables.
-    promise: ClassVar[str]
+    summary: ClassVar[str]
     #: Fields of the tag that draws write to.
     scratch: ClassVar[tuple[str, ...]] = ()
 

@@ -27,12 +27,13 @@ def check_draws(sampler: Sampler, tag: Any, rows: Any, problem: Problem) -> None
     Parameters
     ----------
     tag : tuple
-        The sampler below the seam.
-    rows : as kernels walk over them
+        Tag of the sampler.
+    rows : tuple
+        Rows as kernels see them.
     """
     if type(sampler).__module__.partition(".")[0] == __name__.partition(".")[0]:
         return
-    random_state = np.random.RandomState(0)  # not that of the fit, which stays as it is
+    random_state = np.random.RandomState(0)  # the fit's own state must not change
     some = random_state.randint(problem.n_rows, size=N_DRAWS)
     width = sampler.width(problem.n_classes, problem.head)
     i, k = first_invalid_draw(

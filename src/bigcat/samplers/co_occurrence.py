@@ -75,7 +75,7 @@ class CoOccurrence(Sampler):
     """
 
     name: ClassVar[str] = "co-occurrence"
-    promise: ClassVar[str] = "classes of rows that share a feature, beside a background"
+    summary: ClassVar[str] = "classes of rows that share a feature, beside a background"
     scratch: ClassVar[tuple[str, ...]] = ("seen", "drawn", "q")
     n_negatives: int = 16
     n_features: int = 4

@@ -34,7 +34,7 @@ class Everything(Sampler):
     """
 
     name: ClassVar[str] = "everything"
-    promise: ClassVar[str] = "all other classes; cost grows with their number"
+    summary: ClassVar[str] = "all other classes; cost grows with their number"
     shared: ClassVar[bool] = True
     all_classes: ClassVar[bool] = True
 

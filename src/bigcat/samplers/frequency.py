@@ -57,7 +57,7 @@ class Frequency(Sampler):
     """
 
     name: ClassVar[str] = "frequency"
-    promise: ClassVar[str] = "by class frequency mixed with uniform, with replacement"
+    summary: ClassVar[str] = "by class frequency mixed with uniform, with replacement"
     scratch: ClassVar[tuple[str, ...]] = ("seen",)
     n_negatives: int = 32
     power: float = 0.75
@@ -112,7 +112,7 @@ class Stratified(Sampler):
     """
 
     name: ClassVar[str] = "stratified"
-    promise: ClassVar[str] = "the most frequent classes always, the others by frequency"
+    summary: ClassVar[str] = "the most frequent classes always, the others by frequency"
     n_head: int = 512
     n_negatives: int = 16
     power: float = 0.75
@@ -163,7 +163,7 @@ class Shared(Frequency):
     """
 
     name: ClassVar[str] = "shared"
-    promise: ClassVar[str] = "by frequency, the same for a batch; products of matrices"
+    summary: ClassVar[str] = "by frequency, the same for a batch; products of matrices"
     shared: ClassVar[bool] = True
     n_negatives: int = 384
     n_first: int | None = None

@@ -57,7 +57,7 @@ class Uniform(Sampler):
     """
 
     name: ClassVar[str] = "uniform"
-    promise: ClassVar[str] = "uniform over the other classes, without replacement"
+    summary: ClassVar[str] = "uniform over the other classes, without replacement"
     scratch: ClassVar[tuple[str, ...]] = ("table", "pool")
     n_negatives: int = 32
 

@@ -12,23 +12,9 @@ from bigcat.rows import Problem
 
 #: Solver-specific default learning rate, in units of the row size.
 AUTO = "auto"
-SCHEDULES = ("linear", "constant")
 INITS = ("frequencies", "zero", "random")
 #: Square of the intercept's constant feature, as a share of the mean |x|^2 of the rows.
 INTERCEPT_SHARE = 0.2
-
-
-def check_schedule(schedule: str) -> None:
-    """Raise ValueError for an unknown learning-rate schedule."""
-    if schedule not in SCHEDULES:
-        raise ValueError(
-            f"schedule={schedule!r} is not known; choose one of {', '.join(map(repr, SCHEDULES))}"
-        )
-
-
-def steps_to_zero(schedule: str, n_steps: int) -> float:
-    """Return the number of steps until the rate is zero; infinity for a constant rate."""
-    return float(n_steps) if schedule == "linear" else math.inf
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +33,7 @@ class Solver(Part):
 
     name: ClassVar[str]
     #: One-line description for tables.
-    promise: ClassVar[str]
+    summary: ClassVar[str]
     #: True for mini-batches and sampled classes, False for whole passes over everything.
     stochastic: ClassVar[bool] = True
     #: True if the solver keeps state per weight and intercept; see `state_width`.

@@ -8,12 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from bigcat.compile import device, implement
 from bigcat.rows import Problem
-from bigcat.solvers._base import (
-    INTERCEPT_SHARE,
-    Solver,
-    check_schedule,
-    steps_to_zero,
-)
+from bigcat.solvers._base import INTERCEPT_SHARE, Solver
+from bigcat.solvers.schedules import check_schedule, remaining, steps_to_zero
 from bigcat.verbs import coordinate_rate, damping, move, rate
 
 
@@ -55,7 +51,7 @@ class Damped(Solver):
     """
 
     name: ClassVar[str] = "damped"
-    promise: ClassVar[str] = "rate in units of the rows; little to tune"
+    summary: ClassVar[str] = "rate in units of the rows; little to tune"
     linear: ClassVar[bool] = True
     plain: ClassVar[bool] = True
     divergence_remedy: ClassVar[str] = "lower learning_rate"
@@ -101,7 +97,7 @@ class Damped(Solver):
 
 @implement(rate, DampedTag)
 def _(solver, iteration, epoch):
-    return solver.learning_rate * max(0.0, 1.0 - (iteration - 1) / solver.n_steps)
+    return solver.learning_rate * remaining(iteration, solver.n_steps)
 
 
 @implement(move, DampedTag)

@@ -14,6 +14,7 @@ from bigcat.compile import device, implement
 from bigcat.rows import Problem
 from bigcat.solvers._base import AUTO, INTERCEPT_SHARE, Solver
 from bigcat.solvers.damped import shortened
+from bigcat.solvers.schedules import decaying_rate
 from bigcat.solvers.sgd import plain_steps
 from bigcat.verbs import at_local, damping, local_floor, rate, visit
 
@@ -26,13 +27,8 @@ MAX_LOCAL_LAG = 30.0
 def double_sum_steps(tag: type) -> type:
     """Register plain steps for a tag, with a rate that decays per epoch or linearly."""
     plain_steps(tag)
-    implement(rate, tag)(_falling_rate)
+    implement(rate, tag)(decaying_rate)
     return tag
-
-
-def _falling_rate(solver, iteration, epoch):
-    left = max(0.0, 1.0 - (iteration - 1) / solver.n_steps)
-    return solver.learning_rate * solver.decay**epoch * left
 
 
 @double_sum_steps
@@ -159,7 +155,7 @@ class Vanilla(DoubleSumSolver):
     """
 
     name: ClassVar[str] = "vanilla"
-    promise: ClassVar[str] = "gradient steps on weights and u; can overflow"
+    summary: ClassVar[str] = "gradient steps on weights and u; can overflow"
     divergence_remedy: ClassVar[str] = (
         "vanilla steps grow exponentially where u lags behind the scores; take "
         "method='implicit', which cannot overflow, or method='umax', or lower learning_rate"
@@ -221,7 +217,7 @@ class UMax(DoubleSumSolver):
     """
 
     name: ClassVar[str] = "umax"
-    promise: ClassVar[str] = "gradient steps on weights and u with bounded gradients"
+    summary: ClassVar[str] = "gradient steps on weights and u with bounded gradients"
     divergence_remedy: ClassVar[str] = (
         "lower learning_rate, set UMax(weight_bound=...), or take method='implicit', whose steps "
         "cannot overflow"

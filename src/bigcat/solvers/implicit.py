@@ -79,7 +79,7 @@ class Implicit(DoubleSumSolver):
     """
 
     name: ClassVar[str] = "implicit"
-    promise: ClassVar[str] = "proximal steps; robust to the learning rate, cannot overflow"
+    summary: ClassVar[str] = "proximal steps; robust to the learning rate, cannot overflow"
     implicit: ClassVar[bool] = True
     bounds: ClassVar[tuple[str, ...] | None] = ("augment-reduce",)
     auto_rate: ClassVar[float] = 1.0

@@ -31,7 +31,7 @@ class LBFGS(Solver):
     """
 
     name: ClassVar[str] = "lbfgs"
-    promise: ClassVar[str] = "the optimum itself; every pass visits all rows and classes"
+    summary: ClassVar[str] = "the optimum itself; every pass visits all rows and classes"
     stochastic: ClassVar[bool] = False
     memory: int = 10
     tol: float = 1e-4
@@ -45,4 +45,4 @@ class LBFGS(Solver):
     @property
     def n_work_arrays(self) -> int:
         """Return the number of arrays as large as the weights: vector pairs and work arrays."""
-        return 2 * self.memory + 8  # its pairs of vectors, and work arrays
+        return 2 * self.memory + 8

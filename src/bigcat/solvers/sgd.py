@@ -8,11 +8,12 @@ from typing import ClassVar, NamedTuple
 
 from bigcat.compile import implement
 from bigcat.rows import Problem
-from bigcat.solvers._base import AUTO, Solver, check_schedule
+from bigcat.solvers._base import AUTO, Solver
+from bigcat.solvers.schedules import check_schedule, remaining
 from bigcat.verbs import coordinate_rate, damping, move, move_vector, rate
 
-#: Added to the root of AdaGrad's sums: gradients that are rounding errors must not become full
-#: steps.  Scaled with the length of short rows, not of long ones, because of the intercepts.
+#: Added to the root of AdaGrad's sums, so that rounding errors do not become full steps. Scaled
+#: with the length of short rows, but not of long ones, because of the intercepts.
 EPSILON = 1e-8
 #: Maximal gradient norm of a row at a relative rate, for typical rows of length 1. AdaGrad never
 #: forgets a longer one.
@@ -35,7 +36,7 @@ class AdaGradTag(NamedTuple):
     n_steps: float  # until the rate is zero; infinity for none
     power: float
     max_norm: float  # gradient of a row
-    epsilon: float  # what gradients have to be well above
+    epsilon: float  # negligible size of gradients
 
 
 class VectorAdaGradTag(NamedTuple):
@@ -84,7 +85,7 @@ class Adaptive(Solver):
     """
 
     name: ClassVar[str] = "adaptive"
-    promise: ClassVar[str] = "the step sequence of augment and reduce"
+    summary: ClassVar[str] = "the step sequence of augment and reduce"
     has_state: ClassVar[bool] = True
     gradient: ClassVar[str] = "sum"
     moves_posteriors: ClassVar[bool] = True
@@ -159,7 +160,7 @@ class AdaGrad(Solver):
     """
 
     name: ClassVar[str] = "adagrad"
-    promise: ClassVar[str] = "step sizes by coordinate; little to tune"
+    summary: ClassVar[str] = "step sizes by coordinate; little to tune"
     has_state: ClassVar[bool] = True
     moves_posteriors: ClassVar[bool] = True
     #: Values of the rate "auto", for full and for low rank.
@@ -240,7 +241,7 @@ class AdaGrad(Solver):
 
 
 def _falling_rate(solver, iteration, epoch):
-    left = max(0.0, 1.0 - (iteration - 1) / solver.n_steps)
+    left = remaining(iteration, solver.n_steps)
     return solver.learning_rate * solver.decay**epoch * left**solver.power
 
 
@@ -309,7 +310,7 @@ class SGD(Solver):
     """
 
     name: ClassVar[str] = "sgd"
-    promise: ClassVar[str] = "plain steps; no memory beside the weights"
+    summary: ClassVar[str] = "plain steps; no memory beside the weights"
     linear: ClassVar[bool] = True
     plain: ClassVar[bool] = True
     moves_posteriors: ClassVar[bool] = True

@@ -22,6 +22,7 @@ MAX_LOSS, MIN_MOVE, MIN_GAIN = 1.0, 1e-3, 1e-2
 
 
 def warn_of_far_out(columns: ColumnScaling, X: np.ndarray) -> None:
+    """Warn if values are so far from the others of their column that they are clipped."""
     n, column, value = columns.far_out(X)
     if n:
         warn_caller(

@@ -29,6 +29,7 @@ class FitConfig:
 
     @property
     def batch_size(self) -> int:
+        """Rows per step."""
         return self.parts.solver.batch_size
 
     @property
@@ -57,10 +58,11 @@ class FitConfig:
         return replace(self, window=window)
 
     def with_solver(self, solver: Solver) -> FitConfig:
+        """Return the settings with another solver."""
         return replace(self, parts=replace(self.parts, solver=solver))
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings for people, as plain values."""
+        """Return the settings as plain values, for display."""
         parts = self.parts
         found: dict[str, Any] = {
             "bound": parts.bound.name,
@@ -94,7 +96,7 @@ class FitPlan:
     stacks: bool = False  # weigh candidates by validation rows; else the first is the model
     refits: bool = False  # fit what has a stacking weight to all rows, too
     scales_columns: bool = False  # inside; weights come back in the units of X
-    reason: str = ""  # one sentence for people
+    reason: str = ""  # one sentence for display
 
     @property
     def first(self) -> FitConfig:

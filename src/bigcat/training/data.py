@@ -32,9 +32,11 @@ class TrainingData(NamedTuple):
 
     @property
     def n_rows(self) -> int:
+        """Number of rows."""
         return len(self.labels)
 
     def take(self, rows: np.ndarray) -> TrainingData:
+        """Return some of the rows."""
         groups = None if self.groups is None else self.groups[rows]
         return TrainingData(self.X[rows], self.labels[rows], self.row_weights[rows], groups)
 

@@ -453,7 +453,7 @@ def selection_of(
     rows: TrainingData | None = None,
     refitted: bool = False,
 ) -> Selection:
-    """Return what was selected, for people."""
+    """Return the selection for display."""
     found: dict[str, Any] = {}
     if stacked is not None and rows is not None:
         found = {

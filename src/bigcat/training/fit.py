@@ -322,12 +322,15 @@ class Fit:
     # Events of the loop
 
     def compiled(self, seconds: float) -> None:
+        """Record the seconds of compilation."""
         self.record.compiled(seconds)
 
     def chunk_done(self, part: float, value: float) -> None:
+        """Report progress within an epoch."""
         self.record.chunk_done(part, value)
 
     def epoch_done(self, value: float, seconds: float) -> bool:
+        """Record an epoch; return True if the fit should stop."""
         fitted, storage = self.state.fitted, self.kind.storage
         weights = self.kind.as_weights(fitted.weights, self.problem)
         if fitted.weights.nbytes <= MAX_BYTES_KEPT and weights.is_finite:
@@ -335,6 +338,7 @@ class Fit:
         return self._look(value, seconds, weights, fitted.intercepts)
 
     def snapshot(self) -> Snapshot:
+        """Return the record, with the best weights so far."""
         kept = self.record.snapshot()
         if self.record.best.kept is not None:
             weights, intercepts = self.record.best.kept
@@ -342,6 +346,7 @@ class Fit:
         return kept
 
     def restore(self, kept: Snapshot) -> None:
+        """Take over a record and the best weights of a snapshot."""
         best, of_best = kept.part("best").arrays, None
         if best:
             weights = weights_from(best.get).copy(self.kind.storage)

@@ -90,6 +90,7 @@ class Objective:
         return values
 
     def compile(self) -> None:
+        """Compile the bound, which the softmax does not need."""
         if not self.is_softmax:
             self._values(np.empty((0, self.problem.n_classes)), self.problem.labels[:0])
 

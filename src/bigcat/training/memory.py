@@ -56,8 +56,8 @@ NOTHING = Need(0)
 
 def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
     """Return what a fit needs beside the data, which are of that type."""
-    config = plan.first
-    held_out = plan.stacks or config.validation_fraction is not None
+    passes = [c.config for c in plan.candidates if c.config.parts.solver.stochastic]
+    held_out = plan.stacks or plan.first.validation_fraction is not None
     kept = NOTHING
     found = NOTHING
     fits_in_folds = plan.stacks and sizes.n_rows <= MAX_ROWS_OF_FOLDS
@@ -72,10 +72,10 @@ def needed(plan: FitPlan, sizes: Sizes, dtype: DTypeLike) -> Need:
         elif 0 in ranks:
             total = 3 * SINGLE * sizes.n_features * sizes.n_classes
         found = found.or_if_more(kept.beside(Need(total)))
-    if plan.stacks and not (fits_in_folds and config.parts.solver.stochastic is False):
+    if plan.stacks and (passes or not fits_in_folds):
         found = found.or_if_more(kept.beside(Need(_of_stacking(plan, sizes))))
-    if config.parts.solver.stochastic:
-        found = found.beside(Need(_of_rows(config, sizes, dtype, held_out, plan.scales_columns)))
+    if passes:
+        found = found.beside(Need(_of_rows(passes[0], sizes, dtype, held_out, plan.scales_columns)))
     return found.or_if_more(Need(_of_scales(plan, sizes)))
 
 

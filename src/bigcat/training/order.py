@@ -48,6 +48,7 @@ class Order:
         )
 
     def next_epoch(self) -> None:
+        """Draw the order of the rows of the next epoch."""
         if not self.shuffle:
             return
         if not self.fixed:

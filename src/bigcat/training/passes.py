@@ -113,6 +113,7 @@ class Passes:
 
     @property
     def epochs_made(self) -> int:
+        """Epochs made, including those of earlier runs."""
         return self.state.epoch
 
     @epochs_made.setter
@@ -122,6 +123,7 @@ class Passes:
     # Calls of the loop
 
     def begin_epoch(self, epoch: int, n_epochs: int) -> None:
+        """Draw the order of the rows, and begin to read them where they are mapped."""
         if self.remembers:
             self.before_epoch = position(self.order.random_state)
         self.order.next_epoch()
@@ -131,6 +133,7 @@ class Passes:
         self.average_at = self.between
 
     def chunk(self, first: int, seconds: float | None) -> int:
+        """Return the end of the next kernel call, of about `CHUNK_SECONDS`."""
         if seconds is not None:
             grow = min(2.0, CHUNK_SECONDS / seconds)
             wanted = min(int(self.chunk_rows * grow), self.n_rows)
@@ -142,6 +145,7 @@ class Passes:
         return end if self.state.average is None else min(end, self.average_at)
 
     def train(self, first: int, last: int) -> float:
+        """Train on rows of this epoch's order; return the sum of their values."""
         if self.ahead is not None:
             self.ahead.ask_until(last)
         # The threads are ours.
@@ -167,6 +171,7 @@ class Passes:
         return value
 
     def end_epoch(self) -> None:
+        """Write the scale into the weights."""
         if self.ahead is not None:
             self.ahead.end()
         if self.scale != 1.0:
@@ -175,6 +180,7 @@ class Passes:
         self.squared_norm = self._norm()
 
     def diverged(self, value: float) -> str:
+        """Return the message for a value that is not finite."""
         bound, solver = self.parts.bound, self.parts.solver
         return (
             f"the {bound.name} {bound.word} became {value} in epoch {self.epochs_made + 1}; "
@@ -182,6 +188,7 @@ class Passes:
         )
 
     def snapshot(self, ended: bool) -> Snapshot:
+        """Return the state, from which a fit resumes with the same bits."""
         now = position(self.order.random_state)
         numbers = {"scale": self.scale, "squared_norm": self.squared_norm}
         numbers["average_at"] = self.average_at
@@ -192,6 +199,7 @@ class Passes:
         return kept.put("random", of_random_state(now if ended else self.before_epoch))
 
     def restore(self, kept: Snapshot, place: Place, n_epochs: int) -> None:
+        """Take over a snapshot."""
         self.order.random_state.set_state(as_random_state(kept.part("random")))
         if place.epoch < n_epochs:
             self.begin_epoch(place.epoch, n_epochs)
@@ -215,10 +223,12 @@ class Passes:
     # Calls of strategies
 
     def training_rows(self, features: Any) -> TrainingRows:
+        """Return the rows with `features`, in this epoch's order."""
         problem = self.problem
         return TrainingRows(features, problem.labels, problem.row_weights, self.order.rows)
 
     def span(self, first: int, last: int, n_together: int) -> Span:
+        """Return the rows and the counters of a kernel call."""
         return Span(first, last, self.state.iteration, self.state.epoch, n_together)
 
     def call(

@@ -67,10 +67,12 @@ class Record:
         return self.history[-1]["seconds"] - self.seconds_before if self.history else 0.0
 
     def compiled(self, seconds: float) -> None:
+        """Add the seconds of compilation to those of earlier runs."""
         self.compile_seconds = self.compiled_before + seconds
         self._since = time.perf_counter()
 
     def chunk_done(self, part: float, value: float) -> None:
+        """Report the value of an unfinished epoch, and forecast the fit."""
         self.report(len(self.history) + part, value)
         self._forecast(part)
 

@@ -27,7 +27,7 @@ MAX_SCORES = 1 << 27
 #: A score costs noises whose probabilities are integrals as many products.
 PRODUCTS_OF_NODES = 64
 #: Scores of all models together that are worked out at a time.
-BLOCK = 1 << 22
+BLOCK = 1 << 21
 #: Classes kept per row: half of them the best, half drawn from the others.
 MAX_CLASSES = 1_024
 #: Precision of the prior on the weights, in rows' worth of nats.
@@ -120,7 +120,8 @@ def _blocks(
     """Yield the scores of some rows by all models, (models, rows, classes)."""
     size = BLOCK // len(models)
     for blocks in zip(*(model.score_blocks(data.X, size) for model in models)):
-        yield blocks[0][0], np.stack([scores for _, scores in blocks]).astype(np.float32)
+        scores = [scores for _, scores in blocks]
+        yield blocks[0][0], np.stack(scores, dtype=np.float32, casting="same_kind")
 
 
 def _some_classes(

@@ -36,12 +36,14 @@ class Totals(NamedTuple):
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
+        """Return the totals of a problem whose rows are all trained on here."""
         return cls(problem.n_rows, float(problem.row_weights.sum()), problem.n_rows)
 
 
 def make_plan(
     problem: Problem, parts: Parts, kind: WeightsKind, batch_size: int, totals: Totals | None = None
 ) -> KernelPlan:
+    """Return the constants that a kernel needs beside the data."""
     solver, sampler = parts.solver, parts.sampler
     totals = totals or Totals.of(problem)
     scale = totals.weight if solver.gradient == "mean" else 1.0
